@@ -1,1 +1,64 @@
-//! Whole-system tests.
+//! Support for the whole-system tests: find the library under test, build a C
+//! or C++ program, run it with the library preloaded, and look at what came out.
+//!
+//! ```no_run
+//! use masu_tests::{Compile, Run};
+//!
+//! let program = Compile::c("c/conformance.c").flag("-pthread").build();
+//! Run::program(&program).arg("calloc").run().success();
+//! ```
+//!
+//! Three environment variables steer every test:
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `MASU_LIB` | the library to preload; default `target/release/libmasu.so`; `none` runs on the system's own malloc, which validates the tests themselves |
+//! | `MASU_TEST_LONG=1` | the long variants (minutes instead of seconds) |
+//! | `CC`, `CXX` | the compilers; default `gcc` and `g++` |
+//!
+//! Anything else, `MASU_CONF` among it, reaches the programs as it is, so that a
+//! suite can be run again under another configuration.
+//!
+//! A test that lacks a tool fails and names it; `tests/install-tools` installs
+//! them all. No test passes by not running.
+
+mod compile;
+mod library;
+mod run;
+
+pub use compile::{Compile, Program};
+pub use library::{archive, is_masu, library, preload};
+pub use run::{Outcome, Run};
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests live one level down")
+}
+
+/// A file of this package, by its path below `tests/`.
+pub fn source(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// Whether the long variants were asked for (`MASU_TEST_LONG=1`).
+pub fn long() -> bool {
+    std::env::var_os("MASU_TEST_LONG").is_some_and(|v| v != "0")
+}
+
+/// A fresh directory that disappears with its handle.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("masu-test-").tempdir().expect("a scratch directory")
+}
+
+/// The absolute path of a tool in `PATH`; fails the test with its name if absent.
+pub fn tool(name: &str) -> PathBuf {
+    if name.contains('/') && Path::new(name).is_file() {
+        return PathBuf::from(name);
+    }
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .map(|dir| dir.join(name))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("missing tool `{name}`: run tests/install-tools"))
+}
