@@ -1,0 +1,187 @@
+//! From the environment to a [`Config`].
+//!
+//! Two walks over the variables give the precedence: `MASU_CONF` first, then one variable per key.
+//! Mistakes are counted on the way and told afterwards, in a second run over the same variables,
+//! because `show_errors` may be the last thing set.
+
+use core::ffi::{CStr, c_char};
+
+use super::Origin;
+use super::keys::{Config, Outcome};
+use super::nearest::nearest;
+use crate::text::Text;
+
+const PREFIX: &[u8] = b"MASU_";
+const LIST: &[u8] = b"CONF";
+
+/// Names after the prefix that belong to the project's tools and tests, not to the engine: such a
+/// variable is not a mistyped key. Each stands for itself and for what follows after a `_`.
+const NOT_KEYS: [&[u8]; 4] = [LIST, b"LIB", b"LAB", b"TEST"];
+
+impl Config {
+    /// Reads the configuration from the environment `envp`, and writes warnings and, with
+    /// `verbose`, the effective configuration to `sink`. A `secure` process gets the defaults.
+    ///
+    /// # Safety
+    /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
+    /// changes during the call.
+    pub unsafe fn parse(
+        envp: *const *const c_char,
+        secure: bool,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Config {
+        if secure || envp.is_null() {
+            return Config::DEFAULT;
+        }
+        // SAFETY: the caller vouches for `envp`, which is not null.
+        Config::from_variables(unsafe { Variables::new(envp) }, sink)
+    }
+
+    /// Reads the configuration from `variables`, each `NAME=value`.
+    pub(super) fn from_variables<'a>(
+        variables: impl Iterator<Item = &'a [u8]> + Clone,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Config {
+        let variables = variables.filter_map(|variable| variable.strip_prefix(PREFIX));
+        let mut config = Config::DEFAULT;
+        let mut mistakes = false;
+        apply(&mut config, variables.clone(), &mut |_| mistakes = true);
+        let mut text = Text::new(sink);
+        if mistakes && config.show_errors {
+            // The same values once more on a copy: only the mistakes matter.
+            apply(&mut { config }, variables, &mut |mistake| mistake.tell(&mut text));
+        }
+        if config.verbose {
+            config.show(&mut text);
+        }
+        config
+    }
+}
+
+/// Applies `variables` (prefix removed) to `config`, and hands every mistake to `report`.
+fn apply<'a>(
+    config: &mut Config,
+    variables: impl Iterator<Item = &'a [u8]> + Clone,
+    report: &mut dyn FnMut(Mistake),
+) {
+    let assignments = variables.filter_map(|variable| split_at(variable, |byte| byte == b'='));
+
+    let list = assignments.clone().find(|&(name, _)| name == LIST);
+    for item in list.iter().flat_map(|(_, list)| list.split(|&byte| byte == b',')) {
+        let item = item.trim_ascii();
+        // A comma too many is no mistake.
+        if item.is_empty() {
+            continue;
+        }
+        let (key, value) =
+            split_at(item, |byte| byte == b':' || byte == b'=').unwrap_or((item, b""));
+        set(config, key.trim_ascii(), value.trim_ascii(), Origin::List, report);
+    }
+
+    for (name, value) in assignments {
+        let value = value.trim_ascii();
+        // An empty variable is the shell's way to unset one.
+        if !value.is_empty() && !NOT_KEYS.iter().any(|other| belongs_to(name, other)) {
+            set(config, name, value, Origin::Variable, report);
+        }
+    }
+}
+
+fn set(
+    config: &mut Config,
+    key: &[u8],
+    value: &[u8],
+    origin: Origin,
+    report: &mut dyn FnMut(Mistake),
+) {
+    let outcome = config.set(key, value, origin);
+    if !matches!(outcome, Outcome::Set) {
+        report(Mistake { key, value, origin, outcome });
+    }
+}
+
+/// An assignment that was not followed.
+struct Mistake<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    origin: Origin,
+    outcome: Outcome,
+}
+
+impl Mistake<'_> {
+    /// Writes the one line that says what is wrong and how to put it right.
+    fn tell(&self, text: &mut Text) {
+        text.str("masu: warning: ");
+        if self.origin == Origin::List {
+            text.str("MASU_CONF: ");
+        }
+        match self.outcome {
+            Outcome::BadValue(form) => {
+                self.name(text).str(": ").quoted(self.value).str(" is not ").str(form)
+            }
+            _ => {
+                text.str("unknown key ");
+                self.name(text);
+                match nearest(self.key) {
+                    Some(key) if self.origin == Origin::Variable => {
+                        text.str("; did you mean MASU_").upper(key).str("?")
+                    }
+                    Some(key) => text.str("; did you mean ").str(key).str("?"),
+                    None => text.str("; MASU_VERBOSE=1 lists the keys"),
+                }
+            }
+        };
+        text.line();
+    }
+
+    /// Writes the key as the user did.
+    fn name<'t, 's>(&self, text: &'t mut Text<'s>) -> &'t mut Text<'s> {
+        if self.origin == Origin::Variable {
+            text.str("MASU_");
+        }
+        text.printable(self.key)
+    }
+}
+
+/// Whether `name` is `word`, or `word` and `_` and something.
+fn belongs_to(name: &[u8], word: &[u8]) -> bool {
+    matches!(name.strip_prefix(word), Some([] | [b'_', ..]))
+}
+
+/// What stands before and after the first byte that `separates`.
+fn split_at(bytes: &[u8], separates: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|&byte| separates(byte))?;
+    Some((bytes.get(..at)?, bytes.get(at + 1..)?))
+}
+
+/// The strings of an `envp` array.
+#[derive(Clone)]
+struct Variables<'a> {
+    next: *const *const c_char,
+    strings: core::marker::PhantomData<&'a CStr>,
+}
+
+impl Variables<'_> {
+    /// # Safety
+    /// As for [`Config::parse`], as long as the iterator or a string from it is in use; `envp` is
+    /// not null.
+    unsafe fn new(envp: *const *const c_char) -> Self {
+        Variables { next: envp, strings: core::marker::PhantomData }
+    }
+}
+
+impl<'a> Iterator for Variables<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        // SAFETY: `next` starts at the array and stops at its terminating null, so it is in bounds.
+        let string = unsafe { *self.next };
+        if string.is_null() {
+            return None;
+        }
+        // SAFETY: the entry was not the last one, so the next one exists.
+        self.next = unsafe { self.next.add(1) };
+        // SAFETY: a non-null entry is a C string that does not change while the iterator is used.
+        Some(unsafe { CStr::from_ptr(string) }.to_bytes())
+    }
+}

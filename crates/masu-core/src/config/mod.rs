@@ -1,0 +1,41 @@
+//! Options: what a user may set, and where each value came from.
+//!
+//! A process is configured once, at start, from its environment:
+//!
+//! ```text
+//! MASU_CONF="decay:1s,budget:16MiB" MASU_SHOW_STATS=1 program
+//! ```
+//!
+//! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key is also a
+//! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default <
+//! `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
+//!
+//! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
+//! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs
+//! with more rights than its caller (`AT_SECURE`) does not look at the environment at all.
+//!
+//! - `keys`: the table of keys. A new key is one row there.
+//! - `kinds`: how a value of each kind is read and shown.
+//! - `environment`: the walk over the environment, precedence and warnings.
+//! - `nearest`: the key that was probably meant.
+
+mod environment;
+mod keys;
+mod kinds;
+mod nearest;
+#[cfg(test)]
+mod tests;
+
+pub use keys::{Config, Origins};
+pub use kinds::{BackgroundThread, Delay};
+
+/// Where the value of a key came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The documented default.
+    BuiltIn,
+    /// The list `MASU_CONF`.
+    List,
+    /// The key's own variable.
+    Variable,
+}

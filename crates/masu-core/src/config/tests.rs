@@ -1,0 +1,321 @@
+//! What the environment says and what becomes of it.
+
+extern crate std;
+use super::kinds::{Count, Flag, Kind, Size};
+use super::nearest::nearest;
+use super::{BackgroundThread, Config, Delay, Origin};
+use crate::text::Text;
+use std::ffi::CString;
+use std::string::String;
+use std::vec::Vec;
+
+/// The configuration that `variables` make, and what was said about them.
+fn read(variables: &[&str]) -> (Config, String) {
+    let mut said = Vec::new();
+    let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
+    let config = Config::from_variables(variables.iter().map(|v| v.as_bytes()), &mut sink);
+    (config, String::from_utf8(said).unwrap())
+}
+
+/// The configuration that correct `variables` make.
+fn config(variables: &[&str]) -> Config {
+    let (config, said) = read(variables);
+    assert_eq!(said, "", "{variables:?}");
+    config
+}
+
+/// The one warning that `variables` earn; they change nothing.
+fn warning(variables: &[&str]) -> String {
+    let (config, said) = read(variables);
+    assert_eq!(config, Config::DEFAULT, "{variables:?}");
+    assert_eq!(said.matches('\n').count(), 1, "{said}");
+    said.strip_prefix("masu: warning: ").unwrap().trim_end().into()
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let config = config(&["PATH=/bin", "HOME=/root"]);
+    assert_eq!(config, Config::DEFAULT);
+    assert_eq!(config.decay, Delay::Millis(500));
+    assert_eq!(config.budget, 4 << 20);
+    assert_eq!(config.background_thread, BackgroundThread::Auto);
+    assert_eq!(config.run_cache, 2 << 20);
+    assert_eq!(config.huge_cache, 1 << 30);
+    assert_eq!(config.retain_full, 32);
+    assert!(!config.show_stats && !config.verbose && config.show_errors);
+    assert_eq!(config.origins.decay, Origin::BuiltIn);
+}
+
+/// Sets one key by its variable and by the list, and checks value and origin; then an unfit value.
+macro_rules! every_key {
+    ($($key:ident: $good:literal => $value:expr, not $bad:literal;)+) => {
+        $(#[test]
+        fn $key() {
+            let name = stringify!($key);
+            let variable = std::format!("MASU_{}", name.to_uppercase());
+            let set = config_quiet(&[&std::format!("{variable}={}", $good)]);
+            assert_eq!((set.$key, set.origins.$key), ($value, Origin::Variable));
+            let set = config_quiet(&[&std::format!("MASU_CONF={name}:{}", $good)]);
+            assert_eq!((set.$key, set.origins.$key), ($value, Origin::List));
+
+            let said = warning(&[&std::format!("{variable}={}", $bad)]);
+            assert!(said.starts_with(&std::format!("{variable}: \"{}\" is not ", $bad)), "{said}");
+            let said = warning(&[&std::format!("MASU_CONF={name}:{}", $bad)]);
+            assert!(said.starts_with(&std::format!("MASU_CONF: {name}: \"{}\" is", $bad)), "{said}");
+        })+
+
+        #[test]
+        fn every_key_is_tested() {
+            assert_eq!(super::keys::NAMES, [$(stringify!($key)),+]);
+        }
+    };
+}
+
+/// As [`config`], but `verbose` may have written the configuration.
+fn config_quiet(variables: &[&str]) -> Config {
+    let (config, said) = read(variables);
+    assert!(!said.contains("warning"), "{said}");
+    config
+}
+
+every_key! {
+    decay: "2s" => Delay::Millis(2000), not "soon";
+    budget: "16MiB" => 16 << 20, not "16 apples";
+    background_thread: "off" => BackgroundThread::Off, not "maybe";
+    run_cache: "512k" => 512 << 10, not "-1";
+    huge_cache: "0" => 0, not "1e9";
+    retain_full: "7" => 7, not "7.5";
+    show_stats: "yes" => true, not "2";
+    verbose: "on" => true, not "loud";
+    show_errors: "0" => false, not "none";
+}
+
+#[test]
+fn sizes() {
+    for (written, value) in [
+        ("0", Some(0)),
+        ("17", Some(17)),
+        ("17B", Some(17)),
+        ("64k", Some(64 << 10)),
+        ("64K", Some(64 << 10)),
+        ("64kB", Some(64 << 10)),
+        ("512KiB", Some(512 << 10)),
+        ("4MiB", Some(4 << 20)),
+        ("4 mib", Some(4 << 20)),
+        ("3m", Some(3 << 20)),
+        ("1GiB", Some(1 << 30)),
+        ("2t", Some(2 << 40)),
+        ("1.5GiB", Some(3 << 29)),
+        ("0.5k", Some(512)),
+        ("0.3333333333333333333333333k", Some(341)),
+        ("18446744073709551615", Some(usize::MAX)),
+        ("18446744073709551616", None),
+        ("16777216TiB", None),
+        ("", None),
+        ("k", None),
+        (".5k", None),
+        ("5.k", None),
+        ("5kk", None),
+        ("0x10", None),
+        ("1 GiB x", None),
+        ("-4", None),
+        ("+4", None),
+    ] {
+        assert_eq!(Size::parse(written.as_bytes()), value, "{written}");
+    }
+}
+
+#[test]
+fn delays() {
+    for (written, value) in [
+        ("0", Some(Delay::Millis(0))),
+        ("250", Some(Delay::Millis(250))),
+        ("500ms", Some(Delay::Millis(500))),
+        ("1s", Some(Delay::Millis(1000))),
+        ("1.5 s", Some(Delay::Millis(1500))),
+        ("2m", Some(Delay::Millis(120_000))),
+        ("2min", Some(Delay::Millis(120_000))),
+        ("1h", Some(Delay::Millis(3_600_000))),
+        ("never", Some(Delay::Never)),
+        ("Never", Some(Delay::Never)),
+        ("-1", Some(Delay::Never)),
+        ("-2", None),
+        ("1day", None),
+        ("", None),
+        ("99999999999999999h", None),
+    ] {
+        assert_eq!(Delay::parse(written.as_bytes()), value, "{written}");
+    }
+}
+
+#[test]
+fn flags_counts_and_choices() {
+    for on in ["1", "true", "yes", "on", "ON", "True"] {
+        assert_eq!(Flag::parse(on.as_bytes()), Some(true), "{on}");
+        assert_eq!(BackgroundThread::parse(on.as_bytes()), Some(BackgroundThread::On), "{on}");
+    }
+    for off in ["0", "false", "no", "off", "Off"] {
+        assert_eq!(Flag::parse(off.as_bytes()), Some(false), "{off}");
+        assert_eq!(BackgroundThread::parse(off.as_bytes()), Some(BackgroundThread::Off), "{off}");
+    }
+    for neither in ["", "2", "y", "yes!", "01"] {
+        assert_eq!(Flag::parse(neither.as_bytes()), None, "{neither}");
+    }
+    assert_eq!(BackgroundThread::parse(b"AUTO"), Some(BackgroundThread::Auto));
+    assert_eq!(Count::parse(b"4294967295"), Some(u32::MAX));
+    assert_eq!(Count::parse(b"4294967296"), None);
+    assert_eq!(Count::parse(b"4k"), None);
+}
+
+#[test]
+fn what_is_shown_reads_back() {
+    fn shown<K: Kind>(value: K::Value) -> Option<K::Value> {
+        let mut out = Vec::new();
+        K::show(value, &mut Text::new(&mut |bytes| out.extend_from_slice(bytes)));
+        K::parse(&out)
+    }
+    for size in [0, 1, 1000, 1024, 4 << 20, (1 << 30) + 1, usize::MAX] {
+        assert_eq!(shown::<Size>(size), Some(size));
+    }
+    for delay in [Delay::Never, Delay::Millis(0), Delay::Millis(1500), Delay::Millis(2000)] {
+        assert_eq!(shown::<Delay>(delay), Some(delay));
+    }
+    for thread in [BackgroundThread::Auto, BackgroundThread::On, BackgroundThread::Off] {
+        assert_eq!(shown::<BackgroundThread>(thread), Some(thread));
+    }
+    assert_eq!(shown::<Flag>(true), Some(true));
+    assert_eq!(shown::<Flag>(false), Some(false));
+    assert_eq!(shown::<Count>(32), Some(32));
+}
+
+#[test]
+fn a_variable_wins_over_the_list_wherever_it_stands() {
+    for variables in
+        [["MASU_CONF=decay:1s", "MASU_DECAY=2s"], ["MASU_DECAY=2s", "MASU_CONF=decay:1s"]]
+    {
+        let config = config(&variables);
+        assert_eq!((config.decay, config.origins.decay), (Delay::Millis(2000), Origin::Variable));
+    }
+    // A bad variable does not undo the list.
+    let (config, _) = read(&["MASU_DECAY=x", "MASU_CONF=decay:1s"]);
+    assert_eq!((config.decay, config.origins.decay), (Delay::Millis(1000), Origin::List));
+}
+
+#[test]
+fn the_list_is_forgiving_about_its_punctuation() {
+    let config =
+        config(&["MASU_CONF= decay : 1s ,, Run-Cache=1m,retain.full:4,budget:1k,budget:2k,"]);
+    assert_eq!(config.decay, Delay::Millis(1000));
+    assert_eq!(config.run_cache, 1 << 20);
+    assert_eq!(config.retain_full, 4);
+    // The last of two counts, as in a shell.
+    assert_eq!(config.budget, 2 << 10);
+}
+
+#[test]
+fn mistakes_are_told_with_the_way_out() {
+    assert_eq!(warning(&["MASU_CONF=decy:1s"]), "MASU_CONF: unknown key decy; did you mean decay?");
+    assert_eq!(
+        warning(&["MASU_SHOWSTATS=1"]),
+        "unknown key MASU_SHOWSTATS; did you mean MASU_SHOW_STATS?"
+    );
+    assert_eq!(
+        warning(&["MASU_CONF=quux"]),
+        "MASU_CONF: unknown key quux; MASU_VERBOSE=1 lists the keys"
+    );
+    assert_eq!(
+        warning(&["MASU_CONF=budget"]),
+        "MASU_CONF: budget: \"\" is not a size like 512KiB, 4MiB or 1GiB"
+    );
+    assert_eq!(
+        warning(&["MASU_BUDGET=lots\nmasu: fake"]),
+        "MASU_BUDGET: \"lots?masu: fake\" is not a size like 512KiB, 4MiB or 1GiB"
+    );
+}
+
+#[test]
+fn several_mistakes_are_several_lines_and_the_rest_counts() {
+    let (config, said) =
+        read(&["MASU_CONF=a:1,decay:1s,b:2", "MASU_RUN_CACHE=x", "MASU_RETAIN_FULL=3"]);
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert_eq!((config.decay, config.retain_full), (Delay::Millis(1000), 3));
+    assert_eq!(config.run_cache, Config::DEFAULT.run_cache);
+}
+
+#[test]
+fn warnings_can_be_switched_off_from_anywhere() {
+    let (_, said) = read(&["MASU_CONF=nonsense:1", "MASU_SHOW_ERRORS=0"]);
+    assert_eq!(said, "");
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    config(&["MASU_LIB=libmasu.so", "MASU_LAB_REPEAT=3", "MASU_TEST_SEED=1", "MASU_CONF="]);
+    config(&["MASU_DECAY=", "MASUDA=1", "MALLOC_CONF=decay:x", "MASU_DECAY", "=", ""]);
+    assert_eq!(
+        warning(&["MASU_LIBRARY=x"]),
+        "unknown key MASU_LIBRARY; MASU_VERBOSE=1 lists the keys"
+    );
+}
+
+#[test]
+fn nearest_keys() {
+    for (written, key) in [
+        ("decay", Some("decay")),
+        ("DECAY_MS", Some("decay")),
+        ("decya", Some("decay")),
+        ("buget", Some("budget")),
+        ("backgroundthread", Some("background_thread")),
+        ("background_threads", Some("background_thread")),
+        ("show-statistics", Some("show_stats")),
+        ("verbos", Some("verbose")),
+        ("error", None),
+        ("hugecache", Some("huge_cache")),
+        ("", None),
+        ("x", None),
+        ("a_word_that_is_longer_than_any_key_there_is", None),
+    ] {
+        assert_eq!(nearest(written.as_bytes()), key, "{written}");
+    }
+}
+
+#[test]
+fn verbose_shows_every_value_and_its_origin() {
+    let (_, said) = read(&["MASU_VERBOSE=1", "MASU_CONF=budget:1.5MiB"]);
+    assert_eq!(
+        said,
+        "\
+masu: effective configuration
+masu:   decay               500ms       built-in
+masu:   budget              1536KiB     MASU_CONF
+masu:   background_thread   auto        built-in
+masu:   run_cache           2MiB        built-in
+masu:   huge_cache          1GiB        built-in
+masu:   retain_full         32          built-in
+masu:   show_stats          off         built-in
+masu:   verbose             on          MASU_VERBOSE
+masu:   show_errors         on          built-in
+"
+    );
+}
+
+#[test]
+fn the_environment_of_a_process() {
+    let strings = ["A=b", "MASU_DECAY=3s", "MASU_VERBOSE=1"].map(|s| CString::new(s).unwrap());
+    let mut envp: Vec<_> = strings.iter().map(|s| s.as_ptr()).collect();
+    envp.push(core::ptr::null());
+    let mut said = 0;
+    // SAFETY: `envp` ends in null and its strings live to the end of the test.
+    let config = unsafe { Config::parse(envp.as_ptr(), false, &mut |bytes| said += bytes.len()) };
+    assert_eq!(config.decay, Delay::Millis(3000));
+    assert!(said > 0);
+
+    // SAFETY: as above.
+    let config = unsafe {
+        Config::parse(envp.as_ptr(), true, &mut |_| panic!("a secure process is silent"))
+    };
+    assert_eq!(config, Config::DEFAULT);
+    // SAFETY: null is allowed.
+    let config = unsafe { Config::parse(core::ptr::null(), false, &mut |_| panic!("silent")) };
+    assert_eq!(config, Config::DEFAULT);
+}
