@@ -1,0 +1,42 @@
+//! Where things are: the workspace, its target directory, the library under test.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The root of the workspace this binary was built from.
+pub fn workspace() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("the lab lives two levels below the workspace root")
+}
+
+/// The lab's own manifest directory.
+pub fn lab() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where built peers and their list are kept.
+pub fn peers() -> PathBuf {
+    workspace().join("target/peers")
+}
+
+/// The library under test: `MASU_LIB`, or the release build of this workspace.
+pub fn masu_library() -> PathBuf {
+    match env::var_os("MASU_LIB") {
+        Some(path) => PathBuf::from(path),
+        None => workspace().join("target/release/libmasu.so"),
+    }
+}
+
+/// The measured program, which is built next to the runner.
+pub fn work_binary() -> Result<PathBuf> {
+    let me = env::current_exe().context("cannot find the path of this binary")?;
+    let work = me.with_file_name("masu-work");
+    anyhow::ensure!(
+        work.is_file(),
+        "{} is missing: build it with `cargo build --release -p masu-lab`",
+        work.display()
+    );
+    Ok(work)
+}

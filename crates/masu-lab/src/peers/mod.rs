@@ -1,0 +1,106 @@
+//! The allocators masu is compared with, as objects that can be preloaded.
+//!
+//! `masu-lab peers` goes through the recipes: fetch the sources, build one shared
+//! object each, load it into a program and see that it serves every C allocation
+//! function. What came of it, good or bad, is kept in `peers.json`, from which the
+//! other commands take their arms.
+
+mod recipes;
+mod sources;
+mod tools;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::{arm::Arm, paths};
+use recipes::Recipe;
+use sources::Sources;
+
+/// What became of one peer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Peer {
+    /// The name used in tables and for `--against`.
+    pub name: String,
+    /// The allocator's own version.
+    pub version: String,
+    /// Where the sources or the package came from.
+    pub origin: String,
+    /// The verified shared object; absent if it could not be built.
+    pub library: Option<PathBuf>,
+    /// Why there is no library.
+    pub reason: Option<String>,
+}
+
+/// Builds every peer, or those named in `only`, and rewrites the list.
+pub fn build(only: &[String]) -> Result<Vec<Peer>> {
+    for name in only {
+        let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
+        ensure!(known, "no recipe for a peer called `{name}`");
+    }
+    fs::create_dir_all(paths::peers().join("build"))?;
+    let sources = Sources::fetch()?;
+    let old = list().unwrap_or_default();
+    let mut peers = Vec::new();
+    for recipe in recipes::ALL {
+        let wanted = only.is_empty() || only.iter().any(|name| name == recipe.name);
+        let peer = match old.iter().find(|peer| peer.name == recipe.name) {
+            Some(kept) if !wanted => kept.clone(),
+            _ if !wanted => continue,
+            _ => {
+                eprintln!("building {}", recipe.name);
+                build_one(recipe, &sources)
+            }
+        };
+        peers.push(peer);
+    }
+    fs::write(list_path(), serde_json::to_string_pretty(&peers)? + "\n")?;
+    Ok(peers)
+}
+
+/// The list as the last build left it.
+pub fn list() -> Result<Vec<Peer>> {
+    let path = list_path();
+    let text = fs::read_to_string(&path).with_context(|| {
+        format!("{} is missing: run `masu-lab peers` to build the peers", path.display())
+    })?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn list_path() -> PathBuf {
+    paths::peers().join("peers.json")
+}
+
+fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
+    let target = paths::peers().join(format!("lib{}.so", recipe.name));
+    let outcome = (recipe.build)(sources, &target).and_then(|built| {
+        verify(recipe.name, &target)?;
+        Ok(built)
+    });
+    let (version, origin, library, reason) = match outcome {
+        Ok(built) => (built.version, built.origin, Some(target), None),
+        Err(error) => ("-".into(), "-".into(), None, Some(format!("{error:#}"))),
+    };
+    Peer { name: recipe.name.into(), version, origin, library, reason }
+}
+
+/// Loads the object into the measured program and asks which object serves it there.
+fn verify(name: &str, library: &std::path::Path) -> Result<()> {
+    let arm = Arm { name: name.into(), version: String::new(), library: Some(library.into()) };
+    let mut command = Command::new(paths::work_binary()?);
+    arm.apply(command.arg("probe"));
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "a program preloaded with it ends with {}", output.status);
+    let line = |key: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+            .with_context(|| format!("the probe did not report `{key}`"))
+    };
+    arm.check(line("allocator")?)?;
+    ensure!(line("mapped")? == "yes", "the kernel does not list {} as mapped", library.display());
+    Ok(())
+}
