@@ -10,6 +10,7 @@
 //! that was, so that a measurement of the wrong allocator is refused, not reported.
 
 pub mod arm;
+pub mod cost;
 pub mod paths;
 pub mod peers;
 pub mod probe;
