@@ -1,0 +1,118 @@
+//! Programs whose memory is watched from outside, one scenario a run.
+//!
+//! Each allocates through the C allocator (whichever is preloaded), stops at named
+//! points with [`marks::mark`], and says there how many bytes it holds.
+
+mod blocks;
+mod marks;
+mod prefork;
+mod returning;
+mod shapes;
+mod threads;
+
+use clap::Parser;
+
+/// Number of bytes in a MiB.
+const MIB: usize = 1 << 20;
+
+/// The scenarios.
+#[derive(Parser)]
+enum Scenario {
+    /// Threads fill memory with blocks of all sizes, free them, and sleep.
+    Burst {
+        /// How many threads; 0 does the work in the main thread.
+        #[arg(long, default_value_t = 8)]
+        threads: usize,
+        /// How much all of them allocate together.
+        #[arg(long, default_value_t = 1024)]
+        mib: usize,
+        /// How much the main thread holds throughout.
+        #[arg(long, default_value_t = 32)]
+        keep_mib: usize,
+        /// Call `malloc_trim(0)` at the end.
+        #[arg(long)]
+        trim: bool,
+    },
+    /// One thread allocates, another frees, both wait on a futex.
+    Handoff {
+        #[arg(long, default_value_t = 1024)]
+        mib: usize,
+        /// Smallest size.
+        #[arg(long, default_value_t = 16)]
+        low: usize,
+        /// Largest size.
+        #[arg(long, default_value_t = 256 << 10)]
+        high: usize,
+    },
+    /// Many threads use many size classes once, then sleep.
+    Sleepers {
+        #[arg(long, default_value_t = 100)]
+        threads: usize,
+        #[arg(long, default_value_t = 512)]
+        kib_per_class: usize,
+    },
+    /// A few very large blocks are written and freed.
+    Huge {
+        #[arg(long, default_value_t = 8)]
+        count: usize,
+        #[arg(long, default_value_t = 128)]
+        mib: usize,
+    },
+    /// One thread after the other allocates and frees the same medium blocks; all stay alive.
+    Medium {
+        #[arg(long, default_value_t = 32)]
+        threads: usize,
+    },
+    /// Very many threads are born and die in waves, each freeing what one before it left.
+    Churn {
+        #[arg(long, default_value_t = 50_000)]
+        threads: usize,
+    },
+    /// Very many threads live at once, each holding a block in every one of 20 classes.
+    Crowd {
+        #[arg(long, default_value_t = 10_000)]
+        threads: usize,
+        /// Size of the largest class.
+        #[arg(long, default_value_t = 1024)]
+        largest: usize,
+    },
+    /// All but one in a hundred small objects are freed.
+    Sparse {
+        #[arg(long, default_value_t = 200)]
+        mib: usize,
+    },
+    /// The amount held stays the same while the sizes change.
+    Phases {
+        #[arg(long, default_value_t = 100)]
+        mib: usize,
+    },
+    /// A parent forks children that read its memory and do a little work of their own.
+    Prefork {
+        #[arg(long, default_value_t = 64)]
+        children: usize,
+        #[arg(long, default_value_t = 50)]
+        mib: usize,
+    },
+    /// Free a pointer that no allocator gave out, then allocate on.
+    Foreign,
+}
+
+fn main() {
+    match Scenario::parse() {
+        Scenario::Burst { threads, mib, keep_mib, trim } => {
+            returning::burst(threads, mib * MIB, keep_mib * MIB, trim)
+        }
+        Scenario::Handoff { mib, low, high } => returning::handoff(mib * MIB, low, high),
+        Scenario::Sleepers { threads, kib_per_class } => {
+            threads::sleepers(threads, kib_per_class << 10)
+        }
+        Scenario::Huge { count, mib } => returning::huge(count, mib * MIB),
+        Scenario::Medium { threads } => threads::medium(threads),
+        Scenario::Churn { threads } => threads::churn(threads),
+        Scenario::Crowd { threads, largest } => threads::crowd(threads, largest),
+        Scenario::Sparse { mib } => shapes::sparse(mib * MIB),
+        Scenario::Phases { mib } => shapes::phases(mib * MIB),
+        Scenario::Prefork { children, mib } => prefork::prefork(children, mib * MIB),
+        Scenario::Foreign => shapes::foreign(),
+    }
+}

@@ -1,0 +1,103 @@
+//! The same scenario on the library under test and on the system's malloc.
+
+use std::thread;
+use std::time::Duration;
+
+use masu_tests::is_masu;
+
+use crate::figures::{Bytes, MIB, Memory};
+use crate::probe::{On, Probe};
+use crate::stats::Stats;
+
+/// What both runs used at the moment that matters.
+pub struct Comparison {
+    /// On the library under test.
+    pub ours: Memory,
+    /// On the system's malloc.
+    pub system: Memory,
+    /// What the program held, in bytes.
+    pub live: u64,
+    /// The line of figures, for failure messages.
+    pub line: String,
+    /// Counters of the run on the library, if it is masu.
+    stats: Option<Stats>,
+}
+
+/// Run `scenario` on both allocators at once. `observe` leads a run to the moment that matters and
+/// leaves the program waiting at a mark there.
+pub fn compare(
+    name: &str,
+    scenario: &str,
+    environment: &[(&str, &str)],
+    observe: impl Fn(&mut Probe) -> (Memory, u64) + Sync,
+) -> Comparison {
+    let program = env!("CARGO_BIN_EXE_memory_probe");
+    compare_program(program, name, scenario, environment, observe)
+}
+
+/// [`compare`], with another program.
+pub fn compare_program(
+    program: &str,
+    name: &str,
+    arguments: &str,
+    environment: &[(&str, &str)],
+    observe: impl Fn(&mut Probe) -> (Memory, u64) + Sync,
+) -> Comparison {
+    let run = |on| {
+        let environment = [&[("MASU_SHOW_STATS", "1")], environment].concat();
+        let mut probe = Probe::program(program, on, arguments, &environment);
+        let (memory, live) = observe(&mut probe);
+        (memory, live, probe.finish())
+    };
+    let ((ours, live, stderr), (system, ..)) = thread::scope(|scope| {
+        let system = scope.spawn(|| run(On::System));
+        let ours = run(On::Library);
+        (ours, system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let line = format!(
+        "{name}: rss_anon={} rss_file={} live={} glibc={} ratio={:.2}",
+        Bytes(ours.anon),
+        Bytes(ours.file),
+        Bytes(live),
+        Bytes(system.anon),
+        ours.anon as f64 / system.anon as f64,
+    );
+    println!("{line}");
+    let stats = is_masu().then(|| Stats::parse(&stderr));
+    Comparison { ours, system, live, line, stats }
+}
+
+/// Wait at `mark` for two seconds, in which the program makes no call; then look.
+pub fn settled(probe: &mut Probe, mark: &str) -> (Memory, u64) {
+    let live = probe.at(mark);
+    thread::sleep(Duration::from_secs(2));
+    (probe.memory(), live)
+}
+
+impl Comparison {
+    /// Anonymous memory is within 5 % + 4 MiB of what is live, and `extra` on top.
+    #[track_caller]
+    pub fn close_to_live(&self, extra: u64) -> &Self {
+        let bound = self.live + self.live / 20 + 4 * MIB + extra;
+        assert!(self.ours.anon <= bound, "more than {}: {}", Bytes(bound), self.line);
+        self
+    }
+
+    /// Anonymous memory is at most `factor` times that on the system's malloc.
+    #[track_caller]
+    pub fn at_most(&self, factor: f64) -> &Self {
+        let bound = (self.system.anon as f64 * factor) as u64;
+        assert!(self.ours.anon <= bound, "more than {}: {}", Bytes(bound), self.line);
+        self
+    }
+
+    /// The run took a path: this counter is at least `least`. Only masu has counters.
+    #[track_caller]
+    pub fn counted(&self, counter: &str, least: f64) -> &Self {
+        if let Some(stats) = &self.stats {
+            let value = stats.get(counter);
+            assert!(value >= least, "{counter} is {value}, expected {least}: {}", self.line);
+        }
+        self
+    }
+}

@@ -1,0 +1,197 @@
+//! Every option has an effect that can be seen: on resident memory, on threads, on counters, or on
+//! what is written.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::figures::{Bytes, MIB, Memory};
+use crate::probe::{On, Probe};
+use crate::stats::Stats;
+
+/// Start a scenario under one option, `key:value`.
+fn start(scenario: &str, option: &str) -> Probe {
+    let environment = [("MASU_CONF", option), ("MASU_SHOW_STATS", "1")];
+    Probe::start(On::Library, scenario, &environment)
+}
+
+/// Anonymous memory this long after a scenario reached `freed` under an option, in MiB.
+fn after(wait: Duration, scenario: &str, option: &str) -> u64 {
+    let mut probe = start(scenario, option);
+    if !scenario.starts_with("medium") {
+        probe.pass("peak");
+    }
+    probe.at("freed");
+    thread::sleep(wait);
+    let Memory { anon, .. } = probe.memory();
+    println!("{scenario} under {option}: rss_anon={} after {wait:?}", Bytes(anon));
+    probe.finish();
+    anon / MIB
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const SOON: Duration = Duration::from_millis(1200);
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// 256 MiB by two threads, nothing held.
+const BURST: &str = "burst --threads 2 --mib 256 --keep-mib 0";
+
+#[test]
+fn decay_zero_gives_back_at_once() {
+    assert!(after(AT_ONCE, BURST, "decay:0") <= 8);
+}
+
+#[test]
+fn decay_never_keeps_everything() {
+    assert!(after(SETTLED, BURST, "decay:never") >= 200);
+    assert!(after(SETTLED, BURST, "decay:-1") >= 200);
+}
+
+#[test]
+fn decay_is_the_time_memory_is_kept() {
+    assert!(after(SOON, BURST, "decay:2500ms") >= 200);
+    assert!(after(Duration::from_secs(5), BURST, "decay:2500ms") <= 8);
+    assert!(after(SOON, BURST, "decay:300ms") <= 8);
+}
+
+/// In a program with threads, stale memory below the budget starts nobody to give it back.
+#[test]
+fn budget_decides_when_it_is_worth_a_thread() {
+    let scenario = "burst --threads 2 --mib 48 --keep-mib 0";
+    assert!(after(SETTLED, scenario, "budget:1GiB") >= 30);
+    assert!(after(SETTLED, scenario, "budget:1MiB") <= 8);
+}
+
+/// The most threads seen, above those at the peak, until two seconds after the memory was freed.
+fn helpers(scenario: &str, option: &str) -> usize {
+    let mut probe = start(scenario, option);
+    probe.at("peak");
+    let before = probe.threads();
+    probe.go();
+    probe.at("freed");
+    let deadline = Instant::now() + SETTLED;
+    let mut most = before;
+    while Instant::now() < deadline {
+        most = most.max(probe.threads());
+        thread::sleep(Duration::from_millis(2));
+    }
+    let left = probe.threads();
+    assert_eq!(left, before, "{scenario} under {option}: the helper stays");
+    probe.finish();
+    most - before
+}
+
+#[test]
+fn background_thread_is_one_and_leaves_when_the_debt_is_paid() {
+    assert_eq!(helpers(BURST, "background_thread:auto"), 1);
+    assert_eq!(helpers(BURST, "background_thread:on"), 1);
+    assert_eq!(helpers(BURST, "background_thread:off"), 0);
+}
+
+/// A single-threaded program stays so, unless it leaves very much memory behind or is asked.
+#[test]
+fn background_thread_spares_small_single_threaded_programs() {
+    let scenario = "burst --threads 0 --mib 48 --keep-mib 0";
+    assert_eq!(helpers(scenario, "background_thread:auto"), 0);
+    assert_eq!(helpers(scenario, "background_thread:on"), 1);
+}
+
+#[test]
+fn background_thread_off_leaves_the_memory_of_an_idle_program() {
+    assert!(after(SETTLED, BURST, "background_thread:off") >= 200);
+    assert!(after(SETTLED, BURST, "background_thread:on") <= 8);
+}
+
+/// 32 threads, one after the other, use the same mebibyte of medium blocks, unless each caches it.
+#[test]
+fn run_cache_is_what_a_thread_keeps() {
+    let without = after(AT_ONCE, "medium", "decay:never,run_cache:0");
+    let with = after(AT_ONCE, "medium", "decay:never,run_cache:2MiB");
+    assert!(without <= 4, "{without} MiB without caches");
+    assert!(with >= 16, "{with} MiB with caches");
+}
+
+#[test]
+fn huge_cache_bounds_what_is_kept() {
+    let scenario = "huge --count 4 --mib 32";
+    assert!(after(AT_ONCE, scenario, "decay:never,huge_cache:0") <= 4);
+    let some = after(AT_ONCE, scenario, "decay:never,huge_cache:70MiB");
+    assert!((60..=75).contains(&some), "{some} MiB");
+    assert!(after(AT_ONCE, scenario, "decay:never,huge_cache:1GiB") >= 120);
+}
+
+/// Slabs beyond those a heap retains go to the thread that frees into them, whose frees into them
+/// then are its own and not remote.
+#[test]
+fn retain_full_bounds_the_slabs_others_must_send_back_to() {
+    let remote = |option| {
+        let mut probe = start("handoff --mib 64 --low 64 --high 65", option);
+        probe.pass("peak");
+        probe.at("freed");
+        Stats::parse(&probe.finish()).get("remote_frees")
+    };
+    let (few, many) = (remote("retain_full:1"), remote("retain_full:1000000"));
+    println!("remote frees: {few} where few full slabs are retained, {many} where all are");
+    assert!(few * 10.0 < many, "{few} against {many}");
+}
+
+/// What a run writes to standard error in this environment.
+fn errors(scenario: &str, mark: &str, environment: &[(&str, &str)]) -> String {
+    let mut probe = Probe::start(On::Library, scenario, environment);
+    if mark == "freed" {
+        probe.pass("peak");
+    }
+    probe.at(mark);
+    probe.finish()
+}
+
+const LITTLE: &str = "burst --threads 1 --mib 1 --keep-mib 1";
+
+#[test]
+fn nothing_is_written_unless_asked() {
+    assert_eq!(errors(LITTLE, "freed", &[]), "");
+}
+
+#[test]
+fn show_stats_prints_counters_at_exit() {
+    let text = errors(LITTLE, "freed", &[("MASU_SHOW_STATS", "1")]);
+    let stats = Stats::parse(&text);
+    assert!(stats.get("threads") >= 1.0, "{text}");
+    assert_eq!(errors(LITTLE, "freed", &[("MASU_SHOW_STATS", "0")]), "");
+    assert!(errors(LITTLE, "freed", &[("MASU_CONF", "show_stats:1")]).contains("threads"));
+}
+
+#[test]
+fn verbose_names_each_value_and_its_origin() {
+    let environment = [
+        ("MASU_VERBOSE", "1"),
+        ("MASU_CONF", "decay:2s,budget:8MiB"),
+        ("MASU_BUDGET", "16MiB"),
+        ("MASU_HUGE_CACHE", ""),
+    ];
+    let text = errors(LITTLE, "freed", &environment);
+    let line = |key: &str| {
+        let mut lines = text.lines().map(|l| l.strip_prefix("masu:").unwrap_or(l).trim());
+        let found = lines.find(|l| l.split_whitespace().next() == Some(key));
+        found.unwrap_or_else(|| panic!("no `{key}` in\n{text}")).to_owned()
+    };
+    assert!(line("decay").contains("2s") && line("decay").contains("MASU_CONF"));
+    assert!(line("budget").contains("16MiB") && line("budget").contains("MASU_BUDGET"));
+    for key in ["background_thread", "run_cache", "huge_cache", "retain_full", "show_stats"] {
+        assert!(line(key).contains("built-in"), "{}", line(key));
+    }
+}
+
+#[test]
+fn show_errors_reports_a_foreign_pointer_once_and_goes_on() {
+    let text = errors("foreign", "alive", &[]);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("masu: "), "{text}");
+    assert_eq!(errors("foreign", "alive", &[("MASU_SHOW_ERRORS", "0")]), "");
+}
+
+#[test]
+fn show_errors_tells_of_a_mistyped_key() {
+    let text = errors(LITTLE, "freed", &[("MASU_CONF", "decoy:1s")]);
+    assert!(text.contains("decoy") && text.contains("did you mean decay"), "{text}");
+    assert_eq!(errors(LITTLE, "freed", &[("MASU_CONF", "decoy:1s,show_errors:off")]), "");
+}

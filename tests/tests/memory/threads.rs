@@ -1,0 +1,50 @@
+//! What threads cost: the many that were, and the many that are.
+
+use std::cell::Cell;
+
+use masu_tests::long;
+
+use crate::compare::compare;
+use crate::figures::{Bytes, MIB, Memory};
+use crate::probe::On;
+
+/// Memory after the last fifth of the threads is that after the first fifth.
+#[test]
+fn threads_that_come_and_go_leave_nothing() {
+    let threads = if long() { 1_000_000 } else { 50_000 };
+    let run = compare("churn", &format!("churn --threads {threads}"), &[], |probe| {
+        let memory: [Cell<Memory>; 5] = Default::default();
+        let mut live = 0;
+        for (i, fifth) in memory.iter().enumerate() {
+            live = probe.at("fifth");
+            fifth.set(probe.memory());
+            if i < 4 {
+                probe.go();
+            }
+        }
+        let [first, .., last] = memory.map(Cell::into_inner);
+        let bound = first.anon + first.anon / 20 + MIB;
+        let (first, last_anon) = (Bytes(first.anon), Bytes(last.anon));
+        assert!(probe.on == On::System || last.anon <= bound, "grew from {first} to {last_anon}");
+        (last, live)
+    });
+    run.counted("remote_frees", 1.0).counted("slabs_adopted", 1.0);
+}
+
+#[test]
+fn ten_thousand_threads_with_little_blocks() {
+    compare("crowd-1KiB", "crowd --largest 1024", &[], |probe| {
+        let live = probe.at("asleep");
+        (probe.memory(), live)
+    })
+    .at_most(1.5);
+}
+
+#[test]
+fn ten_thousand_threads_with_blocks_of_all_small_sizes() {
+    compare("crowd-8KiB", "crowd --largest 8192", &[], |probe| {
+        let live = probe.at("asleep");
+        (probe.memory(), live)
+    })
+    .at_most(1.5);
+}
