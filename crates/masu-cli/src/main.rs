@@ -1,2 +1,87 @@
-//! The command.
-fn main() {}
+//! The command `masu`: runs any dynamically linked program on masu, or says why it cannot.
+//!
+//! ```text
+//! main ─ cli            what can be typed
+//!   └─ run              the steps of `masu run`
+//!        ├─ conf        --conf, judged by the engine's own parser
+//!        ├─ library     where libmasu.so is, and whether it is an allocator at all
+//!        ├─ program     PATH, #! lines, env: which file the kernel will load
+//!        ├─ elf         what an ELF file says about itself
+//!        ├─ allocators  whether a program brings an allocator of its own
+//!        ├─ privilege   whether the dynamic loader will ignore LD_PRELOAD
+//!        ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
+//!        └─ exec        the program takes this process over
+//! ```
+//!
+//! `masu run` ends in `exec`: there is no parent left that would have to pass on signals, the
+//! terminal, the exit status or the death by a signal, so nothing can be passed on wrongly.
+//! For the same reason `main` is C's: Rust's own start-up ignores `SIGPIPE` and reopens closed
+//! standard streams, and the program would inherit both.
+
+#![cfg_attr(not(test), no_main)]
+
+mod allocators;
+mod cli;
+mod conf;
+mod elf;
+mod exec;
+mod failure;
+mod library;
+mod preload;
+mod privilege;
+mod program;
+mod run;
+
+use std::ffi::OsString;
+use std::io::{Write, stdout};
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::{Cli, Verb};
+use crate::failure::Failure;
+
+/// The process' entry point; see the module's documentation.
+// SAFETY: the name and the signature are those libc's start-up code calls, and no other `main` is
+// linked, since `no_main` keeps rustc from making one.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc::c_int {
+    let count = usize::try_from(argc).unwrap_or(0);
+    let arguments = (0..count)
+        // SAFETY: the kernel passes `argc` pointers to C strings that live as long as the process.
+        .map(|i| unsafe { std::ffi::CStr::from_ptr(*argv.add(i)) })
+        .map(|argument| std::os::unix::ffi::OsStringExt::from_vec(argument.to_bytes().to_vec()))
+        .collect();
+    i32::from(start(arguments))
+}
+
+/// Does what `arguments` say; the exit code.
+#[cfg_attr(test, expect(dead_code, reason = "the tests have an entry point of their own"))]
+fn start(arguments: Vec<OsString>) -> u8 {
+    let done = match Cli::try_parse_from(arguments) {
+        Ok(cli) => dispatch(cli.verb),
+        Err(answer) => {
+            // Help and version arrive here too, with exit code 0.
+            let code = u8::try_from(answer.exit_code()).unwrap_or(2);
+            answer.print().map(|()| code).map_err(|e| Failure::output(&e))
+        }
+    };
+    done.unwrap_or_else(|failure| failure.tell())
+}
+
+fn dispatch(verb: Verb) -> Result<u8, Failure> {
+    match verb {
+        Verb::Run(order) => Err(run::run(&order)),
+        Verb::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);
+            let mut out = stdout().lock();
+            out.write_all(&script).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))?;
+            Ok(0)
+        }
+        Verb::Man { directory } => {
+            clap_mangen::generate_to(Cli::command(), directory).map_err(|e| Failure::output(&e))?;
+            Ok(0)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `--conf`: judged by the engine's own parser, so that the two can never disagree, but strictly. In
+//! the environment of a server a mistake is a warning; on a command line it is an error.
+
+use std::ffi::{CString, OsString};
+use std::ptr;
+
+use masu_core::config::Config;
+
+use crate::failure::{Failure, USAGE};
+
+/// The environment variables that mean what the `lists` of `key:value,…` say: one for each key,
+/// since those win over whatever the environment holds already.
+pub fn settings(lists: &[String]) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let list = lists.join(",");
+    let mistakes = mistakes(&list)?;
+    if !mistakes.is_empty() {
+        return Err(Failure::new(USAGE, format!("--conf: {}", mistakes.join("\nmasu: --conf: ")))
+            .remedy("`masu run --help` lists the keys"));
+    }
+    let items = list.split(',').filter_map(|item| item.split_once([':', '=']));
+    Ok(items.map(|(key, value)| (variable(key), value.trim().into())).collect())
+}
+
+/// The variable for a key in any of its spellings.
+fn variable(key: &str) -> OsString {
+    format!("MASU_{}", key.trim().to_ascii_uppercase().replace(['.', '-'], "_")).into()
+}
+
+/// What the engine would say about `list`, line by line.
+fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
+    let list = CString::new(format!("MASU_CONF={list}"))
+        .map_err(|_| Failure::new(USAGE, "--conf: holds a NUL byte"))?;
+    // Whatever the list says about messages, these hold while it is judged.
+    let environment =
+        [list.as_ptr(), c"MASU_SHOW_ERRORS=1".as_ptr(), c"MASU_VERBOSE=0".as_ptr(), ptr::null()];
+    let mut said = Vec::new();
+    let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
+    // SAFETY: the array ends in null, and its strings live past the call.
+    unsafe { Config::parse(environment.as_ptr(), false, &mut sink) };
+    let said = String::from_utf8_lossy(&said);
+    let brief = |line: &str| {
+        let line = line.trim_start_matches("masu: warning: ");
+        let line = line.trim_start_matches("MASU_CONF: ");
+        line.trim_end_matches("; MASU_VERBOSE=1 lists the keys").to_owned()
+    };
+    Ok(said.lines().map(brief).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(list: &str) -> Vec<(String, String)> {
+        let settings = settings(&[list.to_owned()]).expect("correct");
+        let text = |s: OsString| s.into_string().unwrap();
+        settings.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn every_spelling_becomes_the_variable() {
+        let one = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(pairs(""), []);
+        assert_eq!(pairs("decay:2s,"), [one("MASU_DECAY", "2s")]);
+        assert_eq!(
+            pairs("Run.Cache = 1MiB, background-thread:off"),
+            [one("MASU_RUN_CACHE", "1MiB"), one("MASU_BACKGROUND_THREAD", "off")]
+        );
+    }
+
+    #[test]
+    fn messages_cannot_be_switched_off_while_the_list_is_judged() {
+        assert!(settings(&["show_errors:0,decy:1s".into()]).is_err());
+        assert!(settings(&["verbose:1".into()]).is_ok());
+    }
+
+    #[test]
+    fn help_lists_every_key_with_its_default() {
+        use clap::CommandFactory;
+        let help =
+            crate::cli::Cli::command().find_subcommand_mut("run").unwrap().render_long_help();
+        let help = help.to_string();
+        let mut shown = Vec::new();
+        let mut sink = |bytes: &[u8]| shown.extend_from_slice(bytes);
+        Config::DEFAULT.show(&mut masu_core::text::Text::new(&mut sink));
+        for line in String::from_utf8(shown).unwrap().lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (key, value) = (words[1], words[2]);
+            let value = match value {
+                "on" => "1",
+                "off" => "0",
+                other => other,
+            };
+            assert!(help.contains(&format!("  {key}:{value} ")), "help lacks {key}:{value}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What went wrong, what to do about it, and the exit code that says so.
+//!
+//! The codes are those of `env`, `nice` and `timeout`, so that scripts need to learn nothing:
+//! 125 `masu` itself refused or failed, 126 the program was found but cannot be executed,
+//! 127 the program was not found; and 2 for a mistyped command line, as everywhere.
+
+use std::io;
+
+/// Mistyped command line.
+pub const USAGE: u8 = 2;
+/// `masu` itself refused or failed.
+pub const REFUSED: u8 = 125;
+/// The program was found but cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The program was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// The end of a run that did not happen.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    problem: String,
+    remedy: Option<String>,
+}
+
+impl Failure {
+    /// A failure that ends with exit code `code`.
+    pub fn new(code: u8, problem: impl Into<String>) -> Self {
+        Self { code, problem: problem.into(), remedy: None }
+    }
+
+    /// `masu`'s own output could not be written.
+    pub fn output(error: &io::Error) -> Self {
+        Self::new(1, format!("cannot write the output: {error}"))
+    }
+
+    /// Adds what the user can do about it.
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Writes it on stderr; the exit code.
+    pub fn tell(self) -> u8 {
+        eprintln!("masu: {}", self.problem);
+        if let Some(remedy) = self.remedy {
+            for line in remedy.lines() {
+                eprintln!("  {line}");
+            }
+        }
+        self.code
+    }
+}
+
+/// Tells the user about something that is worth knowing and does not stop the run.
+pub fn warn(what: &str) {
+    eprintln!("masu: warning: {what}");
+}

@@ -1,0 +1,98 @@
+//! Where `libmasu.so` is, and whether the file found can do its job.
+
+use std::env::{self, consts};
+use std::path::{Path, PathBuf};
+
+use crate::elf::{Elf, Unreadable};
+use crate::failure::{Failure, REFUSED, USAGE};
+
+const FILE: &str = "libmasu.so";
+
+/// The library to preload.
+pub struct Library {
+    /// Its absolute path, free of what `LD_PRELOAD` cannot hold.
+    pub path: PathBuf,
+    /// The facts about it.
+    pub elf: Elf,
+}
+
+/// The library the user `named`, or else the one that belongs to this command.
+pub fn find(named: Option<&Path>) -> Result<Library, Failure> {
+    let path = match named {
+        Some(path) => absolute(path)?,
+        None => search()?,
+    };
+    let reject = |why: String| Failure::new(USAGE, format!("`{}` {why}", path.display()));
+    // LD_PRELOAD separates its entries with both, and knows no way to quote them.
+    if path.to_string_lossy().contains([' ', ':']) {
+        return Err(reject(
+            "cannot be preloaded: LD_PRELOAD cannot hold a space or a colon".into(),
+        )
+        .remedy("link it to a path without them and name that one with --lib"));
+    }
+    let elf = match Elf::read(&path) {
+        Ok(elf) => elf,
+        Err(Unreadable::Closed(error)) => return Err(reject(format!("cannot be opened: {error}"))),
+        Err(Unreadable::NotElf) => return Err(reject("is not a shared library".into())),
+        Err(Unreadable::Damaged(error)) => return Err(reject(format!("is damaged: {error}"))),
+    };
+    if !elf.exported.iter().any(|name| name == "malloc") {
+        return Err(reject("is not an allocator: it defines no malloc".into()));
+    }
+    Ok(Library { path, elf })
+}
+
+/// Absolute, since the program may change its directory before it starts others; but with its
+/// symbolic links, which is what the user named.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::new(USAGE, format!("--lib `{}`: {error}", path.display())))
+}
+
+fn search() -> Result<PathBuf, Failure> {
+    let places = places(env::current_exe().ok().as_deref());
+    if let Some(found) = places.iter().map(|place| place.join(FILE)).find(|file| file.is_file()) {
+        return Ok(found);
+    }
+    let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+    Err(Failure::new(REFUSED, format!("{FILE} is in none of these directories:"))
+        .remedy(format!("{}\nname it with --lib PATH", list.join("\n"))))
+}
+
+/// The directories looked into, best first: the command's own installation (a build's `target`
+/// directory, `bin` beside `lib`), the user's library path, the system's.
+fn places(command: Option<&Path>) -> Vec<PathBuf> {
+    let multiarch = format!("{}-linux-gnu", consts::ARCH);
+    let mut places = Vec::new();
+    if let Some(beside) = command.and_then(Path::parent) {
+        places.push(beside.to_path_buf());
+        if let Some(prefix) = beside.parent() {
+            let lib = prefix.join("lib");
+            places.extend([lib.join("masu"), lib.join(&multiarch), prefix.join("lib64"), lib]);
+        }
+    }
+    if let Some(path) = env::var_os("LD_LIBRARY_PATH") {
+        places.extend(env::split_paths(&path).filter(|place| place.is_absolute()));
+    }
+    for prefix in ["/usr/local", "/usr", "/"] {
+        let lib = Path::new(prefix).join("lib");
+        places.extend([lib.join(&multiarch), Path::new(prefix).join("lib64"), lib]);
+    }
+    let mut seen = std::collections::HashSet::new();
+    places.retain(|place| seen.insert(place.clone()));
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_installation_comes_first_and_no_place_twice() {
+        let places = places(Some(Path::new("/usr/bin/masu")));
+        assert_eq!(places[0], Path::new("/usr/bin"));
+        assert_eq!(places[1], Path::new("/usr/lib/masu"));
+        let lib = places.iter().filter(|place| *place == Path::new("/usr/lib"));
+        assert_eq!(lib.count(), 1);
+    }
+}

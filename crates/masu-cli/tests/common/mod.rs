@@ -1,0 +1,111 @@
+//! A prefix of its own for each test: programs built on the spot, and a library that stands in for
+//! libmasu.so.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Output};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// Exports a malloc, like every allocator, which is glibc's own: enough to see it loaded.
+const WITNESS: &str = "#include <stddef.h>\n\
+    void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
+
+pub struct Fixture {
+    directory: TempDir,
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        Self { directory: TempDir::with_prefix("masu-cli-").expect("a directory") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Compiles `source` into `name`.
+    pub fn cc(&self, name: &str, flags: &[&str], source: &str) -> PathBuf {
+        let (c, out) = (self.path(&format!("{name}.c")), self.path(name));
+        fs::write(&c, source).expect("written");
+        let done = Process::new("cc").arg(&c).arg("-o").arg(&out).args(flags).output();
+        let done = done.expect("a C compiler, which Rust needs too");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        out
+    }
+
+    /// A program that says ok.
+    pub fn program(&self, name: &str, flags: &[&str]) -> PathBuf {
+        self.cc(name, flags, "#include <stdio.h>\nint main(void) { return puts(\"ok\") < 0; }")
+    }
+
+    /// The stand-in for libmasu.so.
+    pub fn witness(&self) -> PathBuf {
+        let path = self.path("libwitness.so");
+        if path.exists() { path } else { self.cc("libwitness.so", &["-shared", "-fPIC"], WITNESS) }
+    }
+
+    /// An executable script.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("written");
+        set_mode(&path, 0o755);
+        path
+    }
+
+    /// `masu run --lib WITNESS`, in a clean environment and in the fixture's directory.
+    pub fn run(&self) -> Command {
+        let mut command = masu();
+        command.arg("run").arg("--lib").arg(self.witness()).current_dir(self.directory.path());
+        command
+    }
+
+    /// What came out on stderr, with the fixture's directory taken out of paths.
+    pub fn stderr(&self, output: &Output) -> String {
+        let directory = format!("{}/", self.directory.path().display());
+        String::from_utf8_lossy(&output.stderr).replace(&directory, "")
+    }
+
+    /// Runs it, and expects it to end with `code`; what it said.
+    #[track_caller]
+    pub fn refused(&self, command: &mut Command, code: i32) -> String {
+        let output = command.output().expect("runs");
+        let said = self.stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(output.stdout.is_empty(), "the program ran: {said}");
+        said
+    }
+
+    /// Runs it, and expects the program to have run and said ok; what masu said.
+    #[track_caller]
+    pub fn ran(&self, command: &mut Command) -> String {
+        let output = command.output().expect("runs");
+        let said = self.stderr(&output);
+        assert!(output.status.success(), "{}: {said}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{said}");
+        said
+    }
+}
+
+/// The command under test, free of what the environment of the tests may hold.
+pub fn masu() -> Command {
+    let mut command = assert_cmd::cargo::cargo_bin_cmd!("masu");
+    command.env_remove("LD_PRELOAD");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MASU_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+pub fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
