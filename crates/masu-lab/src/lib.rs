@@ -14,3 +14,4 @@ pub mod cost;
 pub mod paths;
 pub mod peers;
 pub mod probe;
+pub mod workloads;

@@ -1,4 +1,4 @@
-//! The measured program: `masu-work probe`, `masu-work pairs …` or `masu-work WORKLOAD`.
+//! The measured program: `masu-work probe`, `masu-work pairs …` or `masu-work run WORKLOAD`.
 //!
 //! Arguments are positional, since only the runner writes them and every dependency
 //! less keeps this process small.
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use masu_lab::cost::Order;
 use masu_lab::cost::driver::{self, Subject};
 use masu_lab::probe::{self, Probe};
+use masu_lab::workloads::{self, Input, Memory};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -22,8 +23,25 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["pairs", subject, order, size, batches] => pairs(subject, order, size, batches),
+        ["run", name] => run(name, "1", "1"),
+        ["run", name, seed, scale] => run(name, seed, scale),
         _ => usage(),
     }
+}
+
+fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
+    let (Some(workload), Ok(seed), Ok(scale)) =
+        (workloads::named(name), seed.parse(), scale.parse())
+    else {
+        return usage();
+    };
+    let outcome = (workload.run)(&Input { seed, scale });
+    println!("checksum {:016x}", outcome.checksum);
+    if let Some(settled) = outcome.settled_kib {
+        println!("settled_kib {settled}");
+    }
+    println!("peak_kib {}", Memory::now().peak_kib);
+    ExitCode::SUCCESS
 }
 
 fn pairs(subject: &str, order: &str, size: &str, batches: &str) -> ExitCode {
@@ -43,5 +61,9 @@ fn pairs(subject: &str, order: &str, size: &str, batches: &str) -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!("usage: masu-work probe | pairs process|null ORDER SIZE BATCHES");
+    eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
+    for workload in workloads::ALL {
+        eprintln!("  {:<12} {}", workload.name, workload.about);
+    }
     ExitCode::from(2)
 }

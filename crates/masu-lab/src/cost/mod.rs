@@ -142,7 +142,9 @@ mod tests {
         for order in Order::ALL {
             for mut indices in order.indices() {
                 indices.sort_unstable();
-                assert!(indices.iter().enumerate().all(|(place, &index)| place == index.into()));
+                assert!(
+                    indices.iter().enumerate().all(|(place, &index)| place == usize::from(index))
+                );
             }
         }
     }

@@ -1,0 +1,158 @@
+//! A block from the C allocator that knows what was written into it.
+//!
+//! Invariants, from creation to release:
+//! 1. `start` is the result of malloc, calloc or realloc for `length` bytes, not yet freed.
+//! 2. The first word holds `tag`; where there is room, the last word holds `tag ^ length`
+//!    and the first byte of every page in between holds the tag's low byte.
+//!
+//! So every page of a block is really used, the cost of writing stays small against the
+//! allocator's, and two overlapping blocks are found out when one is given back.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// The smallest block: one word for the tag.
+pub const SMALLEST: usize = 8;
+const WORD: usize = 8;
+const PAGE: usize = 4096;
+
+/// An owned, tagged block.
+pub struct Block {
+    start: NonNull<u8>,
+    length: usize,
+    tag: u64,
+}
+
+// SAFETY: a block is plain memory with one owner; malloc and free work from any thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// A block of `length` bytes from malloc.
+    pub fn new(length: usize, tag: u64) -> Self {
+        // SAFETY: malloc takes any size.
+        Self::own(unsafe { libc::malloc(length) }, length, tag)
+    }
+
+    /// A block from calloc, checked to be zero wherever it is looked at.
+    pub fn zeroed(length: usize, tag: u64) -> Self {
+        // SAFETY: calloc takes any size.
+        let start = unsafe { libc::calloc(1, length) }.cast::<u8>();
+        let places = marks(length).chain([0, length - 1]);
+        for place in places {
+            // SAFETY: `place` is below `length`, and calloc initialises all of it.
+            assert_eq!(unsafe { *start.add(place) }, 0, "calloc gave memory that is not zero");
+        }
+        Self::own(start.cast(), length, tag)
+    }
+
+    fn own(start: *mut c_void, length: usize, tag: u64) -> Self {
+        assert!(length >= SMALLEST);
+        let start = NonNull::new(start.cast::<u8>()).expect("out of memory");
+        let mut block = Block { start, length, tag };
+        block.write(0);
+        block
+    }
+
+    /// The requested length.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Resizes with realloc and keeps the contents, which are checked on the way.
+    pub fn resize(&mut self, length: usize) {
+        assert!(length >= SMALLEST);
+        self.check();
+        let old = self.length;
+        // SAFETY: invariant 1; the old pointer is not used again.
+        let start = unsafe { libc::realloc(self.start.as_ptr().cast(), length) };
+        self.start = NonNull::new(start.cast::<u8>()).expect("out of memory");
+        self.length = length;
+        let kept = old.min(length);
+        for place in marks(old).take_while(|place| place + WORD < kept) {
+            // SAFETY: `place` is inside both the old and the new length, and was written.
+            let found = unsafe { *self.start.as_ptr().add(place) };
+            assert_eq!(found, self.tag as u8, "realloc lost the contents at byte {place}");
+        }
+        self.write(kept);
+    }
+
+    /// Checks the contents, frees the block and returns its tag.
+    pub fn release(self) -> u64 {
+        self.check();
+        self.tag
+    }
+
+    /// Writes the marks of invariant 2 from the byte `from` on.
+    fn write(&mut self, from: usize) {
+        let start = self.start.as_ptr();
+        // SAFETY: every place lies within `length` bytes (invariant 1).
+        unsafe {
+            for place in marks(self.length).skip_while(|place| *place + PAGE < from) {
+                start.add(place).write(self.tag as u8);
+            }
+            start.cast::<u64>().write_unaligned(self.tag);
+            if self.length >= 2 * WORD {
+                let last = start.add(self.length - WORD).cast::<u64>();
+                last.write_unaligned(self.tag ^ self.length as u64);
+            }
+        }
+    }
+
+    fn check(&self) {
+        let start = self.start.as_ptr();
+        // SAFETY: invariants 1 and 2: these words are inside and were written.
+        unsafe {
+            let first = start.cast::<u64>().read_unaligned();
+            assert_eq!(first, self.tag, "the start of a block was overwritten");
+            if self.length >= 2 * WORD {
+                let last = start.add(self.length - WORD).cast::<u64>().read_unaligned();
+                let whole = last == self.tag ^ self.length as u64;
+                assert!(whole, "the end of a block was overwritten");
+            }
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1; the block is not used after this.
+        unsafe { libc::free(self.start.as_ptr().cast()) }
+    }
+}
+
+/// The first byte of every page after the first that leaves room for the last word.
+fn marks(length: usize) -> impl Iterator<Item = usize> {
+    (1..).map(|page| page * PAGE).take_while(move |place| place + WORD < length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_leave_the_last_word_alone() {
+        assert_eq!(marks(8).count(), 0);
+        assert_eq!(marks(4104).count(), 0);
+        assert_eq!(marks(4105).collect::<Vec<_>>(), [4096]);
+        assert_eq!(marks(12296).collect::<Vec<_>>(), [4096, 8192]);
+    }
+
+    #[test]
+    fn contents_survive_growing_and_shrinking() {
+        let mut block = Block::new(20, 0x1234_5678_9abc_def0);
+        for length in [9000, 100_000, 40_000, 8, 64] {
+            block.resize(length);
+            block.check();
+        }
+        assert_eq!(block.release(), 0x1234_5678_9abc_def0);
+    }
+
+    #[test]
+    #[should_panic(expected = "the end of a block was overwritten")]
+    fn an_overwritten_end_is_found() {
+        let block = Block::new(64, 1);
+        // SAFETY: inside the block.
+        unsafe { block.start.as_ptr().add(60).write(0xff) };
+        block.release();
+    }
+}

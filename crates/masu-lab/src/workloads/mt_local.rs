@@ -1,0 +1,53 @@
+//! Threads that keep to themselves: each builds and prunes its own trees and maps.
+//!
+//! The collections are the standard library's, so sizes and lifetimes are those of
+//! ordinary code and not of a benchmark's table.
+
+use std::collections::{BTreeMap, HashMap};
+use std::thread;
+
+use super::{Input, Outcome, Workload};
+
+/// See the module's first line.
+pub const MT_LOCAL: Workload = Workload {
+    name: "mt-local",
+    about: "4 threads, each its own trees, maps and strings",
+    sleeps: false,
+    run,
+};
+
+fn run(input: &Input) -> Outcome {
+    let threads: Vec<_> = (0..4)
+        .map(|number| {
+            let input = *input;
+            thread::spawn(move || work(&input, number))
+        })
+        .collect();
+    let sums = threads.into_iter().map(|thread| thread.join().expect("a thread failed"));
+    Outcome::of(sums.fold(0, u64::wrapping_add))
+}
+
+fn work(input: &Input, number: u64) -> u64 {
+    let mut rng = input.rng(number);
+    let mut checksum = 0u64;
+    for _ in 0..3 {
+        let mut tree: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+        let mut map: HashMap<String, String> = HashMap::new();
+        for step in 0..input.scaled(120_000) as u32 {
+            let key = rng.u64(..60_000);
+            tree.entry(key).or_default().push(step);
+            let text = "v".repeat(rng.usize(1..80));
+            if let Some(old) = map.insert(format!("key-{}", rng.u64(..30_000)), text) {
+                checksum = checksum.wrapping_add(old.len() as u64);
+            }
+            if step % 4 == 3
+                && let Some((key, steps)) = tree.pop_first()
+            {
+                checksum = checksum.wrapping_add(key ^ steps.len() as u64);
+            }
+        }
+        let lengths = map.values().map(|text| text.len() as u64);
+        checksum = checksum.wrapping_add(lengths.sum::<u64>() + tree.len() as u64);
+    }
+    checksum
+}
