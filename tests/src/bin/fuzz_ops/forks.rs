@@ -1,0 +1,85 @@
+//! Forking in the middle of it all.
+//!
+//! The child has one thread and a copy of everything. It goes on with its worker's blocks, gives
+//! back blocks of threads that it does not have, and starts a thread of its own: what servers do.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::calls::Fault;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Fork, and wait for the child's verdict.
+    pub fn fork(&mut self) -> Result<(), Fault> {
+        let seed = self.random.u64(..);
+        let shared = self.shared.clone();
+        let frozen = shared.model.freeze();
+        // SAFETY: the child uses nothing that another thread may have locked: the model is held by
+        // this thread, the bookkeeping allocator and the one under test take care of themselves.
+        let child = unsafe { libc::fork() };
+        drop(frozen);
+        if child == 0 {
+            self.random.seed(seed);
+            self.child();
+        }
+        let mut status = 0;
+        // SAFETY: room for the status; the child is ours.
+        while unsafe { libc::waitpid(child, &mut status, 0) } != child {}
+        match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
+            (true, libc::SIGALRM) => Err("a forked child hung".into()),
+            (true, signal) => Err(format!("a forked child died of signal {signal}")),
+            (false, _) => Ok(()),
+        }
+    }
+
+    /// The child's life.
+    fn child(&mut self) -> ! {
+        // SAFETY: no handler is installed, so a child that hangs is killed.
+        unsafe { libc::alarm(self.shared.options.child_seconds) };
+        self.alone = true;
+        self.run_for(200);
+        let own: HashSet<usize> = self.blocks.iter().map(|block| block.address).collect();
+        for address in self.shared.model.take(200, |address| own.contains(&address)) {
+            // SAFETY: the block was live when the process forked, its thread is not here to use
+            // it, and the model gave it up.
+            unsafe { libc::free(std::ptr::with_exposed_provenance_mut(address)) };
+        }
+        self.run_for(100);
+        if self.random.bool() {
+            let random = self.random.fork();
+            let mut heir = Self::new(Arc::clone(&self.shared), 0, 0, 0);
+            heir.alone = true;
+            heir.random = random;
+            heir.name = self.name ^ 1 << 30;
+            for _ in 0..self.blocks.len() / 2 {
+                self.take().into_iter().for_each(|block| heir.hold(block));
+            }
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    heir.run_for(200);
+                    heir.empty();
+                });
+                self.run_for(200);
+            });
+        }
+        self.empty();
+        // SAFETY: ends the child without running what the parent registered.
+        unsafe { libc::_exit(0) };
+    }
+
+    /// So many steps.
+    fn run_for(&mut self, steps: u32) {
+        for _ in 0..steps {
+            self.step();
+        }
+    }
+
+    /// Give everything back.
+    fn empty(&mut self) {
+        while let Some(block) = self.take() {
+            let shared = &self.shared;
+            shared.retire(block).unwrap_or_else(|f| shared.report(&f, "the end of a child"));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Random operations in several threads, held against a model (`src/bin/fuzz_ops`), and the proof
+//! that the model notices what it is there for.
+//!
+//! A failure prints a seed and the command that runs it again. `MASU_TEST_LONG=1` fuzzes for more
+//! than half an hour in all.
+
+use std::time::Duration;
+
+use masu_tests::{Compile, Outcome, Run, is_masu, long};
+
+/// A run of the fuzzer, with the library under test preloaded.
+fn fuzz(arguments: &str) -> Run {
+    let run = Run::new(env!("CARGO_BIN_EXE_fuzz_ops")).args(arguments.split_whitespace());
+    // masu promises 16 bytes whatever the size; others only what a type of that size may need.
+    if is_masu() { run.args(["--natural-alignment", "0"]) } else { run }
+}
+
+/// Run for so many seconds, and much longer in the long variant.
+fn clean(arguments: &str, seconds: u64, conf: &str) {
+    let seconds = if long() { seconds * 100 } else { seconds };
+    let outcome = fuzz(arguments)
+        .args(["--seconds", &seconds.to_string()])
+        .env("MASU_CONF", conf)
+        .timeout(Duration::from_secs(seconds + 120))
+        .run()
+        .success();
+    println!("fuzz {arguments} [{conf}]: {}", outcome.stdout.replace('\n', ", "));
+    assert!(outcome.stdout.contains("no fault"), "{}", outcome.describe());
+}
+
+/// One thread: a seed is a bug report.
+#[test]
+fn one_thread_exactly() {
+    clean("--threads 1", 3, "");
+    clean("--threads 1 --seed 1", 2, "");
+}
+
+#[test]
+fn four_threads() {
+    clean("--threads 4", 6, "");
+}
+
+#[test]
+fn more_threads_than_processors_with_small_blocks() {
+    clean("--threads 24 --largest 9000 --live-mib 2", 4, "");
+}
+
+/// Every cache as small as it gets, and memory given back at once: the paths seldom taken.
+#[test]
+fn four_threads_that_keep_nothing() {
+    clean("--threads 4", 5, "decay:0,run_cache:0,huge_cache:0,retain_full:0");
+}
+
+/// Run on an allocator with this fault; it must be found, and called by its name.
+fn finds(fault: &str, verdict: &str) -> Outcome {
+    let shim = Compile::c("tests/fuzz/faulty.c")
+        .flags(["-shared", "-fPIC", "-pthread"])
+        .flag(format!("-DFAULT_{fault}"))
+        .build();
+    let outcome = Run::new(env!("CARGO_BIN_EXE_fuzz_ops"))
+        .args(["--seconds", "20", "--child-seconds", "2"])
+        .bare()
+        .env("LD_PRELOAD", shim.path())
+        .run();
+    assert!(outcome.stderr.contains(verdict), "{fault}: {}", outcome.describe());
+    assert!(!outcome.status.success() && !outcome.timed_out, "{fault}: {}", outcome.describe());
+    outcome
+}
+
+#[test]
+fn finds_a_block_given_out_twice() {
+    finds("OVERLAP", "fault: overlap");
+}
+
+#[test]
+fn finds_a_calloc_that_forgets_to_zero() {
+    finds("DIRTY", "fault: calloc did not zero");
+}
+
+#[test]
+fn finds_a_realloc_that_loses_contents() {
+    finds("TAIL", "lost contents");
+}
+
+#[test]
+fn finds_a_block_changed_behind_its_back() {
+    finds("SCRIBBLE", "fault: contents");
+}
+
+#[test]
+fn finds_a_misaligned_block() {
+    finds("ALIGNMENT", "fault: misaligned");
+}
+
+#[test]
+fn finds_a_usable_size_below_what_was_asked_for() {
+    finds("USABLE", "fault: usable size");
+}
+
+#[test]
+fn finds_a_lock_that_forks_forget() {
+    finds("FORK", "fault: a forked child hung");
+}
+
+/// The same shim without a fault is clean, so what was found above was the fault.
+#[test]
+fn finds_nothing_where_nothing_is() {
+    let shim =
+        Compile::c("tests/fuzz/faulty.c").flags(["-shared", "-fPIC", "-DFAULT_NONE"]).build();
+    Run::new(env!("CARGO_BIN_EXE_fuzz_ops"))
+        .args(["--seconds", "2"])
+        .bare()
+        .env("LD_PRELOAD", shim.path())
+        .run()
+        .success();
+}
