@@ -111,6 +111,16 @@ impl Probe {
         self.process().tasks().expect("tasks of a live process").count()
     }
 
+    /// How many mappings it has now.
+    pub fn mappings(&self) -> usize {
+        self.process().maps().expect("maps of a live process").0.len()
+    }
+
+    /// How many pages it had to be given so far.
+    pub fn faults(&self) -> u64 {
+        self.process().stat().expect("stat of a live process").minflt
+    }
+
     /// Its live children.
     pub fn children(&self) -> Vec<i32> {
         let stats = all_processes().expect("/proc").filter_map(|p| p.ok()?.stat().ok());

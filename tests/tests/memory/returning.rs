@@ -2,6 +2,7 @@
 
 use crate::compare::{compare, settled};
 use crate::figures::{KIB, MIB};
+use crate::probe::{On, Probe};
 
 #[test]
 fn a_burst_in_eight_threads_goes_back() {
@@ -61,4 +62,21 @@ fn without_a_background_thread_one_trim_gives_all_back() {
         (probe.memory(), live)
     })
     .close_to_live(0);
+}
+
+/// What will be used again soon is not given back: it would have to be faulted in, page by page.
+#[test]
+fn memory_in_use_every_200_ms_is_kept() {
+    let faults = |on| {
+        let mut probe = Probe::start(on, "cycle", &[]);
+        probe.at("once");
+        let once = probe.faults();
+        probe.go();
+        probe.at("done");
+        (once, probe.faults() - once)
+    };
+    let (once, later) = faults(On::Library);
+    let system = faults(On::System);
+    println!("cycle: faults_first={once} faults_later={later} glibc_later={}", system.1);
+    assert!(later <= 2 * once, "19 more cycles took {later} faults, the first one {once}");
 }

@@ -2,6 +2,7 @@
 
 use crate::compare::{compare, settled};
 use crate::figures::{Bytes, Memory};
+use crate::probe::{On, Probe};
 
 /// One object in a hundred survives, anywhere.
 #[test]
@@ -39,4 +40,18 @@ fn sixty_four_forked_workers_share_their_parents_memory() {
     let (ours, system) = (run.ours.private, run.system.private);
     println!("prefork: private={} glibc={}", Bytes(ours), Bytes(system));
     assert!(ours <= system + system / 20, "{} over {}", Bytes(ours), Bytes(system));
+}
+
+/// The kernel allows 65,530 mappings; a heap of 100 MiB in pieces of all sizes needs a handful.
+#[test]
+fn mappings_stay_few() {
+    let mappings = |on| {
+        let mut probe = Probe::start(on, "phases", &[]);
+        (0..6).for_each(|_| probe.pass("phase"));
+        settled(&mut probe, "end");
+        probe.mappings()
+    };
+    let (ours, system) = (mappings(On::Library), mappings(On::System));
+    println!("phases: mappings={ours} glibc={system}");
+    assert!(ours <= system + 40, "{ours} over {system}");
 }

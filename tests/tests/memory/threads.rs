@@ -48,3 +48,16 @@ fn ten_thousand_threads_with_blocks_of_all_small_sizes() {
     })
     .at_most(1.5);
 }
+
+/// Allocated in one thread, freed in another, and the first one dies: a window of 60 MiB, through
+/// which two gibibytes pass.
+#[test]
+fn a_relay_between_threads_does_not_blow_up() {
+    let run = compare("relay", "relay", &[], |probe| {
+        let live = probe.at("steady");
+        (probe.memory(), live)
+    });
+    let bound = run.live + run.live / 2;
+    assert!(run.ours.anon <= bound, "more than {}: {}", Bytes(bound), run.line);
+    run.counted("remote_frees", 1e5);
+}

@@ -58,6 +58,24 @@ enum Scenario {
         #[arg(long, default_value_t = 128)]
         mib: usize,
     },
+    /// Memory is filled and freed again and again, with short pauses.
+    Cycle {
+        #[arg(long, default_value_t = 64)]
+        mib: usize,
+        #[arg(long, default_value_t = 20)]
+        times: usize,
+    },
+    /// Blocks are allocated in one thread, freed in another, and the first one dies.
+    Relay {
+        #[arg(long, default_value_t = 4)]
+        pairs: usize,
+        /// How much is on its way at any time.
+        #[arg(long, default_value_t = 64)]
+        mib: usize,
+        /// How much passes through.
+        #[arg(long, default_value_t = 2048)]
+        through: usize,
+    },
     /// One thread after the other allocates and frees the same medium blocks; all stay alive.
     Medium {
         #[arg(long, default_value_t = 32)]
@@ -107,6 +125,8 @@ fn main() {
             threads::sleepers(threads, kib_per_class << 10)
         }
         Scenario::Huge { count, mib } => returning::huge(count, mib * MIB),
+        Scenario::Cycle { mib, times } => returning::cycle(mib * MIB, times),
+        Scenario::Relay { pairs, mib, through } => threads::relay(pairs, mib * MIB, through * MIB),
         Scenario::Medium { threads } => threads::medium(threads),
         Scenario::Churn { threads } => threads::churn(threads),
         Scenario::Crowd { threads, largest } => threads::crowd(threads, largest),

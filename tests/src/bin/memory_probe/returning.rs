@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use crate::blocks::{Chain, allocate, by_bytes, release};
 use crate::marks::mark;
@@ -85,6 +86,22 @@ pub fn huge(count: usize, size: usize) {
         unsafe { release(block) };
     }
     mark("freed", 0);
+}
+
+/// Fill and free `bytes`, pausing 100 ms when full and when empty. Marks: `once`, `done`.
+pub fn cycle(bytes: usize, times: usize) {
+    let mut chain = Chain::default();
+    for time in 0..times {
+        let mut random = fastrand::Rng::with_seed(1);
+        chain.fill(bytes, || by_bytes(&mut random, 16, 256 << 10));
+        thread::sleep(Duration::from_millis(100));
+        if time == 0 {
+            mark("once", chain.bytes());
+        }
+        chain.free_all();
+        thread::sleep(Duration::from_millis(100));
+    }
+    mark("done", 0);
 }
 
 /// Wait on a futex for the rest of the program's life.

@@ -1,12 +1,13 @@
 //! Many threads: asleep, short-lived, or simply many.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
-use crate::blocks::{Chain, allocate, release};
+use crate::blocks::{Chain, allocate, by_bytes, release};
 use crate::marks::mark;
 use crate::returning::sleep;
 
@@ -61,6 +62,55 @@ pub fn medium(threads: usize) {
         done.wait();
     }
     mark("freed", 0);
+}
+
+/// Producers allocate batches, consumers free them some batches later; a producer that made 16
+/// batches dies and another takes its place. Mark: `steady`, with the amount on its way.
+pub fn relay(pairs: usize, on_its_way: usize, through: usize) {
+    const BATCH: usize = 1 << 20;
+    let window = on_its_way / pairs / BATCH;
+    let batches = through / pairs / BATCH;
+    let finished = Arc::new(Barrier::new(pairs + 1));
+    for pair in 0..pairs {
+        let (send, receive) = mpsc::channel::<Chain>();
+        let (credit, granted) = mpsc::channel::<()>();
+        (0..window).for_each(|_| credit.send(()).expect("a producer"));
+        let finished = finished.clone();
+        // The consumer, which outlives everybody.
+        thread::spawn(move || {
+            let mut waiting = VecDeque::new();
+            for _ in 0..batches {
+                waiting.push_back(receive.recv().expect("producers go on"));
+                if waiting.len() == window {
+                    waiting.pop_front();
+                    let _ = credit.send(());
+                }
+            }
+            finished.wait();
+            sleep();
+        });
+        // Starts one producer after the other.
+        thread::spawn(move || {
+            let granted = Arc::new(Mutex::new(granted));
+            for generation in 0..batches / 16 {
+                let (send, granted) = (send.clone(), granted.clone());
+                let producer = thread::spawn(move || {
+                    let seed = (pair << 32 | generation) as u64;
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    for _ in 0..16 {
+                        granted.lock().expect("alone").recv().expect("a consumer");
+                        let mut batch = Chain::default();
+                        batch.fill(BATCH, || by_bytes(&mut random, 16, 64 << 10));
+                        send.send(batch).expect("a consumer");
+                    }
+                });
+                producer.join().expect("no thread panics");
+            }
+            sleep();
+        });
+    }
+    finished.wait();
+    mark("steady", pairs * (window - 1) * BATCH);
 }
 
 /// A block freed by a destructor of thread-local storage, after the thread's own code is over.
