@@ -119,6 +119,19 @@ fn huge_cache_bounds_what_is_kept() {
     assert!(after(AT_ONCE, scenario, "decay:never,huge_cache:1GiB") >= 120);
 }
 
+/// A freed huge block serves the next request, unless none may be kept.
+#[test]
+fn huge_cache_saves_the_system_from_repeated_requests() {
+    let reused = |option| {
+        let mut probe = start("huge --count 4 --mib 8 --times 10", option);
+        probe.pass("peak");
+        probe.at("freed");
+        Stats::parse(&probe.finish()).get("huge_reused")
+    };
+    assert_eq!(reused("huge_cache:0"), 0.0);
+    assert!(reused("huge_cache:1GiB") >= 30.0);
+}
+
 /// Slabs beyond those a heap retains go to the thread that frees into them, whose frees into them
 /// then are its own and not remote.
 #[test]

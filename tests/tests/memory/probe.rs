@@ -116,6 +116,12 @@ impl Probe {
         self.process().maps().expect("maps of a live process").0.len()
     }
 
+    /// The most resident memory it had so far, in bytes.
+    pub fn peak(&self) -> u64 {
+        let status = self.process().status().expect("status of a live process");
+        status.vmhwm.expect("a user process") * 1024
+    }
+
     /// How many pages it had to be given so far.
     pub fn faults(&self) -> u64 {
         self.process().stat().expect("stat of a live process").minflt

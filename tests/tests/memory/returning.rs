@@ -11,7 +11,9 @@ fn a_burst_in_eight_threads_goes_back() {
         settled(probe, "freed")
     })
     .close_to_live(0)
-    .counted("purged_bytes", 900.0 * MIB as f64);
+    .counted("purged_bytes", 900.0 * MIB as f64)
+    .counted("background_starts", 1.0)
+    .counted("medium_allocs", 1e4);
 }
 
 #[test]
@@ -50,7 +52,8 @@ fn huge_blocks_go_back() {
         probe.pass("peak");
         settled(probe, "freed")
     })
-    .close_to_live(0);
+    .close_to_live(0)
+    .counted("huge_allocs", 8.0);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Memory that is scattered, changes its sizes, or is shared with forked children.
 
+use masu_tests::is_masu;
+
 use crate::compare::{compare, settled};
-use crate::figures::{Bytes, Memory};
+use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, Probe};
+use crate::stats::Stats;
 
 /// One object in a hundred survives, anywhere.
 #[test]
@@ -40,6 +43,26 @@ fn sixty_four_forked_workers_share_their_parents_memory() {
     let (ours, system) = (run.ours.private, run.system.private);
     println!("prefork: private={} glibc={}", Bytes(ours), Bytes(system));
     assert!(ours <= system + system / 20, "{} over {}", Bytes(ours), Bytes(system));
+}
+
+/// Growing never needs the old block and the new one at once: pages move, or the block grows in
+/// place.
+#[test]
+fn growing_blocks_never_exist_twice() {
+    let run = |on: On| {
+        let mut probe = Probe::start(on, "grow", &[("MASU_SHOW_STATS", "1")]);
+        let live = probe.at("grown");
+        (live, probe.peak(), probe.finish())
+    };
+    let (live, ours, text) = run(On::Library);
+    let (_, system, _) = run(On::System);
+    println!("grow: peak={} live={} glibc_peak={}", Bytes(ours), Bytes(live), Bytes(system));
+    let bound = live + live / 20 + 8 * MIB;
+    assert!(ours <= bound, "more than {}: {}", Bytes(bound), Bytes(ours));
+    if is_masu() {
+        let stats = Stats::parse(&text);
+        assert!(stats.get("huge_moves") + stats.get("huge_grown") >= 8.0, "{stats:?}");
+    }
 }
 
 /// The kernel allows 65,530 mappings; a heap of 100 MiB in pieces of all sizes needs a handful.

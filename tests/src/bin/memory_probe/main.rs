@@ -57,6 +57,14 @@ enum Scenario {
         count: usize,
         #[arg(long, default_value_t = 128)]
         mib: usize,
+        /// How often that is done.
+        #[arg(long, default_value_t = 1)]
+        times: usize,
+    },
+    /// Two blocks grow by turns, in small steps.
+    Grow {
+        #[arg(long, default_value_t = 256)]
+        mib: usize,
     },
     /// Memory is filled and freed again and again, with short pauses.
     Cycle {
@@ -124,7 +132,8 @@ fn main() {
         Scenario::Sleepers { threads, kib_per_class } => {
             threads::sleepers(threads, kib_per_class << 10)
         }
-        Scenario::Huge { count, mib } => returning::huge(count, mib * MIB),
+        Scenario::Huge { count, mib, times } => returning::huge(count, mib * MIB, times),
+        Scenario::Grow { mib } => shapes::grow(mib * MIB),
         Scenario::Cycle { mib, times } => returning::cycle(mib * MIB, times),
         Scenario::Relay { pairs, mib, through } => threads::relay(pairs, mib * MIB, through * MIB),
         Scenario::Medium { threads } => threads::medium(threads),

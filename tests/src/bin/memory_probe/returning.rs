@@ -77,13 +77,18 @@ pub fn handoff(bytes: usize, low: usize, high: usize) {
     mark("freed", 0);
 }
 
-/// `count` blocks of `size` bytes are written and freed. Marks: `peak`, `freed`.
-pub fn huge(count: usize, size: usize) {
-    let blocks: Vec<_> = (0..count).map(|_| allocate(size)).collect();
-    mark("peak", count * size);
-    for block in blocks {
-        // SAFETY: each block came from `allocate` and is released once.
-        unsafe { release(block) };
+/// `count` blocks of `size` bytes are written and freed, so many times. Marks: `peak` the first
+/// time, `freed` the last.
+pub fn huge(count: usize, size: usize, times: usize) {
+    for time in 0..times {
+        let blocks: Vec<_> = (0..count).map(|_| allocate(size)).collect();
+        if time == 0 {
+            mark("peak", count * size);
+        }
+        for block in blocks {
+            // SAFETY: each block came from `allocate` and is released once.
+            unsafe { release(block) };
+        }
     }
     mark("freed", 0);
 }

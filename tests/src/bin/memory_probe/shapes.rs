@@ -50,6 +50,29 @@ pub fn phases(bytes: usize) {
     mark("end", held(live, [&old, &Vec::new()]));
 }
 
+/// Two blocks of 64 KiB grow by turns to `bytes` each, by a quarter each time: with larger steps,
+/// a copy's second half would hide in what the next step needs anyway. Contents must stay.
+/// Mark: `grown`.
+pub fn grow(bytes: usize) {
+    let mut size = 64 << 10;
+    let mut blocks = [allocate(size), allocate(size)];
+    while size < bytes {
+        let larger = (size + size / 4).min(bytes);
+        for block in &mut blocks {
+            // SAFETY: the block is live, and replaced by what is returned.
+            *block = unsafe { libc::realloc(block.cast(), larger) }.cast();
+            assert!(!block.is_null(), "realloc to {larger} failed");
+            // SAFETY: the block is live and has this size.
+            let contents = unsafe { std::slice::from_raw_parts_mut(*block, larger) };
+            let (old, new) = contents.split_at_mut(size);
+            assert!(old.iter().step_by(4096).all(|&byte| byte == 0xa5), "contents lost");
+            new.fill(0xa5);
+        }
+        size = larger;
+    }
+    mark("grown", 2 * size);
+}
+
 /// Free the address of a static, which belongs to no allocator. Mark: `alive`.
 pub fn foreign() {
     #[repr(align(64))]
