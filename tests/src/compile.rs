@@ -35,11 +35,19 @@ impl Compile {
 
     /// Compile with another compiler, such as `musl-gcc`; add the sources with [`file`](Self::file).
     ///
-    /// Optimised, with warnings, and with the compiler's own knowledge of malloc switched
-    /// off: otherwise it removes the very calls a test is about.
+    /// Optimised, threaded, with warnings, and with the compiler's own knowledge of malloc
+    /// switched off: otherwise it removes the very calls a test is about.
     pub fn with(compiler: &str) -> Self {
         let compile = Self { compiler: compiler.into(), arguments: Vec::new() };
-        compile.flags(["-O1", "-g", "-Wall", "-Wextra", "-fno-builtin"])
+        compile.flags([
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-fno-builtin",
+            "-Wno-use-after-free",
+            "-pthread",
+        ])
     }
 
     /// Add one flag.

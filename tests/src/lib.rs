@@ -4,8 +4,8 @@
 //! ```no_run
 //! use masu_tests::{Compile, Run};
 //!
-//! let program = Compile::c("c/conformance.c").flag("-pthread").build();
-//! Run::program(&program).arg("calloc").run().success();
+//! let program = Compile::c("c/hello.c").build();
+//! Run::program(&program).run().success();
 //! ```
 //!
 //! Three environment variables steer every test:
@@ -22,10 +22,12 @@
 //! A test that lacks a tool fails and names it; `tests/install-tools` installs
 //! them all. No test passes by not running.
 
+mod cases;
 mod compile;
 mod library;
 mod run;
 
+pub use cases::{case, check_case, check_case_list, check_offered};
 pub use compile::{Compile, Program};
 pub use library::{archive, is_masu, library, preload};
 pub use run::{Outcome, Run};

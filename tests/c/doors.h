@@ -1,0 +1,39 @@
+// The parts of the libc door that some libcs lack or no longer declare. They are
+// weak: a case asks whether the allocator has them.
+#ifndef MASU_TESTS_DOORS_H
+#define MASU_TESTS_DOORS_H
+
+#include <malloc.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DOOR __attribute__((weak))
+
+DOOR void cfree(void *block);
+DOOR void free_sized(void *block, size_t size);
+DOOR void free_aligned_sized(void *block, size_t alignment, size_t size);
+DOOR void *pvalloc(size_t size);
+DOOR void *reallocarray(void *block, size_t count, size_t size);
+DOOR int malloc_trim(size_t pad);
+DOOR int mallopt(int parameter, int value);
+DOOR void malloc_stats(void);
+DOOR int malloc_info(int options, FILE *stream);
+
+// Laid out as glibc does; musl has no such types.
+struct door_mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct door_mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+DOOR struct door_mallinfo door_mallinfo(void) __asm__("mallinfo");
+DOOR struct door_mallinfo2 door_mallinfo2(void) __asm__("mallinfo2");
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+//! The programs that several test files build, each in its own way.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use masu_tests::{Compile, Program};
+
+/// The sources of the conformance core: every door of the libc family, without threads and
+/// within 256 MiB of address space.
+pub fn core(compile: Compile) -> Compile {
+    ["check_main", "core_aligned", "core_blocks", "core_info", "core_realloc", "core_usable"]
+        .iter()
+        .fold(compile, |compile, name| compile.file(format!("c/{name}.c")))
+}
+
+/// A C program of one file of cases. It exports its symbols, for plug-ins to use.
+pub fn c_program(name: &str) -> Program {
+    Compile::c("c/check_main.c").file(format!("c/{name}.c")).flag("-rdynamic").build()
+}
+
+/// The frame of the C++ programs, compiled as the C it is.
+pub fn frame_object() -> Program {
+    Compile::c("c/check_main.c").flag("-c").build()
+}
+
+/// A C++ program of one file of cases.
+pub fn cxx_program(name: &str) -> Program {
+    let frame = frame_object();
+    Compile::cxx(&format!("cxx/{name}.cc")).flag("-xnone").file(frame.path()).build()
+}

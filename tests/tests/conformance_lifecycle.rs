@@ -1,0 +1,108 @@
+//! Before main, after main, in signal handlers, and in libraries that come and go.
+
+mod common;
+
+mod lifecycle {
+    use std::sync::LazyLock;
+
+    use masu_tests::{Program, case};
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("lifecycle"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        blocks_made_before_main_are_whole,
+        signal_handlers_allocate,
+        signal_handlers_allocate_on_a_small_alternate_stack,
+        signal_handlers_allocate_in_threads_that_never_did;
+        beyond_system: ;
+        apart:
+        exit_handlers_and_destructors_allocate,
+        exit_while_other_threads_allocate,
+        quick_exit_while_other_threads_allocate,
+        threads_outlive_main,
+    }
+
+    /// These end the process from inside; the last line proves that they came to the end.
+    fn ends_well(name: &str) {
+        let outcome = case(program(), name).run().success();
+        assert!(outcome.stdout.ends_with("destructor done\n"), "{}", outcome.describe());
+    }
+
+    #[test]
+    fn exit_handlers_and_destructors_allocate() {
+        ends_well("exit_handlers_and_destructors_allocate");
+    }
+
+    #[test]
+    fn exit_while_other_threads_allocate() {
+        for _ in 0..10 {
+            ends_well("exit_while_other_threads_allocate");
+        }
+    }
+
+    #[test]
+    fn quick_exit_while_other_threads_allocate() {
+        for _ in 0..10 {
+            ends_well("quick_exit_while_other_threads_allocate");
+        }
+    }
+
+    #[test]
+    fn threads_outlive_main() {
+        ends_well("threads_outlive_main");
+    }
+}
+
+mod plugins {
+    use std::sync::LazyLock;
+
+    use masu_tests::{Compile, Program, Run, case};
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("plugins"));
+        &PROGRAM
+    }
+
+    /// 64 copies of one small library: to the loader they are 64 libraries.
+    fn plugins() -> &'static tempfile::TempDir {
+        static DIRECTORY: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+            let plugin = Compile::c("c/plugin.c").flags(["-shared", "-fPIC"]).build();
+            let directory = masu_tests::scratch();
+            for number in 0..64 {
+                let copy = directory.path().join(format!("plugin-{number}.so"));
+                std::fs::copy(plugin.path(), copy).expect("a copy");
+            }
+            directory
+        });
+        &DIRECTORY
+    }
+
+    fn with_plugins(name: &str) -> Run {
+        case(program(), name).env("MASU_TEST_PLUGINS", plugins().path())
+    }
+
+    macro_rules! plugin_cases {
+        ($($name:ident),* $(,)?) => {
+            $(#[test]
+            fn $name() {
+                with_plugins(stringify!($name)).run().success();
+            })*
+            #[test]
+            fn every_case_is_driven() {
+                masu_tests::check_case_list(program(), &[$(stringify!($name)),*]);
+            }
+        };
+    }
+
+    plugin_cases! {
+        sixty_four_plugins_at_once,
+        one_plugin_comes_and_goes_a_thousand_times,
+        plugins_come_and_go_in_many_threads,
+        threads_that_used_a_plugin_end_after_it,
+        failing_to_open_allocates_and_frees,
+    }
+}

@@ -1,0 +1,57 @@
+//! Processes: fork from threads, vfork, posix_spawn, and handlers that allocate around them.
+
+mod common;
+
+mod fork {
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    use masu_tests::{Program, case};
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("fork"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        fork_in_the_child_of_a_fork_and_so_on,
+        the_child_allocates_first,
+        a_forked_thread_may_end_by_pthread_exit,
+        new_threads_of_the_child_are_not_the_dead_ones;
+        beyond_system: ;
+        apart: sixteen_threads_allocate_while_eight_fork,
+    }
+
+    #[test]
+    fn sixteen_threads_allocate_while_eight_fork() {
+        let seconds = if masu_tests::long() { 60 } else { 5 };
+        case(program(), "sixteen_threads_allocate_while_eight_fork")
+            .env("MASU_TEST_SECONDS", seconds.to_string())
+            .timeout(Duration::from_secs(seconds + 60))
+            .run()
+            .success();
+    }
+}
+
+mod spawn {
+    use std::sync::LazyLock;
+
+    use masu_tests::Program;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("spawn"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        vfork_and_exec,
+        vfork_child_may_allocate,
+        posix_spawn_from_a_threaded_program,
+        system_and_popen,
+        raw_clone_of_a_single_threaded_program,
+        early_atfork_handlers_allocate,
+        late_atfork_handlers_allocate,
+    }
+}
