@@ -1,2 +1,48 @@
-#![no_std]
-//! The engine.
+#![cfg_attr(not(test), no_std)]
+//! The engine of masu: a memory allocator for Linux.
+//!
+//! This is the engine's face. The doors (`libmasu`, later the `masu` crate) use nothing else.
+//! `ARCHITECTURE.md` explains the rooms; each module begins with its invariants, its locks and its
+//! memory orderings.
+//!
+//! No call here allocates through anybody else, unwinds, or touches `errno`.
+
+pub mod sync;
+
+pub mod handshake;
+pub mod lock;
+
+#[cfg(not(loom))]
+mod clock;
+#[cfg(not(loom))]
+pub mod config;
+#[cfg(not(loom))]
+mod face;
+#[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
+mod huge;
+#[cfg(not(loom))]
+mod purge;
+#[cfg(not(loom))]
+mod region;
+#[cfg(not(loom))]
+mod report;
+#[cfg(not(loom))]
+mod run;
+#[cfg(not(loom))]
+mod settings;
+#[cfg(not(loom))]
+pub mod size_class;
+mod slab;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod sys;
+#[cfg(not(loom))]
+pub mod text;
+
+#[cfg(not(loom))]
+pub use face::*;
+#[cfg(not(loom))]
+pub use stats::{Stats, print as print_stats, read as stats};

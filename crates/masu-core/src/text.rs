@@ -34,6 +34,7 @@ impl<'a> Text<'a> {
     }
 
     /// Writes `bytes` as they are.
+    #[inline(never)]
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         for &byte in bytes {
             self.byte(byte);
@@ -100,6 +101,7 @@ impl<'a> Text<'a> {
     }
 
     /// Hands what is collected to the sink.
+    #[inline(never)]
     pub fn flush(&mut self) {
         if let Some(collected) = self.buffer.get(..self.len)
             && !collected.is_empty()
@@ -109,6 +111,7 @@ impl<'a> Text<'a> {
         self.len = 0;
     }
 
+    #[inline(never)]
     fn spaces(&mut self, count: usize) -> &mut Self {
         for _ in 0..count {
             self.byte(b' ');
@@ -116,6 +119,9 @@ impl<'a> Text<'a> {
         self
     }
 
+    /// Everything ends here. Out of line, and all else that would copy its loop with it, because
+    /// text is never hot and the shared object must stay small.
+    #[inline(never)]
     fn byte(&mut self, byte: u8) {
         if self.len >= BUFFER {
             self.flush();
@@ -157,6 +163,7 @@ impl Short {
     }
 
     /// Puts `byte` in front. A full string stays as it is.
+    #[inline(never)]
     fn front(&mut self, byte: u8) {
         if let Some(slot) = self.start.checked_sub(1)
             && let Some(place) = self.buffer.get_mut(slot)
@@ -186,6 +193,7 @@ impl Short {
 }
 
 /// `n` in decimal.
+#[inline(never)]
 pub fn decimal(n: u64) -> Short {
     let mut short = Short::new();
     short.front_decimal(n);
@@ -193,6 +201,7 @@ pub fn decimal(n: u64) -> Short {
 }
 
 /// `n` followed by `suffix`: a number with its unit.
+#[inline(never)]
 pub fn with_unit(n: u64, suffix: &str) -> Short {
     let mut short = Short::new();
     short.front_str(suffix);
@@ -201,6 +210,7 @@ pub fn with_unit(n: u64, suffix: &str) -> Short {
 }
 
 /// `n` in hexadecimal with `0x`, no leading zeros.
+#[inline(never)]
 pub fn hex(mut n: u64) -> Short {
     let mut short = Short::new();
     loop {
@@ -220,6 +230,7 @@ const UNITS: [(&str, u32); 6] =
     [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
 /// `n` bytes for people, cut to one decimal: `17 B`, `1.5 KiB`, `3.9 GiB`.
+#[inline(never)]
 pub fn human_bytes(n: u64) -> Short {
     for (unit, shift) in UNITS {
         let whole = n >> shift;
@@ -238,6 +249,7 @@ pub fn human_bytes(n: u64) -> Short {
 }
 
 /// `n` bytes exactly, in the largest unit that divides it: `4MiB`, `1000B`.
+#[inline(never)]
 pub fn exact_bytes(n: u64) -> Short {
     for (unit, shift) in UNITS {
         if n != 0 && n.trailing_zeros() >= shift {

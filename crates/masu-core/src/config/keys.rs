@@ -94,6 +94,7 @@ keys! {
 }
 
 /// Whether `written`, in any case and with `.` or `-` for `_`, is the key `name`.
+#[inline(never)]
 fn is_key(written: &[u8], name: &str) -> bool {
     written.len() == name.len() && written.iter().zip(name.as_bytes()).all(|(&w, &n)| plain(w) == n)
 }

@@ -1,0 +1,272 @@
+//! The functions that doors call: allocation, resizing, sizes, configuration, fork.
+//!
+//! Sizes are in bytes. A null pointer means that memory is out, or that the request is larger than
+//! `isize::MAX`; the caller says `ENOMEM`.
+
+use crate::config::Config;
+use crate::heap::{self, alloc_small};
+use crate::lock::DISCARD;
+use crate::region::{self, Kind};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, class_of, medium_units, size_of_class};
+use crate::slab;
+use crate::sys::fatal;
+use crate::text::Text;
+use crate::{huge, run, settings};
+use core::ffi::c_char;
+use core::ptr::{copy_nonoverlapping, null_mut};
+
+/// The largest alignment: 1 GiB.
+pub const ALIGN_MAX: usize = 1 << 30;
+
+/// The hot path of [`alloc`]: a small block from the thread's bin, or null, which says nothing but
+/// that [`alloc_slow`] must be asked. 16-byte aligned.
+#[inline(always)]
+pub fn alloc_fast(size: usize) -> *mut u8 {
+    alloc_small(size)
+}
+
+/// A block of at least `size` bytes (any size), 16-byte aligned; null when memory is out.
+#[cold]
+#[inline(never)]
+pub fn alloc_slow(size: usize) -> *mut u8 {
+    if size <= SMALL_MAX {
+        return heap::alloc_small_slow(class_of(size)).cast();
+    }
+    if size <= MEDIUM_MAX {
+        return run::alloc(heap::run_cache(), size);
+    }
+    huge::alloc(size, 1)
+}
+
+/// A block of at least `size` bytes, 16-byte aligned; null when memory is out.
+#[inline(always)]
+pub fn alloc(size: usize) -> *mut u8 {
+    let p = alloc_fast(size);
+    if p.is_null() { alloc_slow(size) } else { p }
+}
+
+/// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null when memory is
+/// out. Pages that are known to be zero are not touched.
+#[inline(always)]
+pub fn alloc_zeroed(size: usize) -> *mut u8 {
+    let p = alloc_fast(size);
+    if p.is_null() {
+        return alloc_zeroed_slow(size);
+    }
+    // SAFETY: the block is `size` bytes long and ours.
+    unsafe { heap::zero_small(p, size) }
+    p
+}
+
+/// [`alloc_zeroed`] when the bin is empty or the size is not small.
+#[cold]
+#[inline(never)]
+pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
+    if size <= SMALL_MAX {
+        let p: *mut u8 = heap::alloc_small_slow(class_of(size)).cast();
+        if !p.is_null() {
+            // SAFETY: as above.
+            unsafe { heap::zero_small(p, size) }
+        }
+        return p;
+    }
+    if size <= MEDIUM_MAX {
+        return run::alloc_zeroed(heap::run_cache(), size);
+    }
+    huge::alloc_zeroed(size, 1)
+}
+
+/// A block of at least `size` bytes at a multiple of `align`, a power of two up to [`ALIGN_MAX`];
+/// null when memory is out.
+pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
+    debug_assert!(align.is_power_of_two());
+    if align <= 16 {
+        return alloc(size);
+    }
+    if align > ALIGN_MAX || size > isize::MAX as usize {
+        return null_mut();
+    }
+    if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
+        // Size class invariant 3: a class divisible by `align` has blocks aligned to it. Every
+        // doubling begins with one.
+        let mut class = class_of(size.max(align));
+        while !size_of_class(class).is_multiple_of(align) {
+            class += 1;
+        }
+        return alloc(size_of_class(class));
+    }
+    if size <= MEDIUM_MAX && align <= UNIT {
+        return run::alloc(heap::run_cache(), size);
+    }
+    if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+        return run::alloc_aligned(size, align);
+    }
+    huge::alloc(size, align)
+}
+
+/// Frees a block; null is allowed.
+///
+/// # Safety
+/// `p` is null or a live block of the engine. A block freed twice in a row, or a pointer that is no
+/// block's start, ends the process with one line where it can be told; a pointer that is not the
+/// engine's is reported once and ignored.
+#[inline(always)]
+pub unsafe fn dealloc(p: *mut u8) {
+    // SAFETY: passed on.
+    unsafe { heap::dealloc(p) }
+}
+
+/// Bytes that may be used at a block, at least what was asked for; 0 for null and for pointers that
+/// are not the engine's. O(1).
+///
+/// # Safety
+/// As for [`dealloc`].
+#[inline(always)]
+pub unsafe fn usable_size(p: *const u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { heap::usable_size(p) }
+}
+
+/// What [`usable_size`] will say of a block of `size` bytes; 0 when `size` is too large.
+pub fn good_size(size: usize) -> usize {
+    if size <= SMALL_MAX {
+        return size_of_class(class_of(size));
+    }
+    if size <= MEDIUM_MAX {
+        return medium_units(size) * UNIT;
+    }
+    if size > isize::MAX as usize { 0 } else { size.next_multiple_of(UNIT) }
+}
+
+/// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null
+/// when memory is out, and the block is then unchanged. 16-byte aligned.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
+    let offset = region::offset(p);
+    if size <= SMALL_MAX && offset < region::limit() {
+        // SAFETY: the offset is below the limit.
+        let class = unsafe { slab::dense(slab::slab_of(offset)) }.class();
+        if class == class_of(size) {
+            return p;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { realloc_slow(p, size, 16) }
+}
+
+/// [`realloc`] to a different size class, keeping an alignment of `align`.
+///
+/// # Safety
+/// `p` is a live block that is aligned to `align`, a power of two up to [`ALIGN_MAX`].
+#[cold]
+#[inline(never)]
+pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
+        let old = usable_size(p);
+        if old == 0 {
+            // Not the engine's: what it holds cannot be known.
+            crate::report::foreign_free(p);
+            return null_mut();
+        }
+        if resize_in_place(p, old, size) {
+            return p;
+        }
+        if old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit() {
+            return huge::grow_by_moving(p, size, align);
+        }
+        let to = alloc_aligned(size, align);
+        if !to.is_null() {
+            copy_nonoverlapping(p, to, old.min(size));
+            dealloc(p);
+        }
+        to
+    }
+}
+
+/// Changes a block's size without moving it, if that can be.
+///
+/// # Safety
+/// `p` is a live block with `old` usable bytes.
+unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
+    let offset = region::offset(p);
+    if offset >= region::limit() {
+        // A huge block that shrinks to less than half of what is huge moves to where it is small.
+        // SAFETY: a live block outside the window is a huge one.
+        return size > MEDIUM_MAX / 2 && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1)) };
+    }
+    // SAFETY: the offset is below the limit.
+    match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
+        // SAFETY: a live run starts at `p`.
+        Kind::Run => size > SMALL_MAX && size <= MEDIUM_MAX && unsafe { run::resize(p, size) },
+        // A small block stays as long as it would not waste more than half of itself.
+        _ => size <= old && size >= old - old / 4,
+    }
+}
+
+/// Gives all free memory back to the kernel now. `true` if there was any.
+pub fn purge() -> bool {
+    crate::purge::now() != 0
+}
+
+/// Reads the configuration from the environment. Called once, from a constructor.
+///
+/// # Safety
+/// `envp` is null or the process's environment, which does not change meanwhile. `secure`: the
+/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored.
+pub unsafe fn start(envp: *const *const c_char, secure: bool) {
+    let mut sink = fatal::write_stderr as fn(&[u8]);
+    // SAFETY: passed on.
+    let config = unsafe { Config::parse(envp, secure, &mut sink) };
+    settings::apply(&config, secure);
+    heap::init_process();
+}
+
+/// Prints the statistics if the configuration asks for them. Called from a destructor.
+pub fn exit_report() {
+    if settings::show_stats() {
+        let mut sink = fatal::write_stderr as fn(&[u8]);
+        crate::stats::print(&mut Text::new(&mut sink));
+    }
+}
+
+fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
+    core::iter::once(heap::commons_lock_for_fork())
+        .chain(slab::available::locks_for_fork())
+        .chain([
+            &DISCARD,
+            run::pool::lock_for_fork(),
+            huge::lock_for_fork(),
+            slab::pool::lock_for_fork(),
+            region::lock_for_fork(),
+            heap::lock_for_fork(),
+        ])
+}
+
+/// Before a fork: takes every lock, in order.
+pub fn fork_prepare() {
+    locks().for_each(crate::lock::Lock::acquire);
+}
+
+/// After a fork, in the parent.
+///
+/// # Safety
+/// The calling thread called [`fork_prepare`].
+pub unsafe fn fork_parent() {
+    // SAFETY: taken in `fork_prepare`. The order does not matter.
+    locks().for_each(|lock| unsafe { lock.release() });
+}
+
+/// After a fork, in the child.
+///
+/// # Safety
+/// The calling thread called [`fork_prepare`] before the fork and is the only one.
+pub unsafe fn fork_child() {
+    // SAFETY: the holder is this thread; sleepers do not exist here.
+    locks().for_each(|lock| unsafe { lock.reset() });
+    crate::purge::after_fork_in_child();
+    heap::fork::mark_orphans();
+}

@@ -1,0 +1,89 @@
+//! A handshake between a structure's owner, who pays nothing for it, and a rare visitor.
+//!
+//! The owner brackets its use with plain stores (`enter`, drop). A visitor announces itself, makes
+//! every running thread of the process pass a full memory barrier (`membarrier(2)`), and then looks
+//! whether the owner is inside. Either the owner sees the announcement and stays out, or the
+//! visitor sees the owner inside and goes away (Dekker's algorithm with the owner's fence moved to
+//! the visitor). Nobody ever waits.
+//!
+//! | who | store | barrier | load |
+//! |---|---|---|---|
+//! | owner | `inside = 1` | compiler only | `visitor` (acquire) |
+//! | visitor | `visitor = 1` | `membarrier` | `inside` (acquire) |
+//!
+//! Under the model checker both barriers are sequentially consistent fences, which is what the pair
+//! amounts to.
+
+use crate::sync::{AtomicU32, Ordering, const_unless_loom};
+
+/// The two words.
+pub struct Handshake {
+    inside: AtomicU32,
+    visitor: AtomicU32,
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Handshake {
+    const_unless_loom! {
+        /// Nobody inside.
+        pub fn new() -> Self {
+            Handshake { inside: AtomicU32::new(0), visitor: AtomicU32::new(0) }
+        }
+    }
+
+    /// The owner goes in. `None`: a visitor is at it; do without the structure this time.
+    #[inline]
+    pub fn enter(&self) -> Option<Inside<'_>> {
+        self.inside.store(1, Ordering::Relaxed);
+        #[cfg(not(loom))]
+        crate::sync::compiler_fence(Ordering::SeqCst);
+        #[cfg(loom)]
+        crate::sync::fence(Ordering::SeqCst);
+        if self.visitor.load(Ordering::Acquire) != 0 {
+            self.inside.store(0, Ordering::Release);
+            return None;
+        }
+        Some(Inside(self))
+    }
+
+    /// A visitor's turn: `f` runs unless the owner is inside or another visitor is. `barrier` is
+    /// `membarrier`, and says whether it worked.
+    pub fn visit(&self, barrier: impl FnOnce() -> bool, f: impl FnOnce()) -> bool {
+        if self
+            .visitor
+            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+            .is_err()
+        {
+            return false;
+        }
+        #[cfg(loom)]
+        crate::sync::fence(Ordering::SeqCst);
+        let alone = barrier() && self.inside.load(Ordering::Acquire) == 0;
+        if alone {
+            f();
+        }
+        self.visitor.store(0, Ordering::Release);
+        alone
+    }
+
+    /// Forgets owner and visitor, in a fork's child where neither exists.
+    pub fn reset(&self) {
+        self.inside.store(0, Ordering::Relaxed);
+        self.visitor.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The owner is inside until this is dropped.
+pub struct Inside<'a>(&'a Handshake);
+
+impl Drop for Inside<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.inside.store(0, Ordering::Release);
+    }
+}

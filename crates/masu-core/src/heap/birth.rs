@@ -1,0 +1,58 @@
+//! A thread's first allocation: its heap, and the promise to clean up at its exit.
+
+use super::tls::{EMPTY, GONE, current, set_current};
+use super::{Heap, Role, exit, table};
+use crate::region;
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::host;
+
+/// The pthread key + 1; 0 before it is made, `NO_KEY` when there is none to be had.
+static KEY: AtomicU32 = AtomicU32::new(0);
+const NO_KEY: u32 = u32::MAX;
+
+/// Makes the key whose destructor gives a thread's heap back. Called by the first heap's birth and
+/// again harmlessly by the library's constructor; early, so that the key's number is low and its
+/// destructor runs after those of the program.
+pub fn init_process() {
+    if KEY.load(Ordering::Acquire) != 0 {
+        return;
+    }
+    let key = host::key_create(exit::destructor).map_or(NO_KEY, |k| k.wrapping_add(1));
+    // Two first threads at once: the loser's key stays unused.
+    let _ = KEY.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Asks that [`exit::destructor`] run at the calling thread's exit.
+pub fn arm(heap: &'static Heap) -> bool {
+    match KEY.load(Ordering::Acquire) {
+        0 | NO_KEY => false,
+        key => host::key_set(key - 1, (heap as *const Heap).cast_mut().cast()),
+    }
+}
+
+/// The calling thread's heap, made now if it has none yet; `None` for a thread that is past its
+/// destructors or when memory is out.
+#[inline]
+pub fn current_or_new() -> Option<&'static Heap> {
+    let heap = current();
+    if heap.role.get() == Role::Thread { Some(heap) } else { new() }
+}
+
+#[cold]
+fn new() -> Option<&'static Heap> {
+    if core::ptr::eq(current(), &raw const GONE) {
+        return None;
+    }
+    debug_assert!(core::ptr::eq(current(), &raw const EMPTY));
+    if region::base() == 0 {
+        region::init().ok()?;
+    }
+    super::fork::adopt_an_orphan();
+    let heap = table::acquire()?;
+    heap.role.set(Role::Thread);
+    // The word first: what follows may allocate.
+    set_current(heap);
+    init_process();
+    arm(heap);
+    Some(heap)
+}

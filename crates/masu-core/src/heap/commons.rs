@@ -1,0 +1,95 @@
+//! The commons: one shared heap that lends blocks to threads with little demand.
+//!
+//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
+//! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
+//! batches of 1, 2, 4 and 8, and get a slab of their own only then. A thread that is past its
+//! destructors, or for which there is no memory for a heap, lives on the commons alone.
+//!
+//! The commons' slabs are owned by an id that no thread has, so every free of their blocks is a
+//! remote one. Everything here is under one lock, the outermost.
+
+use super::table::{COMMONS_ID, index_of};
+use super::{Heap, Role, free, refill};
+use crate::lock::Lock;
+use crate::size_class::{UNIT, size_of_class};
+use crate::slab::Block;
+use core::ptr::null_mut;
+
+/// Heaps with a lower index get slabs of their own at once.
+const FEW: u32 = 8;
+/// Batches before a thread gets a slab of its own for the class.
+const BATCHES: u8 = 4;
+
+static LOCK: Lock = Lock::new();
+static COMMONS: Heap = Heap::new(Role::Commons);
+
+/// Whether a heap still takes its blocks of the class from the commons.
+pub fn borrows(heap: &Heap, class: usize) -> bool {
+    heap.borrowed[class & 63].get() < BATCHES
+        && index_of(heap) >= FEW
+        && size_of_class(class) < UNIT
+}
+
+/// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
+pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
+    let batches = heap.borrowed[class & 63].get();
+    heap.borrowed[class & 63].set(batches + 1);
+    heap.zero.set(heap.zero.get() & !(1 << class));
+    let want = (1usize << batches).min(UNIT / size_of_class(class).max(1)).max(1);
+    let (first, rest) = lend(class, want);
+    heap.bin(class).set(rest);
+    first
+}
+
+/// One block for a thread without a heap; null when memory is out.
+pub fn one(class: usize) -> *mut Block {
+    lend(class, 1).0
+}
+
+/// A block and a list of up to `want - 1` more.
+fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
+    let _guard = LOCK.lock();
+    COMMONS.id.set(COMMONS_ID);
+    let bin = COMMONS.bin(class);
+    let next = || {
+        let head = bin.get();
+        if head.is_null() {
+            return refill::refill(&COMMONS, class);
+        }
+        // SAFETY: a block in the commons' bin, under the lock.
+        bin.set(unsafe { (*head).next });
+        head
+    };
+    let first = next();
+    let mut rest = null_mut();
+    for _ in 1..want {
+        let block = next();
+        if block.is_null() {
+            break;
+        }
+        // SAFETY: the block is free and ours now.
+        unsafe { (*block).next = rest };
+        rest = block;
+    }
+    (first, rest)
+}
+
+/// Returns blocks that a thread borrowed and never handed out.
+///
+/// # Safety
+/// `list` is a list of free blocks of the commons, or null.
+pub unsafe fn give_back(mut list: *mut Block) {
+    while !list.is_null() {
+        // SAFETY: as the caller says; freeing a block ends our use of it.
+        unsafe {
+            let next = (*list).next;
+            free::free_from_anywhere(list.cast());
+            list = next;
+        }
+    }
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

@@ -1,0 +1,101 @@
+//! A thread's exit: everything its heap owns becomes somebody else's.
+//!
+//! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other
+//! keys may still run after it and allocate, so it puts itself off to the last round, in which
+//! POSIX lets it run at all. What comes later still (the C library's own clean-up) finds
+//! [`GONE`](super::tls::GONE): frees are remote ones, allocations borrow from the commons.
+
+use super::refill::give_up_partial;
+use super::tls::{GONE, set_current};
+use super::{Heap, birth, table};
+use crate::region::NIL;
+use crate::size_class::{CLASSES, LAST_CLASS};
+use crate::slab::{self, Block, Place};
+use crate::sync::Ordering;
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+/// Rounds that glibc and musl make (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+const ROUNDS: u32 = 4;
+
+/// The key's destructor.
+pub unsafe extern "C" fn destructor(heap: *mut c_void) {
+    // SAFETY: the value is the thread's heap, set by `birth::arm`.
+    let heap = unsafe { &*(heap as *const Heap) };
+    let round = heap.exit_round.get() + 1;
+    heap.exit_round.set(round);
+    if round < ROUNDS && birth::arm(heap) {
+        return;
+    }
+    set_current(&GONE);
+    abandon(heap);
+    table::release(heap);
+}
+
+/// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.
+pub fn abandon(heap: &'static Heap) {
+    heap.runs.drain();
+    for class in 1..=LAST_CLASS {
+        abandon_class(heap, class);
+    }
+    heap.full_count.set(0);
+    heap.zero.set(0);
+    for i in 0..CLASSES {
+        heap.borrowed[i].set(0);
+    }
+}
+
+fn abandon_class(heap: &Heap, class: usize) {
+    let mut bin = heap.bin(class).replace(null_mut());
+    let active = heap.active(class).replace(NIL);
+    // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
+    unsafe {
+        if active == NIL {
+            super::commons::give_back(bin);
+        } else {
+            let s = &mut *slab::record(active);
+            while !bin.is_null() {
+                let next = (*bin).next;
+                push_back_into(s, bin);
+                bin = next;
+            }
+            s.place = Place::Unowned;
+            leave(active);
+        }
+        while let Some(slab) = heap.partial(class).pop_front() {
+            leave(slab);
+        }
+        while let Some(slab) = heap.full(class).pop_front() {
+            leave(slab);
+        }
+    }
+}
+
+/// Puts a block from the bin back on its slab's list.
+unsafe fn push_back_into(s: &mut slab::Slab, block: *mut Block) {
+    // SAFETY: the caller's slab and a free block of it.
+    unsafe { (*block).next = s.free };
+    s.free = block;
+    s.base = s.base.wrapping_add(1);
+}
+
+/// Lets go of one slab: to the pool, to the available ones, or full.
+unsafe fn leave(slab: u32) {
+    // SAFETY: the slab is the heap's and in no list.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let word = slab::remote(slab);
+        loop {
+            s.merge(slab, word.take());
+            let has_room = !s.free.is_null() || s.carved < s.capacity;
+            if has_room || s.out() == 0 {
+                return give_up_partial(slab);
+            }
+            s.place = Place::Unowned;
+            slab::dense(slab).owner.store(0, Ordering::Relaxed);
+            if word.give_up(s.out(), false) {
+                return;
+            }
+        }
+    }
+}

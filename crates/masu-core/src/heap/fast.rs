@@ -1,0 +1,100 @@
+//! The hot paths. Instruction counts of the release build are held by a test.
+
+use super::tls::current;
+use super::{event, free};
+use crate::region;
+use crate::size_class::{SMALL_MAX, class_of, size_of_class};
+use crate::slab::{self, Block};
+use crate::sync::Ordering;
+use core::ptr::null_mut;
+
+/// A small block from the thread's bin, or null: not small, or the bin is empty.
+#[inline(always)]
+pub fn alloc_small(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return null_mut();
+    }
+    let class = class_of(size);
+    let heap = current();
+    // SAFETY: a class is below CLASSES, the length of `bins`.
+    let bin = unsafe { heap.bins.get_unchecked(class) };
+    let block = bin.get();
+    if !block.is_null() {
+        // SAFETY: a block in a bin is free and linked, and the bin is this thread's.
+        bin.set(unsafe { (*block).next });
+    }
+    block.cast()
+}
+
+/// Frees a block; null is allowed.
+///
+/// # Safety
+/// `p` is null or a live block of the engine. Other pointers are detected where that is possible.
+#[inline(always)]
+pub unsafe fn dealloc(p: *mut u8) {
+    let offset = region::offset(p);
+    // One compare sends null, foreign and huge pointers away: none of them lies in the window.
+    if offset >= region::limit() {
+        // SAFETY: passed on.
+        return unsafe { free::free_from_anywhere(p) };
+    }
+    let s = slab::slab_of(offset);
+    // SAFETY: the offset is below the limit.
+    if unsafe { slab::dense(s) }.owner.load(Ordering::Relaxed) != current().id.get() {
+        // SAFETY: passed on.
+        return unsafe { free::free_from_anywhere(p) };
+    }
+    let block: *mut Block = p.cast();
+    let record = slab::record(s);
+    // SAFETY: the slab is this thread's (only it writes its own id into a dense entry), so the
+    // owner's line is too; the block is live, so its first word is ours to write.
+    unsafe {
+        let head = (*record).free;
+        if head == block {
+            return free::double_free(p);
+        }
+        (*block).next = head;
+        (*record).free = block;
+        let left = (*record).countdown.wrapping_sub(1);
+        (*record).countdown = left;
+        if left == 0 {
+            event::countdown_reached_zero(p);
+        }
+    }
+}
+
+/// Bytes that may be used at a live block; 0 for null and for pointers that are not the engine's.
+///
+/// # Safety
+/// As for [`dealloc`].
+#[inline(always)]
+pub unsafe fn usable_size(p: *const u8) -> usize {
+    let offset = region::offset(p);
+    if offset < region::limit() {
+        // SAFETY: the offset is below the limit.
+        let size = size_of_class(unsafe { slab::dense(slab::slab_of(offset)) }.class());
+        if size != 0 {
+            return size;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { free::usable_size_slow(p) }
+}
+
+/// Zeroes a block that [`alloc_small`] or a refill has just returned: all of it, or only the link
+/// if the rest is known to be zero.
+///
+/// # Safety
+/// The calling thread has just taken the block of `size` bytes' class out of its bin.
+#[inline(always)]
+pub unsafe fn zero_small(p: *mut u8, size: usize) {
+    let zero = current().zero.get() >> class_of(size) & 1 != 0;
+    // SAFETY: the block is at least 16 and at least `size` bytes long and the caller's.
+    unsafe {
+        if zero {
+            p.cast::<Block>().write(Block { next: null_mut() });
+        } else {
+            p.write_bytes(0, size);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a fork's child does with the heaps of threads that do not exist in it.
+//!
+//! `prepare` takes every lock, so what locks guard is consistent in the child. Heaps are not
+//! locked: another thread may be frozen between any two instructions of its own paths. A fork's
+//! snapshot is a consistent cut all the same: a thread that writes to a page already copied waits
+//! for the fork to end, so the child sees a prefix of every thread's writes, and none that depends
+//! on a later one.
+//!
+//! The child marks those heaps as orphans, which costs a walk over the table only, and takes them
+//! apart one at a time when it next makes a heap or needs a fresh slab. Until then their ids stay
+//! taken, and frees into their slabs are ordinary remote ones. Taking apart trusts no list of a
+//! frozen thread: each link is checked to be a block of the slab, seen once; what cannot be reached
+//! stays allocated.
+
+use super::table::{self, LIVE, ORPHAN};
+use super::tls::current;
+use super::{Heap, exit};
+use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
+use crate::size_class::LAST_CLASS;
+use crate::slab::{self, Block, Place, Slab};
+use crate::sync::{AtomicU32, Ordering};
+use core::ptr::null_mut;
+
+/// Orphans that are yet to be taken apart.
+static ORPHANS: AtomicU32 = AtomicU32::new(0);
+
+/// Marks the other threads' heaps. Runs in the child, which has one thread.
+pub fn mark_orphans() {
+    let own = current();
+    let mut orphans = 0;
+    table::for_each(|heap| {
+        let live = heap.live.load(Ordering::Relaxed);
+        if live == LIVE && !core::ptr::eq(heap, own) {
+            heap.live.store(ORPHAN, Ordering::Relaxed);
+        }
+        orphans += u32::from(heap.live.load(Ordering::Relaxed) == ORPHAN);
+    });
+    ORPHANS.store(orphans, Ordering::Relaxed);
+}
+
+/// Takes one orphan apart, if there is any.
+#[inline]
+pub fn adopt_an_orphan() {
+    if ORPHANS.load(Ordering::Relaxed) != 0 {
+        adopt();
+    }
+}
+
+#[cold]
+fn adopt() {
+    let mut found = None;
+    table::for_each(|heap| {
+        if found.is_none()
+            && heap
+                .live
+                .compare_exchange(ORPHAN, LIVE, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        {
+            found = Some(heap);
+        }
+    });
+    let Some(heap) = found else { return };
+    ORPHANS.fetch_sub(1, Ordering::Relaxed);
+    recover(heap);
+    exit::abandon(heap);
+    table::release(heap);
+}
+
+/// Makes an orphan's structures whole: its lists are rebuilt from the dense table, which says what
+/// it owned, and each slab's free blocks from what its lists reach.
+fn recover(heap: &'static Heap) {
+    heap.runs.forget();
+    for class in 1..=LAST_CLASS {
+        *heap.partial(class) = slab::List::new();
+        *heap.full(class) = slab::List::new();
+    }
+    let id = heap.id.get();
+    for s in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+        // SAFETY: below the limit.
+        let entry = unsafe { slab::dense(s) };
+        let class = entry.class();
+        if class == 0 || entry.owner.load(Ordering::Relaxed) != id {
+            continue;
+        }
+        // SAFETY: the heap's thread does not exist, and this thread has the heap to itself.
+        unsafe {
+            let record = &mut *slab::record(s);
+            let bin = if heap.active(class).get() == s {
+                heap.bin(class).get()
+            } else {
+                null_mut()
+            };
+            rebuild(s, record, bin);
+            record.place = Place::Partial;
+            heap.partial(class).push_back(s);
+        }
+    }
+    for class in 1..=LAST_CLASS {
+        heap.bin(class).set(null_mut());
+        heap.active(class).set(NIL);
+    }
+}
+
+/// Rebuilds a slab's free list from its list and the bin, each block once.
+fn rebuild(slab: u32, s: &mut Slab, bin: *mut Block) {
+    let mut seen = [0u64; GRANULE / 16 / 64];
+    let mut list = null_mut();
+    let mut len = 0;
+    for head in [s.free, bin] {
+        let mut at = head;
+        while let Some(index) = valid_block(slab, s, at) {
+            let (word, bit) = (index / 64 % seen.len(), 1 << (index % 64));
+            if seen[word] & bit != 0 {
+                break;
+            }
+            seen[word] |= bit;
+            // SAFETY: a block of the slab that no live object occupies: it was in a free list.
+            unsafe {
+                let next = (*at).next;
+                (*at).next = list;
+                list = at;
+                at = next;
+            }
+            len += 1;
+        }
+    }
+    s.free = list;
+    s.countdown = 0;
+    s.base = len;
+}
+
+/// The index of a carved block of the slab, if that is what `p` points at.
+fn valid_block(slab: u32, s: &Slab, p: *mut Block) -> Option<usize> {
+    let offset = (p as usize).checked_sub(region::granule_address(slab as usize))?;
+    let size = s.size as usize;
+    let index = offset.checked_div(size)?;
+    (offset % size == 0 && index < s.carved as usize).then_some(index)
+}

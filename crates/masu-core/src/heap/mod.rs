@@ -1,0 +1,182 @@
+//! A thread's heap, from the hot paths down.
+//!
+//! What calls what:
+//!
+//! ```text
+//! alloc ── bins[class] has a block ─▶ return it                                    [fast]
+//!   └─ refill ─ the active slab's free list, remote word, uncarved rest            [slow]
+//!        ├─ a partial slab of this heap; a full one that others have freed into
+//!        ├─ available::adopt: a slab that nobody owns
+//!        └─ pool::take: a free slab, at last a fresh one
+//! dealloc ── the slab is this heap's ─▶ push on its list, count down               [fast]
+//!   ├─ countdown reached 0 ─▶ event: worth using again / empty
+//!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
+//! ```
+//!
+//! Invariants:
+//! 1. the heap's thread alone touches it, but for what the [`handshake`] guards and the counters.
+//! 2. every owned slab is `active[class]` or in `partial[class]` or `full[class]`.
+//! 3. `bins[class]` holds blocks of `active[class]` only, or of the commons if that is `NIL`.
+//!
+//! How much of memory that others freed can a sleeping thread hold? Per class used one active
+//! slab and [`PARTIAL_KEEP`] partial ones, `retain_full` full ones in all; every other slab it
+//! filled belongs to nobody, so whoever frees its last block gives it back.
+
+mod birth;
+mod commons;
+mod event;
+mod exit;
+mod fast;
+pub mod fork;
+mod free;
+mod refill;
+mod table;
+mod tls;
+
+pub use birth::init_process;
+pub use commons::lock_for_fork as commons_lock_for_fork;
+pub use fast::{alloc_small, dealloc, usable_size, zero_small};
+pub use refill::alloc_small_slow;
+pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
+
+use crate::region::{HEAP_STRIDE, NIL};
+use crate::run::cache::RunCache;
+use crate::size_class::CLASSES;
+use crate::slab::{Block, List};
+use crate::stats::Counters;
+use crate::sync::AtomicU32;
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::null_mut;
+
+/// Partial slabs that a heap keeps per class; further ones are published.
+pub const PARTIAL_KEEP: u32 = 4;
+/// Full slabs of one class that a heap keeps.
+pub const FULL_KEEP: u32 = 8;
+
+/// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
+#[repr(C, align(64))]
+pub struct Heap {
+    /// Per class, free blocks ready to hand out.
+    pub(crate) bins: [Cell<*mut Block>; CLASSES],
+    /// What the dense entries of its slabs say; unique among live heaps, never 0.
+    pub(crate) id: Cell<u32>,
+    /// What it is.
+    pub(crate) role: Cell<Role>,
+    /// Bit per class: the bin's blocks read as zeroes but for their links.
+    pub(crate) zero: Cell<u64>,
+    /// The tick at which the budgets below were last reset.
+    pub(crate) tick: Cell<u32>,
+    /// Full slabs kept, of all classes.
+    pub(crate) full_count: Cell<u32>,
+    /// Per class, the slab that the bin's blocks come from.
+    pub(crate) active: [Cell<u32>; CLASSES],
+    pub(crate) partial: [UnsafeCell<List>; CLASSES],
+    pub(crate) full: [UnsafeCell<List>; CLASSES],
+    /// Per class: how often an emptied slab may still be given back in this tick.
+    pub(crate) empties: [Cell<u8>; CLASSES],
+    /// Per class: how often the bin may still be counted in this tick.
+    pub(crate) walks: [Cell<u8>; CLASSES],
+    /// Per class: batches taken from the commons.
+    pub(crate) borrowed: [Cell<u8>; CLASSES],
+    /// Rounds of the exit destructor so far.
+    pub(crate) exit_round: Cell<u32>,
+    /// Next free heap in the table. Under the table's lock.
+    pub(crate) next_free: Cell<u32>,
+    /// Table state: see [`table`].
+    pub(crate) live: AtomicU32,
+    /// Freed medium blocks.
+    pub(crate) runs: RunCache,
+    /// Always-on counters.
+    pub(crate) counters: Counters,
+}
+
+const _: () = assert!(size_of::<Heap>() <= HEAP_STRIDE);
+
+/// What a heap is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Role {
+    /// Not a heap: the immutable one that a thread has before its first allocation.
+    Empty,
+    /// Not a heap: the immutable one that a thread has after its destructors.
+    Gone,
+    /// A thread's.
+    Thread,
+    /// The shared heap that lends blocks to threads with little demand.
+    Commons,
+}
+
+// SAFETY: invariant 1; what other threads touch is atomic or guarded.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// A heap with nothing in it. `id` 0 never owns a slab.
+    pub(crate) const fn new(role: Role) -> Self {
+        Heap {
+            bins: [const { Cell::new(null_mut()) }; CLASSES],
+            // The immutable heaps' ids match no slab.
+            id: Cell::new(u32::MAX),
+            role: Cell::new(role),
+            zero: Cell::new(0),
+            tick: Cell::new(0),
+            full_count: Cell::new(0),
+            active: [const { Cell::new(NIL) }; CLASSES],
+            partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            full: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            empties: [const { Cell::new(0) }; CLASSES],
+            walks: [const { Cell::new(0) }; CLASSES],
+            borrowed: [const { Cell::new(0) }; CLASSES],
+            exit_round: Cell::new(0),
+            next_free: Cell::new(NIL),
+            live: AtomicU32::new(0),
+            runs: RunCache::new(),
+            counters: Counters::new(),
+        }
+    }
+
+    /// The class's list of slabs with room.
+    #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
+    pub(crate) fn partial(&self, class: usize) -> &mut List {
+        // SAFETY: invariant 1; callers hold no two references to one list.
+        unsafe { &mut *self.partial[class & (CLASSES - 1)].get() }
+    }
+
+    /// The class's list of full slabs.
+    #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
+    pub(crate) fn full(&self, class: usize) -> &mut List {
+        // SAFETY: as above.
+        unsafe { &mut *self.full[class & (CLASSES - 1)].get() }
+    }
+
+    pub(crate) fn bin(&self, class: usize) -> &Cell<*mut Block> {
+        &self.bins[class & (CLASSES - 1)]
+    }
+
+    pub(crate) fn active(&self, class: usize) -> &Cell<u32> {
+        &self.active[class & (CLASSES - 1)]
+    }
+
+    /// Renews the per-tick budgets when the clock has ticked.
+    #[inline]
+    pub(crate) fn observe_tick(&self) {
+        let now = crate::purge::tick();
+        if self.tick.get() != now {
+            self.tick.set(now);
+            self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
+            self.walks.iter().for_each(|c| c.set(WALKS_PER_TICK));
+        }
+    }
+}
+
+/// The calling thread's cache of medium blocks; `None` past its destructors.
+pub fn run_cache() -> Option<&'static RunCache> {
+    let heap = birth::current_or_new()?;
+    heap.counters.medium_allocs.add(1);
+    Some(&heap.runs)
+}
+
+/// An active slab that runs empty goes back at once this often per class and tick; after that it
+/// stays, so that a program that allocates and frees one block in turn pays nothing.
+const EMPTIES_PER_TICK: u8 = 2;
+/// As often the bin is counted to learn exactly when the active slab will be empty.
+const WALKS_PER_TICK: u8 = 4;

@@ -1,0 +1,225 @@
+//! Refill: where a class's blocks come from when its bin is empty.
+//!
+//! The order is the memory policy: what this heap has, what others have left, what is free, and
+//! only then what was never used.
+
+use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons};
+use crate::region::NIL;
+use crate::slab::{self, Block, Place, available, pool};
+use crate::sync::Ordering;
+use core::ptr::null_mut;
+
+/// A small block when the bin is empty or the thread has no heap yet; null when memory is out.
+pub fn alloc_small_slow(class: usize) -> *mut Block {
+    let Some(heap) = birth::current_or_new() else {
+        return commons::one(class);
+    };
+    if heap.active(class).get() == NIL && commons::borrows(heap, class) {
+        return commons::borrow(heap, class);
+    }
+    refill(heap, class)
+}
+
+/// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin.
+/// Null when memory is out.
+pub fn refill(heap: &Heap, class: usize) -> *mut Block {
+    heap.observe_tick();
+    heap.counters.refills.add(1);
+    let active = heap.active(class).get();
+    if active != NIL {
+        let block = take(heap, active, class);
+        if !block.is_null() {
+            return block;
+        }
+        heap.active(class).set(NIL);
+        retire(heap, active, class);
+    }
+    loop {
+        let Some(next) = next_slab(heap, class) else {
+            return null_mut();
+        };
+        activate(heap, next, class);
+        let block = take(heap, next, class);
+        if !block.is_null() {
+            return block;
+        }
+        // Unreachable for slabs from `next_slab`, which all have room; harmless all the same.
+        heap.active(class).set(NIL);
+        retire(heap, next, class);
+    }
+}
+
+fn activate(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the slab is this heap's, in no list.
+    unsafe { (*slab::record(slab)).place = Place::Active };
+    heap.active(class).set(slab);
+}
+
+/// Moves the active slab's free blocks into the bin and returns the first; null when it has none.
+fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
+    let s = slab::record(slab);
+    let bit = 1u64 << class;
+    // SAFETY: the slab is this heap's (heap invariant 2), so its line is this thread's.
+    unsafe {
+        let s = &mut *s;
+        if s.free.is_null() {
+            let word = slab::remote(slab);
+            if word.pending() != 0 {
+                s.merge(slab, word.take());
+            }
+        }
+        let (list, n) = if s.free.is_null() {
+            let Some((list, n, zero)) = s.carve(slab) else {
+                return null_mut();
+            };
+            heap.zero.set(if zero { heap.zero.get() | bit } else { heap.zero.get() & !bit });
+            (list, n)
+        } else {
+            heap.zero.set(heap.zero.get() & !bit);
+            let n = s.free_len();
+            (s.take_free(), n)
+        };
+        heap.counters.refilled_bytes.add(n as u64 * s.size as u64);
+        // The earliest moment at which the slab can be empty is when as many blocks have come
+        // back as were out before these.
+        s.set_countdown((s.out() - n).max(1));
+        heap.bin(class).set((*list).next);
+        list
+    }
+}
+
+/// Another slab with room: partial, full but freed into, available, or free.
+fn next_slab(heap: &Heap, class: usize) -> Option<u32> {
+    // SAFETY: the lists are this heap's (its invariant 1 and 2).
+    unsafe {
+        if let Some(slab) = heap.partial(class).pop_front() {
+            return Some(slab);
+        }
+        if let Some(slab) = freed_full_slab(heap, class) {
+            return Some(slab);
+        }
+    }
+    if let Some((slab, chain)) = available::adopt(class) {
+        heap.counters.adopted.add(1);
+        // SAFETY: the claim made this heap the slab's owner, and the chain is its word's.
+        unsafe {
+            slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+            (*slab::record(slab)).merge(slab, chain);
+        }
+        return Some(slab);
+    }
+    super::fork::adopt_an_orphan();
+    let slab = pool::take()?;
+    heap.counters.fresh_slabs.add(1);
+    // SAFETY: a slab from the pool is nobody else's.
+    unsafe { slab::init(slab, class, heap.id.get()) };
+    Some(slab)
+}
+
+/// One of the oldest kept full slabs that other threads have freed into.
+///
+/// # Safety
+/// The heap is the calling thread's.
+unsafe fn freed_full_slab(heap: &Heap, class: usize) -> Option<u32> {
+    const LOOK_AT: usize = 4;
+    let list = heap.full(class);
+    let mut at = list.front();
+    for _ in 0..LOOK_AT {
+        let slab = at?;
+        // SAFETY: a member of the list, which is the caller's.
+        unsafe {
+            at = list.after(slab);
+            if slab::remote(slab).pending() != 0 {
+                list.remove(slab);
+                heap.full_count.set(heap.full_count.get() - 1);
+                return Some(slab);
+            }
+        }
+    }
+    None
+}
+
+/// Keeps a slab without free blocks as full, or gives it up if there are enough of those.
+pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the slab is this heap's and in no list; so are the members of its lists.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        s.place = Place::Full;
+        s.set_countdown(slab::threshold(class));
+        heap.full(class).push_back(slab);
+        heap.full_count.set(heap.full_count.get() + 1);
+        let keep = if heap.role.get() == Role::Commons { 0 } else { crate::settings::retain_full() };
+        while heap.full_count.get() > keep || heap.full(class).len() > FULL_KEEP {
+            let Some(oldest) = heap.full(class).pop_front() else { break };
+            heap.full_count.set(heap.full_count.get() - 1);
+            give_up_full(heap, oldest, class);
+        }
+    }
+}
+
+/// Gives up a full slab, or keeps it as partial if blocks have come back.
+///
+/// # Safety
+/// The slab is this heap's and in no list.
+unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the line is this thread's until `give_up` succeeds.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let word = slab::remote(slab);
+        if word.pending() == 0 {
+            s.place = Place::Unowned;
+            slab::dense(slab).owner.store(0, Ordering::Relaxed);
+            if word.give_up(s.out(), false) {
+                return;
+            }
+            slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+        }
+        s.merge(slab, word.take());
+        keep_partial(heap, slab, class);
+    }
+}
+
+/// Keeps an owned slab with free blocks as partial, or gives it back if it is empty; publishes the
+/// oldest if there are too many.
+///
+/// # Safety
+/// The slab is this heap's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: as the caller says; the lists are this thread's.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let out = s.out();
+        if out == 0 {
+            pool::give(slab);
+            return;
+        }
+        s.set_countdown(out);
+        s.place = Place::Partial;
+        heap.partial(class).push_front(slab);
+        while heap.partial(class).len() > PARTIAL_KEEP {
+            let Some(oldest) = heap.partial(class).back() else { break };
+            heap.partial(class).remove(oldest);
+            give_up_partial(oldest);
+        }
+    }
+}
+
+/// Publishes an owned slab that has room, or gives it back if it is empty.
+///
+/// # Safety
+/// The slab is the calling thread's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn give_up_partial(slab: u32) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        loop {
+            s.merge(slab, slab::remote(slab).take());
+            if s.out() == 0 {
+                return pool::give(slab);
+            }
+            if available::publish(slab) {
+                return;
+            }
+        }
+    }
+}

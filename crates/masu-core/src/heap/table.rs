@@ -1,0 +1,106 @@
+//! The table of heaps: type-stable memory, an index for each thread that allocates.
+//!
+//! Ids: 0 is nobody, 1 the commons, `index + 2` a thread's heap. An index is reused by a later
+//! thread once its heap owns nothing, so an id alone names an owner.
+
+use super::{Heap, Role};
+use crate::lock::Lock;
+use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
+use crate::sync::{AtomicU32, Ordering};
+
+/// Id of the commons.
+pub const COMMONS_ID: u32 = 1;
+const FIRST_ID: u32 = 2;
+
+/// The slot is not in use.
+pub const FREE: u32 = 0;
+/// A thread uses the heap.
+pub const LIVE: u32 = 1;
+/// A fork left the heap behind: its thread does not exist in this process.
+pub const ORPHAN: u32 = 2;
+
+static LOCK: Lock = Lock::new();
+static TABLE: Table = Table::new(HEAPS_BELOW, HEAP_STRIDE);
+/// Heaps ever made. Under `LOCK`.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// First free heap. Under `LOCK`.
+static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
+/// Heaps in use.
+static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The heap at an index.
+///
+/// # Safety
+/// `index` is below the number of heaps ever made.
+pub unsafe fn at(index: u32) -> &'static Heap {
+    // SAFETY: the slot is mapped and was initialised when it was made.
+    unsafe { &*(region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *const Heap) }
+}
+
+/// A heap's index.
+pub fn index_of(heap: &Heap) -> u32 {
+    heap.id.get() - FIRST_ID
+}
+
+/// A heap for the calling thread; `None` when memory is out.
+pub fn acquire() -> Option<&'static Heap> {
+    let _guard = LOCK.lock();
+    let free = FREE_LIST.load(Ordering::Relaxed);
+    let heap = if free != NIL {
+        // SAFETY: the free list has made heaps only.
+        let heap = unsafe { at(free) };
+        FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
+        heap
+    } else {
+        let index = MADE.load(Ordering::Relaxed);
+        if index as usize >= MAX_HEAPS
+            || TABLE.ensure(region::base(), index as usize + 1).is_err()
+        {
+            return None;
+        }
+        let slot = region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *mut Heap;
+        // SAFETY: the slot is mapped and nobody else's.
+        unsafe { slot.write(Heap::new(Role::Thread)) };
+        MADE.store(index + 1, Ordering::Release);
+        // SAFETY: just made.
+        let heap = unsafe { at(index) };
+        heap.id.set(index + FIRST_ID);
+        heap
+    };
+    heap.exit_round.set(0);
+    heap.live.store(LIVE, Ordering::Release);
+    LIVE_COUNT.fetch_add(1, Ordering::Relaxed);
+    Some(heap)
+}
+
+/// Takes back a heap that owns nothing any more.
+pub fn release(heap: &'static Heap) {
+    let _guard = LOCK.lock();
+    heap.live.store(FREE, Ordering::Release);
+    heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
+    FREE_LIST.store(index_of(heap), Ordering::Relaxed);
+    LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Calls `f` with every heap ever made.
+pub fn for_each(mut f: impl FnMut(&'static Heap)) {
+    for index in 0..MADE.load(Ordering::Acquire) {
+        // SAFETY: made.
+        f(unsafe { at(index) });
+    }
+}
+
+/// Heaps in use and heaps ever made.
+pub fn counts() -> (u32, u32) {
+    (LIVE_COUNT.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
+}
+
+/// Bytes mapped for the table.
+pub fn mapped_bytes() -> usize {
+    TABLE.mapped_bytes()
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

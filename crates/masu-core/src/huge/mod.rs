@@ -1,0 +1,234 @@
+//! Huge blocks, above 1 MiB: ranges of 2 MiB units in a window of their own.
+//!
+//! The window lies above the one for small and medium blocks and is mapped contiguously, readable
+//! and writable, without reservation: one mapping for all huge blocks. A block takes whole units,
+//! of which only the pages it touches are resident. So every huge block is aligned to 2 MiB, and
+//! growth inside its units costs nothing at all.
+//!
+//! - [`window`]: the mapping and the records of units.
+//! - [`ranges`]: which ranges are free, clean or still dirty from a block freed a moment ago.
+//! - [`pieces`]: where a range's mapping may change, for moving its pages.
+//! - this file: the blocks.
+//!
+//! A block that must grow beyond its units first takes the free ones behind it, then moves its
+//! *pages* (`mremap`) to a range twice as large, and only if the kernel refuses its bytes.
+//!
+//! A block freed keeps its pages for the decay time, up to the option `huge_cache`; the next huge
+//! block takes the range over with its pages. Requests that no kept range can serve make the
+//! oldest ones go first, when they hold more than a quarter of what is live.
+
+mod pieces;
+mod ranges;
+mod window;
+
+pub use window::lock_for_fork;
+
+use crate::report;
+use crate::size_class::{MEDIUM_MAX, UNIT};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::mem;
+use core::ptr::null_mut;
+use ranges::Ranges;
+use window::{UNIT_BYTES, address, unit_of};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static ALLOCS: AtomicUsize = AtomicUsize::new(0);
+static GROWN: AtomicUsize = AtomicUsize::new(0);
+static MOVES: AtomicUsize = AtomicUsize::new(0);
+static REUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Figures for the statistics.
+pub struct Usage {
+    /// Bytes of live blocks.
+    pub live: usize,
+    /// Bytes kept of freed blocks.
+    pub dirty: usize,
+    /// Bytes mapped.
+    pub mapped: usize,
+    /// Bytes mapped for records.
+    pub metadata: usize,
+    /// Blocks allocated.
+    pub allocs: u64,
+    /// Growths in place.
+    pub grown: u64,
+    /// Growths by moving pages.
+    pub moves: u64,
+    /// Blocks served from kept ranges.
+    pub reused: u64,
+}
+
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT_BYTES).max(1)
+}
+
+/// A block of `size` bytes at a multiple of `align` (a power of two); null when memory is out.
+pub fn alloc(size: usize, align: usize) -> *mut u8 {
+    alloc_range(size, align, 0).map_or(null_mut(), |(p, _)| p)
+}
+
+/// A block of `size` zero bytes; null when memory is out.
+pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
+    let Some((p, dirty)) = alloc_range(size, align, 0) else {
+        return null_mut();
+    };
+    // SAFETY: the block is ours and at least `size` long; beyond `dirty` it reads as zeroes.
+    unsafe { p.write_bytes(0, dirty.min(size)) };
+    p
+}
+
+/// A block with `room` further units behind it if they can be had; also the bytes from its start
+/// that may be non-zero.
+fn alloc_range(size: usize, align: usize, room: usize) -> Option<(*mut u8, usize)> {
+    if size > isize::MAX as usize {
+        return None;
+    }
+    let bytes = size.next_multiple_of(UNIT);
+    let n = units(bytes);
+    let align = (align / UNIT_BYTES).max(1);
+    let lock = window::lock();
+    let ranges = window::ranges(&lock);
+    let mut reused = true;
+    let found = ranges.take_dirty(n, align).or_else(|| {
+        reused = false;
+        window::make_room(&lock, LIVE.load(Ordering::Relaxed));
+        window::take_clean(&lock, n + room, align)
+            .or_else(|| (room != 0).then(|| window::take_clean(&lock, n, align)).flatten())
+            // The kernel gives no more: let go of everything kept and try once more.
+            .or_else(|| {
+                window::discard_all(&lock);
+                window::take_clean(&lock, n, align)
+            })
+    })?;
+    let record = window::record(found);
+    record.bytes.set(bytes);
+    let dirty = record.dirty.get();
+    record.dirty.set(dirty.max(bytes));
+    drop(lock);
+    LIVE.fetch_add(bytes, Ordering::Relaxed);
+    ALLOCS.fetch_add(1, Ordering::Relaxed);
+    REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
+    Some((address(found) as *mut u8, dirty))
+}
+
+/// Frees a huge block; reports a pointer that is none.
+///
+/// # Safety
+/// If `p` is a live huge block, it is the caller's.
+pub unsafe fn free(p: *mut u8) {
+    let Some(unit) = unit_of(p) else {
+        return report::foreign_free(p);
+    };
+    let lock = window::lock();
+    let record = window::record(unit);
+    if !record.is_live() || address(unit) != p as usize {
+        drop(lock);
+        return report::bad_free(p);
+    }
+    LIVE.fetch_sub(record.bytes.get(), Ordering::Relaxed);
+    window::ranges(&lock).give(unit);
+    window::enforce_limit(&lock);
+    drop(lock);
+    crate::purge::on_free();
+}
+
+/// Bytes of the huge block that starts at `p`; 0 if none does.
+pub fn usable_size(p: *const u8) -> usize {
+    match unit_of(p).map(window::record) {
+        Some(record) if record.is_live() => record.bytes.get(),
+        _ => 0,
+    }
+}
+
+/// Changes the block at `p` to hold `size` bytes where it is, if that can be.
+///
+/// # Safety
+/// `p` is a live huge block of the caller's.
+pub unsafe fn resize_in_place(p: *mut u8, size: usize) -> bool {
+    if size > isize::MAX as usize || size <= MEDIUM_MAX {
+        return false;
+    }
+    let Some(unit) = unit_of(p) else { return false };
+    let bytes = size.next_multiple_of(UNIT);
+    let lock = window::lock();
+    let record = window::record(unit);
+    let old = record.bytes.get();
+    if units(bytes) > record.units.get() && !window::extend(&lock, unit, units(bytes)) {
+        return false;
+    }
+    record.bytes.set(bytes);
+    if bytes > old {
+        LIVE.fetch_add(bytes - old, Ordering::Relaxed);
+        GROWN.fetch_add(1, Ordering::Relaxed);
+        record.dirty.set(record.dirty.get().max(bytes));
+        return true;
+    }
+    LIVE.fetch_sub(old - bytes, Ordering::Relaxed);
+    // Units behind the block are kept like a freed block; what is left of its last unit goes back
+    // at once if it is worth a system call.
+    window::ranges(&lock).cut(unit, units(bytes));
+    let end = record.dirty.get().min(units(bytes) * UNIT_BYTES);
+    if end.saturating_sub(bytes) >= SLACK {
+        // SAFETY: bytes past the block's new end are nobody's.
+        if unsafe { mem::discard(p as usize + bytes.next_multiple_of(PAGE_MAX), end - bytes) } {
+            record.dirty.set(bytes.next_multiple_of(PAGE_MAX));
+        }
+    }
+    true
+}
+
+/// Resident bytes behind a shrunk block that are given back at once.
+const SLACK: usize = 256 << 10;
+/// The largest page size.
+const PAGE_MAX: usize = 64 << 10;
+
+/// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if
+/// the kernel can, else by its bytes. Null when memory is out; the block is then unchanged.
+///
+/// # Safety
+/// `p` is a live huge block of the caller's.
+pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    let old = usable_size(p);
+    let Some((to, _)) = alloc_range(size, align, units(size)) else {
+        return null_mut();
+    };
+    // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
+    unsafe {
+        match (unit_of(p), unit_of(to)) {
+            (Some(from), Some(to))
+                if window::move_block(from, to, old.next_multiple_of(pieces::GRAIN)) =>
+            {
+                MOVES.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => core::ptr::copy_nonoverlapping(p, to, old),
+        }
+        free(p);
+    }
+    to
+}
+
+/// Gives kept pages back to the kernel: all, or those that were kept at the last tick already.
+/// Returns the bytes given back.
+pub fn purge(all: bool) -> usize {
+    window::purge(all)
+}
+
+/// Bytes kept of freed blocks.
+pub fn dirty_bytes() -> usize {
+    Ranges::dirty_bytes()
+}
+
+/// Figures for the statistics.
+pub fn usage() -> Usage {
+    let (mapped, metadata) = window::mapped_bytes();
+    let get = |n: &AtomicUsize| n.load(Ordering::Relaxed) as u64;
+    Usage {
+        live: LIVE.load(Ordering::Relaxed),
+        dirty: dirty_bytes(),
+        mapped,
+        metadata,
+        allocs: get(&ALLOCS),
+        grown: get(&GROWN),
+        moves: get(&MOVES),
+        reused: get(&REUSED),
+    }
+}

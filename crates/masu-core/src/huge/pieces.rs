@@ -1,0 +1,82 @@
+//! Where a range may be cut into several kernel mappings.
+//!
+//! A block whose pages were moved lies in a mapping of its own, inside the window's. `mremap` moves
+//! pages of one mapping at a time, so a range remembers every offset at which its mapping may
+//! change. More offsets than there really are do no harm.
+
+use core::cell::Cell;
+
+/// Most offsets remembered.
+const MOST: usize = 14;
+/// So many offsets that they were not remembered.
+const LOST: u32 = u32::MAX;
+/// The granularity of offsets: the largest page size.
+pub const GRAIN: usize = 64 << 10;
+
+/// The offsets, ascending, in units of [`GRAIN`].
+pub struct Pieces {
+    len: Cell<u32>,
+    ends: [Cell<u32>; MOST],
+}
+
+impl Pieces {
+    /// Forgets all: the range lies in the window's own mapping.
+    pub fn clear(&self) {
+        self.len.set(0);
+    }
+
+    /// Whether the offsets are known.
+    pub fn known(&self) -> bool {
+        self.len.get() != LOST
+    }
+
+    /// The offsets in bytes.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let len = if self.known() { self.len.get() as usize } else { 0 };
+        self.ends.iter().take(len).map(|e| e.get() as usize * GRAIN)
+    }
+
+    /// Adds an offset in bytes, which is not below any present one.
+    pub fn push(&self, offset: usize) {
+        let offset = (offset / GRAIN) as u32;
+        let len = self.len.get();
+        if len == LOST || offset == 0 {
+            return;
+        }
+        let last = len.checked_sub(1).and_then(|l| self.ends.get(l as usize));
+        if last.is_some_and(|l| l.get() == offset) {
+            return;
+        }
+        match self.ends.get(len as usize) {
+            Some(slot) => {
+                slot.set(offset);
+                self.len.set(len + 1);
+            }
+            None => self.len.set(LOST),
+        }
+    }
+
+    /// Adds another range's offsets, `shift` bytes later.
+    pub fn append(&self, other: &Pieces, shift: usize) {
+        if !other.known() {
+            self.len.set(LOST);
+        }
+        for end in other.iter() {
+            self.push(end + shift);
+        }
+    }
+
+    /// Moves the offsets above `at` bytes to `tail`, relative to it.
+    pub fn split(&self, at: usize, tail: &Pieces) {
+        tail.clear();
+        if !self.known() {
+            tail.len.set(LOST);
+            return;
+        }
+        let keep = self.iter().take_while(|&e| e < at).count();
+        for end in self.iter().skip(keep) {
+            tail.push(end - at);
+        }
+        self.len.set(keep as u32);
+    }
+}

@@ -1,0 +1,306 @@
+//! Free ranges of units: clean ones, joined with their neighbours, in buckets by length; dirty
+//! ones, each as it was freed, in one list by age.
+//!
+//! All functions are called under the window's lock.
+
+use super::window::{NONE, Record, RangeState, UNIT_BYTES, record};
+use crate::clock;
+use crate::sync::{AtomicUsize, Ordering};
+use core::cell::Cell;
+
+const BUCKETS: usize = 24;
+
+static DIRTY: AtomicUsize = AtomicUsize::new(0);
+
+/// The free ranges.
+pub struct Ranges {
+    /// Clean ranges with lengths in `2^b..2^(b+1)`.
+    clean: [Cell<u32>; BUCKETS],
+    /// Dirty ranges, oldest first.
+    oldest: Cell<u32>,
+    newest: Cell<u32>,
+    dirty_count: Cell<usize>,
+}
+
+impl Ranges {
+    /// No ranges.
+    pub const fn new() -> Self {
+        Ranges {
+            clean: [const { Cell::new(NONE) }; BUCKETS],
+            oldest: Cell::new(NONE),
+            newest: Cell::new(NONE),
+            dirty_count: Cell::new(0),
+        }
+    }
+
+    /// Bytes kept in dirty ranges.
+    pub fn dirty_bytes() -> usize {
+        DIRTY.load(Ordering::Relaxed)
+    }
+
+    /// Number of dirty ranges.
+    pub fn dirty_count(&self) -> usize {
+        self.dirty_count.get()
+    }
+
+    /// The dirty range freed first.
+    pub fn oldest_dirty(&self) -> Option<u32> {
+        let unit = self.oldest.get();
+        (unit != NONE).then_some(unit)
+    }
+
+    fn bucket(&self, units: usize) -> &Cell<u32> {
+        let b = (units.max(1).ilog2() as usize).min(BUCKETS - 1);
+        &self.clean[b]
+    }
+
+    fn mark(unit: u32, units: usize, state: RangeState) -> &'static Record {
+        let r = record(unit);
+        r.state.set(state);
+        r.units.set(units);
+        // A range's last unit names its first, so that a neighbour can find it.
+        record(unit + units as u32 - 1).first.set(unit);
+        r
+    }
+
+    /// Puts a clean range in, joined with clean neighbours.
+    pub fn insert_clean(&self, unit: u32, units: usize) {
+        let (mut unit, mut units) = (unit, units);
+        if let Some(before) = self.ends_before(unit, RangeState::Clean) {
+            units += record(before).units.get();
+            self.remove_clean(before);
+            record(unit).state.set(RangeState::Inside);
+            unit = before;
+        }
+        let after = unit + units as u32;
+        if self.starts_at(after, RangeState::Clean) {
+            units += record(after).units.get();
+            self.remove_clean(after);
+            record(after).state.set(RangeState::Inside);
+        }
+        let r = Self::mark(unit, units, RangeState::Clean);
+        r.dirty.set(0);
+        r.set_moved(false);
+        let head = self.bucket(units);
+        r.prev.set(NONE);
+        r.next.set(head.get());
+        if head.get() != NONE {
+            record(head.get()).prev.set(unit);
+        }
+        head.set(unit);
+    }
+
+    fn remove_clean(&self, unit: u32) {
+        let r = record(unit);
+        let (next, prev) = (r.next.get(), r.prev.get());
+        if next != NONE {
+            record(next).prev.set(prev);
+        }
+        if prev != NONE {
+            record(prev).next.set(next);
+        } else {
+            self.bucket(r.units.get()).set(next);
+        }
+    }
+
+    fn starts_at(&self, unit: u32, state: RangeState) -> bool {
+        super::window::unit_of(super::window::address(unit) as *const u8).is_some()
+            && record(unit).state.get() == state
+    }
+
+    /// The free range that ends right before `unit`.
+    fn ends_before(&self, unit: u32, state: RangeState) -> Option<u32> {
+        let last = unit.checked_sub(1)?;
+        let first = record(last).first.get();
+        let r = record(first.min(last));
+        (first <= last
+            && r.state.get() == state
+            && first as usize + r.units.get() == unit as usize)
+            .then_some(first)
+    }
+
+    /// Puts a range in as dirty, as the newest.
+    pub fn insert_dirty(&self, unit: u32) {
+        let r = record(unit);
+        Self::mark(unit, r.units.get(), RangeState::Dirty);
+        DIRTY.fetch_add(r.dirty.get(), Ordering::Relaxed);
+        self.dirty_count.set(self.dirty_count.get() + 1);
+        r.tick.set(clock::tick());
+        r.next.set(NONE);
+        r.prev.set(self.newest.get());
+        if self.newest.get() != NONE {
+            record(self.newest.get()).next.set(unit);
+        } else {
+            self.oldest.set(unit);
+        }
+        self.newest.set(unit);
+    }
+
+    /// Takes a dirty range out of the list.
+    pub fn remove_dirty(&self, unit: u32) {
+        let r = record(unit);
+        DIRTY.fetch_sub(r.dirty.get(), Ordering::Relaxed);
+        self.dirty_count.set(self.dirty_count.get() - 1);
+        let (next, prev) = (r.next.get(), r.prev.get());
+        if next != NONE {
+            record(next).prev.set(prev);
+        } else {
+            self.newest.set(prev);
+        }
+        if prev != NONE {
+            record(prev).next.set(next);
+        } else {
+            self.oldest.set(next);
+        }
+        r.state.set(RangeState::Inside);
+    }
+
+    /// Frees the live range at `unit`.
+    pub fn give(&self, unit: u32) {
+        let r = record(unit);
+        r.bytes.set(0);
+        if r.dirty.get() == 0 && !r.moved() {
+            self.insert_clean(unit, r.units.get());
+        } else {
+            self.insert_dirty(unit);
+        }
+    }
+
+    /// Splits the range at `unit`, which is in no list, after `n` units. The rest is freed.
+    fn split(&self, unit: u32, n: usize) {
+        let r = record(unit);
+        let rest = r.units.get() - n;
+        if rest == 0 {
+            return;
+        }
+        r.units.set(n);
+        let tail = unit + n as u32;
+        let t = record(tail);
+        t.units.set(rest);
+        t.set_moved(r.moved());
+        r.pieces.split(n * UNIT_BYTES, &t.pieces);
+        t.dirty.set(r.dirty.get().saturating_sub(n * UNIT_BYTES));
+        r.dirty.set(r.dirty.get().min(n * UNIT_BYTES));
+        self.give(tail);
+    }
+
+    /// Frees what a live range has beyond `n` units.
+    pub fn cut(&self, unit: u32, n: usize) {
+        self.split(unit, n);
+        Self::mark(unit, n, RangeState::Live);
+    }
+
+    /// Makes a range that is in no list a live one of `n` units that starts `skip` units later.
+    fn make_live(&self, unit: u32, skip: usize, n: usize) -> u32 {
+        let mut unit = unit;
+        if skip != 0 {
+            let r = record(unit);
+            let (units, dirty) = (r.units.get(), r.dirty.get());
+            let at = record(unit + skip as u32);
+            at.units.set(units - skip);
+            at.dirty.set(dirty.saturating_sub(skip * UNIT_BYTES));
+            at.set_moved(r.moved());
+            r.pieces.split(skip * UNIT_BYTES, &at.pieces);
+            r.units.set(skip);
+            r.dirty.set(dirty.min(skip * UNIT_BYTES));
+            self.give(unit);
+            unit += skip as u32;
+        }
+        // Live before the rest is freed, so that it does not join with its own neighbour.
+        record(unit).state.set(RangeState::Live);
+        self.split(unit, n);
+        Self::mark(unit, n, RangeState::Live);
+        unit
+    }
+
+    /// The dirty range that serves best, made live: the one with the fewest pages that suffice, or
+    /// else with the most pages.
+    pub fn take_dirty(&self, n: usize, align: usize) -> Option<u32> {
+        const LOOK_AT: usize = 64;
+        let mut best: Option<(u32, usize)> = None;
+        let mut at = self.newest.get();
+        for _ in 0..LOOK_AT {
+            if at == NONE {
+                break;
+            }
+            let r = record(at);
+            let units = r.units.get();
+            if units >= n + skip_to(at, align) && best.is_none_or(|(_, u)| units < u) {
+                best = Some((at, units));
+                if units == n {
+                    break;
+                }
+            }
+            at = r.prev.get();
+        }
+        let (unit, _) = best?;
+        self.remove_dirty(unit);
+        Some(self.make_live(unit, skip_to(unit, align), n))
+    }
+
+    /// A clean range, made live: from the lowest bucket that has one long enough.
+    pub fn take_clean(&self, n: usize, align: usize) -> Option<u32> {
+        for b in n.max(1).ilog2() as usize..BUCKETS {
+            let mut at = self.clean[b].get();
+            while at != NONE {
+                let r = record(at);
+                let skip = skip_to(at, align);
+                if r.units.get() >= n + skip {
+                    self.remove_clean(at);
+                    return Some(self.make_live(at, skip, n));
+                }
+                at = r.next.get();
+            }
+        }
+        None
+    }
+
+    /// Units of the free range right behind a live one.
+    pub fn free_behind(&self, unit: u32) -> usize {
+        let after = unit + record(unit).units.get() as u32;
+        if self.starts_at(after, RangeState::Clean) || self.starts_at(after, RangeState::Dirty) {
+            record(after).units.get()
+        } else {
+            0
+        }
+    }
+
+    /// Makes a live range `n` units long with the free units right behind it; `false` if they do
+    /// not suffice.
+    pub fn absorb(&self, unit: u32, n: usize) -> bool {
+        let r = record(unit);
+        loop {
+            let have = r.units.get();
+            if have >= n {
+                self.cut(unit, n);
+                return true;
+            }
+            let after = unit + have as u32;
+            let behind = record(after);
+            if self.starts_at(after, RangeState::Clean) {
+                self.remove_clean(after);
+            } else if self.starts_at(after, RangeState::Dirty) {
+                self.remove_dirty(after);
+            } else {
+                return false;
+            }
+            behind.state.set(RangeState::Inside);
+            if behind.dirty.get() != 0 {
+                r.dirty.set(have * UNIT_BYTES + behind.dirty.get());
+            }
+            if r.moved() || behind.moved() {
+                r.set_moved(true);
+                r.pieces.push(have * UNIT_BYTES);
+                r.pieces.append(&behind.pieces, have * UNIT_BYTES);
+                behind.set_moved(false);
+            }
+            Self::mark(unit, have + behind.units.get(), RangeState::Live);
+        }
+    }
+}
+
+/// Units from `unit` to the next one whose address is a multiple of `align` units.
+fn skip_to(unit: u32, align: usize) -> usize {
+    let number = super::window::address(unit) / UNIT_BYTES;
+    number.next_multiple_of(align) - number
+}

@@ -1,0 +1,334 @@
+//! The window of huge blocks: its mapping, the records of its units, and what goes to the kernel.
+//!
+//! Invariants:
+//! 1. units `0..mapped` are mapped, and each has a record.
+//! 2. every mapped unit belongs to exactly one range: live, clean free or dirty free; the range's
+//!    first record describes it, and a free range's last record names its first unit.
+//! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
+//!
+//! Everything is under one lock. System calls under it are those that must not race with another
+//! allocation; the purge takes ranges out first and discards without it.
+
+use super::pieces::Pieces;
+use super::ranges::Ranges;
+use crate::clock;
+use crate::lock::{DISCARD, Guard, Lock};
+use crate::region::{self, CHUNK, HUGE_BELOW, HUGE_STRIDE, NIL, Table};
+use crate::settings;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::mem;
+use core::cell::{Cell, UnsafeCell};
+
+/// The unit of huge blocks: 2 MiB.
+pub const UNIT_BYTES: usize = CHUNK;
+
+static LOCK: Lock = Lock::new();
+static RANGES: State = State(UnsafeCell::new(Ranges::new()));
+static RECORDS: Table = Table::new(HUGE_BELOW, HUGE_STRIDE);
+/// Units mapped.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+struct State(UnsafeCell<Ranges>);
+
+// SAFETY: touched under LOCK only.
+unsafe impl Sync for State {}
+
+/// What the first unit of a range says about it.
+#[repr(C)]
+pub struct Record {
+    /// What the range is.
+    pub state: Cell<RangeState>,
+    moved: Cell<bool>,
+    /// Next range in its list.
+    pub next: Cell<u32>,
+    /// Previous range in its list.
+    pub prev: Cell<u32>,
+    /// In a free range's last unit: its first unit.
+    pub first: Cell<u32>,
+    /// Tick at which a dirty range was freed.
+    pub tick: Cell<u32>,
+    /// Length in units.
+    pub units: Cell<usize>,
+    /// Bytes in use by a live block.
+    pub bytes: Cell<usize>,
+    /// Bytes from the start that may be non-zero or resident.
+    pub dirty: Cell<usize>,
+    /// Where its mapping may change, if it was moved.
+    pub pieces: Pieces,
+}
+
+/// What a range is. Zero, as a fresh record has it, is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum RangeState {
+    /// The unit is not the first of a range.
+    Inside = 0,
+    /// A live block.
+    Live = 1,
+    /// Free and zero.
+    Clean = 2,
+    /// Free, with pages kept.
+    Dirty = 3,
+}
+
+const _: () = assert!(size_of::<Record>() <= HUGE_STRIDE);
+
+impl Record {
+    /// Whether a live block starts here.
+    pub fn is_live(&self) -> bool {
+        self.state.get() == RangeState::Live
+    }
+
+    /// Whether some of the range's pages lie in a mapping of their own.
+    pub fn moved(&self) -> bool {
+        self.moved.get()
+    }
+
+    /// Notes that they do, or that they no longer do.
+    pub fn set_moved(&self, moved: bool) {
+        if self.moved.replace(moved) {
+            MOVED.fetch_sub(1, Ordering::Relaxed);
+        }
+        if moved {
+            MOVED.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.pieces.clear();
+        }
+    }
+}
+
+/// The record of a mapped unit.
+pub fn record(unit: u32) -> &'static Record {
+    // SAFETY: invariant 1; zero bytes are a valid record. Fields are written under LOCK, or, for a
+    // live block's, by its owner.
+    unsafe { &*(region::entry(HUGE_BELOW, HUGE_STRIDE, unit as usize) as *const Record) }
+}
+
+/// A unit's address.
+pub fn address(unit: u32) -> usize {
+    region::huge_base() + unit as usize * UNIT_BYTES
+}
+
+/// The mapped unit that holds `p`.
+pub fn unit_of(p: *const u8) -> Option<u32> {
+    let unit = (p as usize).wrapping_sub(region::huge_base()) / UNIT_BYTES;
+    (region::base() != 0 && unit < MAPPED.load(Ordering::Acquire)).then_some(unit as u32)
+}
+
+/// Takes the lock.
+pub fn lock() -> Guard<'static> {
+    LOCK.lock()
+}
+
+/// The ranges, for who holds the lock.
+#[allow(clippy::mut_from_ref, reason = "the guard proves that this is the only user")]
+pub fn ranges<'a>(_guard: &'a Guard<'static>) -> &'a Ranges {
+    // SAFETY: under LOCK; `Ranges` is made of cells.
+    unsafe { &*RANGES.0.get() }
+}
+
+/// Maps at least `n` more units, and more if that costs little address space.
+fn map(n: usize) -> Option<u32> {
+    if region::base() == 0 {
+        region::init().ok()?;
+    }
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    let most = region::huge_units().saturating_sub(mapped);
+    let generous = n.max((mapped / 8).min(MOST_STEP)).min(most);
+    if n > most {
+        return None;
+    }
+    for step in [generous, n] {
+        let at = address(mapped as u32);
+        if RECORDS.ensure(region::base(), mapped + step).is_ok()
+            && mem::map_at(at, step * UNIT_BYTES).is_ok()
+        {
+            MAPPED.store(mapped + step, Ordering::Release);
+            let first = mapped as u32;
+            record(first).dirty.set(0);
+            record(first).units.set(step);
+            return Some(first);
+        }
+    }
+    None
+}
+
+/// Most units mapped ahead: 1 GiB of address space.
+const MOST_STEP: usize = 512;
+
+/// A clean range of `n` units that starts at a multiple of `align` units, marked live.
+pub fn take_clean(guard: &Guard<'static>, n: usize, align: usize) -> Option<u32> {
+    let ranges = ranges(guard);
+    if let Some(unit) = ranges.take_clean(n, align) {
+        return Some(unit);
+    }
+    // What is free at the end counts; alignment may need some units more. Addresses are aligned
+    // like unit numbers only up to the window's own alignment, so look at the worst case.
+    let fresh = map(n + align - 1)?;
+    ranges.insert_clean(fresh, record(fresh).units.get());
+    ranges.take_clean(n, align)
+}
+
+/// Makes the live range at `unit` `n` units long by taking free units behind it.
+pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
+    let ranges = ranges(guard);
+    let missing = n - record(unit).units.get();
+    if ranges.absorb(unit, n) {
+        return true;
+    }
+    // At the end of the window it can be made longer.
+    let end = unit as usize + record(unit).units.get() + ranges.free_behind(unit);
+    if end == MAPPED.load(Ordering::Relaxed)
+        && let Some(fresh) = map(missing)
+    {
+        ranges.insert_clean(fresh, record(fresh).units.get());
+        return ranges.absorb(unit, n);
+    }
+    false
+}
+
+/// Moves the pages of the live block at `from`, `len` bytes, to the live block at `to`. Afterwards
+/// `from` reads as zeroes. `false`: not moved, or not wholly; then `from` must be copied.
+///
+/// # Safety
+/// Both blocks are the caller's, and `to` holds nothing.
+pub unsafe fn move_block(from: u32, to: u32, len: usize) -> bool {
+    let _guard = LOCK.lock();
+    let (source, target) = (record(from), record(to));
+    if !source.pieces.known() || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
+        return false;
+    }
+    target.set_moved(true);
+    let mut start = 0;
+    for end in source.pieces.iter().chain([len]) {
+        let end = end.min(len);
+        if end > start {
+            // SAFETY: both ranges are the caller's blocks, `len` long.
+            if unsafe { mem::move_pages(address(from) + start, address(to) + start, end - start) }
+                .is_err()
+            {
+                // What was moved already is copied back by the caller's copy of the whole: put it
+                // where it came from.
+                // SAFETY: as above, the other way.
+                let _ = unsafe { mem::move_pages(address(to), address(from), start) };
+                return false;
+            }
+            target.pieces.push(end);
+            start = end;
+        }
+    }
+    source.dirty.set(0);
+    true
+}
+
+/// Ranges that lie partly in mappings of their own.
+static MOVED: AtomicUsize = AtomicUsize::new(0);
+/// Most of those, two mappings each, before growth copies.
+const MOST_MOVED: usize = 128;
+
+/// Gives a dirty range's pages back and makes it clean. Whoever calls has taken the range out of
+/// the lists. `false`: the kernel refused.
+fn clean(unit: u32) -> bool {
+    let r = record(unit);
+    let (at, dirty) = (address(unit), r.dirty.get().next_multiple_of(1 << 16));
+    // SAFETY: the range is free and in no list.
+    let done = unsafe {
+        if r.moved() {
+            // A fresh mapping over the whole range melts into its neighbours again.
+            mem::map_over(at, r.units.get() * UNIT_BYTES).is_ok()
+        } else {
+            mem::discard(at, dirty.min(r.units.get() * UNIT_BYTES))
+        }
+    };
+    if done {
+        r.dirty.set(0);
+        r.set_moved(false);
+    }
+    done
+}
+
+fn clean_now(ranges: &Ranges, unit: u32) -> usize {
+    ranges.remove_dirty(unit);
+    let bytes = record(unit).dirty.get();
+    if clean(unit) {
+        ranges.insert_clean(unit, record(unit).units.get());
+        bytes
+    } else {
+        ranges.insert_dirty(unit);
+        0
+    }
+}
+
+/// Before a range is taken that no kept one could serve: the oldest kept ones go, until they hold
+/// at most a quarter of what is live.
+pub fn make_room(guard: &Guard<'static>, live: usize) {
+    shrink_to(guard, (live / 4).max(LEAST_KEPT));
+}
+
+/// Kept however little is live: 8 MiB.
+const LEAST_KEPT: usize = 8 << 20;
+
+/// Keeps what is kept within the option `huge_cache`.
+pub fn enforce_limit(guard: &Guard<'static>) {
+    let most = if settings::decay_ms() == Some(0) { 0 } else { settings::huge_cache() };
+    shrink_to(guard, most);
+}
+
+fn shrink_to(guard: &Guard<'static>, most: usize) {
+    let ranges = ranges(guard);
+    while Ranges::dirty_bytes() > most {
+        let Some(oldest) = ranges.oldest_dirty() else { return };
+        if clean_now(ranges, oldest) == 0 {
+            return;
+        }
+    }
+}
+
+/// Gives everything kept back.
+pub fn discard_all(guard: &Guard<'static>) {
+    shrink_to(guard, 0);
+}
+
+/// Gives kept ranges back: all, or those freed before the last tick.
+pub fn purge(all: bool) -> usize {
+    let mut purged = 0;
+    let mut left = usize::MAX;
+    while left != 0 {
+        let _discard = DISCARD.lock();
+        let guard = LOCK.lock();
+        let free = ranges(&guard);
+        left = left.min(free.dirty_count());
+        let Some(oldest) = free.oldest_dirty() else { break };
+        let age = clock::tick().wrapping_sub(record(oldest).tick.get());
+        if !all && age < 2 {
+            break;
+        }
+        left = left.saturating_sub(1);
+        free.remove_dirty(oldest);
+        drop(guard);
+        let bytes = record(oldest).dirty.get();
+        let done = clean(oldest);
+        let guard = LOCK.lock();
+        let free = ranges(&guard);
+        if done {
+            purged += bytes;
+            free.insert_clean(oldest, record(oldest).units.get());
+        } else {
+            free.insert_dirty(oldest);
+        }
+    }
+    purged
+}
+
+/// Bytes mapped for blocks and for records.
+pub fn mapped_bytes() -> (usize, usize) {
+    (MAPPED.load(Ordering::Relaxed) * UNIT_BYTES, RECORDS.mapped_bytes())
+}
+
+/// No unit.
+pub const NONE: u32 = NIL;
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

@@ -1,0 +1,128 @@
+//! A futex lock that a fork's child can reset.
+//!
+//! Three states in one word: 0 free, 1 held, 2 held with sleepers (Drepper, "Futexes Are Tricky",
+//! mutex 3). Uncontended lock and unlock are one atomic instruction each. It is not recursive.
+//!
+//! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
+//! ones it holds:
+//!
+//! `commons` → `available[class]` (by class) → `DISCARD` → `runs` → `huge` → `slabs` → `region` →
+//! `heaps`
+//!
+//! Orderings: `lock` acquires what the previous `unlock` released.
+
+use crate::sync::{AtomicU32, Ordering, const_unless_loom, spin_hint};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+const SPINS: u32 = if cfg!(loom) { 1 } else { 40 };
+
+/// A lock without data; what it protects is named where it is declared.
+pub struct Lock(AtomicU32);
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Lock {
+    const_unless_loom! {
+        /// A free lock.
+        pub fn new() -> Self {
+            Lock(AtomicU32::new(FREE))
+        }
+    }
+
+    /// Takes the lock, sleeping if it must. The guard gives it back.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_> {
+        self.acquire();
+        Guard(self)
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_>> {
+        self.0
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+            .then_some(Guard(self))
+    }
+
+    /// Takes the lock without a guard, for fork's prepare handler.
+    #[inline]
+    pub fn acquire(&self) {
+        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.acquire_slow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_slow(&self) {
+        for _ in 0..SPINS {
+            if self.0.load(Ordering::Relaxed) == FREE
+                && self
+                    .0
+                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+            spin_hint();
+        }
+        // From here on the word says that somebody sleeps, even if we get it at once: then one
+        // needless wake follows, never a lost one.
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            self.sleep();
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn sleep(&self) {
+        crate::sys::futex::wait(self.0.as_ptr(), CONTENDED, None);
+    }
+
+    #[cfg(loom)]
+    fn sleep(&self) {
+        spin_hint();
+    }
+
+    /// Gives the lock back.
+    ///
+    /// # Safety
+    /// The calling thread holds it through [`Lock::acquire`].
+    #[inline]
+    pub unsafe fn release(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            #[cfg(not(loom))]
+            crate::sys::futex::wake(self.0.as_ptr(), 1);
+        }
+    }
+
+    /// Makes the lock free whatever its state, in a fork's child, where its holders do not exist.
+    ///
+    /// # Safety
+    /// No other thread exists, and what the lock protects is consistent.
+    pub unsafe fn reset(&self) {
+        self.0.store(FREE, Ordering::Relaxed);
+    }
+}
+
+/// Holds a [`Lock`] until dropped.
+pub struct Guard<'a>(&'a Lock);
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: a guard exists only while its thread holds the lock.
+        unsafe { self.0.release() }
+    }
+}
+
+/// Held while free memory is with the kernel to be discarded, when it is neither free nor in use.
+/// Outside the locks of the pools; a fork waits for it, so that its child loses nothing.
+#[cfg(not(loom))]
+pub static DISCARD: Lock = Lock::new();

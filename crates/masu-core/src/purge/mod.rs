@@ -1,0 +1,132 @@
+//! Giving memory back: what is stale, when it goes, who does it.
+//!
+//! Freed slabs, runs and huge blocks stay with the process for the decay time (500 ms unless set),
+//! since memory in a cycle of use would only be faulted in again; then their pages go back to the
+//! kernel. Age is counted in ticks of half the decay time ([`crate::clock`]): a tick discards what
+//! the last one marked.
+//!
+//! Who ticks:
+//! - a thread in a slow path of `free`, when a tick is due ([`on_free`]);
+//! - the background thread ([`ticker`]), started when more than a budget is stale, so that an idle
+//!   program gives its memory back too; it ends when the debt is paid.
+//! - `malloc_trim` purges at once ([`now`]).
+//!
+//! What can be stale: dirty free pages of the three pools, and blocks in the caches of threads that
+//! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
+
+mod ticker;
+
+pub use ticker::{after_fork_in_child, starts as background_starts};
+
+use crate::clock;
+use crate::config::BackgroundThread;
+use crate::run::cache as run_cache;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::time;
+use crate::{heap, huge, run, settings, slab};
+
+/// Time of the last tick in milliseconds.
+static LAST: AtomicU64 = AtomicU64::new(0);
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static PURGED: AtomicU64 = AtomicU64::new(0);
+
+/// The current tick.
+#[inline]
+pub fn tick() -> u32 {
+    clock::tick()
+}
+
+/// Free bytes that have not gone back to the kernel.
+fn dirty() -> usize {
+    slab::pool::dirty_bytes() + run::pool::dirty_bytes() + huge::dirty_bytes()
+}
+
+/// What a purge may find: dirty bytes, and what threads' caches may hold.
+fn stale() -> usize {
+    dirty() + run_cache::held_bytes()
+}
+
+/// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
+const LONELY_BUDGET: usize = 64 << 20;
+
+/// Called at the end of the slow paths of `free`, outside all locks.
+#[inline]
+pub fn on_free() {
+    // Little is stale in most programs most of the time: they stop here.
+    if dirty() >= MINIMUM {
+        due();
+    }
+}
+
+/// Below this nobody looks: 512 KiB.
+const MINIMUM: usize = 512 << 10;
+
+#[cold]
+#[inline(never)]
+fn due() {
+    let Some(decay) = settings::decay_ms() else { return };
+    if decay == 0 {
+        purge(true);
+        return;
+    }
+    if ticker::is_running() {
+        return;
+    }
+    let now = time::now_ms();
+    let last = LAST.load(Ordering::Relaxed);
+    if now.wrapping_sub(last) >= decay.div_ceil(2)
+        && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        advance();
+    }
+    if stale() > budget() {
+        ticker::start();
+    }
+}
+
+/// Stale bytes above which the background thread starts.
+fn budget() -> usize {
+    match settings::background_thread() {
+        BackgroundThread::Off => usize::MAX,
+        BackgroundThread::On => settings::budget(),
+        BackgroundThread::Auto if heap::counts().1 > 1 => settings::budget(),
+        BackgroundThread::Auto => settings::budget().max(LONELY_BUDGET),
+    }
+}
+
+/// One tick: discards what the last one marked.
+fn advance() {
+    clock::advance();
+    TICKS.fetch_add(1, Ordering::Relaxed);
+    purge(false);
+}
+
+fn purge(all: bool) -> usize {
+    let bytes = slab::pool::purge(all) + run::pool::purge(all) + huge::purge(all);
+    PURGED.fetch_add(bytes as u64, Ordering::Relaxed);
+    bytes
+}
+
+/// Empties the caches of threads that have not missed in theirs since the last tick.
+fn visit_caches(all: bool) {
+    let since = (!all).then(|| clock::tick().wrapping_sub(1));
+    heap::for_each(|heap| {
+        heap.runs.visit(since);
+    });
+}
+
+/// Gives everything back at once. Returns the bytes given back.
+pub fn now() -> usize {
+    visit_caches(true);
+    purge(true)
+}
+
+/// Bytes given back so far.
+pub fn purged_bytes() -> u64 {
+    PURGED.load(Ordering::Relaxed)
+}
+
+/// Ticks so far.
+pub fn ticks() -> u64 {
+    TICKS.load(Ordering::Relaxed)
+}

@@ -1,0 +1,77 @@
+//! The window's constants: units, table positions, where to look for room.
+
+/// log2 of a granule: the unit that has one kind and one table entry.
+pub const GRANULE_SHIFT: usize = 16;
+/// A granule, which is also a slab: 64 KiB.
+pub const GRANULE: usize = 1 << GRANULE_SHIFT;
+/// log2 of a chunk.
+pub const CHUNK_SHIFT: usize = 21;
+/// A chunk, the unit in which the window is handed out: 2 MiB, a huge page.
+pub const CHUNK: usize = 1 << CHUNK_SHIFT;
+/// Granules in a chunk.
+pub const GRANULES_PER_CHUNK: usize = CHUNK / GRANULE;
+/// No chunk, no slab.
+pub const NIL: u32 = u32::MAX;
+
+/// What is mapped first: a chunk for slabs and one for runs.
+pub const FIRST_STEP: usize = 2 * CHUNK;
+/// The largest step.
+pub const MAX_STEP: usize = 64 << 20;
+/// The widest jump over foreign mappings.
+pub const MAX_SKIP: usize = 4 << 30;
+
+/// A cache line.
+pub const LINE: usize = 64;
+const MAX_CAPACITY: usize = 1 << 40;
+const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
+const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
+const GIB: usize = 1 << 30;
+
+/// Bytes per chunk in the table of slab chunks.
+pub const SLAB_CHUNK_STRIDE: usize = 16;
+/// Bytes per chunk in the table of run chunks.
+pub const RUN_CHUNK_STRIDE: usize = 1536;
+/// Bytes per heap. A heap is a little smaller; the size is asserted where it is defined.
+pub const HEAP_STRIDE: usize = 4096;
+/// Most heaps (threads alive at one time that allocate).
+pub const MAX_HEAPS: usize = 1 << 18;
+
+/// Distance of the dense table below the base.
+pub const DENSE_BELOW: usize = MAX_GRANULES * 8;
+/// Distance of the owners' lines below the base.
+pub const SLABS_BELOW: usize = DENSE_BELOW + MAX_GRANULES * LINE;
+/// Distance of the remote lines below the base.
+pub const REMOTES_BELOW: usize = SLABS_BELOW + MAX_GRANULES * LINE;
+/// Distance of the slab chunk table below the base.
+pub const SLAB_CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * SLAB_CHUNK_STRIDE;
+/// Distance of the run chunk table below the base.
+pub const RUN_CHUNKS_BELOW: usize = SLAB_CHUNKS_BELOW + MAX_CHUNKS * RUN_CHUNK_STRIDE;
+/// Distance of the heaps below the base.
+pub const HEAPS_BELOW: usize = RUN_CHUNKS_BELOW + MAX_HEAPS * HEAP_STRIDE;
+/// Bytes per unit of huge blocks.
+pub const HUGE_STRIDE: usize = 128;
+/// Most units (of 2 MiB) of huge blocks: 16 TiB.
+pub const MAX_HUGE_UNITS: usize = 1 << 23;
+/// Distance of the table of huge units below the base.
+pub const HUGE_BELOW: usize = HEAPS_BELOW + MAX_HUGE_UNITS * HUGE_STRIDE;
+/// All that lies below the base.
+pub const BELOW: usize = 8 * GIB;
+
+// x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
+const _: () = assert!(SLABS_BELOW < 1 << 31);
+const _: () = assert!(HUGE_BELOW <= BELOW);
+const _: () = assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
+
+/// Where to look for room, as `(lowest address, capacity)`, in this order.
+///
+/// The first suits 47- and 48-bit address spaces, far from where the kernel, the dynamic loader,
+/// Go's runtime and the sanitizers put things. The others are for small address spaces and tools
+/// (valgrind) that keep programs low.
+pub const CANDIDATES: [(usize, usize); 6] = [
+    (8 << 40, MAX_CAPACITY),
+    (40 << 40, MAX_CAPACITY),
+    (2 << 40, MAX_CAPACITY),
+    (128 * GIB, 128 * GIB),
+    (16 * GIB, 16 * GIB),
+    (4 * GIB, 8 * GIB),
+];

@@ -1,0 +1,300 @@
+//! Address space: one window for small and medium blocks, and the tables that describe it.
+//!
+//! The window is a range of addresses that is *mapped* as it is needed, in steps from 4 MiB up to
+//! 64 MiB, always at its upper end. Nothing is reserved ahead, so the address space in use (VIRT,
+//! `RLIMIT_AS`) stays within an eighth of what the program needs, and a limit that the program
+//! sets for itself later still leaves it room. The tables lie at fixed distances *below* the
+//! window and grow in step with it, so everything about a pointer is arithmetic on it:
+//!
+//! ```text
+//!  base - 8 GiB                                                             base        base + limit
+//!  | huge units | heaps | run chunks | slab chunks | remote | slabs | dense | chunk | chunk | … (grows) →
+//!                                                       one entry per 64 KiB granule of the window
+//! ```
+//!
+//! Each table is mapped up to what the window needs; the rest of its span is not mapped at all.
+//!
+//! Invariants:
+//! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
+//!    `limit` is mapped before `limit` covers it.
+//! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
+//! 3. a chunk handed out by [`alloc_chunk`] reads as zeroes, and must when it comes back.
+//!
+//! When the next step is taken by somebody else's mapping, the window skips over it: those
+//! granules keep kind [`Kind::None`] for ever.
+//!
+//! Orderings: `base` and `limit` are stored with release after their tables exist and loaded
+//! relaxed on the fast paths, which is sound since a thread only asks about a pointer that it got
+//! through some synchronisation from whoever allocated it.
+
+mod layout;
+mod table;
+
+pub use layout::*;
+pub use table::Table;
+
+use crate::lock::Lock;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::{Errno, auxv, mem};
+
+/// Start of the window; 0 until the first allocation.
+pub static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the window that are in use by the engine, from `BASE` on.
+pub static LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+static LOCK: Lock = Lock::new();
+/// End of the mapped part; at least `LIMIT`. Under `LOCK`.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+/// Highest `MAPPED` may become. Under `LOCK`.
+static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+/// First chunk of the list of free chunks, `NIL` when empty. Under `LOCK`.
+static FREE_CHUNKS: AtomicU32 = AtomicU32::new(NIL);
+
+static DENSE: Table = Table::new(DENSE_BELOW, size_of::<Dense>());
+static SLABS: Table = Table::new(SLABS_BELOW, LINE);
+static REMOTES: Table = Table::new(REMOTES_BELOW, LINE);
+static SLAB_CHUNKS: Table = Table::new(SLAB_CHUNKS_BELOW, SLAB_CHUNK_STRIDE);
+static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
+
+/// What a granule of the window is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nothing of ours, or not in use.
+    None = 0,
+    /// A slab of small blocks (also when it is free).
+    Slab = 1,
+    /// Part of a chunk of runs.
+    Run = 2,
+}
+
+/// What every free reads: eight bytes per granule, read-mostly.
+#[repr(C)]
+pub struct Dense {
+    /// Id of the heap that owns the slab, 0 when none does.
+    pub owner: AtomicU32,
+    /// Size class in the low byte, [`Kind`] in the next.
+    info: AtomicU32,
+}
+
+impl Dense {
+    /// Size class; 0 unless the granule is a slab in use.
+    #[inline(always)]
+    pub fn class(&self) -> usize {
+        (self.info.load(Ordering::Relaxed) & 0xff) as usize
+    }
+
+    /// The granule's kind.
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        match self.info.load(Ordering::Relaxed) >> 8 {
+            1 => Kind::Slab,
+            2 => Kind::Run,
+            _ => Kind::None,
+        }
+    }
+
+    /// Sets kind and class.
+    #[inline]
+    pub fn set(&self, kind: Kind, class: usize) {
+        self.info.store((kind as u32) << 8 | class as u32, Ordering::Relaxed);
+    }
+}
+
+/// A chunk's record: what the pool of slabs knows about it, one bit per granule, and a link.
+#[repr(C)]
+pub struct ChunkRecord {
+    /// Free slabs. Under the lock of the pool of slabs, as the next two.
+    pub free: AtomicU32,
+    /// Free slabs that may hold resident pages.
+    pub dirty: AtomicU32,
+    /// Dirty slabs that were already dirty at the last tick.
+    pub old: AtomicU32,
+    /// Next free chunk. Under the region's lock.
+    link: AtomicU32,
+}
+
+const _: () = assert!(size_of::<ChunkRecord>() == SLAB_CHUNK_STRIDE);
+
+/// The record of a chunk.
+///
+/// # Safety
+/// `chunk << CHUNK_SHIFT` is below `limit()`.
+#[inline]
+pub unsafe fn chunk_record(chunk: u32) -> &'static ChunkRecord {
+    // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
+    unsafe { &*(entry(SLAB_CHUNKS_BELOW, SLAB_CHUNK_STRIDE, chunk as usize) as *const ChunkRecord) }
+}
+
+/// Start of the window.
+#[inline(always)]
+pub fn base() -> usize {
+    BASE.load(Ordering::Relaxed)
+}
+
+/// Distance of an address from the window's start; below [`limit`] only for pointers into it.
+#[inline(always)]
+pub fn offset(p: *const u8) -> usize {
+    (p as usize).wrapping_sub(base())
+}
+
+/// Bytes of the window in use.
+#[inline(always)]
+pub fn limit() -> usize {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// The dense entry of a granule.
+///
+/// # Safety
+/// `granule << GRANULE_SHIFT` is below `limit()`.
+#[inline(always)]
+pub unsafe fn dense(granule: usize) -> &'static Dense {
+    // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
+    unsafe { &*((base() - DENSE_BELOW + granule * size_of::<Dense>()) as *const Dense) }
+}
+
+/// Puts the window somewhere, once. Called under `LOCK`.
+fn place() -> Result<(), Errno> {
+    let random = (auxv::random() as usize & 0x3f_ffff) * CHUNK;
+    for (start, capacity) in CANDIDATES {
+        // The first candidate is the usual one; the random part keeps addresses unpredictable.
+        let base = start + BELOW + if start == CANDIDATES[0].0 { random % CANDIDATES[0].1 } else { 0 };
+        if mem::map_at(base, FIRST_STEP).is_err() {
+            continue;
+        }
+        let tables = [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS];
+        let needs = [FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, 2];
+        if tables.iter().zip(needs).all(|(t, n)| t.ensure(base, n).is_ok()) {
+            // A small young heap is never given huge pages, whatever the system's default.
+            mem::advise_huge(base, FIRST_STEP, false);
+            CAPACITY.store(capacity, Ordering::Relaxed);
+            MAPPED.store(FIRST_STEP, Ordering::Relaxed);
+            BASE.store(base, Ordering::Release);
+            return Ok(());
+        }
+        tables.iter().for_each(|t| t.drop_all(base));
+        mem::unmap(base, FIRST_STEP);
+    }
+    Err(Errno::ENOMEM)
+}
+
+/// Maps the next step of the window. Called under `LOCK`.
+fn grow() -> Result<(), Errno> {
+    if base() == 0 {
+        return place();
+    }
+    let capacity = CAPACITY.load(Ordering::Relaxed);
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    let mut step = (mapped / 8).next_multiple_of(CHUNK).clamp(FIRST_STEP, MAX_STEP);
+    let mut at = mapped;
+    let mut skip = CHUNK;
+    loop {
+        if at + step > capacity {
+            return Err(Errno::ENOMEM);
+        }
+        let end = (at + step) / GRANULE;
+        DENSE.ensure(base(), end)?;
+        SLABS.ensure(base(), end)?;
+        REMOTES.ensure(base(), end)?;
+        SLAB_CHUNKS.ensure(base(), (at + step) / CHUNK)?;
+        match mem::map_at(base() + at, step) {
+            Ok(()) => break,
+            // Somebody else's mapping: jump over it, further each time.
+            Err(Errno::EEXIST) => {
+                at += skip;
+                skip = (skip * 2).min(MAX_SKIP);
+            }
+            // A limit: the smallest step may still fit.
+            Err(_) if step > CHUNK => step = CHUNK,
+            Err(e) => return Err(e),
+        }
+    }
+    if at != mapped {
+        LIMIT.store(at, Ordering::Release);
+    }
+    MAPPED.store(at + step, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A chunk of zero bytes, by its number, or `None` when the kernel gives no more memory.
+pub fn alloc_chunk() -> Option<u32> {
+    let _guard = LOCK.lock();
+    let first = FREE_CHUNKS.load(Ordering::Relaxed);
+    if first != NIL {
+        // SAFETY: a chunk in the list lies below the limit.
+        let next = unsafe { chunk_record(first) }.link.load(Ordering::Relaxed);
+        FREE_CHUNKS.store(next, Ordering::Relaxed);
+        return Some(first);
+    }
+    if limit() + CHUNK > MAPPED.load(Ordering::Relaxed) {
+        grow().ok()?;
+    }
+    let at = limit();
+    LIMIT.store(at + CHUNK, Ordering::Release);
+    Some((at / CHUNK) as u32)
+}
+
+/// Takes back a chunk. It must read as zeroes again and none of its granules may be in use.
+pub fn free_chunk(chunk: u32) {
+    let _guard = LOCK.lock();
+    let first = chunk as usize * GRANULES_PER_CHUNK;
+    for granule in first..first + GRANULES_PER_CHUNK {
+        // SAFETY: the chunk lies below the limit.
+        unsafe { dense(granule) }.set(Kind::None, 0);
+    }
+    // SAFETY: as above.
+    let record = unsafe { chunk_record(chunk) };
+    record.link.store(FREE_CHUNKS.load(Ordering::Relaxed), Ordering::Relaxed);
+    FREE_CHUNKS.store(chunk, Ordering::Relaxed);
+}
+
+/// Puts the window in place if it is not yet.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn init() -> Result<(), Errno> {
+    let _guard = LOCK.lock();
+    if base() == 0 { place() } else { Ok(()) }
+}
+
+/// Start of the window of huge blocks, right above this one's highest possible end.
+pub fn huge_base() -> usize {
+    base() + CAPACITY.load(Ordering::Relaxed)
+}
+
+/// Most units that the window of huge blocks can have.
+pub fn huge_units() -> usize {
+    let capacity = CAPACITY.load(Ordering::Relaxed);
+    if capacity == CANDIDATES[0].1 { MAX_HUGE_UNITS } else { capacity / CHUNK }
+}
+
+/// Maps the tables that chunk `chunk` needs to hold runs.
+pub fn ensure_run_chunk(chunk: u32) -> bool {
+    let _guard = LOCK.lock();
+    RUN_CHUNKS.ensure(base(), chunk as usize + 1).is_ok()
+}
+
+/// Address of a table's entry, for the layers that define its type.
+#[inline(always)]
+pub fn entry(below: usize, stride: usize, index: usize) -> usize {
+    base() - below + index * stride
+}
+
+/// Address of a granule.
+#[inline(always)]
+pub fn granule_address(granule: usize) -> usize {
+    base() + (granule << GRANULE_SHIFT)
+}
+
+/// Bytes mapped for the window and its tables.
+pub fn mapped_bytes() -> (usize, usize) {
+    let tables: usize =
+        [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS, &RUN_CHUNKS].iter().map(|t| t.mapped_bytes()).sum();
+    (MAPPED.load(Ordering::Relaxed), tables)
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

@@ -1,0 +1,223 @@
+//! What a thread keeps of the medium blocks it freed.
+//!
+//! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
+//! [`FIRST_LIMIT`] bytes at first. When a request misses although the cache had to give blocks away
+//! in the same tick, the limit doubles, up to the option `run_cache`. A thread that sleeps does not
+//! keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without
+//! use.
+//!
+//! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
+
+use super::pool;
+use crate::handshake::Handshake;
+use crate::report;
+use crate::clock;
+use crate::settings;
+use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::barrier;
+use core::cell::Cell;
+use core::ptr::null_mut;
+
+/// Bytes a cache may hold before it has shown that it needs more.
+const FIRST_LIMIT: usize = 512 << 10;
+/// Most blocks that go back to the pool under one lock.
+const BATCH: usize = 16;
+
+/// Limits of all caches that hold anything: what the purge may find in them.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+struct FreeRun {
+    next: *mut FreeRun,
+}
+
+/// A thread's cache.
+pub struct RunCache {
+    handshake: Handshake,
+    /// Tick of the last use.
+    used: AtomicU32,
+    /// Tick of the last time that blocks were given away for want of room.
+    gave: Cell<u32>,
+    bytes: AtomicUsize,
+    limit: Cell<usize>,
+    /// What this cache has added to `HELD`.
+    held: Cell<usize>,
+    lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
+}
+
+impl RunCache {
+    /// An empty cache.
+    pub const fn new() -> Self {
+        RunCache {
+            handshake: Handshake::new(),
+            used: AtomicU32::new(0),
+            gave: Cell::new(u32::MAX),
+            bytes: AtomicUsize::new(0),
+            limit: Cell::new(FIRST_LIMIT),
+            held: Cell::new(0),
+            lists: [const { Cell::new(null_mut()) }; MEDIUM_CLASSES],
+        }
+    }
+
+    /// A run of exactly `units`, if there is one.
+    #[inline]
+    pub fn take(&self, units: usize) -> Option<*mut u8> {
+        let _inside = self.handshake.enter()?;
+        let list = self.lists.get(medium_class(units))?;
+        let run = list.get();
+        if run.is_null() {
+            self.missed();
+            return None;
+        }
+        // SAFETY: a run in the list is free and linked.
+        list.set(unsafe { (*run).next });
+        self.set_bytes(self.bytes() - units * UNIT);
+        Some(run.cast())
+    }
+
+    #[cold]
+    fn missed(&self) {
+        let tick = clock::tick();
+        self.used.store(tick, Ordering::Relaxed);
+        if self.gave.get() == tick {
+            let most = settings::run_cache();
+            self.limit.set((self.limit.get() * 2).min(most.max(FIRST_LIMIT)));
+            self.gave.set(u32::MAX);
+        }
+    }
+
+    /// Keeps a freed run, or gives it and others back to the pool.
+    ///
+    /// # Safety
+    /// `p` is a live run of `units` units that the caller frees.
+    #[inline]
+    pub unsafe fn put(&self, p: *mut u8, units: usize) {
+        let bytes = units * UNIT;
+        let Some(_inside) = self.handshake.enter() else {
+            return pool::give(&[p as usize]);
+        };
+        let Some(list) = self.lists.get(medium_class(units)) else {
+            return pool::give(&[p as usize]);
+        };
+        let run: *mut FreeRun = p.cast();
+        if list.get() == run {
+            return report::double_free(p);
+        }
+        let held = self.bytes() + bytes;
+        if held > self.limit.get() {
+            self.make_room(bytes);
+            if self.bytes() + bytes > self.limit.get() || settings::run_cache() == 0 {
+                return pool::give(&[p as usize]);
+            }
+        }
+        if self.held.get() == 0 {
+            self.started();
+        }
+        // SAFETY: the run is free and ours, and at least a unit long.
+        unsafe { (*run).next = list.get() };
+        list.set(run);
+        self.set_bytes(self.bytes() + bytes);
+    }
+
+    #[cold]
+    fn started(&self) {
+        self.used.store(clock::tick(), Ordering::Relaxed);
+        self.held.set(self.limit.get());
+        HELD.fetch_add(self.limit.get(), Ordering::Relaxed);
+    }
+
+    /// Gives back runs until a quarter of the limit and `bytes` are free, the largest first.
+    #[cold]
+    fn make_room(&self, bytes: usize) {
+        let tick = clock::tick();
+        self.used.store(tick, Ordering::Relaxed);
+        self.gave.set(tick);
+        let limit = self.limit.get();
+        let target = (limit - limit / 4).saturating_sub(bytes);
+        for class in (0..MEDIUM_CLASSES).rev() {
+            if self.bytes() <= target {
+                break;
+            }
+            self.give_class(class, target);
+        }
+    }
+
+    /// Gives back runs of a class while the cache holds more than `target` bytes.
+    fn give_class(&self, class: usize, target: usize) {
+        let Some(list) = self.lists.get(class) else { return };
+        let size = units_of_medium_class(class) * UNIT;
+        let mut batch = [0usize; BATCH];
+        loop {
+            let mut n = 0;
+            while let Some(slot) = batch.get_mut(n) {
+                let run = list.get();
+                if run.is_null() || self.bytes() <= target {
+                    break;
+                }
+                // SAFETY: a run in the list is free and linked.
+                list.set(unsafe { (*run).next });
+                self.set_bytes(self.bytes() - size);
+                *slot = run as usize;
+                n += 1;
+            }
+            if n == 0 {
+                return;
+            }
+            pool::give(batch.get(..n).unwrap_or(&[]));
+        }
+    }
+
+    fn give_all(&self) {
+        for class in 0..MEDIUM_CLASSES {
+            self.give_class(class, 0);
+        }
+        self.limit.set(FIRST_LIMIT);
+        HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
+    }
+
+    /// Gives everything back. Owner only.
+    pub fn drain(&self) {
+        if let Some(_inside) = self.handshake.enter() {
+            self.give_all();
+        }
+    }
+
+    /// Gives everything back from another thread, unless the owner has missed or overflowed since
+    /// tick `since`. Returns whether something is left.
+    ///
+    /// Hits note no tick, so that they cost nothing: a cache in steady use is emptied too now and
+    /// then, and filled again from pages that are still there.
+    pub fn visit(&self, since: Option<u32>) -> bool {
+        if self.bytes() == 0 {
+            return false;
+        }
+        if since.is_some_and(|tick| (self.used.load(Ordering::Relaxed).wrapping_sub(tick) as i32) >= 0)
+        {
+            return true;
+        }
+        !self.handshake.visit(barrier::all_threads, || self.give_all())
+    }
+
+    /// Forgets the contents, in a fork's child: their owner may have been frozen inside.
+    pub fn forget(&self) {
+        self.handshake.reset();
+        self.lists.iter().for_each(|l| l.set(null_mut()));
+        self.set_bytes(0);
+        HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
+    }
+
+    /// Bytes in the cache at this moment. Written by the owner only, read by anybody.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn set_bytes(&self, bytes: usize) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// An upper bound on the bytes in all threads' caches.
+pub fn held_bytes() -> usize {
+    HELD.load(Ordering::Relaxed)
+}

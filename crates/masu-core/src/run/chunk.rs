@@ -1,0 +1,208 @@
+//! One chunk of runs: 512 units, described by bitmaps.
+//!
+//! Invariants (under the pool's lock):
+//! 1. `units[u]` is the length of the live run that starts at unit `u`, else 0; the runs do not
+//!    overlap, and `used` has exactly their bits (and those that a purge holds for a moment).
+//! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
+//! 3. `longest` is the length of the longest range of units not in `used`.
+
+use crate::region::{self, CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW};
+use crate::size_class::UNIT;
+use core::cell::Cell;
+
+/// Units in a chunk.
+pub const UNITS: usize = CHUNK / UNIT;
+const WORDS: usize = UNITS / 64;
+
+/// A set of units.
+pub struct Bits([Cell<u64>; WORDS]);
+
+impl Bits {
+    /// The words that `start..start + n` touches, as (word, mask).
+    fn words(start: usize, n: usize) -> impl Iterator<Item = (usize, u64)> {
+        let end = start + n;
+        (start / 64..end.div_ceil(64).min(WORDS)).map(move |w| {
+            let low = start.saturating_sub(w * 64).min(63);
+            let high = (end - w * 64).min(64);
+            (w, (u64::MAX >> (64 - high)) & (u64::MAX << low))
+        })
+    }
+
+    /// Adds a range.
+    pub fn set(&self, start: usize, n: usize) {
+        for (w, mask) in Self::words(start, n) {
+            self.0[w].set(self.0[w].get() | mask);
+        }
+    }
+
+    /// Removes a range and says how many members it had.
+    pub fn clear(&self, start: usize, n: usize) -> usize {
+        let mut had = 0;
+        for (w, mask) in Self::words(start, n) {
+            had += (self.0[w].get() & mask).count_ones() as usize;
+            self.0[w].set(self.0[w].get() & !mask);
+        }
+        had
+    }
+
+    /// Whether the range has no member.
+    pub fn none(&self, start: usize, n: usize) -> bool {
+        Self::words(start, n).all(|(w, mask)| self.0[w].get() & mask == 0)
+    }
+
+    /// Number of members.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|w| w.get().count_ones() as usize).sum()
+    }
+
+    /// The first unit at or after `from` that is (`member`) or is not in the set; [`UNITS`] if
+    /// there is none.
+    pub fn next(&self, from: usize, member: bool) -> usize {
+        let mut w = from / 64;
+        if w >= WORDS {
+            return UNITS;
+        }
+        let word = |w: usize| if member { self.0[w].get() } else { !self.0[w].get() };
+        let mut bits = word(w) & (u64::MAX << (from % 64));
+        while bits == 0 {
+            w += 1;
+            if w == WORDS {
+                return UNITS;
+            }
+            bits = word(w);
+        }
+        w * 64 + bits.trailing_zeros() as usize
+    }
+
+    /// Makes this the set of members of both.
+    pub fn assign(&self, other: &Bits) {
+        for w in 0..WORDS {
+            self.0[w].set(other.0[w].get());
+        }
+    }
+}
+
+/// What is known about a chunk of runs.
+#[repr(C)]
+pub struct RunChunk {
+    /// Units of live runs.
+    pub used: Bits,
+    /// Free units that may be resident and non-zero.
+    pub dirty: Bits,
+    /// Dirty units that were dirty at the last tick already.
+    pub old: Bits,
+    /// Length of the longest free range.
+    pub longest: Cell<u32>,
+    /// Next chunk in the pool's bucket.
+    pub next: Cell<u32>,
+    /// Previous chunk in the pool's bucket.
+    pub prev: Cell<u32>,
+    units: [Cell<u16>; UNITS],
+}
+
+const _: () = assert!(size_of::<RunChunk>() <= RUN_CHUNK_STRIDE);
+
+/// The record of a chunk of runs.
+///
+/// # Safety
+/// The region has mapped the record (`ensure_run_chunk`).
+#[inline]
+pub unsafe fn record(chunk: u32) -> &'static RunChunk {
+    // SAFETY: mapped as the caller says; zero bytes are a valid record.
+    unsafe {
+        &*(region::entry(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE, chunk as usize) as *const RunChunk)
+    }
+}
+
+impl RunChunk {
+    /// Makes it the record of an empty, clean chunk.
+    pub fn init(&self) {
+        for bits in [&self.used, &self.dirty, &self.old] {
+            bits.clear(0, UNITS);
+        }
+        self.units.iter().for_each(|u| u.set(0));
+        self.longest.set(UNITS as u32);
+        self.next.set(NIL);
+        self.prev.set(NIL);
+    }
+
+    /// Length of the run that starts at `unit`, 0 if none does. Needs no lock for a run that the
+    /// caller owns.
+    #[inline]
+    pub fn units(&self, unit: usize) -> usize {
+        self.units.get(unit).map_or(0, |u| u.get() as usize)
+    }
+
+    /// The smallest free range that has `n` units from a multiple of `align` on, lowest first.
+    pub fn find(&self, n: usize, align: usize) -> Option<usize> {
+        let mut best: Option<(usize, usize)> = None;
+        let mut start = self.used.next(0, false);
+        while start < UNITS {
+            let end = self.used.next(start, true);
+            let at = start.next_multiple_of(align);
+            if at + n <= end && best.is_none_or(|(len, _)| end - start < len) {
+                best = Some((end - start, at));
+                if end - start == n {
+                    break;
+                }
+            }
+            start = self.used.next(end, false);
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Makes `start..start + n` a live run. Returns how many of its units were dirty.
+    pub fn take(&self, start: usize, n: usize) -> usize {
+        self.used.set(start, n);
+        self.old.clear(start, n);
+        if let Some(units) = self.units.get(start) {
+            units.set(n as u16);
+        }
+        self.dirty.clear(start, n)
+    }
+
+    /// Frees the live run at `start`. Returns its length, 0 if there is none.
+    pub fn give(&self, start: usize) -> usize {
+        let n = self.units(start);
+        if n != 0 {
+            self.units[start].set(0);
+            self.used.clear(start, n);
+            self.dirty.set(start, n);
+        }
+        n
+    }
+
+    /// Changes the length of the live run at `start` from `old` to `new`. `Some` is the change in
+    /// dirty units; `None`: the units behind it are not free.
+    pub fn resize(&self, start: usize, old: usize, new: usize) -> Option<isize> {
+        let change = if new > old {
+            if start + new > UNITS || !self.used.none(start + old, new - old) {
+                return None;
+            }
+            self.used.set(start + old, new - old);
+            self.old.clear(start + old, new - old);
+            -(self.dirty.clear(start + old, new - old) as isize)
+        } else {
+            self.used.clear(start + new, old - new);
+            self.dirty.set(start + new, old - new);
+            (old - new) as isize
+        };
+        if let Some(units) = self.units.get(start) {
+            units.set(new as u16);
+        }
+        Some(change)
+    }
+
+    /// Recomputes `longest`.
+    pub fn measure(&self) -> u32 {
+        let mut longest = 0;
+        let mut start = self.used.next(0, false);
+        while start < UNITS {
+            let end = self.used.next(start, true);
+            longest = longest.max(end - start);
+            start = self.used.next(end, false);
+        }
+        self.longest.set(longest as u32);
+        longest as u32
+    }
+}

@@ -1,0 +1,98 @@
+//! Medium blocks, 8 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
+//!
+//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock,
+//! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
+//! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
+//! requests; pages that the program does not touch cost nothing.
+
+pub mod cache;
+mod chunk;
+pub mod pool;
+
+use crate::region::{self, CHUNK, CHUNK_SHIFT};
+use crate::size_class::{UNIT, medium_units};
+use cache::RunCache;
+use core::ptr::null_mut;
+
+/// A block of `size` bytes, [`UNIT`]-aligned; null when memory is out.
+pub fn alloc(cache: Option<&RunCache>, size: usize) -> *mut u8 {
+    let units = medium_units(size);
+    if let Some(p) = cache.and_then(|c| c.take(units)) {
+        return p;
+    }
+    match pool::take(units, 1) {
+        Some((at, _)) => at as *mut u8,
+        None => null_mut(),
+    }
+}
+
+/// A block of `size` zero bytes; null when memory is out.
+pub fn alloc_zeroed(cache: Option<&RunCache>, size: usize) -> *mut u8 {
+    let units = medium_units(size);
+    let (p, zero) = match cache.and_then(|c| c.take(units)) {
+        Some(p) => (p, false),
+        None => match pool::take(units, 1) {
+            Some((at, zero)) => (at as *mut u8, zero),
+            None => return null_mut(),
+        },
+    };
+    if !zero {
+        // SAFETY: the run is at least `size` bytes long and ours.
+        unsafe { p.write_bytes(0, size) };
+    }
+    p
+}
+
+/// A block of `size` bytes at a multiple of `align` (a power of two, more than [`UNIT`], at most
+/// 1 MiB); null when memory is out.
+pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
+    match pool::take(medium_units(size), align / UNIT) {
+        Some((at, _)) => at as *mut u8,
+        None => null_mut(),
+    }
+}
+
+/// Units of the run that starts at `p`; `None` when none does.
+fn units_at(p: *const u8) -> Option<usize> {
+    let offset = region::offset(p);
+    if !offset.is_multiple_of(UNIT) {
+        return None;
+    }
+    // SAFETY: the caller found the granule to be of kind Run, so the chunk has a run record.
+    let chunk = unsafe { chunk::record((offset >> CHUNK_SHIFT) as u32) };
+    let units = chunk.units(offset % CHUNK / UNIT);
+    (units != 0).then_some(units)
+}
+
+/// Bytes of the run that starts at `p`, which lies in a chunk of runs; 0 when none does.
+pub fn usable_size(p: *const u8) -> usize {
+    units_at(p).map_or(0, |u| u * UNIT)
+}
+
+/// Frees the run at `p`, which lies in a chunk of runs. `false`: no run starts there.
+///
+/// # Safety
+/// If a run starts at `p`, it is live and the caller's.
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> bool {
+    let Some(units) = units_at(p) else {
+        return false;
+    };
+    match cache {
+        // SAFETY: passed on.
+        Some(cache) => unsafe { cache.put(p, units) },
+        None => pool::give(&[p as usize]),
+    }
+    true
+}
+
+/// Changes the run at `p` to hold `size` bytes without moving it, if there is room.
+///
+/// # Safety
+/// A live run of the caller's starts at `p`.
+pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
+    let Some(old) = units_at(p) else {
+        return false;
+    };
+    let new = medium_units(size);
+    new == old || pool::resize(p as usize, old, new)
+}

@@ -1,0 +1,93 @@
+//! The options in force, as words that any thread may read at any time.
+//!
+//! Before [`apply`] they have the documented defaults; it runs once, in the constructor.
+
+use crate::config::{BackgroundThread, Config, Delay};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+const DEFAULT: Config = Config::DEFAULT;
+/// The decay time that stands for "never".
+const NEVER: u64 = u64::MAX;
+
+static DECAY: AtomicU64 = AtomicU64::new(millis(DEFAULT.decay));
+static BUDGET: AtomicUsize = AtomicUsize::new(DEFAULT.budget);
+static RUN_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.run_cache);
+static HUGE_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.huge_cache);
+static RETAIN_FULL: AtomicU32 = AtomicU32::new(DEFAULT.retain_full);
+static BACKGROUND: AtomicU32 = AtomicU32::new(DEFAULT.background_thread as u32);
+static SHOW_STATS: AtomicBool = AtomicBool::new(DEFAULT.show_stats);
+static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
+/// Whether the constructor has run, in a process that may start a thread.
+static MAY_START_THREAD: AtomicBool = AtomicBool::new(false);
+
+const fn millis(delay: Delay) -> u64 {
+    match delay {
+        Delay::Millis(n) => n,
+        Delay::Never => NEVER,
+    }
+}
+
+/// Puts a configuration in force. `secure`: the process has more rights than its caller.
+pub fn apply(config: &Config, secure: bool) {
+    DECAY.store(millis(config.decay), Ordering::Relaxed);
+    BUDGET.store(config.budget, Ordering::Relaxed);
+    RUN_CACHE.store(config.run_cache, Ordering::Relaxed);
+    HUGE_CACHE.store(config.huge_cache, Ordering::Relaxed);
+    RETAIN_FULL.store(config.retain_full, Ordering::Relaxed);
+    BACKGROUND.store(config.background_thread as u32, Ordering::Relaxed);
+    SHOW_STATS.store(config.show_stats, Ordering::Relaxed);
+    SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
+    MAY_START_THREAD.store(!secure, Ordering::Release);
+}
+
+/// The decay time in milliseconds; `None`: never.
+pub fn decay_ms() -> Option<u64> {
+    match DECAY.load(Ordering::Relaxed) {
+        NEVER => None,
+        n => Some(n),
+    }
+}
+
+/// Stale bytes above which the background thread may be started.
+pub fn budget() -> usize {
+    BUDGET.load(Ordering::Relaxed)
+}
+
+/// Most bytes in a thread's cache of medium blocks.
+#[inline]
+pub fn run_cache() -> usize {
+    RUN_CACHE.load(Ordering::Relaxed)
+}
+
+/// Most bytes of freed huge blocks that are kept.
+pub fn huge_cache() -> usize {
+    HUGE_CACHE.load(Ordering::Relaxed)
+}
+
+/// Most full slabs that a heap keeps.
+#[inline]
+pub fn retain_full() -> u32 {
+    RETAIN_FULL.load(Ordering::Relaxed)
+}
+
+/// Whether there may be a background thread.
+pub fn background_thread() -> BackgroundThread {
+    if !MAY_START_THREAD.load(Ordering::Acquire) {
+        return BackgroundThread::Off;
+    }
+    match BACKGROUND.load(Ordering::Relaxed) {
+        n if n == BackgroundThread::On as u32 => BackgroundThread::On,
+        n if n == BackgroundThread::Off as u32 => BackgroundThread::Off,
+        _ => BackgroundThread::Auto,
+    }
+}
+
+/// Whether statistics are printed at exit.
+pub fn show_stats() -> bool {
+    SHOW_STATS.load(Ordering::Relaxed)
+}
+
+/// Whether mistakes are reported.
+pub fn show_errors() -> bool {
+    SHOW_ERRORS.load(Ordering::Relaxed)
+}

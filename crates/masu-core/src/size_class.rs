@@ -1,0 +1,170 @@
+//! Sizes to size classes.
+//!
+//! Small blocks, up to 8 KiB: class 1 to 8 in steps of 16 bytes to 128 B, then eight classes to
+//! each doubling, 56 in all; class 0 means "not a small block". Medium blocks, up to 1 MiB: eight
+//! classes to each doubling again, rounded up to 4 KiB units.
+//!
+//! Invariants, checked exhaustively by the tests below:
+//!
+//! 1. `size(class(n)) >= n`, and it is the smallest such class.
+//! 2. waste: above 128 B, `size(class(n)) - n < n / 8` (11.1 % of the block).
+//! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
+//!    class divisible by `2^k` is aligned to `2^k`, since slabs are aligned to their size.
+
+/// Blocks up to this size are small: they come from slabs. 8 KiB.
+pub const SMALL_MAX: usize = 8 << 10;
+/// Blocks up to this size are medium: they come from runs. 1 MiB.
+pub const MEDIUM_MAX: usize = 1 << 20;
+/// Number of small classes plus one for class 0, rounded up to a power of two.
+pub const CLASSES: usize = 64;
+/// The last small class.
+pub const LAST_CLASS: usize = 56;
+/// The unit of runs.
+pub const UNIT: usize = 4096;
+/// Most units a medium block has.
+pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
+
+const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
+
+/// Class sizes in bytes, indexed by class.
+pub static SIZES: [u32; CLASSES] = sizes();
+static TABLE: [u8; TABLE_LEN] = table();
+
+const fn sizes() -> [u32; CLASSES] {
+    let mut out = [0u32; CLASSES];
+    let mut class = 1;
+    let mut size = 0u32;
+    while class <= LAST_CLASS {
+        let step = if size < 128 { 16 } else { 1 << (size.ilog2() - 3) };
+        size += step;
+        out[class] = size;
+        class += 1;
+    }
+    out
+}
+
+const fn table() -> [u8; TABLE_LEN] {
+    let sizes = sizes();
+    let mut out = [0u8; TABLE_LEN];
+    let mut i = 0;
+    let mut class = 1;
+    while i < TABLE_LEN {
+        if i * 16 > sizes[class] as usize {
+            class += 1;
+        }
+        out[i] = class as u8;
+        i += 1;
+    }
+    out
+}
+
+const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
+const _: () = assert!(LAST_CLASS < CLASSES);
+
+/// The class of a small size: the smallest whose blocks hold `size` bytes.
+///
+/// `size` must not exceed [`SMALL_MAX`].
+#[inline(always)]
+pub fn class_of(size: usize) -> usize {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: size <= SMALL_MAX gives an index of at most SMALL_MAX / 16, the last entry.
+    unsafe { *TABLE.get_unchecked((size + 15) >> 4) as usize }
+}
+
+/// The block size of a class in bytes; 0 for class 0.
+#[inline(always)]
+pub fn size_of_class(class: usize) -> usize {
+    debug_assert!(class < CLASSES);
+    // SAFETY: a class always stems from `class_of` or a slab's record, both below CLASSES.
+    unsafe { *SIZES.get_unchecked(class) as usize }
+}
+
+/// The units of a medium block for a size: a multiple of 1/8 of the doubling that it lies in.
+#[inline]
+pub fn medium_units(size: usize) -> usize {
+    let units = size.div_ceil(UNIT).max(1);
+    if units <= 16 {
+        return units;
+    }
+    let step = 1 << ((units - 1).ilog2() - 3);
+    units.next_multiple_of(step)
+}
+
+/// Number of medium classes.
+pub const MEDIUM_CLASSES: usize = 48;
+
+/// The index of a number of units that [`medium_units`] returned: dense, ascending.
+#[inline]
+pub fn medium_class(units: usize) -> usize {
+    if units <= 16 {
+        return units - 1;
+    }
+    let shift = (units - 1).ilog2() - 3;
+    // Doubling number (from 16 units on) times eight, plus the position inside the doubling.
+    ((shift as usize - 1) << 3) + ((units - 1) >> shift) + 8
+}
+
+/// The units of a medium class, the inverse of [`medium_class`].
+#[inline]
+pub fn units_of_medium_class(class: usize) -> usize {
+    if class < 16 {
+        return class + 1;
+    }
+    let shift = (class - 16) / 8 + 1;
+    (8 + (class - 16) % 8 + 1) << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_small_size_gets_its_smallest_sufficient_class() {
+        for size in 0..=SMALL_MAX {
+            let class = class_of(size);
+            assert!((1..=LAST_CLASS).contains(&class), "size {size}");
+            assert!(size_of_class(class) >= size, "size {size}");
+            assert!(class == 1 || size_of_class(class - 1) < size, "size {size}");
+        }
+    }
+
+    #[test]
+    fn waste_stays_below_an_eighth_of_the_request() {
+        for size in 129..=SMALL_MAX {
+            let waste = size_of_class(class_of(size)) - size;
+            assert!(waste * 8 < size, "size {size} wastes {waste}");
+        }
+    }
+
+    #[test]
+    fn class_sizes_ascend_in_multiples_of_sixteen() {
+        for class in 1..=LAST_CLASS {
+            assert_eq!(size_of_class(class) % 16, 0);
+            assert!(size_of_class(class) > size_of_class(class - 1));
+        }
+    }
+
+    #[test]
+    fn every_medium_size_gets_enough_units_and_little_waste() {
+        for size in SMALL_MAX + 1..=MEDIUM_MAX {
+            let units = medium_units(size);
+            let exact = size.div_ceil(UNIT);
+            assert!(units >= exact && units <= MEDIUM_MAX_UNITS);
+            assert!((units - exact) * 8 < exact, "size {size}: {units} for {exact}");
+        }
+    }
+
+    #[test]
+    fn medium_classes_are_dense_and_invertible() {
+        let mut last = None;
+        for size in (1..=MEDIUM_MAX).step_by(512) {
+            let units = medium_units(size);
+            let class = medium_class(units);
+            assert!(class < MEDIUM_CLASSES, "{units} units: class {class}");
+            assert_eq!(units_of_medium_class(class), units);
+            assert!(last.is_none_or(|l| class == l || class == l + 1));
+            last = Some(class);
+        }
+        assert_eq!(last, Some(medium_class(MEDIUM_MAX_UNITS)));
+    }
+}

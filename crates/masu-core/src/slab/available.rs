@@ -1,0 +1,101 @@
+//! Per class: the slabs that nobody owns and that have room, for whoever needs one.
+//!
+//! One lock and one list a class. A slab is on the list from the moment it is given up as
+//! available until it is claimed; who claims it by freeing into it takes it off afterwards
+//! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
+
+use super::list::List;
+use super::record::{Place, dense, record, remote};
+use super::remote::Chain;
+use crate::lock::Lock;
+use crate::size_class::CLASSES;
+use crate::sync::{AtomicU32, Ordering};
+use core::cell::UnsafeCell;
+
+struct Shelf {
+    lock: Lock,
+    /// Length of the list, so that an empty one costs one load.
+    len: AtomicU32,
+    list: UnsafeCell<List>,
+}
+
+// SAFETY: `list` is touched under `lock` only; the other two are atomic.
+unsafe impl Sync for Shelf {}
+
+static SHELVES: [Shelf; CLASSES] = [const {
+    Shelf { lock: Lock::new(), len: AtomicU32::new(0), list: UnsafeCell::new(List::new()) }
+}; CLASSES];
+
+/// Gives up a slab of the caller's that has room. `false`, with nothing changed, when blocks have
+/// come back from other threads in the meantime: merge them and decide again.
+///
+/// # Safety
+/// The caller owns the slab, which is in no list and has blocks out.
+pub unsafe fn publish(slab: u32) -> bool {
+    let s = record(slab);
+    // SAFETY: the caller owns the slab until `give_up` succeeds; the links belong to the shelf
+    // from then on, and whoever claims the slab waits for the lock before it touches them.
+    unsafe {
+        let class = (*s).class as usize;
+        let shelf = &SHELVES[class & (CLASSES - 1)];
+        let used = (*s).out();
+        let owner = dense(slab).owner.load(Ordering::Relaxed);
+        let _guard = shelf.lock.lock();
+        (*s).place = Place::Unowned;
+        dense(slab).owner.store(0, Ordering::Relaxed);
+        if !remote(slab).give_up(used, true) {
+            dense(slab).owner.store(owner, Ordering::Relaxed);
+            return false;
+        }
+        (*shelf.list.get()).push_front(slab);
+        shelf.len.store((*shelf.list.get()).len(), Ordering::Relaxed);
+    }
+    true
+}
+
+/// Takes a slab off the list after claiming it by a push.
+///
+/// # Safety
+/// The caller claimed the slab, which was listed, and has not changed its class.
+pub unsafe fn unlink(slab: u32, class: usize) {
+    let shelf = &SHELVES[class & (CLASSES - 1)];
+    let _guard = shelf.lock.lock();
+    // SAFETY: under the lock; a listed slab is in the list until its claimer takes it off here.
+    unsafe {
+        (*shelf.list.get()).remove(slab);
+        shelf.len.store((*shelf.list.get()).len(), Ordering::Relaxed);
+    }
+}
+
+/// Claims an available slab of the class, with the chain of blocks freed into it.
+pub fn adopt(class: usize) -> Option<(u32, Chain)> {
+    let shelf = &SHELVES[class & (CLASSES - 1)];
+    if shelf.len.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let _guard = shelf.lock.lock();
+    // SAFETY: under the lock, which owns the list and the links of its members.
+    unsafe {
+        let list = &mut *shelf.list.get();
+        let mut at = list.front();
+        while let Some(slab) = at {
+            at = list.after(slab);
+            if let Some(chain) = remote(slab).claim() {
+                list.remove(slab);
+                shelf.len.store(list.len(), Ordering::Relaxed);
+                return Some((slab, chain));
+            }
+        }
+    }
+    None
+}
+
+/// Number of available slabs of a class.
+pub fn count(class: usize) -> u32 {
+    SHELVES[class & (CLASSES - 1)].len.load(Ordering::Relaxed)
+}
+
+/// The locks in their order, for fork.
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    SHELVES.iter().map(|s| &s.lock)
+}

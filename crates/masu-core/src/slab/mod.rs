@@ -1,0 +1,30 @@
+//! Small blocks: slabs of 64 KiB, each with blocks of one size class.
+//!
+//! A slab's memory holds blocks only. What is known about it lies in three places that never share
+//! a cache line: the region's dense entry (owner and class, read by every free), the owner's line
+//! ([`Slab`]) and the remote line ([`remote::RemoteWord`]).
+//!
+//! ```text
+//!             fresh / recycled                 exhausted               enough freed by others
+//!  pool ───────────────▶ owned: active ───────────────▶ owned: full ─────────┐
+//!   ▲  ▲                     ▲   │                      │       │            ▼
+//!   │  │ last block freed    │   └──────── partial ◀────┘       └──▶ unowned: full
+//!   │  └─────────────────────┼──────────────┬─▲ local frees            │ a freer claims it
+//!   │                        │ adopted      ▼ │ claimed                ▼
+//!   └──────────────── unowned: available ◀────┴───── (published, beyond what a heap keeps)
+//! ```
+
+#[cfg(not(loom))]
+pub mod available;
+#[cfg(not(loom))]
+mod list;
+#[cfg(not(loom))]
+pub mod pool;
+#[cfg(not(loom))]
+mod record;
+pub mod remote;
+
+#[cfg(not(loom))]
+pub use list::List;
+#[cfg(not(loom))]
+pub use record::*;

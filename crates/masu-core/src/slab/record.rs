@@ -1,0 +1,232 @@
+//! The owner's line of a slab, and arithmetic between slabs, blocks and records.
+//!
+//! Invariants (of a slab in use, seen by its owner):
+//! 1. `free` heads a null-terminated list of `base - countdown` blocks of this slab, all free.
+//! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
+//! 3. bytes at and after `touched` read as zeroes.
+//! 4. `carved == free list + chain of the remote word + blocks in a bin + live blocks`.
+//! 5. only the thread of the owning heap reads or writes the line; while nobody owns the slab,
+//!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
+//!    line belongs to the pool's lock.
+
+use super::remote::{Chain, RemoteWord};
+use crate::region::{
+    self, Dense, GRANULE, GRANULE_SHIFT, Kind, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
+};
+use crate::size_class::{UNIT, size_of_class};
+use core::ptr::null_mut;
+
+/// A free block: its first word links to the next one.
+#[repr(C)]
+pub struct Block {
+    /// Next free block, or null.
+    pub next: *mut Block,
+}
+
+/// Where a slab is, as its owner sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Place {
+    /// In no list of a heap: in the pool, or nobody owns it.
+    Unowned,
+    /// The one from which its heap takes blocks of the class.
+    Active,
+    /// In its heap's list of slabs with room.
+    Partial,
+    /// In its heap's list of full slabs.
+    Full,
+}
+
+/// The owner's line.
+#[repr(C, align(64))]
+pub struct Slab {
+    /// Local free list.
+    pub free: *mut Block,
+    /// Local frees until the owner must look at the slab.
+    pub countdown: u32,
+    /// Length of the free list plus `countdown`.
+    pub base: u32,
+    /// Bytes from the start that may be non-zero or resident.
+    pub touched: u32,
+    /// Block size in bytes.
+    pub size: u32,
+    /// Blocks that exist.
+    pub carved: u16,
+    /// Blocks that fit.
+    pub capacity: u16,
+    /// Next slab of the list, or `NIL`.
+    pub next: u32,
+    /// Previous slab of the list, or `NIL`.
+    pub prev: u32,
+    /// Size class.
+    pub class: u8,
+    /// Where it is.
+    pub place: Place,
+}
+
+const _: () = assert!(size_of::<Slab>() == LINE);
+
+/// The slab that holds an address given by its offset in the window.
+#[inline(always)]
+pub fn slab_of(offset: usize) -> u32 {
+    (offset >> GRANULE_SHIFT) as u32
+}
+
+/// A slab's owner line.
+#[inline(always)]
+pub fn record(slab: u32) -> *mut Slab {
+    region::entry(SLABS_BELOW, LINE, slab as usize) as *mut Slab
+}
+
+/// A slab's remote word.
+///
+/// # Safety
+/// The slab lies below the region's limit.
+#[inline(always)]
+pub unsafe fn remote(slab: u32) -> &'static RemoteWord {
+    // SAFETY: the remote line is mapped (region invariant 1) and zero or a valid word; any bit
+    // pattern is a valid atomic.
+    unsafe { &*(region::entry(REMOTES_BELOW, LINE, slab as usize) as *const RemoteWord) }
+}
+
+/// A slab's dense entry.
+///
+/// # Safety
+/// The slab lies below the region's limit.
+#[inline(always)]
+pub unsafe fn dense(slab: u32) -> &'static Dense {
+    // SAFETY: passed on.
+    unsafe { region::dense(slab as usize) }
+}
+
+/// The block at an offset / 16 in a slab.
+#[inline(always)]
+pub fn block_at(slab: u32, sixteenths: u32) -> *mut Block {
+    (region::granule_address(slab as usize) + sixteenths as usize * 16) as *mut Block
+}
+
+/// A block's offset / 16 in its slab.
+#[inline(always)]
+pub fn sixteenths(block: *mut Block) -> u32 {
+    ((region::offset(block.cast()) & (GRANULE - 1)) / 16) as u32
+}
+
+/// How many blocks freed into a slab make it worth using again: an eighth, 1 to 32.
+#[inline]
+pub fn threshold(class: usize) -> u32 {
+    (GRANULE / size_of_class(class) / 8).clamp(1, 32) as u32
+}
+
+/// Makes a slab from the pool an owned, empty one of a class.
+///
+/// # Safety
+/// The caller got the slab from the pool and is its only user.
+pub unsafe fn init(slab: u32, class: usize, owner: u32) {
+    let size = size_of_class(class);
+    let s = record(slab);
+    // SAFETY: the caller is the only user; `touched` is kept, which keeps invariant 3.
+    unsafe {
+        (*s).free = null_mut();
+        (*s).countdown = 0;
+        (*s).base = 0;
+        (*s).size = size as u32;
+        (*s).carved = 0;
+        (*s).capacity = (GRANULE / size) as u16;
+        (*s).next = NIL;
+        (*s).prev = NIL;
+        (*s).class = class as u8;
+        (*s).place = Place::Unowned;
+        remote(slab).init();
+        dense(slab).set(Kind::Slab, class);
+        dense(slab).owner.store(owner, crate::sync::Ordering::Relaxed);
+    }
+}
+
+impl Slab {
+    /// Length of the local free list.
+    #[inline]
+    pub fn free_len(&self) -> u32 {
+        self.base.wrapping_sub(self.countdown)
+    }
+
+    /// Lets the owner be called after `n` more local frees (`n >= 1`).
+    #[inline]
+    pub fn set_countdown(&mut self, n: u32) {
+        let len = self.free_len();
+        self.countdown = n;
+        self.base = len.wrapping_add(n);
+    }
+
+    /// Blocks that are neither on the local list nor yet to be carved.
+    #[inline]
+    pub fn out(&self) -> u32 {
+        self.carved as u32 - self.free_len()
+    }
+
+    /// Detaches the local free list.
+    #[inline]
+    pub fn take_free(&mut self) -> *mut Block {
+        let list = self.free;
+        self.free = null_mut();
+        self.base = self.countdown;
+        list
+    }
+
+    /// Puts a chain taken from the remote word on the local free list.
+    ///
+    /// # Safety
+    /// The chain was taken from this slab's word by its owner.
+    pub unsafe fn merge(&mut self, slab: u32, chain: Chain) {
+        if chain.count == 0 {
+            return;
+        }
+        let head = block_at(slab, chain.head);
+        if !self.free.is_null() {
+            let mut tail = head;
+            // SAFETY: remote invariant 1: the chain has `count` linked blocks of this slab.
+            unsafe {
+                for _ in 1..chain.count {
+                    tail = (*tail).next;
+                }
+                (*tail).next = self.free;
+            }
+        }
+        self.free = head;
+        self.base = self.base.wrapping_add(chain.count);
+    }
+
+    /// Carves fresh blocks: a page's worth at first, then as much as there is already, up to
+    /// 16 KiB. Returns their list, their number and whether they read as zeroes but for the
+    /// links, or `None` when the slab is carved out.
+    ///
+    /// # Safety
+    /// The caller owns the slab.
+    pub unsafe fn carve(&mut self, slab: u32) -> Option<(*mut Block, u32, bool)> {
+        let left = self.capacity - self.carved;
+        if left == 0 {
+            return None;
+        }
+        let size = self.size as usize;
+        let start = self.carved as usize * size;
+        // Up to the last block that ends before a page boundary, at least one.
+        let end = (start + start.clamp(UNIT, CARVE_MAX)).next_multiple_of(UNIT);
+        let n = ((end - start) / size).clamp(1, left as usize);
+        let first = region::granule_address(slab as usize) + start;
+        let mut at = first;
+        // SAFETY: blocks `carved..carved + n` lie inside the slab and belong to nobody yet.
+        unsafe {
+            for _ in 1..n {
+                (*(at as *mut Block)).next = (at + size) as *mut Block;
+                at += size;
+            }
+            (*(at as *mut Block)).next = null_mut();
+        }
+        self.carved += n as u16;
+        let zero = start >= self.touched as usize;
+        self.touched = self.touched.max((start + n * size) as u32);
+        Some((first as *mut Block, n as u32, zero))
+    }
+}
+
+/// Most bytes carved at a time.
+const CARVE_MAX: usize = 16 << 10;

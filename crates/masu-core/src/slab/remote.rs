@@ -1,0 +1,192 @@
+//! The remote word: how blocks come back to a slab from threads that do not own it, and how a
+//! slab changes owner.
+//!
+//! One 64-bit word per slab:
+//!
+//! ```text
+//!  63        48 47        32 31        16 15         0
+//! |    head    |   count    |    used    |   state    |
+//! ```
+//!
+//! `head` and `count` describe a chain of freed blocks (`head` is a block's offset / 16, the links
+//! are in the blocks). `used` is meaningful only while nobody owns the slab: blocks that were
+//! neither on its local list nor in the chain when it was given up. The states and their
+//! transitions, each a single compare-and-swap:
+//!
+//! ```text
+//!  OWNED ──push (any thread)──▶ OWNED                  chain grows
+//!  OWNED ──take (owner)──▶ OWNED                       chain moves to the owner
+//!  OWNED ──give_up (owner, chain empty)──▶ FULL | AVAILABLE
+//!  FULL | AVAILABLE ──push──▶ same                     while the chain stays below the threshold
+//!  FULL | AVAILABLE ──push──▶ OWNED by the pusher      the chain reaches it, or holds all of `used`
+//!  AVAILABLE ──claim (a thread that allocates)──▶ OWNED
+//! ```
+//!
+//! Invariants:
+//! 1. `count` is the length of the chain at `head`; no block is in it twice.
+//! 2. exactly one thread wins any transition to OWNED, and only the owner touches the slab's own
+//!    line, its lists and its free blocks.
+//! 3. a slab that nobody owns never has all of `used` in its chain: the push that would make it so
+//!    claims it. So a slab without live blocks always has an owner, who gives it back.
+//! 4. whoever frees the last block may not touch the word after its compare-and-swap.
+//!
+//! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
+//! the former owner wrote before it gave up (release).
+
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+
+/// Nobody owns it, and it is full as far as anybody knows.
+const FULL: u64 = 0;
+/// Nobody owns it; it has room and is on the class's list of available slabs.
+const AVAILABLE: u64 = 1;
+/// A heap owns it.
+const OWNED: u64 = 2;
+
+const STATE: u64 = 0xffff;
+const USED_SHIFT: u32 = 16;
+const COUNT_SHIFT: u32 = 32;
+const HEAD_SHIFT: u32 = 48;
+const NO_HEAD: u64 = 0xffff;
+
+/// A chain of freed blocks taken from a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// Offset / 16 of its first block; meaningless when `count` is 0.
+    pub head: u32,
+    /// Its length.
+    pub count: u32,
+}
+
+/// What came of a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    /// The blocks are in the chain; somebody else will see to it.
+    Queued,
+    /// The caller owns the slab now. `chain` holds the former chain without the pushed blocks,
+    /// and `used` counts live blocks and those two together.
+    Claimed {
+        /// The former chain.
+        chain: Chain,
+        /// Blocks that were out when the slab was given up.
+        used: u32,
+        /// It was on its class's list of available slabs and has yet to be taken off.
+        listed: bool,
+    },
+}
+
+/// The word itself.
+pub struct RemoteWord(AtomicU64);
+
+fn pack(head: u64, count: u64, used: u64, state: u64) -> u64 {
+    head << HEAD_SHIFT | count << COUNT_SHIFT | used << USED_SHIFT | state
+}
+
+fn head(word: u64) -> u64 {
+    word >> HEAD_SHIFT
+}
+
+fn count(word: u64) -> u64 {
+    (word >> COUNT_SHIFT) & 0xffff
+}
+
+fn used(word: u64) -> u64 {
+    (word >> USED_SHIFT) & 0xffff
+}
+
+fn chain(word: u64) -> Chain {
+    Chain { head: head(word) as u32, count: count(word) as u32 }
+}
+
+impl Default for RemoteWord {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RemoteWord {
+    const_unless_loom! {
+        /// The word of an owned slab with an empty chain.
+        pub fn new() -> Self {
+            RemoteWord(AtomicU64::new(NO_HEAD << HEAD_SHIFT | OWNED))
+        }
+    }
+
+    /// Makes a recycled slab's word that of an owned slab. The caller is its only user.
+    pub fn init(&self) {
+        self.0.store(pack(NO_HEAD, 0, 0, OWNED), Ordering::Relaxed);
+    }
+
+    /// Length of the chain at this moment.
+    #[inline]
+    pub fn pending(&self) -> u32 {
+        count(self.0.load(Ordering::Relaxed)) as u32
+    }
+
+    /// Pushes `n` linked blocks from `first` on. `link` must store the offset / 16 of the current
+    /// head (`None` when the chain is empty) in the last of them; it may run more than once.
+    ///
+    /// `threshold`: a chain of that length makes the pusher claim a slab that nobody owns.
+    #[inline]
+    pub fn push(
+        &self,
+        first: u32,
+        n: u32,
+        threshold: u32,
+        mut link: impl FnMut(Option<u32>),
+    ) -> Pushed {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let owned = word & STATE == OWNED;
+            let total = count(word) + n as u64;
+            if !owned && (total >= threshold as u64 || total == used(word)) {
+                let new = pack(NO_HEAD, 0, 0, OWNED);
+                match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed)
+                {
+                    Ok(_) => {
+                        return Pushed::Claimed {
+                            chain: chain(word),
+                            used: used(word) as u32,
+                            listed: word & STATE == AVAILABLE,
+                        };
+                    }
+                    Err(now) => word = now,
+                }
+                continue;
+            }
+            link((count(word) != 0).then_some(head(word) as u32));
+            let new = pack(first as u64, total, used(word), word & STATE);
+            match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Pushed::Queued,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the chain. Owner only.
+    #[inline]
+    pub fn take(&self) -> Chain {
+        chain(self.0.swap(pack(NO_HEAD, 0, 0, OWNED), Ordering::Acquire))
+    }
+
+    /// Gives the slab up with `used` blocks out. Fails, and changes nothing, when blocks have come
+    /// back in the meantime: take them first. Owner only.
+    pub fn give_up(&self, used: u32, available: bool) -> bool {
+        let state = if available { AVAILABLE } else { FULL };
+        let old = pack(NO_HEAD, 0, 0, OWNED);
+        let new = pack(NO_HEAD, 0, used as u64, state);
+        self.0.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Claims a slab found on the list of available ones; `None` when a freer was faster.
+    pub fn claim(&self) -> Option<Chain> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & STATE == AVAILABLE {
+            let new = pack(NO_HEAD, 0, 0, OWNED);
+            match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(chain(word)),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+}

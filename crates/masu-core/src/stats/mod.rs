@@ -1,0 +1,69 @@
+//! Always-on counters: kept per heap, merged when somebody reads them.
+//!
+//! Only slow paths count, so the hot paths pay nothing. A counter has one writer and any number of
+//! readers; a sum over heaps is a moment's picture, not a snapshot.
+
+mod print;
+mod snapshot;
+
+pub use print::print;
+pub use snapshot::{Stats, read};
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// A counter with one writer.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// At zero.
+    pub const fn new() -> Self {
+        Counter(AtomicU64::new(0))
+    }
+
+    /// Adds to it: a load and a store, as there is one writer.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Its value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one heap. They survive the heap's reuse by another thread.
+#[derive(Default)]
+pub struct Counters {
+    /// Times that a bin was refilled.
+    pub refills: Counter,
+    /// Bytes put into bins.
+    pub refilled_bytes: Counter,
+    /// Slabs taken from the pool.
+    pub fresh_slabs: Counter,
+    /// Available slabs taken over when allocating.
+    pub adopted: Counter,
+    /// Slabs taken over by freeing into them.
+    pub claimed: Counter,
+    /// Blocks freed into slabs of other heaps, or of nobody.
+    pub remote_frees: Counter,
+    /// Medium blocks allocated.
+    pub medium_allocs: Counter,
+}
+
+impl Counters {
+    /// All zero.
+    pub const fn new() -> Self {
+        Counters {
+            refills: Counter::new(),
+            refilled_bytes: Counter::new(),
+            fresh_slabs: Counter::new(),
+            adopted: Counter::new(),
+            claimed: Counter::new(),
+            remote_frees: Counter::new(),
+            medium_allocs: Counter::new(),
+        }
+    }
+}

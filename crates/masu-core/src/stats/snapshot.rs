@@ -1,0 +1,132 @@
+//! Reading the statistics.
+
+use super::Counters;
+use crate::heap;
+use crate::region::{self, GRANULE, GRANULE_SHIFT};
+use crate::run;
+use crate::slab::{self, pool};
+use crate::{huge, purge, report};
+
+/// What the engine holds and has done, in bytes and counts.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Stats {
+    /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins
+    /// count as held.
+    pub allocated: usize,
+    /// Bytes in slabs, runs and huge blocks that hold any block.
+    pub active: usize,
+    /// Bytes that may be resident: active, dirty and metadata.
+    pub resident: usize,
+    /// Bytes of address space mapped.
+    pub mapped: usize,
+    /// Bytes mapped that hold nothing and are not resident.
+    pub retained: usize,
+    /// Bytes mapped for the engine's own tables.
+    pub metadata: usize,
+    /// Free bytes that have not yet been given back to the kernel.
+    pub dirty: usize,
+    /// Bytes in threads' caches of medium blocks.
+    pub thread_cached: usize,
+    /// Heaps in use: threads that have allocated.
+    pub threads: u64,
+    /// Heaps ever made.
+    pub heaps: u64,
+    /// Slabs of small blocks in use.
+    pub slabs: u64,
+    /// Slabs with room that no heap owns.
+    pub abandoned: u64,
+    /// Times a bin of small blocks was refilled.
+    pub refills: u64,
+    /// Bytes put into bins of small blocks.
+    pub refilled_bytes: u64,
+    /// Slabs taken from the pool.
+    pub fresh_slabs: u64,
+    /// Abandoned slabs taken over by threads that allocated.
+    pub slabs_adopted: u64,
+    /// Unowned slabs taken over by threads that freed into them.
+    pub slabs_claimed: u64,
+    /// Blocks freed by a thread other than the owner of their slab.
+    pub remote_frees: u64,
+    /// Medium blocks allocated.
+    pub medium_allocs: u64,
+    /// Huge blocks allocated.
+    pub huge_allocs: u64,
+    /// Huge blocks that grew where they were.
+    pub huge_grown: u64,
+    /// Huge blocks whose pages were moved.
+    pub huge_moves: u64,
+    /// Huge blocks served from recently freed ones.
+    pub huge_reused: u64,
+    /// Bytes given back to the kernel.
+    pub purged_bytes: u64,
+    /// Ticks of the purge.
+    pub purge_ticks: u64,
+    /// Times the background thread was started.
+    pub background_starts: u64,
+    /// Pointers freed that were not the engine's.
+    pub foreign_frees: u64,
+}
+
+/// Reads the statistics: O(slabs + heaps), no lock, nothing stops.
+pub fn read() -> Stats {
+    let mut s = Stats::default();
+    heap::for_each(|heap| {
+        let c: &Counters = &heap.counters;
+        s.refills += c.refills.get();
+        s.refilled_bytes += c.refilled_bytes.get();
+        s.fresh_slabs += c.fresh_slabs.get();
+        s.slabs_adopted += c.adopted.get();
+        s.slabs_claimed += c.claimed.get();
+        s.remote_frees += c.remote_frees.get();
+        s.medium_allocs += c.medium_allocs.get();
+        s.thread_cached += heap.runs.bytes();
+    });
+    let (live, made) = heap::counts();
+    s.threads = live.into();
+    s.heaps = made.into();
+    for class in 0..crate::size_class::CLASSES {
+        s.abandoned += u64::from(slab::available::count(class));
+    }
+    let small = small_blocks();
+    let h = huge::usage();
+    s.slabs = pool::in_use() as u64;
+    s.allocated = small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
+    s.active = pool::in_use() * GRANULE + run::pool::used_bytes() + h.live;
+    s.dirty = pool::dirty_bytes() + run::pool::dirty_bytes() + h.dirty;
+    let (window, tables) = region::mapped_bytes();
+    s.metadata = tables + heap::mapped_bytes() + h.metadata;
+    s.mapped = window + h.mapped + s.metadata;
+    s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
+    s.retained = s.mapped - s.resident;
+    s.huge_allocs = h.allocs;
+    s.huge_grown = h.grown;
+    s.huge_moves = h.moves;
+    s.huge_reused = h.reused;
+    s.purged_bytes = purge::purged_bytes();
+    s.purge_ticks = purge::ticks();
+    s.background_starts = purge::background_starts();
+    s.foreign_frees = report::foreign_frees();
+    s
+}
+
+/// Bytes of small blocks that are neither on a slab's list nor in its remote chain.
+fn small_blocks() -> usize {
+    let mut bytes = 0;
+    for slab in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+        // SAFETY: below the limit. The owner may be writing its line: each field is read by
+        // itself, volatile, and a mixture of moments is off by a few blocks at worst.
+        unsafe {
+            if slab::dense(slab).class() == 0 {
+                continue;
+            }
+            let r = slab::record(slab);
+            let carved = u32::from((&raw const (*r).carved).read_volatile());
+            let base = (&raw const (*r).base).read_volatile();
+            let countdown = (&raw const (*r).countdown).read_volatile();
+            let size = (&raw const (*r).size).read_volatile();
+            let free = base.wrapping_sub(countdown).wrapping_add(slab::remote(slab).pending());
+            bytes += carved.saturating_sub(free) as usize * size as usize;
+        }
+    }
+    bytes
+}

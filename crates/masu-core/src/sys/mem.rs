@@ -1,0 +1,104 @@
+//! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that are used.
+
+use super::raw::{nr, syscall};
+use super::{Errno, result};
+
+const PROT_READ_WRITE: usize = 1 | 2;
+const MAP_PRIVATE: usize = 0x02;
+const MAP_FIXED: usize = 0x10;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_NORESERVE: usize = 0x4000;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+
+const MREMAP_MAYMOVE: usize = 1;
+const MREMAP_FIXED: usize = 2;
+const MREMAP_DONTUNMAP: usize = 4;
+
+const MADV_DONTNEED: usize = 4;
+const MADV_HUGEPAGE: usize = 14;
+const MADV_NOHUGEPAGE: usize = 15;
+const MADV_DONTDUMP: usize = 16;
+const MADV_DODUMP: usize = 17;
+const MADV_POPULATE_WRITE: usize = 23;
+const MADV_DONTNEED_LOCKED: usize = 24;
+
+fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
+    let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the two callers that pass
+    // MAP_FIXED own the range (see `map_over`).
+    result(unsafe { syscall(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) })
+}
+
+/// Maps `len` fresh zero bytes, readable and writable, exactly at `addr`, which must be free.
+///
+/// # Errors
+/// `EEXIST` when something is mapped there, or the kernel's reason.
+pub fn map_at(addr: usize, len: usize) -> Result<(), Errno> {
+    let got = mmap(addr, len, MAP_FIXED_NOREPLACE)?;
+    if got == addr {
+        return Ok(());
+    }
+    // A kernel before 4.17 takes the address as a hint only.
+    unmap(got, len);
+    Err(Errno::EEXIST)
+}
+
+/// Replaces the engine's own mapping at `addr` by fresh zero bytes, which also merges it with its
+/// neighbours again.
+///
+/// # Safety
+/// The range must belong to the engine and hold nothing that is still in use.
+pub unsafe fn map_over(addr: usize, len: usize) -> Result<(), Errno> {
+    mmap(addr, len, MAP_FIXED).map(drop)
+}
+
+/// Unmaps a range that the engine mapped. Failure leaves it mapped, which is harmless.
+pub fn unmap(addr: usize, len: usize) {
+    // SAFETY: callers pass only ranges the engine mapped itself and uses no longer.
+    unsafe { syscall(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) };
+}
+
+/// Moves the pages of `from` to `to`; `from` stays mapped and reads as zeroes.
+///
+/// # Safety
+/// Both ranges belong to the engine; whatever `to` holds is lost.
+pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno> {
+    let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    // SAFETY: passed on to the caller.
+    result(unsafe { syscall(nr::MREMAP, [from, len, len, flags, to, 0]) }).map(drop)
+}
+
+fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
+    // SAFETY: the kernel checks the range; only DONTNEED changes contents, and its caller owns
+    // what it discards.
+    result(unsafe { syscall(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }).map(drop)
+}
+
+/// Gives the pages of a range back to the kernel; they read as zeroes afterwards. `false`: the
+/// kernel refused and the contents are unchanged.
+///
+/// # Safety
+/// The range must belong to the engine and hold nothing that is still in use.
+pub unsafe fn discard(addr: usize, len: usize) -> bool {
+    match madvise(addr, len, MADV_DONTNEED) {
+        Ok(()) => true,
+        // Under mlockall the plain form is refused; 5.18 and later have one for locked pages.
+        Err(Errno::EINVAL) => madvise(addr, len, MADV_DONTNEED_LOCKED).is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Asks for transparent huge pages in a range, or forbids them. A refusal has no consequence.
+pub fn advise_huge(addr: usize, len: usize, huge: bool) {
+    let _ = madvise(addr, len, if huge { MADV_HUGEPAGE } else { MADV_NOHUGEPAGE });
+}
+
+/// Faults a range in at once, writable. A refusal has no consequence: the pages come by faults.
+pub fn populate(addr: usize, len: usize) {
+    let _ = madvise(addr, len, MADV_POPULATE_WRITE);
+}
+
+/// Leaves a range out of core dumps, or takes it in again. A refusal has no consequence.
+pub fn advise_dump(addr: usize, len: usize, dump: bool) {
+    let _ = madvise(addr, len, if dump { MADV_DODUMP } else { MADV_DONTDUMP });
+}

@@ -1,0 +1,42 @@
+//! The kernel and the CPU, and nothing of the C library but a few weak symbols.
+//!
+//! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
+//! ([`mem`]), futex words ([`futex`]), the clock ([`time`]), the auxiliary vector ([`auxv`]), the
+//! background thread's creation ([`thread`]), what is asked of the host C library when there is
+//! one ([`host`]) and the one way to die ([`fatal`]).
+//!
+//! No call here touches `errno`, allocates, or takes a lock.
+
+pub mod auxv;
+pub mod barrier;
+pub mod fatal;
+pub mod futex;
+pub mod host;
+pub mod mem;
+#[cfg_attr(target_arch = "x86_64", path = "raw_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "raw_aarch64.rs")]
+pub mod raw;
+pub mod thread;
+pub mod time;
+
+/// An error number of the kernel (positive).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// Operation not permitted.
+    pub const EPERM: Errno = Errno(1);
+    /// Out of memory, or over a limit.
+    pub const ENOMEM: Errno = Errno(12);
+    /// The address range is taken (`MAP_FIXED_NOREPLACE`).
+    pub const EEXIST: Errno = Errno(17);
+    /// Invalid argument, also: the kernel does not know this flag.
+    pub const EINVAL: Errno = Errno(22);
+}
+
+/// Splits a raw system call result into a value and an error.
+#[inline]
+pub fn result(value: usize) -> Result<usize, Errno> {
+    // The kernel returns -4095..=-1 for errors; every other value is a result.
+    if value > usize::MAX - 4095 { Err(Errno(-(value as isize) as i32)) } else { Ok(value) }
+}

@@ -1,0 +1,64 @@
+//! The background thread's creation: a raw `clone`, invisible to the C library.
+//!
+//! Why not `pthread_create`: it takes the C library's stack-cache lock, under which the C library
+//! itself calls `free`; made from inside `free` it can deadlock. It also clears
+//! `__libc_single_threaded` for ever. A raw thread that makes system calls only needs none of what
+//! `pthread_create` provides.
+
+use super::raw::{clone_thread, nr, syscall};
+use super::{Errno, result};
+
+const CLONE_VM: usize = 0x100;
+const CLONE_FS: usize = 0x200;
+const CLONE_FILES: usize = 0x400;
+const CLONE_SIGHAND: usize = 0x800;
+const CLONE_THREAD: usize = 0x1_0000;
+const CLONE_SYSVSEM: usize = 0x4_0000;
+const CLONE_SETTLS: usize = 0x8_0000;
+const CLONE_PARENT_SETTID: usize = 0x10_0000;
+const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
+
+const FLAGS: usize = CLONE_VM
+    | CLONE_FS
+    | CLONE_FILES
+    | CLONE_SIGHAND
+    | CLONE_THREAD
+    | CLONE_SYSVSEM
+    | CLONE_SETTLS
+    | CLONE_PARENT_SETTID
+    | CLONE_CHILD_CLEARTID;
+
+const SIG_SETMASK: usize = 2;
+const SIGSET_BYTES: usize = 8;
+
+/// Starts `entry(arg)` on the given stack with every signal blocked. The kernel stores the
+/// thread's id in `tid` before this returns and clears it (and wakes its futex) once the thread
+/// no longer uses its stack.
+///
+/// # Safety
+/// `stack_top` is the 16-byte aligned end of a stack that nothing else uses until `*tid == 0`;
+/// `tls` points at a zeroed word that stays valid as long; `entry` makes system calls only.
+pub unsafe fn spawn(
+    entry: extern "C" fn(usize),
+    arg: usize,
+    stack_top: *mut u8,
+    tls: *mut u8,
+    tid: *const u32,
+) -> Result<(), Errno> {
+    let all = u64::MAX;
+    let mut old = 0u64;
+    let mask = |set: *const u64, old: *mut u64| {
+        // SAFETY: both point at one kernel sigset (8 bytes) or are null.
+        unsafe {
+            syscall(
+                nr::RT_SIGPROCMASK,
+                [SIG_SETMASK, set as usize, old as usize, SIGSET_BYTES, 0, 0],
+            )
+        }
+    };
+    mask(&all, &mut old);
+    // SAFETY: passed on to the caller.
+    let ret = result(unsafe { clone_thread(FLAGS, stack_top, tid, tls, entry, arg) });
+    mask(&old, core::ptr::null_mut());
+    ret.map(drop)
+}
