@@ -14,4 +14,7 @@ pub mod cost;
 pub mod paths;
 pub mod peers;
 pub mod probe;
+pub mod race;
+pub mod report;
+pub mod stats;
 pub mod workloads;

@@ -1,13 +1,14 @@
 //! The command `masu-lab`: builds peers and measures masu against them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use masu_lab::arm::Arm;
-use masu_lab::{cost, peers};
+use masu_lab::{cost, peers, race, report, workloads};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -23,6 +24,16 @@ enum Task {
     Peers {
         /// Build only these; the others stay as they are.
         names: Vec<String>,
+    },
+    /// Run the workloads on every allocator, round by round, and compare.
+    Race(Race),
+    /// Make the tables of an earlier race again from its JSON.
+    Report {
+        /// What `race --json` wrote.
+        results: PathBuf,
+        /// Write the tables as Markdown.
+        #[arg(long, value_name = "FILE")]
+        md: Option<PathBuf>,
     },
     /// Count instructions per malloc and free pair under callgrind.
     Cost(Cost),
@@ -49,8 +60,44 @@ struct Cost {
     md: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Race {
+    /// How often each workload runs on each allocator.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    rounds: usize,
+    /// Only these workloads.
+    #[arg(long, value_delimiter = ',', value_name = "W,..")]
+    only: Vec<String>,
+    /// The allocators to compare with; by default glibc and every peer that was built.
+    #[arg(long, value_delimiter = ',', value_name = "A,..")]
+    against: Vec<String>,
+    /// The allocator that is compared.
+    #[arg(long, value_name = "A", default_value = "masu")]
+    subject: String,
+    /// A factor on the amount of work.
+    #[arg(long, value_name = "F", default_value_t = 1.0)]
+    scale: f64,
+    /// Where the workloads' random choices start.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Give a run up after so many seconds.
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    timeout: f64,
+    /// Write the raw results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the tables as Markdown.
+    #[arg(long, value_name = "FILE")]
+    md: Option<PathBuf>,
+}
+
 fn main() -> Result<()> {
     match Cli::parse().command {
+        Task::Race(options) => race_all(&options),
+        Task::Report { results, md } => {
+            let results = serde_json::from_str(&fs::read_to_string(results)?)?;
+            show(&results, md.as_deref())
+        }
         Task::Peers { names } => build_peers(&names),
         Task::Cost(options) => count_cost(&options),
     }
@@ -83,6 +130,60 @@ fn count_cost(options: &Cost) -> Result<()> {
     }
     if let Some(file) = &options.md {
         fs::write(file, table.markdown() + "\n")?;
+    }
+    Ok(())
+}
+
+fn race_all(options: &Race) -> Result<()> {
+    let mut arms = vec![Arm::named(&options.subject)?, Arm::glibc()];
+    if options.against.is_empty() {
+        arms.extend(Arm::built_peers()?);
+    } else {
+        let others = options.against.iter().filter(|name| *name != "glibc");
+        arms.extend(others.map(|name| Arm::named(name)).collect::<Result<Vec<_>>>()?);
+    }
+    let subject = arms[0].name.clone();
+    let mut place = 0;
+    arms.retain(|arm| {
+        place += 1;
+        place == 1 || arm.name != subject
+    });
+    let workloads = match options.only.is_empty() {
+        true => workloads::ALL.iter().collect(),
+        false => options.only.iter().map(|name| workload(name)).collect::<Result<_>>()?,
+    };
+    let plan = race::Plan {
+        arms,
+        workloads,
+        rounds: options.rounds,
+        seed: options.seed,
+        scale: options.scale,
+        limit: Duration::from_secs_f64(options.timeout),
+    };
+    let runs = plan.workloads.len() * plan.rounds * (plan.arms.len() + 1);
+    let progress = progress(runs as u64);
+    let results = race::run(&plan, |run| {
+        progress.set_message(run.to_string());
+        progress.inc(1);
+    })?;
+    progress.finish_and_clear();
+    if let Some(file) = &options.json {
+        fs::write(file, serde_json::to_string_pretty(&results)? + "\n")?;
+    }
+    show(&results, options.md.as_deref())
+}
+
+fn workload(name: &str) -> Result<&'static workloads::Workload> {
+    workloads::named(name).with_context(|| {
+        let known: Vec<_> = workloads::ALL.iter().map(|workload| workload.name).collect();
+        format!("no workload called `{name}`; known: {}", known.join(", "))
+    })
+}
+
+fn show(results: &race::results::Results, md: Option<&Path>) -> Result<()> {
+    println!("{}", report::render(results, report::Style::Terminal));
+    if let Some(file) = md {
+        fs::write(file, report::render(results, report::Style::Markdown))?;
     }
     Ok(())
 }

@@ -23,10 +23,20 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["pairs", subject, order, size, batches] => pairs(subject, order, size, batches),
+        ["touch", mib] => touch(mib),
         ["run", name] => run(name, "1", "1"),
         ["run", name, seed, scale] => run(name, seed, scale),
         _ => usage(),
     }
+}
+
+/// Writes to every page of so much memory, once.
+fn touch(mib: &str) -> ExitCode {
+    let Ok(mib) = mib.parse::<usize>() else { return usage() };
+    let mut memory = vec![0u8; mib << 20];
+    memory.chunks_mut(4096).for_each(|page| page[0] = 1);
+    std::hint::black_box(&memory);
+    ExitCode::SUCCESS
 }
 
 fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
@@ -60,7 +70,7 @@ fn pairs(subject: &str, order: &str, size: &str, batches: &str) -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: masu-work probe | pairs process|null ORDER SIZE BATCHES");
+    eprintln!("usage: masu-work probe | touch MIB | pairs process|null ORDER SIZE BATCHES");
     eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
     for workload in workloads::ALL {
         eprintln!("  {:<12} {}", workload.name, workload.about);

@@ -1,0 +1,69 @@
+//! What is compared. Less is better in all of them.
+
+use crate::race::Sample;
+
+/// One figure of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// From start to end.
+    Wall,
+    /// User and system time of all threads.
+    Cpu,
+    /// The most memory that was ever resident.
+    Peak,
+    /// Anonymous memory at the moment the workload is about.
+    Settled,
+    /// Minor page faults.
+    Faults,
+}
+
+impl Metric {
+    /// All of them, in the order of the report.
+    pub const ALL: [Metric; 5] =
+        [Metric::Wall, Metric::Cpu, Metric::Peak, Metric::Settled, Metric::Faults];
+
+    /// The heading of its table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Metric::Wall => "Time from start to end",
+            Metric::Cpu => "Processor time, user and system",
+            Metric::Peak => "Peak resident memory",
+            Metric::Settled => "Memory kept once settled",
+            Metric::Faults => "Page faults",
+        }
+    }
+
+    /// The short name used in the list of losses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Wall => "time",
+            Metric::Cpu => "cpu",
+            Metric::Peak => "peak memory",
+            Metric::Settled => "settled memory",
+            Metric::Faults => "page faults",
+        }
+    }
+
+    /// The figure of a run; none where it says nothing. Counters that can be zero start
+    /// from one, since ratios are taken.
+    pub fn of(self, sample: &Sample, sleeps: bool) -> Option<f64> {
+        match self {
+            Metric::Wall => (!sleeps).then_some(sample.wall_s),
+            Metric::Cpu => Some((sample.user_s + sample.system_s).max(1e-6)),
+            Metric::Peak => Some(sample.peak_kib.max(1) as f64),
+            Metric::Settled => sample.settled_kib.map(|kib| kib.max(1) as f64),
+            Metric::Faults => Some(sample.minor_faults.max(1) as f64),
+        }
+    }
+
+    /// The figure for people.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Metric::Wall | Metric::Cpu if value < 0.1 => format!("{:.1} ms", value * 1e3),
+            Metric::Wall | Metric::Cpu => format!("{value:.2} s"),
+            Metric::Peak | Metric::Settled => format!("{:.1} MiB", value / 1024.0),
+            Metric::Faults if value >= 10_000.0 => format!("{:.0} k", value / 1e3),
+            Metric::Faults => format!("{value:.0}"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The ratio of two paired series, with a bootstrap interval.
+
+use serde::Serialize;
+
+use super::median;
+
+/// A ratio and the interval that holds it with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The median of the rounds' ratios.
+    pub centre: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+const RESAMPLES: usize = 2000;
+const TAIL: f64 = 0.025;
+
+/// The ratio of `mine` to `theirs`, round by round; none without a common round.
+pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
+    let logarithms: Vec<f64> =
+        mine.iter().zip(theirs).map(|(mine, theirs)| (mine / theirs).ln()).collect();
+    let centre = median(&logarithms)?;
+    // A fixed seed: the same measurements always give the same report.
+    let mut rng = fastrand::Rng::with_seed(0x6d61_7375);
+    let mut resample = vec![0.0; logarithms.len()];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| {
+            resample.fill_with(|| logarithms[rng.usize(..logarithms.len())]);
+            median(&resample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    let quantile = |share: f64| medians[(share * (medians.len() - 1) as f64).round() as usize];
+    Some(Ratio {
+        centre: centre.exp(),
+        low: quantile(TAIL).exp(),
+        high: quantile(1.0 - TAIL).exp(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values around `centre` whose logarithms are roughly normal with deviation `spread`.
+    fn series(count: usize, centre: f64, spread: f64, seed: u64) -> Vec<f64> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let normal = |rng: &mut fastrand::Rng| (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        (0..count).map(|_| centre * (spread * normal(&mut rng)).exp()).collect()
+    }
+
+    #[test]
+    fn equal_series_have_the_ratio_one_without_width() {
+        let series = series(9, 3.0, 0.2, 1);
+        let ratio = ratio(&series, &series).unwrap();
+        assert_eq!(ratio, Ratio { centre: 1.0, low: 1.0, high: 1.0 });
+    }
+
+    #[test]
+    fn drift_that_hits_both_arms_cancels() {
+        let theirs: Vec<f64> = (1..=9).map(f64::from).collect();
+        let mine: Vec<f64> = theirs.iter().map(|value| value * 0.8).collect();
+        let ratio = ratio(&mine, &theirs).unwrap();
+        assert!((ratio.centre - 0.8).abs() < 1e-12 && (ratio.high - ratio.low).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_interval_holds_the_true_ratio_about_as_often_as_it_says() {
+        let hits = (0..200)
+            .filter(|seed| {
+                let mine = series(15, 1.2, 0.05, 2 * seed);
+                let theirs = series(15, 1.0, 0.05, 2 * seed + 1);
+                let ratio = ratio(&mine, &theirs).unwrap();
+                ratio.low <= 1.2 && 1.2 <= ratio.high
+            })
+            .count();
+        assert!((180..=200).contains(&hits), "{hits} of 200");
+    }
+
+    #[test]
+    fn one_outlier_does_not_move_the_centre() {
+        let theirs = [1.0; 7];
+        let mine = [1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 40.0];
+        assert!((ratio(&mine, &theirs).unwrap().centre - 1.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn no_common_round_gives_no_ratio() {
+        assert_eq!(ratio(&[], &[1.0]), None);
+    }
+}

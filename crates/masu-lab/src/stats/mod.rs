@@ -1,0 +1,56 @@
+//! The statistics of a comparison.
+//!
+//! Rounds are paired: in each round every arm runs once, so what disturbs the machine
+//! for a while disturbs all of them. The ratio of two arms is therefore taken round by
+//! round; its centre is the median, its interval comes from resampling the rounds.
+//! A ratio counts as a difference only if its interval excludes 1 *and* it is larger
+//! than what two runs of the same allocator show, the noise floor.
+
+mod bootstrap;
+mod verdict;
+
+pub use bootstrap::{Ratio, ratio};
+pub use verdict::{Verdict, noise_floor, verdict};
+
+/// The median; of an even number, the mean of the middle two.
+pub fn median(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// The geometric mean of positive values.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    Some((logarithms / values.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0, 7.0]), Some(6.0));
+    }
+
+    #[test]
+    fn the_geometric_mean_of_a_ratio_and_its_inverse_is_one() {
+        let mean = geometric_mean(&[2.0, 0.5, 1.0]).unwrap();
+        assert!((mean - 1.0).abs() < 1e-12);
+        assert_eq!(geometric_mean(&[]), None);
+    }
+}
