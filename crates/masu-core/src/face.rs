@@ -15,6 +15,9 @@ use crate::{huge, run, settings};
 use core::ffi::c_char;
 use core::ptr::{copy_nonoverlapping, null_mut};
 
+pub use crate::sys::auxv::page_size;
+pub use crate::sys::fatal::{abort, write_stderr};
+
 /// The largest alignment: 1 GiB.
 pub const ALIGN_MAX: usize = 1 << 30;
 

@@ -1,9 +1,9 @@
 //! The hot paths. Instruction counts of the release build are held by a test.
 
-use super::tls::current;
+use super::tls::{current, is_mine};
 use super::{event, free};
-use crate::region;
-use crate::size_class::{SMALL_MAX, class_of, size_of_class};
+use crate::region::{self, Base, GRANULE_SHIFT};
+use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
@@ -32,26 +32,29 @@ pub fn alloc_small(size: usize) -> *mut u8 {
 /// `p` is null or a live block of the engine. Other pointers are detected where that is possible.
 #[inline(always)]
 pub unsafe fn dealloc(p: *mut u8) {
-    let offset = region::offset(p);
+    let base = Base::load();
+    let offset = base.offset(p);
     // One compare sends null, foreign and huge pointers away: none of them lies in the window.
-    if offset >= region::limit() {
+    if !region::in_window(offset) {
         // SAFETY: passed on.
         return unsafe { free::free_from_anywhere(p) };
     }
-    let s = slab::slab_of(offset);
+    let granule = offset >> GRANULE_SHIFT;
     // SAFETY: the offset is below the limit.
-    if unsafe { slab::dense(s) }.owner.load(Ordering::Relaxed) != current().id.get() {
+    let owner = unsafe { base.dense(granule) }.owner.load(Ordering::Relaxed);
+    if !is_mine(owner) {
         // SAFETY: passed on.
         return unsafe { free::free_from_anywhere(p) };
     }
     let block: *mut Block = p.cast();
-    let record = slab::record(s);
+    let record = slab::record_at(base, granule);
     // SAFETY: the slab is this thread's (only it writes its own id into a dense entry), so the
     // owner's line is too; the block is live, so its first word is ours to write.
     unsafe {
         let head = (*record).free;
         if head == block {
-            return free::double_free(p);
+            // A double free, which the slow path reports: an own slab has no other way there.
+            return free::free_from_anywhere(p);
         }
         (*block).next = head;
         (*record).free = block;
@@ -69,10 +72,11 @@ pub unsafe fn dealloc(p: *mut u8) {
 /// As for [`dealloc`].
 #[inline(always)]
 pub unsafe fn usable_size(p: *const u8) -> usize {
-    let offset = region::offset(p);
-    if offset < region::limit() {
+    let base = Base::load();
+    let offset = base.offset(p);
+    if region::in_window(offset) {
         // SAFETY: the offset is below the limit.
-        let size = size_of_class(unsafe { slab::dense(slab::slab_of(offset)) }.class());
+        let size = unsafe { base.dense(offset >> GRANULE_SHIFT) }.block_size();
         if size != 0 {
             return size;
         }

@@ -2,7 +2,7 @@
 //! and what is not the engine's.
 
 use super::refill::{give_up_partial, keep_partial};
-use super::tls::current;
+use super::tls::is_mine;
 use super::{Heap, Role, birth};
 use crate::region::{self, Kind};
 use crate::slab::remote::Pushed;
@@ -49,7 +49,11 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
 /// `block` lies in slab `slab`.
 unsafe fn remote_free(slab: u32, block: *mut Block) {
     // SAFETY: below the limit.
-    let class = unsafe { slab::dense(slab) }.class();
+    let dense = unsafe { slab::dense(slab) };
+    let class = dense.class();
+    if is_mine(dense.owner.load(Ordering::Relaxed)) {
+        return report::double_free(block.cast());
+    }
     if class == 0 || !(block as usize).is_multiple_of(16) {
         return report::bad_free(block.cast());
     }
@@ -93,13 +97,6 @@ fn keeps(heap: &Heap, class: usize) -> bool {
     heap.role.get() == Role::Thread && !super::commons::borrows(heap, class)
 }
 
-/// Reports a block freed twice in a row, and ends the process.
-#[cold]
-#[inline(never)]
-pub fn double_free(p: *mut u8) {
-    report::double_free(p)
-}
-
 /// [`super::usable_size`] for what is not a small block.
 ///
 /// # Safety
@@ -119,9 +116,4 @@ pub unsafe fn usable_size_slow(p: *const u8) -> usize {
         Kind::Run => run::usable_size(p),
         _ => 0,
     }
-}
-
-/// Whether the calling thread has run its destructors.
-pub fn is_gone() -> bool {
-    current().role.get() == Role::Gone
 }

@@ -115,7 +115,7 @@ impl Heap {
         Heap {
             bins: [const { Cell::new(null_mut()) }; CLASSES],
             // The immutable heaps' ids match no slab.
-            id: Cell::new(u32::MAX),
+            id: Cell::new(tls::NO_ID),
             role: Cell::new(role),
             zero: Cell::new(0),
             tick: Cell::new(0),

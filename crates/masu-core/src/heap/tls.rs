@@ -1,11 +1,15 @@
-//! The one thread-local word: the thread's heap.
+//! Two thread-local words: the thread's heap and, so that `free` need not load that first, its id.
 //!
-//! Eight bytes of initial-exec TLS, declared in assembly since stable Rust has no other way to ask
-//! for that model. A thread starts with the address of [`EMPTY`], an immutable heap without blocks,
-//! so the hot paths need no test for "not initialised yet". Executables relax the access to an
-//! immediate offset. Eight bytes always fit the surplus that glibc keeps for `dlopen`.
+//! Sixteen bytes of initial-exec TLS, declared in assembly since stable Rust has no other way to
+//! ask for that model. A thread starts with the address of [`EMPTY`], an immutable heap without
+//! blocks, and an id that owns nothing, so the hot paths need no test for "not initialised yet".
+//! Executables relax the access to an immediate offset. Sixteen bytes always fit the surplus that
+//! glibc keeps for `dlopen`.
 
 use super::{Heap, Role};
+
+/// The id of a heap that owns nothing; no dense entry has it.
+pub const NO_ID: u32 = u32::MAX;
 
 /// The heap of a thread that has not allocated yet.
 pub static EMPTY: Heap = Heap::new(Role::Empty);
@@ -17,12 +21,14 @@ core::arch::global_asm!(
     ".globl masu_heap_v0_1",
     ".hidden masu_heap_v0_1",
     ".type masu_heap_v0_1, @object",
-    ".size masu_heap_v0_1, 8",
-    ".balign 8",
+    ".size masu_heap_v0_1, 16",
+    ".balign 16",
     "masu_heap_v0_1:",
     ".quad {empty}",
+    ".quad {no_id}",
     ".popsection",
     empty = sym EMPTY,
+    no_id = const NO_ID as u64,
 );
 
 /// The calling thread's heap.
@@ -48,22 +54,46 @@ pub fn current() -> &'static Heap {
     }
 }
 
+/// Whether `owner` is the id of the calling thread's heap.
+#[inline(always)]
+pub fn is_mine(owner: u32) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: compares with the thread's own word.
+    unsafe {
+        core::arch::asm!(
+            "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
+            "cmp {owner:e}, dword ptr fs:[{t} + 8]",
+            "jne {other}",
+            owner = in(reg) owner, t = out(reg) _, other = label { return false },
+            options(readonly, nostack));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    if owner != current().id.get() {
+        return false;
+    }
+    true
+}
+
 /// Sets the calling thread's heap.
 pub fn set_current(heap: &'static Heap) {
-    // SAFETY: writes the thread's own word.
+    let id = u64::from(heap.id.get());
+    // SAFETY: writes the thread's own words.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
             "mov qword ptr fs:[{t}], {h}",
-            h = in(reg) heap as *const Heap, t = out(reg) _, options(nostack, preserves_flags));
+            "mov qword ptr fs:[{t} + 8], {id}",
+            h = in(reg) heap as *const Heap, id = in(reg) id, t = out(reg) _,
+            options(nostack, preserves_flags));
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             "mrs {p}, tpidr_el0",
             "adrp {t}, :gottprel:masu_heap_v0_1",
             "ldr {t}, [{t}, :gottprel_lo12:masu_heap_v0_1]",
-            "str {h}, [{p}, {t}]",
-            h = in(reg) heap as *const Heap, p = out(reg) _, t = out(reg) _,
+            "add {p}, {p}, {t}",
+            "stp {h}, {id}, [{p}]",
+            h = in(reg) heap as *const Heap, id = in(reg) id, p = out(reg) _, t = out(reg) _,
             options(nostack, preserves_flags));
     }
 }

@@ -34,7 +34,7 @@ pub use layout::*;
 pub use table::Table;
 
 use crate::lock::Lock;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{Errno, auxv, mem};
 
 /// Start of the window; 0 until the first allocation.
@@ -73,33 +73,52 @@ pub enum Kind {
 pub struct Dense {
     /// Id of the heap that owns the slab, 0 when none does.
     pub owner: AtomicU32,
-    /// Size class in the low byte, [`Kind`] in the next.
-    info: AtomicU32,
+    /// Block size / 16, so that asking for a block's size reads nothing else.
+    sixteenths: AtomicU16,
+    class: AtomicU8,
+    kind: AtomicU8,
 }
 
 impl Dense {
+    /// Block size in bytes; 0 unless the granule is a slab in use.
+    #[inline(always)]
+    pub fn block_size(&self) -> usize {
+        self.sixteenths.load(Ordering::Relaxed) as usize * 16
+    }
+
     /// Size class; 0 unless the granule is a slab in use.
     #[inline(always)]
     pub fn class(&self) -> usize {
-        (self.info.load(Ordering::Relaxed) & 0xff) as usize
+        self.class.load(Ordering::Relaxed) as usize
     }
 
     /// The granule's kind.
     #[inline(always)]
     pub fn kind(&self) -> Kind {
-        match self.info.load(Ordering::Relaxed) >> 8 {
+        match self.kind.load(Ordering::Relaxed) {
             1 => Kind::Slab,
             2 => Kind::Run,
             _ => Kind::None,
         }
     }
 
-    /// Sets kind and class.
+    /// Makes it a slab in use, of blocks of a class.
     #[inline]
-    pub fn set(&self, kind: Kind, class: usize) {
-        self.info.store((kind as u32) << 8 | class as u32, Ordering::Relaxed);
+    pub fn set_slab(&self, class: usize, size: usize) {
+        self.sixteenths.store((size / 16) as u16, Ordering::Relaxed);
+        self.class.store(class as u8, Ordering::Relaxed);
+    }
+
+    /// Sets the kind of a granule that is no slab in use.
+    #[inline]
+    pub fn set(&self, kind: Kind) {
+        self.sixteenths.store(0, Ordering::Relaxed);
+        self.class.store(0, Ordering::Relaxed);
+        self.kind.store(kind as u8, Ordering::Relaxed);
     }
 }
+
+const _: () = assert!(size_of::<Dense>() == 8);
 
 /// A chunk's record: what the pool of slabs knows about it, one bit per granule, and a link.
 #[repr(C)]
@@ -126,16 +145,50 @@ pub unsafe fn chunk_record(chunk: u32) -> &'static ChunkRecord {
     unsafe { &*(entry(SLAB_CHUNKS_BELOW, SLAB_CHUNK_STRIDE, chunk as usize) as *const ChunkRecord) }
 }
 
+/// The window's start, loaded once for several steps of arithmetic.
+#[derive(Clone, Copy)]
+pub struct Base(usize);
+
+impl Base {
+    /// Loads it.
+    #[inline(always)]
+    pub fn load() -> Self {
+        Base(BASE.load(Ordering::Relaxed))
+    }
+
+    /// Distance of an address from the window's start; below [`limit`] only for pointers into it.
+    #[inline(always)]
+    pub fn offset(self, p: *const u8) -> usize {
+        (p as usize).wrapping_sub(self.0)
+    }
+
+    /// The dense entry of a granule.
+    ///
+    /// # Safety
+    /// `granule << GRANULE_SHIFT` is below `limit()`.
+    #[inline(always)]
+    pub unsafe fn dense(self, granule: usize) -> &'static Dense {
+        // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
+        unsafe { &*((self.0 - DENSE_BELOW + granule * size_of::<Dense>()) as *const Dense) }
+    }
+
+    /// Address of a table's entry, for the layers that define its type.
+    #[inline(always)]
+    pub fn entry(self, below: usize, stride: usize, index: usize) -> usize {
+        self.0 - below + index * stride
+    }
+}
+
 /// Start of the window.
 #[inline(always)]
 pub fn base() -> usize {
-    BASE.load(Ordering::Relaxed)
+    Base::load().0
 }
 
-/// Distance of an address from the window's start; below [`limit`] only for pointers into it.
+/// [`Base::offset`].
 #[inline(always)]
 pub fn offset(p: *const u8) -> usize {
-    (p as usize).wrapping_sub(base())
+    Base::load().offset(p)
 }
 
 /// Bytes of the window in use.
@@ -144,14 +197,40 @@ pub fn limit() -> usize {
     LIMIT.load(Ordering::Relaxed)
 }
 
-/// The dense entry of a granule.
+/// Whether an offset is below [`limit`].
+#[inline(always)]
+pub fn in_window(offset: usize) -> bool {
+    // One instruction less than what comes of an atomic load, which is never folded.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads `LIMIT`, one aligned word: what a relaxed load does.
+    unsafe {
+        core::arch::asm!(
+            "cmp {offset}, qword ptr [rip + {limit}]",
+            "jae {outside}",
+            offset = in(reg) offset, limit = sym LIMIT, outside = label { return false },
+            options(readonly, nostack));
+        true
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        offset < limit()
+    }
+}
+
+/// [`Base::dense`].
 ///
 /// # Safety
-/// `granule << GRANULE_SHIFT` is below `limit()`.
+/// As there.
 #[inline(always)]
 pub unsafe fn dense(granule: usize) -> &'static Dense {
-    // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
-    unsafe { &*((base() - DENSE_BELOW + granule * size_of::<Dense>()) as *const Dense) }
+    // SAFETY: passed on.
+    unsafe { Base::load().dense(granule) }
+}
+
+/// [`Base::entry`].
+#[inline(always)]
+pub fn entry(below: usize, stride: usize, index: usize) -> usize {
+    Base::load().entry(below, stride, index)
 }
 
 /// Puts the window somewhere, once. Called under `LOCK`.
@@ -241,7 +320,7 @@ pub fn free_chunk(chunk: u32) {
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
         // SAFETY: the chunk lies below the limit.
-        unsafe { dense(granule) }.set(Kind::None, 0);
+        unsafe { dense(granule) }.set(Kind::None);
     }
     // SAFETY: as above.
     let record = unsafe { chunk_record(chunk) };
@@ -273,12 +352,6 @@ pub fn huge_units() -> usize {
 pub fn ensure_run_chunk(chunk: u32) -> bool {
     let _guard = LOCK.lock();
     RUN_CHUNKS.ensure(base(), chunk as usize + 1).is_ok()
-}
-
-/// Address of a table's entry, for the layers that define its type.
-#[inline(always)]
-pub fn entry(below: usize, stride: usize, index: usize) -> usize {
-    base() - below + index * stride
 }
 
 /// Address of a granule.

@@ -141,7 +141,7 @@ fn fresh_chunk(buckets: &Buckets) -> Option<u32> {
     c.init();
     for granule in 0..GRANULES_PER_CHUNK {
         // SAFETY: the chunk lies below the limit.
-        unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run, 0);
+        unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run);
     }
     buckets.insert(chunk, c);
     Some(chunk)

@@ -34,12 +34,13 @@ const WORDS: usize = 8192;
 /// A set of chunk numbers with a hint where the lowest may be. Under `LOCK`.
 struct ChunkSet {
     words: [AtomicU64; WORDS],
+    /// Words below this one are empty. Starts at 0, so that the set lies in zero memory.
     lowest: AtomicUsize,
 }
 
 impl ChunkSet {
     const fn new() -> Self {
-        ChunkSet { words: [const { AtomicU64::new(0) }; WORDS], lowest: AtomicUsize::new(WORDS) }
+        ChunkSet { words: [const { AtomicU64::new(0) }; WORDS], lowest: AtomicUsize::new(0) }
     }
 
     fn word(&self, chunk: u32) -> &AtomicU64 {
@@ -121,7 +122,7 @@ fn fresh_chunk() -> Option<u32> {
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
         // SAFETY: a chunk from the region lies below the limit and is nobody else's.
-        unsafe { region::dense(granule) }.set(Kind::Slab, 0);
+        unsafe { region::dense(granule) }.set(Kind::Slab);
         let s = record(granule as u32);
         // SAFETY: as above; the owner's line is mapped and nobody else's.
         unsafe { (*s).touched = 0 };
@@ -145,7 +146,7 @@ pub unsafe fn give(slab: u32) {
         (*s).next = NIL;
         (*s).prev = NIL;
         dense(slab).owner.store(0, Ordering::Relaxed);
-        dense(slab).set(Kind::Slab, 0);
+        dense(slab).set(Kind::Slab);
         let (chunk, bit) = chunk_of(slab);
         let c = chunk_record(chunk);
         c.free.store(c.free.load(Ordering::Relaxed) | bit, Ordering::Relaxed);

@@ -11,7 +11,7 @@
 
 use super::remote::{Chain, RemoteWord};
 use crate::region::{
-    self, Dense, GRANULE, GRANULE_SHIFT, Kind, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
+    self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
 use crate::size_class::{UNIT, size_of_class};
 use core::ptr::null_mut;
@@ -78,6 +78,12 @@ pub fn record(slab: u32) -> *mut Slab {
     region::entry(SLABS_BELOW, LINE, slab as usize) as *mut Slab
 }
 
+/// [`record`], with the base at hand.
+#[inline(always)]
+pub fn record_at(base: Base, slab: usize) -> *mut Slab {
+    base.entry(SLABS_BELOW, LINE, slab) as *mut Slab
+}
+
 /// A slab's remote word.
 ///
 /// # Safety
@@ -137,7 +143,7 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
         remote(slab).init();
-        dense(slab).set(Kind::Slab, class);
+        dense(slab).set_slab(class, size);
         dense(slab).owner.store(owner, crate::sync::Ordering::Relaxed);
     }
 }
