@@ -1,0 +1,21 @@
+//! Linker arguments of the shared object; see "Linking" in `src/lib.rs`.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    for arg in [
+        // No start files: nothing but our own .init_array and .fini_array runs.
+        "-nostartfiles",
+        "-Wl,-soname,libmasu.so",
+        // Threads' exit hooks and fork handlers point into the object: it never goes away.
+        "-Wl,-z,nodelete",
+        "-Wl,-z,now",
+        "-Wl,-z,relro",
+        "-Wl,-Bsymbolic",
+        // Required from a static libc, optional in a running process.
+        "-Wl,--wrap=pthread_key_create",
+        "-Wl,--wrap=pthread_setspecific",
+        "-Wl,--wrap=pthread_atfork",
+    ] {
+        println!("cargo::rustc-cdylib-link-arg={arg}");
+    }
+}

@@ -1,0 +1,113 @@
+//! What the door asks of the C library and the C++ runtime beyond `errno`.
+//!
+//! Most of it may be absent: a C program has no C++ runtime, musl has no `__register_atfork`, and
+//! a process under an old glibc may have no threads. [`weak!`] reads the address of such a function,
+//! null when nobody defines it.
+//!
+//! Three functions are wrapped in the shared object (see "Linking" in the crate's description): the
+//! engine and the door call them plainly, and the linker sends the calls to the `__wrap_` functions
+//! here. These call the real function, known to them as `__real_…`, if the process has it. In the
+//! archive nothing is wrapped, nobody refers to the `__wrap_` functions, and the linker fetches the
+//! real ones from the C library.
+
+use crate::errno::ENOSYS;
+use core::ffi::c_int;
+
+/// The address of a function that may be missing, null if it is.
+macro_rules! weak {
+    ($name:literal) => {{
+        let address: *const core::ffi::c_void;
+        // SAFETY: loads one slot of the global offset table; a weak symbol that nobody defines is
+        // null there.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("mov {0}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("adrp {0}, :got:", $name),
+                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        }
+        address
+    }};
+}
+pub(crate) use weak;
+
+/// A fork handler.
+pub type ForkHandler = unsafe extern "C" fn();
+
+unsafe extern "C" {
+    fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
+    safe fn getauxval(kind: usize) -> usize;
+}
+
+/// Whether the process runs with more rights than its caller, who then must not configure it.
+pub fn is_secure() -> bool {
+    const AT_SECURE: usize = 23;
+    getauxval(AT_SECURE) != 0
+}
+
+/// Has `prepare` called before every fork, and one of the others after it. A process without the
+/// means has no second thread either, and its forks need no handlers.
+///
+/// # Safety
+/// The handlers may be called at any fork to come, on any thread.
+pub unsafe fn at_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
+    // SAFETY: as the caller vouches.
+    unsafe { pthread_atfork(prepare, parent, child) };
+}
+
+/// Defines the `__wrap_` function of `$name`: a jump to `__real_`, or `ENOSYS` if there is none.
+/// `$first` are instructions before it.
+macro_rules! wrap {
+    ($name:literal $(, $first:literal)*) => {
+        core::arch::global_asm!(
+            ".pushsection .text.masu_wrap, \"ax\", %progbits",
+            concat!(".weak __real_", $name),
+            concat!(".globl __wrap_", $name),
+            concat!(".hidden __wrap_", $name),
+            concat!(".type __wrap_", $name, ", %function"),
+            concat!("__wrap_", $name, ":"),
+            $($first,)*
+            #[cfg(target_arch = "x86_64")]
+            concat!("mov rax, qword ptr [rip + __real_", $name, "@GOTPCREL]"),
+            #[cfg(target_arch = "x86_64")]
+            "test rax, rax\n je 2f\n jmp rax\n 2: mov eax, {enosys}\n ret",
+            #[cfg(target_arch = "aarch64")]
+            concat!("adrp x16, :got:__real_", $name),
+            #[cfg(target_arch = "aarch64")]
+            concat!("ldr x16, [x16, :got_lo12:__real_", $name, "]"),
+            #[cfg(target_arch = "aarch64")]
+            "cbz x16, 2f\n br x16\n 2: mov w0, #{enosys}\n ret",
+            concat!(".size __wrap_", $name, ", . - __wrap_", $name),
+            ".popsection",
+            enosys = const ENOSYS,
+        );
+    };
+}
+
+wrap!("pthread_key_create");
+wrap!("pthread_setspecific");
+
+// glibc keeps `pthread_atfork` in the part that is always linked statically. What it exports is
+// `__register_atfork`, which takes the handle of the library that registers as a fourth argument;
+// null says that no unloading ever removes the handlers.
+#[cfg(target_arch = "x86_64")]
+wrap!(
+    "pthread_atfork",
+    ".weak __register_atfork",
+    "mov rax, qword ptr [rip + __register_atfork@GOTPCREL]",
+    "test rax, rax\n je 3f\n xor ecx, ecx\n jmp rax\n 3:"
+);
+#[cfg(target_arch = "aarch64")]
+wrap!(
+    "pthread_atfork",
+    ".weak __register_atfork",
+    "adrp x16, :got:__register_atfork",
+    "ldr x16, [x16, :got_lo12:__register_atfork]",
+    "cbz x16, 3f\n mov x3, xzr\n br x16\n 3:"
+);

@@ -1,0 +1,162 @@
+//! `malloc`, `calloc`, `realloc`, `free` and their variants.
+//!
+//! What the standards leave open is answered as glibc does: `malloc(0)` is a block of its own,
+//! `realloc(p, 0)` frees and returns null, and a size above `PTRDIFF_MAX` is out of memory. Every
+//! block is aligned to 16 bytes, the small ones too. `free` keeps `errno`: the engine makes its
+//! system calls itself.
+
+use crate::errno::{ENOMEM, fail, or_enomem};
+use crate::process::{self, Environment};
+use core::ffi::{c_int, c_void};
+
+// Constructor and destructor stand beside `malloc`: a linker that takes it from the archive takes
+// the object file it is in, and may take nothing else.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: unsafe extern "C" fn(c_int, Environment, Environment) = process::start;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static EXIT: extern "C" fn() = process::exit;
+
+/// The body of `malloc`: the engine's fast path here, all else behind a tail call.
+#[inline(always)]
+pub fn allocate(size: usize) -> *mut u8 {
+    let block = masu_core::alloc_fast(size);
+    if !block.is_null() {
+        return block;
+    }
+    allocate_slow(size)
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slow(size: usize) -> *mut u8 {
+    or_enomem(masu_core::alloc_slow(size))
+}
+
+/// The body of `calloc`.
+#[inline(always)]
+pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
+    match count.checked_mul(size) {
+        Some(size) => or_enomem(masu_core::alloc_zeroed(size)),
+        None => fail(ENOMEM),
+    }
+}
+
+/// The body of `realloc`.
+///
+/// # Safety
+/// `block` is null or a live block, which is not used afterwards unless the result is null and
+/// `size` is not 0.
+#[inline(always)]
+pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        return allocate(size);
+    }
+    if size == 0 {
+        // SAFETY: a live block, given up by the caller.
+        unsafe { masu_core::dealloc(block) };
+        return core::ptr::null_mut();
+    }
+    // SAFETY: a live block and a size that is not 0.
+    or_enomem(unsafe { masu_core::realloc(block, size) })
+}
+
+/// The body of `reallocarray`.
+///
+/// # Safety
+/// As for [`reallocate`]; nothing happens to `block` if the product overflows.
+#[inline(always)]
+pub unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
+    match count.checked_mul(size) {
+        // SAFETY: as the caller vouches.
+        Some(size) => unsafe { reallocate(block, size) },
+        None => fail(ENOMEM),
+    }
+}
+
+/// `malloc` of C.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    allocate(size).cast()
+}
+
+/// `calloc` of C.
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    allocate_zeroed(count, size).cast()
+}
+
+/// `realloc` of C.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: the caller's contract is the same.
+    unsafe { reallocate(block.cast(), size) }.cast()
+}
+
+/// `reallocarray` of POSIX.1-2024.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(
+    block: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's contract is the same.
+    unsafe { reallocate_array(block.cast(), count, size) }.cast()
+}
+
+/// `free` of C.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// `cfree`, which glibc had until 2.26: `free`.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfree(block: *mut c_void) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// `free_sized` of C23. The size is not needed: the block's own is known.
+///
+/// # Safety
+/// `block` is null or a live block that was asked for with this size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+    // SAFETY: the caller's contract is stricter.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// `free_aligned_sized` of C23.
+///
+/// # Safety
+/// `block` is null or a live block that was asked for with this alignment and size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
+    // SAFETY: the caller's contract is stricter.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// `malloc_usable_size` of glibc: the bytes of `block` that may be used, 0 for null.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::usable_size(block.cast()) }
+}

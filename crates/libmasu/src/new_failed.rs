@@ -1,0 +1,187 @@
+//! `operator new` when there is no memory: the new-handler, then an exception or null.
+//!
+//! C++ says: as long as there is a new-handler, call it and try again. It may free something, put
+//! another handler in its place, end the program, or throw. Without one, `new` throws
+//! `std::bad_alloc`. The nothrow forms do the same and turn any exception into null.
+//!
+//! Exceptions have to pass through here, and Rust code compiled to abort on panic stops them. So the
+//! loop is in assembly with its own unwind tables, a naked function per form. The functions of
+//! `operator_new` reach it by a tail call; where the optimiser makes that an ordinary call, their
+//! frames have nothing to clean up and are unwound through. What the loop calls for itself never
+//! unwinds.
+//!
+//! The nothrow form needs a `catch (...)` around the handler: a table for the C++ personality
+//! routine that says so, and a landing pad. If the C++ runtime came by `dlopen`, the personality
+//! routine is not known here and a throwing handler's exception passes through the nothrow form.
+//!
+//! Nothing in a process need be C++. What is asked of the runtime are weak references; a runtime
+//! that came by `dlopen` is asked by name. The exception is put together from the parts that the
+//! C++ ABI names, because whoever can catch it has them all linked, which a static program need not
+//! have of the library's own function for this. Without them nobody could catch the exception, and
+//! `new` ends the process with a message.
+
+use crate::aligned::try_aligned;
+use crate::host::weak;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::transmute;
+
+#[cfg_attr(target_arch = "x86_64", path = "new_failed/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "new_failed/aarch64.rs")]
+mod arch;
+
+pub use arch::{new_or_null, new_or_throw};
+
+/// The table that puts `catch (...)` around the call between `.Lmasu_new_try` and
+/// `.Lmasu_new_tried`, with the landing pad `.Lmasu_new_catch`, in the function that starts at
+/// `.Lmasu_new_begin`; and the place that holds the address of the personality routine.
+macro_rules! catch_table {
+    () => {
+        "
+        .pushsection .gcc_except_table.masu_new, \"a\", %progbits
+        .balign 4
+    .Lmasu_new_lsda:
+        .byte 0xff                                      // landing pads count from the function
+        .byte 0x03                                      // types are 4-byte words
+        .uleb128 .Lmasu_new_types - .Lmasu_new_calls
+    .Lmasu_new_calls:
+        .byte 0x01                                      // call sites are uleb128
+        .uleb128 .Lmasu_new_actions - .Lmasu_new_sites
+    .Lmasu_new_sites:
+        .uleb128 .Lmasu_new_try - .Lmasu_new_begin
+        .uleb128 .Lmasu_new_tried - .Lmasu_new_try
+        .uleb128 .Lmasu_new_catch - .Lmasu_new_begin
+        .uleb128 1                                      // the action at offset 0
+    .Lmasu_new_actions:
+        .byte 1                                         // catch type 1
+        .byte 0                                         // no further action
+        .balign 4
+        .long 0                                         // type 1: anything
+    .Lmasu_new_types:
+        .popsection
+
+        .pushsection .data.rel.ro.masu_new, \"aw\", %progbits
+        .balign 8
+        .weak __gxx_personality_v0
+    .Lmasu_new_personality:
+        .quad __gxx_personality_v0
+        .popsection
+        "
+    };
+}
+use catch_table;
+
+/// The address of something in the C++ runtime, null if there is none.
+macro_rules! runtime {
+    ($name:literal) => {{
+        let address = weak!($name);
+        const NAME: &CStr = match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name without zeros"),
+        };
+        if address.is_null() { runtime_symbol(NAME) } else { address }
+    }};
+}
+
+/// Tries once more. An alignment of 0 is the natural one.
+extern "C" fn allocate(size: usize, align: usize) -> *mut u8 {
+    try_aligned(size, align)
+}
+
+/// The new-handler in force, null if there is none.
+extern "C" fn new_handler() -> *const c_void {
+    let get = runtime!("_ZSt15get_new_handlerv");
+    if get.is_null() {
+        return get;
+    }
+    // SAFETY: this is `std::get_new_handler()`.
+    unsafe { transmute::<*const c_void, unsafe extern "C" fn() -> *const c_void>(get)() }
+}
+
+/// An exception ready to be thrown: the arguments of `__cxa_throw`, and the function itself.
+#[repr(C)]
+struct Throw {
+    exception: *mut c_void,
+    type_info: *const c_void,
+    destructor: *const c_void,
+    throw: *const c_void,
+}
+
+/// Makes a `std::bad_alloc` and writes to `place` how to throw it. Does not return if nobody in this
+/// process could catch it.
+///
+/// # Safety
+/// `place` may be written.
+unsafe extern "C" fn bad_alloc(place: *mut Throw) {
+    let allocate = runtime!("__cxa_allocate_exception");
+    let throw = runtime!("__cxa_throw");
+    let vtable = runtime!("_ZTVSt9bad_alloc");
+    let type_info = runtime!("_ZTISt9bad_alloc");
+    let destructor = runtime!("_ZNSt9bad_allocD1Ev");
+    if [allocate, throw, vtable, type_info, destructor].iter().any(|part| part.is_null()) {
+        masu_core::write_stderr(b"masu: operator new: out of memory, and nobody to catch it\n");
+        masu_core::abort();
+    }
+    // SAFETY: this is the C++ ABI. A `bad_alloc` is a pointer to its virtual table, past the two
+    // words before the first function; allocation does not return null. `place` is the caller's.
+    unsafe {
+        let exception = transmute::<*const c_void, unsafe extern "C" fn(usize) -> *mut c_void>(
+            allocate,
+        )(size_of::<*const c_void>());
+        exception.cast::<*const c_void>().write(vtable.cast::<*const c_void>().add(2).cast());
+        place.write(Throw { exception, type_info, destructor, throw });
+    }
+}
+
+/// Ends the exception `thrown`, which a new-handler let loose.
+extern "C" fn swallow(thrown: *mut c_void) {
+    let begin = runtime!("__cxa_begin_catch");
+    let end = runtime!("__cxa_end_catch");
+    if begin.is_null() || end.is_null() {
+        return;
+    }
+    // SAFETY: these are the functions of the C++ ABI, called in the order it wants, once, with the
+    // exception that the personality routine handed to the landing pad.
+    unsafe {
+        transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(begin)(thrown);
+        transmute::<*const c_void, unsafe extern "C" fn()>(end)();
+    }
+}
+
+/// The address of `name` in a C++ runtime that is loaded but was not yet when this library was, null
+/// if there is none. The runtime then stays loaded.
+#[inline(never)]
+fn runtime_symbol(name: &CStr) -> *const c_void {
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    type Find = unsafe extern "C" fn(*mut c_void, *const c_char) -> *const c_void;
+    const RTLD_DEFAULT: *mut c_void = core::ptr::null_mut();
+    const RTLD_LAZY: c_int = 1;
+    const RTLD_NOLOAD: c_int = 4;
+
+    let find = weak!("dlsym");
+    if find.is_null() {
+        return core::ptr::null();
+    }
+    // SAFETY: `dlsym` of POSIX.
+    let find = unsafe { transmute::<*const c_void, Find>(find) };
+    // By name, since linkers warn of any static program that refers to `dlopen`.
+    // SAFETY: a valid string.
+    let open = unsafe { find(RTLD_DEFAULT, c"dlopen".as_ptr()) };
+    if open.is_null() {
+        return open;
+    }
+    // SAFETY: `dlopen` of POSIX.
+    let open = unsafe { transmute::<*const c_void, Open>(open) };
+    for library in [c"libstdc++.so.6", c"libc++.so.1"] {
+        // SAFETY: a valid string.
+        let library = unsafe { open(library.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
+        if library.is_null() {
+            continue;
+        }
+        // SAFETY: a handle just got and a valid string.
+        let symbol = unsafe { find(library, name.as_ptr()) };
+        if !symbol.is_null() {
+            return symbol;
+        }
+    }
+    core::ptr::null()
+}

@@ -1,0 +1,55 @@
+//! The process: start, exit and fork.
+//!
+//! The engine serves `malloc` from the first call on, long before any constructor runs. The
+//! constructor here reads the configuration and registers the fork handlers; the destructor prints
+//! statistics if they were asked for. Nothing is given back at exit: the kernel does that faster.
+
+use crate::host::{self, weak};
+use core::ffi::{c_char, c_int};
+
+/// An array of `NAME=value`, ended by null.
+pub type Environment = *const *const c_char;
+
+/// Runs before `main`, and before the constructors of everything that depends on this library.
+///
+/// # Safety
+/// Called once, by the loader, on the only thread.
+pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
+    // SAFETY: the loader calls this once, on the only thread, with a valid environment.
+    unsafe { masu_core::start(environment(envp), host::is_secure()) };
+    // SAFETY: the engine's handlers may be called at any fork; it is never unloaded.
+    unsafe { host::at_fork(prepare, parent, child) };
+}
+
+/// The environment. `passed` is what the constructor got as its third argument: glibc passes the
+/// environment, musl passes nothing and leaves whatever was in the register. But musl has set
+/// `environ` by then, while glibc may set it later if this library starts before libc does.
+fn environment(passed: Environment) -> Environment {
+    let environ = weak!("environ").cast::<Environment>();
+    if environ.is_null() {
+        return passed;
+    }
+    // SAFETY: the C library's variable, which no other thread can change yet.
+    let set = unsafe { *environ };
+    if set.is_null() { passed } else { set }
+}
+
+unsafe extern "C" fn prepare() {
+    // SAFETY: called by fork, on the forking thread, before it.
+    unsafe { masu_core::fork_prepare() }
+}
+
+unsafe extern "C" fn parent() {
+    // SAFETY: called by fork, on the thread that prepared, in the parent.
+    unsafe { masu_core::fork_parent() }
+}
+
+unsafe extern "C" fn child() {
+    // SAFETY: called by fork, in the child, on its only thread.
+    unsafe { masu_core::fork_child() }
+}
+
+/// Runs after `main`, and after `atexit`.
+pub extern "C" fn exit() {
+    masu_core::exit_report();
+}

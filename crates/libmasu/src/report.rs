@@ -1,0 +1,168 @@
+//! glibc's ways to ask the allocator how it is, and to tell it what to do.
+//!
+//! Programs call them by reflex, services call `malloc_trim(0)` on a timer. They must not reach
+//! glibc, which would start a heap of its own to answer. Sizes are the engine's totals over all
+//! threads: there are no arenas to report one by one.
+
+use crate::errno::EINVAL;
+use core::ffi::{c_int, c_void};
+use masu_core::Stats;
+use masu_core::text::Text;
+
+unsafe extern "C" {
+    fn fwrite(bytes: *const c_void, size: usize, count: usize, stream: *mut c_void) -> usize;
+}
+
+/// glibc's `struct mallinfo2`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MallInfo2 {
+    /// Bytes from the system: in use or free, not counting what `hblkhd` counts.
+    pub arena: usize,
+    /// Free chunks. Not counted here: 0.
+    pub ordblks: usize,
+    /// Free chunks in fast bins: there are none.
+    pub smblks: usize,
+    /// Mapped regions. Not counted here: 0.
+    pub hblks: usize,
+    /// Bytes in mapped regions: all memory comes from one place, so 0.
+    pub hblkhd: usize,
+    /// Always 0, in glibc too.
+    pub usmblks: usize,
+    /// Bytes in fast bins: there are none.
+    pub fsmblks: usize,
+    /// Bytes in use.
+    pub uordblks: usize,
+    /// Bytes from the system that are not in use.
+    pub fordblks: usize,
+    /// Bytes that `malloc_trim` could give back.
+    pub keepcost: usize,
+}
+
+/// glibc's `struct mallinfo`: the same in `int`, where large values read as the largest.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MallInfo([c_int; 10]);
+
+impl From<&Stats> for MallInfo2 {
+    fn from(stats: &Stats) -> Self {
+        let in_use = stats.allocated;
+        let from_system = stats.resident.max(in_use);
+        MallInfo2 {
+            arena: from_system,
+            ordblks: 0,
+            smblks: 0,
+            hblks: 0,
+            hblkhd: 0,
+            usmblks: 0,
+            fsmblks: 0,
+            uordblks: in_use,
+            fordblks: from_system - in_use,
+            keepcost: stats.dirty,
+        }
+    }
+}
+
+impl From<MallInfo2> for MallInfo {
+    fn from(info: MallInfo2) -> Self {
+        MallInfo(
+            [
+                info.arena,
+                info.ordblks,
+                info.smblks,
+                info.hblks,
+                info.hblkhd,
+                info.usmblks,
+                info.fsmblks,
+                info.uordblks,
+                info.fordblks,
+                info.keepcost,
+            ]
+            .map(|n| c_int::try_from(n).unwrap_or(c_int::MAX)),
+        )
+    }
+}
+
+/// `mallinfo2` of glibc.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallinfo2() -> MallInfo2 {
+    MallInfo2::from(&masu_core::stats())
+}
+
+/// `mallinfo` of glibc.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallinfo() -> MallInfo {
+    mallinfo2().into()
+}
+
+/// `malloc_trim` of glibc: gives back what can be given back, now. 1 if that was anything. There is
+/// no top of a heap to leave `pad` bytes at.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
+    masu_core::purge().into()
+}
+
+/// `mallopt` of glibc. Its parameters tune a heap that is not there, so the known ones succeed and
+/// do nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
+    // M_ARENA_MAX to M_TRIM_THRESHOLD, and M_MXFAST to M_KEEP.
+    matches!(parameter, -8..=-1 | 1..=4).into()
+}
+
+/// `malloc_stats` of glibc, on stderr.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc_stats() {
+    let stats = masu_core::stats();
+    let mut sink = |bytes: &[u8]| masu_core::write_stderr(bytes);
+    let mut text = Text::new(&mut sink);
+    for (name, value) in [
+        ("system bytes", stats.resident),
+        ("in use bytes", stats.allocated),
+        ("dirty bytes", stats.dirty),
+        ("metadata bytes", stats.metadata),
+        ("mapped bytes", stats.mapped),
+    ] {
+        text.left(name, 16).str(" = ");
+        let number = masu_core::text::decimal(value as u64);
+        text.right(number.as_str(), 12).line();
+    }
+}
+
+/// `malloc_info` of glibc: the totals as XML in its shape, with a single heap.
+///
+/// # Safety
+/// `stream` is a stream open for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_int {
+    if options != 0 {
+        return EINVAL;
+    }
+    let info = mallinfo2();
+    let mut sink = |bytes: &[u8]| {
+        // SAFETY: a live buffer and the caller's stream.
+        unsafe { fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
+    };
+    let mut text = Text::new(&mut sink);
+    text.str("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n</sizes>\n");
+    totals(&mut text, &info);
+    text.str("</heap>\n");
+    totals(&mut text, &info);
+    text.str("</malloc>\n");
+    0
+}
+
+/// The elements that `malloc_info` has once per heap and once for the process.
+fn totals(text: &mut Text, info: &MallInfo2) {
+    for (element, value) in [
+        ("<total type=\"fast\" count=\"0\" size=\"", 0),
+        ("<total type=\"rest\" count=\"0\" size=\"", info.fordblks),
+        ("<total type=\"mmap\" count=\"0\" size=\"", info.hblkhd),
+        ("<system type=\"current\" size=\"", info.arena),
+        ("<system type=\"max\" size=\"", info.arena),
+        ("<aspace type=\"total\" size=\"", info.arena),
+        ("<aspace type=\"mprotect\" size=\"", info.arena),
+    ] {
+        text.str(element).decimal(value as u64).str("\"/>\n");
+    }
+}
