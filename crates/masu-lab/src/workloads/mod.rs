@@ -12,6 +12,7 @@ mod block;
 mod buffers;
 mod burst;
 mod churn;
+pub mod documents;
 mod frag;
 mod idle;
 mod memory;
@@ -91,6 +92,7 @@ pub const ALL: &[Workload] = &[
     threads::THREADS_100,
     small::SMALL,
     mt_local::MT_LOCAL,
+    documents::DOCUMENTS,
     frag::FRAG,
     idle::IDLE,
     idle::REMOTE_IDLE,
