@@ -11,7 +11,7 @@
 //! real ones from the C library.
 
 use crate::errno::ENOSYS;
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 /// The address of a function that may be missing, null if it is.
 macro_rules! weak {
@@ -37,18 +37,35 @@ macro_rules! weak {
 }
 pub(crate) use weak;
 
+// A static C library gives a function only to those who insist, which weak references do not. These
+// are other names for what stands in the same object files, so the linker fetches them; nothing
+// uses the names, and the loader of the shared object does not look for them.
+core::arch::global_asm!(
+    ".globl __getauxval",
+    ".globl __pthread_key_create",
+    ".globl __pthread_setspecific",
+);
+
 /// A fork handler.
 pub type ForkHandler = unsafe extern "C" fn();
 
 unsafe extern "C" {
     fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
-    safe fn getauxval(kind: usize) -> usize;
 }
 
 /// Whether the process runs with more rights than its caller, who then must not configure it.
 pub fn is_secure() -> bool {
     const AT_SECURE: usize = 23;
-    getauxval(AT_SECURE) != 0
+    let getauxval = weak!("getauxval");
+    if getauxval.is_null() {
+        return false;
+    }
+    // SAFETY: this is the C library's signature.
+    let getauxval = unsafe {
+        core::mem::transmute::<*const c_void, unsafe extern "C" fn(usize) -> usize>(getauxval)
+    };
+    // SAFETY: any kind may be asked for.
+    unsafe { getauxval(AT_SECURE) != 0 }
 }
 
 /// Has `prepare` called before every fork, and one of the others after it. A process without the

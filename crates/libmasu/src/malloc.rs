@@ -34,45 +34,19 @@ fn allocate_slow(size: usize) -> *mut u8 {
     or_enomem(masu_core::alloc_slow(size))
 }
 
-/// The body of `calloc`.
-#[inline(always)]
-pub fn allocate_zeroed(count: usize, size: usize) -> *mut u8 {
-    match count.checked_mul(size) {
-        Some(size) => or_enomem(masu_core::alloc_zeroed(size)),
-        None => fail(ENOMEM),
-    }
-}
-
-/// The body of `realloc`.
+/// `realloc` that does not resize: of null, or to nothing. Out of line to keep [`realloc`]
+/// short.
 ///
 /// # Safety
-/// `block` is null or a live block, which is not used afterwards unless the result is null and
-/// `size` is not 0.
-#[inline(always)]
-pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+/// `block` is null or a live block.
+#[inline(never)]
+unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    if size == 0 {
-        // SAFETY: a live block, given up by the caller.
-        unsafe { masu_core::dealloc(block) };
-        return core::ptr::null_mut();
-    }
-    // SAFETY: a live block and a size that is not 0.
-    or_enomem(unsafe { masu_core::realloc(block, size) })
-}
-
-/// The body of `reallocarray`.
-///
-/// # Safety
-/// As for [`reallocate`]; nothing happens to `block` if the product overflows.
-#[inline(always)]
-pub unsafe fn reallocate_array(block: *mut u8, count: usize, size: usize) -> *mut u8 {
-    match count.checked_mul(size) {
-        // SAFETY: as the caller vouches.
-        Some(size) => unsafe { reallocate(block, size) },
-        None => fail(ENOMEM),
-    }
+    // SAFETY: a live block, given up by the caller.
+    unsafe { masu_core::dealloc(block) };
+    core::ptr::null_mut()
 }
 
 /// `malloc` of C.
@@ -84,7 +58,10 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 /// `calloc` of C.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    allocate_zeroed(count, size).cast()
+    match count.checked_mul(size) {
+        Some(size) => or_enomem(masu_core::alloc_zeroed(size)).cast(),
+        None => fail(ENOMEM).cast(),
+    }
 }
 
 /// `realloc` of C.
@@ -93,11 +70,15 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// `block` is null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller's contract is the same.
-    unsafe { reallocate(block.cast(), size) }.cast()
+    if block.is_null() || size == 0 {
+        // SAFETY: the caller's contract is the same.
+        return unsafe { allocate_or_free(block.cast(), size) }.cast();
+    }
+    // SAFETY: a live block and a size that is not 0.
+    or_enomem(unsafe { masu_core::realloc(block.cast(), size) }).cast()
 }
 
-/// `reallocarray` of POSIX.1-2024.
+/// `reallocarray` of POSIX.1-2024: nothing happens to `block` if the product overflows.
 ///
 /// # Safety
 /// `block` is null or a live block.
@@ -107,8 +88,11 @@ pub unsafe extern "C" fn reallocarray(
     count: usize,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract is the same.
-    unsafe { reallocate_array(block.cast(), count, size) }.cast()
+    match count.checked_mul(size) {
+        // SAFETY: the caller's contract is the same.
+        Some(size) => unsafe { realloc(block, size) },
+        None => fail(ENOMEM).cast(),
+    }
 }
 
 /// `free` of C.

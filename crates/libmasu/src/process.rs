@@ -35,8 +35,7 @@ fn environment(passed: Environment) -> Environment {
 }
 
 unsafe extern "C" fn prepare() {
-    // SAFETY: called by fork, on the forking thread, before it.
-    unsafe { masu_core::fork_prepare() }
+    masu_core::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
