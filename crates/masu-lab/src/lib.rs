@@ -11,9 +11,11 @@
 
 pub mod arm;
 pub mod cost;
+pub mod demo;
 pub mod paths;
 pub mod peers;
 pub mod probe;
+pub mod progress;
 pub mod race;
 pub mod report;
 pub mod stats;

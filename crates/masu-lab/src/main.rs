@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use masu_lab::arm::Arm;
-use masu_lab::{cost, peers, race, report, workloads};
+use masu_lab::progress::Progress;
+use masu_lab::{cost, demo, peers, race, report, workloads};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -27,6 +27,12 @@ enum Task {
     },
     /// Run the workloads on every allocator, round by round, and compare.
     Race(Race),
+    /// Run one real program on the system's allocator and on masu, and show the difference.
+    Demo {
+        /// How often it runs on each.
+        #[arg(long, value_name = "N", default_value_t = 7)]
+        rounds: usize,
+    },
     /// Make the tables of an earlier race again from its JSON.
     Report {
         /// What `race --json` wrote.
@@ -99,6 +105,7 @@ fn main() -> Result<()> {
             show(&results, md.as_deref())
         }
         Task::Peers { names } => build_peers(&names),
+        Task::Demo { rounds } => demo::run(rounds),
         Task::Cost(options) => count_cost(&options),
     }
 }
@@ -118,12 +125,11 @@ fn build_peers(names: &[String]) -> Result<()> {
 fn count_cost(options: &Cost) -> Result<()> {
     let arms = options.against.iter().map(|name| Arm::named(name)).collect::<Result<Vec<_>>>()?;
     let cells = arms.len() * options.sizes.len() * cost::Order::ALL.len();
-    let progress = progress(cells as u64);
+    let progress = Progress::new(cells);
     let table = cost::measure(&arms, &options.sizes, |cell| {
-        progress.set_message(cell.to_string());
-        progress.inc(1);
+        progress.step(cell);
     })?;
-    progress.finish_and_clear();
+    progress.done();
     println!("{}", table.terminal());
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_string_pretty(&table)? + "\n")?;
@@ -159,14 +165,15 @@ fn race_all(options: &Race) -> Result<()> {
         seed: options.seed,
         scale: options.scale,
         limit: Duration::from_secs_f64(options.timeout),
+        twins: true,
+        warm_mib: 2048,
     };
-    let runs = plan.workloads.len() * plan.rounds * (plan.arms.len() + 1);
-    let progress = progress(runs as u64);
-    let results = race::run(&plan, |run| {
-        progress.set_message(run.to_string());
-        progress.inc(1);
+    let runs = plan.workloads.len() * plan.rounds * (plan.arms.len() + 2);
+    let progress = Progress::new(runs);
+    let results = race::run(&plan, |workload, round, arm| {
+        progress.step(format!("{workload} round {} {arm}", round + 1));
     })?;
-    progress.finish_and_clear();
+    progress.done();
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_string_pretty(&results)? + "\n")?;
     }
@@ -186,10 +193,4 @@ fn show(results: &race::results::Results, md: Option<&Path>) -> Result<()> {
         fs::write(file, report::render(results, report::Style::Markdown))?;
     }
     Ok(())
-}
-
-/// A progress bar on the terminal; nothing where there is none.
-fn progress(steps: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-    ProgressBar::new(steps).with_style(style.expect("the template is fixed"))
 }

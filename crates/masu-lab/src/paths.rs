@@ -29,14 +29,11 @@ pub fn masu_library() -> PathBuf {
     }
 }
 
-/// The measured program, which is built next to the runner.
+/// The measured program, which is built next to the runner (tests run one level below).
 pub fn work_binary() -> Result<PathBuf> {
     let me = env::current_exe().context("cannot find the path of this binary")?;
-    let work = me.with_file_name("masu-work");
-    anyhow::ensure!(
-        work.is_file(),
-        "{} is missing: build it with `cargo build --release -p masu-lab`",
-        work.display()
-    );
-    Ok(work)
+    let mut places = me.ancestors().skip(1).take(2).map(|place| place.join("masu-work"));
+    places
+        .find(|work| work.is_file())
+        .context("masu-work is missing: build it with `cargo build --release -p masu-lab`")
 }

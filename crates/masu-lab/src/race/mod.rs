@@ -35,15 +35,21 @@ pub struct Plan {
     pub scale: f64,
     /// When a run is given up.
     pub limit: Duration,
+    /// Whether the subject and the system's allocator take part twice, to show the noise.
+    pub twins: bool,
+    /// How much of the machine's memory to touch before the first run, in MiB.
+    pub warm_mib: u64,
 }
 
-/// Runs the plan. `done` is told each run before it starts.
-pub fn run(plan: &Plan, mut done: impl FnMut(&str)) -> Result<Results> {
+/// Runs the plan. `done` is told the workload, round and arm of each run before it starts.
+pub fn run(plan: &Plan, mut done: impl FnMut(&str, usize, &str)) -> Result<Results> {
     ensure!(!plan.arms.is_empty(), "a race needs a subject");
     ensure!(plan.rounds > 0, "a race needs at least one round");
     let mut arms: Vec<(Arm, bool)> = plan.arms.iter().cloned().map(|arm| (arm, false)).collect();
-    arms.push((plan.arms[0].clone(), true));
-    arms.push((Arm::glibc(), true));
+    if plan.twins {
+        arms.push((plan.arms[0].clone(), true));
+        arms.push((Arm::glibc(), true));
+    }
     let mut results = Results {
         schema: SCHEMA,
         date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -55,7 +61,7 @@ pub fn run(plan: &Plan, mut done: impl FnMut(&str)) -> Result<Results> {
         settings: settings(),
         workloads: Vec::new(),
     };
-    warm_up()?;
+    warm_up(plan.warm_mib)?;
     for workload in &plan.workloads {
         let arms: Vec<&Arm> = arms.iter().map(|(arm, _)| arm).collect();
         let runs = measure(plan, workload, &arms, &mut done)?;
@@ -82,13 +88,13 @@ fn measure(
     plan: &Plan,
     workload: &Workload,
     arms: &[&Arm],
-    done: &mut impl FnMut(&str),
+    done: &mut impl FnMut(&str, usize, &str),
 ) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     let mut printed = Vec::new();
     for round in 0..plan.rounds {
         for arm in order(arms.len(), round) {
-            done(&format!("{} round {} {}", workload.name, round + 1, arms[arm].name));
+            done(workload.name, round, &arms[arm].name);
             // A failed arm is out of this workload: a crash is a crash.
             if runs.iter().any(|run| run.arm == arm && run.outcome.is_err()) {
                 continue;
@@ -99,7 +105,8 @@ fn measure(
             runs.push(Run { arm, round, outcome: checked.map(|run| run.sample) });
         }
     }
-    refuse_different(&mut runs, &printed, arms.len() - 1);
+    let system = arms.iter().position(|arm| arm.library.is_none());
+    refuse_different(&mut runs, &printed, system.unwrap_or(0));
     Ok(runs)
 }
 
@@ -120,8 +127,8 @@ fn refuse_different(runs: &mut [Run], printed: &[Option<String>], reference: usi
 
 /// On a virtual machine the first touch of memory can be several times slower than any
 /// later one, whoever touches it. A child of its own touches enough of it first.
-fn warm_up() -> Result<()> {
-    let mib = (Machine::available_kib() / 1024 / 2).min(2048);
+fn warm_up(mib: u64) -> Result<()> {
+    let mib = mib.min(Machine::available_kib() / 1024 / 2);
     let mut command = Command::new(paths::work_binary()?);
     command.args(["touch", &mib.to_string()]);
     Arm::glibc().apply(&mut command);
