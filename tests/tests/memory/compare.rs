@@ -9,6 +9,31 @@ use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, Probe};
 use crate::stats::Stats;
 
+/// A program at a moment.
+pub struct Moment {
+    /// What it uses.
+    pub memory: Memory,
+    /// What it holds, in bytes.
+    pub live: u64,
+    /// What it used before, when it had allocated no more than it holds.
+    pub before: u64,
+}
+
+impl Moment {
+    /// Wait at `mark`; look at once.
+    pub fn at(probe: &mut Probe, mark: &str) -> Self {
+        let live = probe.at(mark);
+        Self { memory: probe.memory(), live, before: 0 }
+    }
+
+    /// Wait at `mark` for two seconds, in which the program makes no call; then look.
+    pub fn settled(probe: &mut Probe, mark: &str) -> Self {
+        let live = probe.at(mark);
+        thread::sleep(Duration::from_secs(2));
+        Self { memory: probe.memory(), live, before: 0 }
+    }
+}
+
 /// What both runs used at the moment that matters.
 pub struct Comparison {
     /// On the library under test.
@@ -17,6 +42,8 @@ pub struct Comparison {
     pub system: Memory,
     /// What the program held, in bytes.
     pub live: u64,
+    /// Anonymous memory on the library when the program had allocated no more than it held.
+    before: u64,
     /// The line of figures, for failure messages.
     pub line: String,
     /// Counters of the run on the library, if it is masu.
@@ -29,7 +56,7 @@ pub fn compare(
     name: &str,
     scenario: &str,
     environment: &[(&str, &str)],
-    observe: impl Fn(&mut Probe) -> (Memory, u64) + Sync,
+    observe: impl Fn(&mut Probe) -> Moment + Sync,
 ) -> Comparison {
     let program = env!("CARGO_BIN_EXE_memory_probe");
     compare_program(program, name, scenario, environment, observe)
@@ -41,19 +68,20 @@ pub fn compare_program(
     name: &str,
     arguments: &str,
     environment: &[(&str, &str)],
-    observe: impl Fn(&mut Probe) -> (Memory, u64) + Sync,
+    observe: impl Fn(&mut Probe) -> Moment + Sync,
 ) -> Comparison {
     let run = |on| {
         let environment = [&[("MASU_SHOW_STATS", "1")], environment].concat();
         let mut probe = Probe::program(program, on, arguments, &environment);
-        let (memory, live) = observe(&mut probe);
-        (memory, live, probe.finish())
+        let moment = observe(&mut probe);
+        (moment, probe.finish())
     };
-    let ((ours, live, stderr), (system, ..)) = thread::scope(|scope| {
+    let ((Moment { memory: ours, live, before }, stderr), (system, _)) = thread::scope(|scope| {
         let system = scope.spawn(|| run(On::System));
         let ours = run(On::Library);
         (ours, system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
+    let system = system.memory;
     let line = format!(
         "{name}: rss_anon={} rss_file={} live={} glibc={} ratio={:.2}",
         Bytes(ours.anon),
@@ -64,21 +92,15 @@ pub fn compare_program(
     );
     println!("{line}");
     let stats = is_masu().then(|| Stats::parse(&stderr));
-    Comparison { ours, system, live, line, stats }
-}
-
-/// Wait at `mark` for two seconds, in which the program makes no call; then look.
-pub fn settled(probe: &mut Probe, mark: &str) -> (Memory, u64) {
-    let live = probe.at(mark);
-    thread::sleep(Duration::from_secs(2));
-    (probe.memory(), live)
+    Comparison { ours, system, live, before, line, stats }
 }
 
 impl Comparison {
-    /// Anonymous memory is within 5 % + 4 MiB of what is live, and `extra` on top.
+    /// Anonymous memory is within 5 % + 4 MiB of what the live blocks need, and `extra` on top.
     #[track_caller]
     pub fn close_to_live(&self, extra: u64) -> &Self {
-        let bound = self.live + self.live / 20 + 4 * MIB + extra;
+        let needed = self.live.max(self.before);
+        let bound = needed + needed / 20 + 4 * MIB + extra;
         assert!(self.ours.anon <= bound, "more than {}: {}", Bytes(bound), self.line);
         self
     }

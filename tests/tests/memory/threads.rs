@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use masu_tests::long;
 
-use crate::compare::compare;
+use crate::compare::{Moment, compare};
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::On;
 
@@ -26,37 +26,28 @@ fn threads_that_come_and_go_leave_nothing() {
         let bound = first.anon + first.anon / 20 + MIB;
         let (first, last_anon) = (Bytes(first.anon), Bytes(last.anon));
         assert!(probe.on == On::System || last.anon <= bound, "grew from {first} to {last_anon}");
-        (last, live)
+        Moment { memory: last, live, before: 0 }
     });
     run.counted("remote_frees", 1.0).counted("slabs_adopted", 1.0);
 }
 
 #[test]
 fn ten_thousand_threads_with_little_blocks() {
-    compare("crowd-1KiB", "crowd --largest 1024", &[], |probe| {
-        let live = probe.at("asleep");
-        (probe.memory(), live)
-    })
-    .at_most(1.5);
+    compare("crowd-1KiB", "crowd --largest 1024", &[], |probe| Moment::at(probe, "asleep"))
+        .at_most(1.5);
 }
 
 #[test]
 fn ten_thousand_threads_with_blocks_of_all_small_sizes() {
-    compare("crowd-8KiB", "crowd --largest 8192", &[], |probe| {
-        let live = probe.at("asleep");
-        (probe.memory(), live)
-    })
-    .at_most(1.5);
+    compare("crowd-8KiB", "crowd --largest 8192", &[], |probe| Moment::at(probe, "asleep"))
+        .at_most(1.5);
 }
 
 /// Allocated in one thread, freed in another, and the first one dies: a window of 60 MiB, through
 /// which two gibibytes pass.
 #[test]
 fn a_relay_between_threads_does_not_blow_up() {
-    let run = compare("relay", "relay", &[], |probe| {
-        let live = probe.at("steady");
-        (probe.memory(), live)
-    });
+    let run = compare("relay", "relay", &[], |probe| Moment::at(probe, "steady"));
     let bound = run.live + run.live / 2;
     assert!(run.ours.anon <= bound, "more than {}: {}", Bytes(bound), run.line);
     run.counted("remote_frees", 1e5);

@@ -9,12 +9,13 @@ use crate::marks::mark;
 
 /// Threads fill `bytes` with blocks of 16 B to 256 KiB and free them.
 ///
-/// Marks: `peak`, `freed`, and with `trim` also `trimmed`.
+/// Marks: `held`, `peak`, `freed`, and with `trim` also `trimmed`.
 pub fn burst(threads: usize, bytes: usize, keep: usize, trim: bool) {
     let draw = |random: &mut fastrand::Rng| by_bytes(random, 16, 256 << 10);
     let mut kept = Chain::default();
     let mut random = fastrand::Rng::with_seed(0);
     kept.fill(keep, || draw(&mut random));
+    mark("held", kept.bytes());
 
     if threads == 0 {
         let mut chain = Chain::default();
