@@ -8,7 +8,7 @@ measure() {
 local seed = 42
 local function rand(n) seed = (seed * 1103515245 + 12345) % 2147483648; return seed % n end
 local kept, sum = {}, 0
-for i = 1, 400000 do
+for i = 1, 150000 do
   kept[#kept + 1] = string.rep("x", rand(300)) .. i
   if #kept > 2000 then sum = sum + #table.remove(kept, rand(#kept) + 1) end
 end
