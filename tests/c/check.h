@@ -44,7 +44,7 @@ __attribute__((noreturn, format(printf, 4, 5))) void check_failed(const char *fi
                                                                   const char *condition,
                                                                   const char *format, ...);
 
-// Ends the program with the code for "this allocator does not have that".
+// Ends the case, and later the program with 77: "this allocator does not have that".
 __attribute__((noreturn)) void not_offered(const char *what);
 
 // A pointer or a number that the compiler knows nothing about any more. Without it the

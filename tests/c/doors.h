@@ -11,6 +11,18 @@
 extern "C" {
 #endif
 
+// glibc's parameters of mallopt; musl has none.
+#ifndef M_MXFAST
+#define M_MXFAST 1
+#define M_TRIM_THRESHOLD -1
+#define M_TOP_PAD -2
+#define M_MMAP_THRESHOLD -3
+#define M_MMAP_MAX -4
+#define M_CHECK_ACTION -5
+#define M_ARENA_TEST -7
+#define M_ARENA_MAX -8
+#endif
+
 #define DOOR __attribute__((weak))
 
 DOOR void cfree(void *block);

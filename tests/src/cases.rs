@@ -60,6 +60,20 @@ pub fn check_case(program: &Program, name: &str) {
     check_offered(case(program, name).run());
 }
 
+/// Run every case of the program, each in a process of its own, which `prepare` may shape.
+#[track_caller]
+pub fn check_each_case(program: &Program, prepare: impl Fn(Run) -> Run) {
+    for name in case_list(program) {
+        check_offered(prepare(case(program, &name)).run());
+    }
+}
+
+/// The names of the program's cases, as it lists them itself.
+pub fn case_list(program: &Program) -> Vec<String> {
+    let listing = Run::program(program).bare().arg("--list").run().success();
+    listing.stdout.lines().map(str::to_owned).collect()
+}
+
 /// Success, or (for another allocator than masu) the word that something is not offered.
 #[track_caller]
 pub fn check_offered(outcome: Outcome) {
@@ -73,8 +87,8 @@ pub fn check_offered(outcome: Outcome) {
 /// Assert that exactly these cases make up the program.
 #[track_caller]
 pub fn check_case_list(program: &Program, driven: &[&str]) {
-    let listing = Run::program(program).bare().arg("--list").run().success();
-    let listed: BTreeSet<&str> = listing.stdout.lines().collect();
+    let listed = case_list(program);
+    let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
     let driven: BTreeSet<&str> = driven.iter().copied().collect();
     assert_eq!(listed, driven, "cases listed by the program and cases driven from Rust");
 }

@@ -27,7 +27,7 @@ mod compile;
 mod library;
 mod run;
 
-pub use cases::{case, check_case, check_case_list, check_offered};
+pub use cases::{case, case_list, check_case, check_case_list, check_each_case, check_offered};
 pub use compile::{Compile, Program};
 pub use library::{archive, is_masu, library, preload};
 pub use run::{Outcome, Run};

@@ -18,6 +18,8 @@ pub struct Run {
     directory: Option<PathBuf>,
     preload: bool,
     timeout: Duration,
+    /// Keeps the directory of a built program alive.
+    _program: Option<Program>,
 }
 
 /// What a program left behind.
@@ -57,12 +59,13 @@ impl Run {
             directory: None,
             preload: true,
             timeout: Duration::from_secs(60),
+            _program: None,
         }
     }
 
     /// Run a program that [`Compile`](crate::Compile) built.
     pub fn program(program: &Program) -> Self {
-        Self::new(program.path())
+        Self { _program: Some(program.clone()), ..Self::new(program.path()) }
     }
 
     /// Add one argument.

@@ -1,7 +1,7 @@
 //! The programs that several test files build, each in its own way.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use masu_tests::{Compile, Program};
+use masu_tests::{Compile, Program, Run, case_list, library};
 
 /// The sources of the conformance core: every door of the libc family, without threads and
 /// within 256 MiB of address space.
@@ -25,4 +25,16 @@ pub fn frame_object() -> Program {
 pub fn cxx_program(name: &str) -> Program {
     let frame = frame_object();
     Compile::cxx(&format!("cxx/{name}.cc")).flag("-xnone").file(frame.path()).build()
+}
+
+/// A run of all cases of the [`core`] in one process; on the system's malloc without the two
+/// that it fails by nature.
+pub fn core_run(program: &Program) -> Run {
+    let run = Run::program(program);
+    if library().is_some() {
+        return run;
+    }
+    let beyond =
+        ["aligned_alloc_refuses_what_is_not_a_power_of_two", "the_heap_of_libc_stays_untouched"];
+    run.args(case_list(program).iter().filter(|name| !beyond.contains(&name.as_str())))
 }

@@ -1,0 +1,143 @@
+//! Linked in, not preloaded: static and dynamic, glibc and musl, C and C++.
+//!
+//! The core's `the_heap_of_libc_stays_untouched` is what proves that malloc is the library's:
+//! the libc's own would have moved the program break.
+
+mod common;
+
+use std::path::Path;
+
+use masu_tests::{Compile, Program, Run, archive, check_each_case, check_offered, library};
+
+/// Add the static library, where there is one to test.
+fn with_archive(compile: Compile) -> Compile {
+    archive().into_iter().fold(compile, Compile::file)
+}
+
+fn static_core(compiler: &str, flag: &str) -> Program {
+    let compile = Compile::with(compiler).flags(["-std=gnu11", flag]);
+    with_archive(common::core(compile)).build()
+}
+
+fn core_passes(program: &Program) {
+    check_offered(common::core_run(program).bare().run());
+}
+
+#[test]
+fn core_of_a_static_program() {
+    core_passes(&static_core("gcc", "-static"));
+}
+
+#[test]
+fn core_of_a_static_position_independent_program() {
+    core_passes(&static_core("gcc", "-static-pie"));
+}
+
+#[test]
+fn core_of_a_static_musl_program() {
+    core_passes(&static_core("musl-gcc", "-static"));
+}
+
+#[test]
+fn core_of_a_musl_program_with_the_library_preloaded() {
+    let compile = Compile::with("musl-gcc").flag("-std=gnu11");
+    let program = common::core(compile).build();
+    check_offered(common::core_run(&program).run());
+}
+
+/// A musl program, and threads in it: they are born and die by another libc's rules.
+fn musl(name: &str, flags: &[&str]) -> Program {
+    let compile = Compile::with("musl-gcc").flags(["-std=gnu11"]).flags(flags);
+    let compile = compile.file("c/check_main.c").file(format!("c/{name}.c"));
+    if flags.contains(&"-static") { with_archive(compile).build() } else { compile.build() }
+}
+
+#[test]
+fn threads_of_a_static_musl_program() {
+    check_each_case(&musl("threads", &["-static"]), Run::bare);
+}
+
+#[test]
+fn tls_destructors_of_a_static_musl_program() {
+    check_each_case(&musl("tls_destructors", &["-static"]), Run::bare);
+}
+
+#[test]
+fn threads_of_a_musl_program_with_the_library_preloaded() {
+    check_each_case(&musl("threads", &[]), |run| run);
+}
+
+#[test]
+fn tls_destructors_of_a_musl_program_with_the_library_preloaded() {
+    check_each_case(&musl("tls_destructors", &[]), |run| run);
+}
+
+#[test]
+fn fork_in_a_static_musl_program() {
+    check_each_case(&musl("fork", &["-static"]), |run| run.bare().env("MASU_TEST_SECONDS", "2"));
+}
+
+/// A static program of one file of cases, all run in one process.
+fn static_cases(name: &str) {
+    let compile = Compile::c("c/check_main.c").file(format!("c/{name}.c")).flag("-static");
+    check_each_case(&with_archive(compile).build(), Run::bare);
+}
+
+#[test]
+fn threads_of_a_static_program() {
+    static_cases("threads");
+}
+
+#[test]
+fn tls_destructors_of_a_static_program() {
+    static_cases("tls_destructors");
+}
+
+#[test]
+fn fork_and_spawn_in_a_static_program() {
+    static_cases("spawn");
+}
+
+fn static_cxx(name: &str, flag: &str) -> Program {
+    let frame = common::frame_object();
+    let compile = Compile::cxx(&format!("cxx/{name}.cc")).flags([flag, "-xnone"]);
+    with_archive(compile.file(frame.path())).build()
+}
+
+#[test]
+fn operators_of_a_static_cxx_program() {
+    check_each_case(&static_cxx("operators", "-static"), Run::bare);
+}
+
+#[test]
+fn exhaustion_in_a_static_cxx_program() {
+    if library().is_none() {
+        println!("libstdc++'s own operators are not held to this");
+        return;
+    }
+    check_each_case(&static_cxx("exhaustion", "-static"), Run::bare);
+    check_each_case(&static_cxx("exhaustion", "-static-pie"), Run::bare);
+}
+
+#[test]
+fn thread_local_objects_of_a_static_cxx_program() {
+    check_each_case(&static_cxx("thread_local", "-static"), Run::bare);
+}
+
+/// `-L dir -lmasu`, found at run time by its directory.
+#[test]
+fn core_of_a_program_linked_with_the_shared_library() {
+    let Some(path) = library() else {
+        println!("the system's malloc is not a library of its own");
+        return;
+    };
+    let directory = path.parent().and_then(Path::to_str).expect("a directory");
+    let name = path.file_name().expect("a name").to_string_lossy();
+    let compile = common::core(Compile::with("gcc").flag("-std=gnu11"));
+    let program = compile
+        .flag(format!("-L{directory}"))
+        .flag(format!("-l:{name}"))
+        .flag(format!("-Wl,-rpath,{directory}"))
+        .build();
+    check_offered(common::core_run(&program).bare().run());
+}
