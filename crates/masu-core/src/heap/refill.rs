@@ -76,6 +76,9 @@ fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             (list, n)
         } else {
             heap.zero.set(heap.zero.get() & !bit);
+            if heap.walks[class & 63].get() == 0 && s.free_len() * s.size < HOT_BATCH {
+                s.carve_behind(slab);
+            }
             let n = s.free_len();
             (s.take_free(), n)
         };
@@ -87,6 +90,10 @@ fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
         list
     }
 }
+
+/// Bytes below which a batch is too small for a class in steady use: 16 KiB. Such a class has used
+/// up its budget of looks at an empty bin in this tick.
+const HOT_BATCH: u32 = 16 << 10;
 
 /// Another slab with room: partial, full but freed into, available, or free.
 fn next_slab(heap: &Heap, class: usize) -> Option<u32> {

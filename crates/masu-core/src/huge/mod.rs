@@ -82,7 +82,7 @@ fn alloc_range(size: usize, align: usize, room: usize) -> Option<(*mut u8, usize
     if size > isize::MAX as usize {
         return None;
     }
-    let bytes = size.next_multiple_of(UNIT);
+    let bytes = size.max(1).next_multiple_of(UNIT);
     let n = units(bytes);
     let align = (align / UNIT_BYTES).max(1);
     let lock = window::lock();
@@ -166,11 +166,12 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize) -> bool {
     // Units behind the block are kept like a freed block; what is left of its last unit goes back
     // at once if it is worth a system call.
     window::ranges(&lock).cut(unit, units(bytes));
-    let end = record.dirty.get().min(units(bytes) * UNIT_BYTES);
-    if end.saturating_sub(bytes) >= SLACK {
-        // SAFETY: bytes past the block's new end are nobody's.
-        if unsafe { mem::discard(p as usize + bytes.next_multiple_of(PAGE_MAX), end - bytes) } {
-            record.dirty.set(bytes.next_multiple_of(PAGE_MAX));
+    let start = bytes.next_multiple_of(PAGE_MAX);
+    let end = record.dirty.get().next_multiple_of(PAGE_MAX);
+    if end.saturating_sub(start) >= SLACK {
+        // SAFETY: bytes past the block's new end, and inside its last unit, are nobody's.
+        if unsafe { mem::discard(p as usize + start, end - start) } {
+            record.dirty.set(start);
         }
     }
     true
@@ -194,9 +195,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
     unsafe {
         match (unit_of(p), unit_of(to)) {
-            (Some(from), Some(to))
-                if window::move_block(from, to, old.next_multiple_of(pieces::GRAIN)) =>
-            {
+            (Some(from), Some(to)) if window::move_block(from, to) => {
                 MOVES.fetch_add(1, Ordering::Relaxed);
             }
             _ => core::ptr::copy_nonoverlapping(p, to, old),

@@ -20,6 +20,11 @@ pub struct Pieces {
 }
 
 impl Pieces {
+    /// None.
+    pub const fn new() -> Self {
+        Pieces { len: Cell::new(0), ends: [const { Cell::new(0) }; MOST] }
+    }
+
     /// Forgets all: the range lies in the window's own mapping.
     pub fn clear(&self) {
         self.len.set(0);

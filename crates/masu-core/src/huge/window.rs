@@ -9,7 +9,7 @@
 //! Everything is under one lock. System calls under it are those that must not race with another
 //! allocation; the purge takes ranges out first and discards without it.
 
-use super::pieces::Pieces;
+use super::pieces::{GRAIN, Pieces};
 use super::ranges::Ranges;
 use crate::clock;
 use crate::lock::{DISCARD, Guard, Lock};
@@ -187,17 +187,24 @@ pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
     false
 }
 
-/// Moves the pages of the live block at `from`, `len` bytes, to the live block at `to`. Afterwards
-/// `from` reads as zeroes. `false`: not moved, or not wholly; then `from` must be copied.
+/// Moves the pages of the live block at `from` to the live block at `to`, which has at least as many
+/// units as `from` needs for its bytes. `false`: not moved, and `from` must be copied.
 ///
 /// # Safety
 /// Both blocks are the caller's, and `to` holds nothing.
-pub unsafe fn move_block(from: u32, to: u32, len: usize) -> bool {
+pub unsafe fn move_block(from: u32, to: u32) -> bool {
     let _guard = LOCK.lock();
     let (source, target) = (record(from), record(to));
     if !source.pieces.known() || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
         return false;
     }
+    // All that may be resident moves, also what a shrunk block has left behind its end.
+    let dirty = source.dirty.get().next_multiple_of(GRAIN);
+    let len = dirty.min(target.units.get() * UNIT_BYTES);
+    // What the target remembers of a former block matters behind the moved part only.
+    let behind = Pieces::new();
+    target.pieces.split(len, &behind);
+    target.pieces.clear();
     target.set_moved(true);
     let mut start = 0;
     for end in source.pieces.iter().chain([len]) {
@@ -207,17 +214,25 @@ pub unsafe fn move_block(from: u32, to: u32, len: usize) -> bool {
             if unsafe { mem::move_pages(address(from) + start, address(to) + start, end - start) }
                 .is_err()
             {
-                // What was moved already is copied back by the caller's copy of the whole: put it
-                // where it came from.
-                // SAFETY: as above, the other way.
-                let _ = unsafe { mem::move_pages(address(to), address(from), start) };
+                // What has moved already goes back, so that the caller can copy the whole.
+                let mut start = 0;
+                for end in target.pieces.iter() {
+                    let (at, back) = (address(to) + start, address(from) + start);
+                    // SAFETY: as above, the other way.
+                    let _ = unsafe { mem::move_pages(at, back, end - start) };
+                    start = end;
+                }
                 return false;
             }
             target.pieces.push(end);
             start = end;
         }
     }
-    source.dirty.set(0);
+    target.pieces.append(&behind, len);
+    target.dirty.set(target.dirty.get().max(len));
+    if len == dirty {
+        source.dirty.set(0);
+    }
     true
 }
 

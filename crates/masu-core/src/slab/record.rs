@@ -234,5 +234,25 @@ impl Slab {
     }
 }
 
+impl Slab {
+    /// Carves fresh blocks, if any are left, and puts them behind the local free list.
+    ///
+    /// # Safety
+    /// The caller owns the slab, and its free list is not empty.
+    pub unsafe fn carve_behind(&mut self, slab: u32) {
+        let Some(mut last) = core::ptr::NonNull::new(self.free) else { return };
+        // SAFETY: the list is the caller's; blocks in it are free and linked.
+        unsafe {
+            while let Some(next) = core::ptr::NonNull::new(last.as_ref().next) {
+                last = next;
+            }
+            if let Some((list, n, _)) = self.carve(slab) {
+                last.as_mut().next = list;
+                self.base = self.base.wrapping_add(n);
+            }
+        }
+    }
+}
+
 /// Most bytes carved at a time.
 const CARVE_MAX: usize = 16 << 10;
