@@ -45,8 +45,8 @@ fn memory_at_exit(on: On, program: &str) -> Memory {
 fn true_costs_little_more() {
     // How many pages of a file the kernel maps around a fault varies from run to run.
     let least = |on| {
-        let runs = (0..10).map(|_| memory_at_exit(on, "true"));
-        runs.min_by_key(|m| m.total()).expect("ten runs")
+        let runs = (0..40).map(|_| memory_at_exit(on, "true"));
+        runs.min_by_key(|m| m.total()).expect("forty runs")
     };
     let (ours, system) = (least(On::Library), least(On::System));
     println!(
