@@ -1,6 +1,6 @@
 # Python's own regression tests, with all objects from malloc where that is what is tested.
-packages=libpython3.11-testsuite
-needs=/usr/bin/python3
+packages="python3 libpython$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: *\([0-9]*\.[0-9]*\).*/\1/p')-testsuite"
+needs='/usr/bin/python3 /usr/lib/python3*/test/test_threading.py'
 maps=python3
 limit=${MASU_TEST_LONG:+1800}
 limit=${limit:-300}
