@@ -17,15 +17,12 @@ use core::ffi::{c_int, c_void};
 /// What every block is aligned to without asking.
 const NATURAL: usize = 16;
 
-/// The largest alignment there is memory for.
-const LARGEST: usize = 1 << 30;
-
 /// A block of `size` bytes aligned to `align`, or null: no memory, or not a power of two from 1 to
 /// 1 GiB. `errno` is not touched.
 pub fn try_aligned(size: usize, align: usize) -> *mut u8 {
     if align <= NATURAL {
         masu_core::alloc(size)
-    } else if align <= LARGEST && align.is_power_of_two() {
+    } else if align <= masu_core::ALIGN_MAX && align.is_power_of_two() {
         masu_core::alloc_aligned(size, align)
     } else {
         core::ptr::null_mut()
@@ -35,45 +32,6 @@ pub fn try_aligned(size: usize, align: usize) -> *mut u8 {
 /// As [`try_aligned`], with `errno` set on failure.
 fn aligned(size: usize, align: usize) -> *mut u8 {
     if align <= NATURAL { allocate(size) } else { or_enomem(try_aligned(size, align)) }
-}
-
-/// The body of `memalign`.
-pub fn allocate_rounded(align: usize, size: usize) -> *mut u8 {
-    match align.checked_next_power_of_two() {
-        Some(align) => aligned(size, align),
-        None => fail(EINVAL),
-    }
-}
-
-/// The body of `valloc`.
-pub fn allocate_page_aligned(size: usize) -> *mut u8 {
-    aligned(size, masu_core::page_size())
-}
-
-/// The body of `pvalloc`.
-pub fn allocate_pages(size: usize) -> *mut u8 {
-    let page = masu_core::page_size();
-    match size.checked_add(page - 1) {
-        Some(end) => aligned(end & !(page - 1), page),
-        None => fail(ENOMEM),
-    }
-}
-
-/// The body of `posix_memalign`.
-///
-/// # Safety
-/// `place` may be written.
-pub unsafe fn allocate_posix(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
-    if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
-        return EINVAL;
-    }
-    let block = try_aligned(size, align);
-    if block.is_null() {
-        return ENOMEM;
-    }
-    // SAFETY: the caller gives a place for the result.
-    unsafe { *place = block.cast() };
-    0
 }
 
 /// `posix_memalign` of POSIX. `errno` and, on failure, `*place` stay as they are.
@@ -86,8 +44,16 @@ pub unsafe extern "C" fn posix_memalign(
     align: usize,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller's contract is the same.
-    unsafe { allocate_posix(place, align, size) }
+    if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
+        return EINVAL;
+    }
+    let block = try_aligned(size, align);
+    if block.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the caller gives a place for the result.
+    unsafe { *place = block.cast() };
+    0
 }
 
 /// `aligned_alloc` of C.
@@ -99,17 +65,24 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
 /// `memalign` of old.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    allocate_rounded(align, size).cast()
+    match align.checked_next_power_of_two() {
+        Some(align) => aligned(size, align).cast(),
+        None => fail(EINVAL).cast(),
+    }
 }
 
 /// `valloc` of old: page-aligned.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    allocate_page_aligned(size).cast()
+    aligned(size, masu_core::page_size()).cast()
 }
 
 /// `pvalloc` of glibc: whole pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    allocate_pages(size).cast()
+    let page = masu_core::page_size();
+    match size.checked_add(page - 1) {
+        Some(end) => aligned(end & !(page - 1), page).cast(),
+        None => fail(ENOMEM).cast(),
+    }
 }

@@ -11,42 +11,82 @@ use crate::aligned::try_aligned;
 use crate::new_failed::{new_or_null, new_or_throw};
 use core::ffi::c_void;
 
-/// Exports forms of `new`, which differ in alignment and in what happens on failure.
-macro_rules! news {
-    ($($name:ident($size:ident $(, $align:ident)? $(; $nothrow:ident)?) or $failed:ident;)+) => {$(
+/// Exports forms of `new` without an alignment: the engine's fast path, and the rest at `$slow`.
+macro_rules! plain_news {
+    ($($name:ident($($ignored:ty)?) else $slow:ident;)+) => {$(
         /// A form of C++'s `operator new`.
         ///
         /// # Safety
         /// Called as C++ does.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
-        pub unsafe extern "C" fn $name(
-            $size: usize $(, $align: usize)? $(, $nothrow: *const c_void)?
-        ) -> *mut c_void {
-            $(let _ = $nothrow;)?
-            let block = news!(@try $size $(, $align)?);
+        pub unsafe extern "C" fn $name(size: usize $(, _: $ignored)?) -> *mut c_void {
+            let block = masu_core::alloc_fast(size);
             if !block.is_null() {
                 return block.cast();
             }
             // SAFETY: this is the last thing done here, as it must be for what may unwind.
-            unsafe { $failed($size, news!(@align $($align)?)) }
+            unsafe { $slow(size) }
         }
     )+};
-    (@try $size:ident) => { masu_core::alloc_fast($size) };
-    (@try $size:ident, $align:ident) => { try_aligned($size, $align) };
-    (@align) => { 0 };
-    (@align $align:ident) => { $align };
 }
 
-news! {
-    _Znwm(size) or new_or_throw;
-    _Znam(size) or new_or_throw;
-    _ZnwmSt11align_val_t(size, align) or new_or_throw;
-    _ZnamSt11align_val_t(size, align) or new_or_throw;
-    _ZnwmRKSt9nothrow_t(size; nothrow) or new_or_null;
-    _ZnamRKSt9nothrow_t(size; nothrow) or new_or_null;
-    _ZnwmSt11align_val_tRKSt9nothrow_t(size, align; nothrow) or new_or_null;
-    _ZnamSt11align_val_tRKSt9nothrow_t(size, align; nothrow) or new_or_null;
+plain_news! {
+    _Znwm() else throwing_slow;
+    _Znam() else throwing_slow;
+    _ZnwmRKSt9nothrow_t(*const c_void) else nothrow_slow;
+    _ZnamRKSt9nothrow_t(*const c_void) else nothrow_slow;
+}
+
+#[inline(never)]
+unsafe extern "C" fn throwing_slow(size: usize) -> *mut c_void {
+    let block = masu_core::alloc_slow(size);
+    if !block.is_null() {
+        return block.cast();
+    }
+    // SAFETY: this is the last thing done here.
+    unsafe { new_or_throw(size, 0) }
+}
+
+#[inline(never)]
+unsafe extern "C" fn nothrow_slow(size: usize) -> *mut c_void {
+    let block = masu_core::alloc_slow(size);
+    if !block.is_null() {
+        return block.cast();
+    }
+    // SAFETY: this is the last thing done here.
+    unsafe { new_or_null(size, 0) }
+}
+
+/// Exports forms of `new` with an alignment.
+macro_rules! aligned_news {
+    ($($name:ident($($ignored:ty)?) else $failed:ident;)+) => {$(
+        /// A form of C++'s `operator new` with an alignment.
+        ///
+        /// # Safety
+        /// Called as C++ does.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the ABI's name")]
+        pub unsafe extern "C" fn $name(
+            size: usize,
+            align: usize
+            $(, _: $ignored)?
+        ) -> *mut c_void {
+            let block = try_aligned(size, align);
+            if !block.is_null() {
+                return block.cast();
+            }
+            // SAFETY: this is the last thing done here.
+            unsafe { $failed(size, align) }
+        }
+    )+};
+}
+
+aligned_news! {
+    _ZnwmSt11align_val_t() else new_or_throw;
+    _ZnamSt11align_val_t() else new_or_throw;
+    _ZnwmSt11align_val_tRKSt9nothrow_t(*const c_void) else new_or_null;
+    _ZnamSt11align_val_tRKSt9nothrow_t(*const c_void) else new_or_null;
 }
 
 /// Exports forms of `delete`, which all free the block.
