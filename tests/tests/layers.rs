@@ -119,6 +119,21 @@ fn dependencies_are_the_allowed_ones() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Seccomp filters are written by `docs/syscalls.md`.
+#[test]
+fn the_system_calls_declared_are_the_documented_ones() {
+    let page = fs::read_to_string(workspace().join("docs/syscalls.md")).expect("readable");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next());
+    let names = rows.flat_map(|row| row.split([',', ' ', '`'])).filter(|name| !name.is_empty());
+    let documented: BTreeSet<String> = names.map(str::to_uppercase).collect();
+    for machine in ["x86_64", "aarch64"] {
+        let file = workspace().join(format!("crates/masu-core/src/sys/raw_{machine}.rs"));
+        let text = fs::read_to_string(file).expect("readable");
+        let declared: BTreeSet<String> = constants(&text).into_iter().collect();
+        assert_eq!(declared, documented, "{machine}");
+    }
+}
+
 /// The checks themselves, on code and manifests that break the rules.
 #[test]
 fn broken_rules_are_seen() {
@@ -223,6 +238,13 @@ fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     collect(tokens, &mut found);
     found
+}
+
+/// The names of all constants in `text`.
+fn constants(text: &str) -> Vec<String> {
+    let words: Vec<String> = paths(text).into_iter().flatten().collect();
+    let named = words.windows(2).filter(|pair| pair[0] == "const");
+    named.map(|pair| pair[1].clone()).filter(|name| name.to_uppercase() == *name).collect()
 }
 
 fn collect(tokens: TokenStream, found: &mut Vec<Vec<String>>) {

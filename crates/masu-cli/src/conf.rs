@@ -73,24 +73,36 @@ mod tests {
         assert!(settings(&["verbose:1".into()]).is_ok());
     }
 
-    #[test]
-    fn help_lists_every_key_with_its_default() {
-        use clap::CommandFactory;
-        let help =
-            crate::cli::Cli::command().find_subcommand_mut("run").unwrap().render_long_help();
-        let help = help.to_string();
+    /// The keys with their defaults, as the engine shows them and as people write them.
+    fn defaults() -> Vec<(String, String)> {
         let mut shown = Vec::new();
         let mut sink = |bytes: &[u8]| shown.extend_from_slice(bytes);
         Config::DEFAULT.show(&mut masu_core::text::Text::new(&mut sink));
-        for line in String::from_utf8(shown).unwrap().lines().skip(1) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let (key, value) = (words[1], words[2]);
-            let value = match value {
-                "on" => "1",
-                "off" => "0",
-                other => other,
-            };
+        let shown = String::from_utf8(shown).unwrap();
+        let words = shown.lines().skip(1).map(|line| line.split_whitespace().skip(1));
+        let written = |value: &str| value.replace("on", "1").replace("off", "0");
+        words
+            .map(|mut words| (words.next().unwrap().into(), written(words.next().unwrap())))
+            .collect()
+    }
+
+    #[test]
+    fn help_and_documentation_list_every_key_with_its_default() {
+        use clap::CommandFactory;
+        let mut command = crate::cli::Cli::command();
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        let row = |file: &str, key: &str| {
+            let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).map(str::to_owned)
+        };
+        assert!(defaults().len() > 5);
+        for (key, value) in defaults() {
             assert!(help.contains(&format!("  {key}:{value} ")), "help lacks {key}:{value}");
+            for file in ["README.md", "docs/configuration.md"] {
+                let row = row(file, &key).unwrap_or_else(|| panic!("{file} lacks {key}"));
+                assert!(row.contains(&format!("| `{value}` |")), "{file} lacks {value}: {row}");
+            }
         }
     }
 }
