@@ -10,12 +10,14 @@ use crate::process::{self, Environment};
 use core::ffi::{c_int, c_void};
 
 // Constructor and destructor stand beside `malloc`: a linker that takes it from the archive takes
-// the object file it is in, and may take nothing else.
+// the object file it is in, and may take nothing else. Priority 0: in a static program they run
+// before and after all others. Fork handlers run newest first before a fork, so those that others
+// registered run while the engine is not yet locked, and may allocate.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[unsafe(link_section = ".init_array.00000")]
 static START: unsafe extern "C" fn(c_int, Environment, Environment) = process::start;
 #[used]
-#[unsafe(link_section = ".fini_array")]
+#[unsafe(link_section = ".fini_array.00000")]
 static EXIT: extern "C" fn() = process::exit;
 
 /// The body of `malloc`: the engine's fast path here, all else behind a tail call.
