@@ -2,40 +2,48 @@
 //!
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
 //! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
-//! batches of 1, 2, 4 and 8, and get a slab of their own only then. A thread that is past its
-//! destructors, or for which there is no memory for a heap, lives on the commons alone.
+//! batches of 1, 2, 4 and 8, and get a slab of their own only then; and in a process with many more
+//! threads than processors ([`CROWD`]) they never do, since most of them sleep on what they have. A
+//! thread that is past its destructors, or for which there is no memory for a heap, lives on the
+//! commons alone.
 //!
 //! The commons' slabs are owned by an id that no thread has, so every free of their blocks is a
 //! remote one. Everything here is under one lock, the outermost.
 
-use super::table::{COMMONS_ID, index_of};
+use super::table::{self, COMMONS_ID, index_of};
 use super::{Heap, Role, free, refill};
 use crate::lock::Lock;
 use crate::size_class::{UNIT, size_of_class};
 use crate::slab::Block;
+use crate::sys::cpu;
 use core::ptr::null_mut;
 
 /// Heaps with a lower index get slabs of their own at once.
 const FEW: u32 = 8;
 /// Batches before a thread gets a slab of its own for the class.
 const BATCHES: u8 = 4;
+/// Heaps per processor from which on the process is crowded.
+const CROWD: u32 = 8;
+/// Most bytes in a batch, if that is not a single block.
+const BATCH_BYTES: usize = UNIT / 2;
 
 static LOCK: Lock = Lock::new();
 static COMMONS: Heap = Heap::new(Role::Commons);
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    heap.borrowed[class & 63].get() < BATCHES
-        && index_of(heap) >= FEW
-        && size_of_class(class) < UNIT
+    index_of(heap) >= FEW
+        && size_of_class(class) <= UNIT
+        && (heap.borrowed[class & 63].get() < BATCHES || table::counts().0 > CROWD * cpu::count())
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     let batches = heap.borrowed[class & 63].get();
-    heap.borrowed[class & 63].set(batches + 1);
+    heap.borrowed[class & 63].set((batches + 1).min(BATCHES));
     heap.zero.set(heap.zero.get() & !(1 << class));
-    let want = (1usize << batches).min(UNIT / size_of_class(class).max(1)).max(1);
+    let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
+    let want = (1usize << batches.min(BATCHES - 1)).min(most);
     let (first, rest) = lend(class, want);
     heap.bin(class).set(rest);
     first

@@ -76,7 +76,7 @@ fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             (list, n)
         } else {
             heap.zero.set(heap.zero.get() & !bit);
-            if heap.walks[class & 63].get() == 0 && s.free_len() * s.size < HOT_BATCH {
+            if heap.walks[class & 63].get() == 0 && s.carved as u32 * s.size < HOT_BATCH {
                 s.carve_behind(slab);
             }
             let n = s.free_len();
@@ -91,8 +91,8 @@ fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     }
 }
 
-/// Bytes below which a batch is too small for a class in steady use: 16 KiB. Such a class has used
-/// up its budget of looks at an empty bin in this tick.
+/// Bytes below which a slab is too little carved for a class in steady use: 16 KiB. Such a class has
+/// used up its budget of looks at an empty bin in this tick.
 const HOT_BATCH: u32 = 16 << 10;
 
 /// Another slab with room: partial, full but freed into, available, or free.
@@ -203,7 +203,9 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         s.set_countdown(out);
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
-        while heap.partial(class).len() > PARTIAL_KEEP {
+        // A thread that only frees keeps the one that it is just freeing into.
+        let keep = if heap.active(class).get() == NIL { 1 } else { PARTIAL_KEEP };
+        while heap.partial(class).len() > keep {
             let Some(oldest) = heap.partial(class).back() else { break };
             heap.partial(class).remove(oldest);
             give_up_partial(oldest);

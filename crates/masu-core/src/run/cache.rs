@@ -2,9 +2,10 @@
 //!
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
 //! [`FIRST_LIMIT`] bytes at first. When a request misses although the cache had to give blocks away
-//! in the same tick, the limit doubles, up to the option `run_cache`. A thread that sleeps does not
-//! keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without
-//! use.
+//! in the same tick, the limit doubles, up to the option `run_cache`. All caches together may hold
+//! [`CROWD`] times that: where many threads are at it, each has a small one, and the pool, which
+//! they share, serves the rest. A thread that sleeps does not keep its cache: the purge visits it
+//! ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
 
@@ -24,6 +25,11 @@ const FIRST_LIMIT: usize = 512 << 10;
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 
+/// Caches of full size that all threads together may have.
+const CROWD: usize = 4;
+
+/// Caches that hold anything.
+static CACHES: AtomicUsize = AtomicUsize::new(0);
 /// Limits of all caches that hold anything: what the purge may find in them.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -80,8 +86,7 @@ impl RunCache {
         let tick = clock::tick();
         self.used.store(tick, Ordering::Relaxed);
         if self.gave.get() == tick {
-            let most = settings::run_cache();
-            self.limit.set((self.limit.get() * 2).min(most.max(FIRST_LIMIT)));
+            self.limit.set((self.limit.get() * 2).min(share()));
             self.gave.set(u32::MAX);
         }
     }
@@ -103,15 +108,14 @@ impl RunCache {
         if list.get() == run {
             return report::double_free(p);
         }
-        let held = self.bytes() + bytes;
-        if held > self.limit.get() {
-            self.make_room(bytes);
-            if self.bytes() + bytes > self.limit.get() || settings::run_cache() == 0 {
-                return pool::give(&[p as usize]);
-            }
-        }
         if self.held.get() == 0 {
             self.started();
+        }
+        if self.bytes() + bytes > self.limit.get() {
+            self.make_room(bytes);
+            if self.bytes() + bytes > self.limit.get() {
+                return pool::give(&[p as usize]);
+            }
         }
         // SAFETY: the run is free and ours, and at least a unit long.
         unsafe { (*run).next = list.get() };
@@ -122,8 +126,10 @@ impl RunCache {
     #[cold]
     fn started(&self) {
         self.used.store(clock::tick(), Ordering::Relaxed);
-        self.held.set(self.limit.get());
-        HELD.fetch_add(self.limit.get(), Ordering::Relaxed);
+        CACHES.fetch_add(1, Ordering::Relaxed);
+        self.limit.set(FIRST_LIMIT.min(share()));
+        self.held.set(self.limit.get().max(1));
+        HELD.fetch_add(self.held.get(), Ordering::Relaxed);
     }
 
     /// Gives back runs until a quarter of the limit and `bytes` are free, the largest first.
@@ -132,7 +138,8 @@ impl RunCache {
         let tick = clock::tick();
         self.used.store(tick, Ordering::Relaxed);
         self.gave.set(tick);
-        let limit = self.limit.get();
+        let limit = self.limit.get().min(share());
+        self.limit.set(limit);
         let target = (limit - limit / 4).saturating_sub(bytes);
         for class in (0..MEDIUM_CLASSES).rev() {
             if self.bytes() <= target {
@@ -171,8 +178,14 @@ impl RunCache {
         for class in 0..MEDIUM_CLASSES {
             self.give_class(class, 0);
         }
-        self.limit.set(FIRST_LIMIT);
-        HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
+        self.ended();
+    }
+
+    fn ended(&self) {
+        if self.held.get() != 0 {
+            CACHES.fetch_sub(1, Ordering::Relaxed);
+            HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
+        }
     }
 
     /// Gives everything back. Owner only.
@@ -203,7 +216,7 @@ impl RunCache {
         self.handshake.reset();
         self.lists.iter().for_each(|l| l.set(null_mut()));
         self.set_bytes(0);
-        HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
+        self.ended();
     }
 
     /// Bytes in the cache at this moment. Written by the owner only, read by anybody.
@@ -217,7 +230,13 @@ impl RunCache {
     }
 }
 
-/// An upper bound on the bytes in all threads' caches.
+/// What one cache may hold at most, given how many there are.
+fn share() -> usize {
+    let most = settings::run_cache();
+    most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD)
+}
+
+/// An estimate of the bytes in all threads' caches.
 pub fn held_bytes() -> usize {
     HELD.load(Ordering::Relaxed)
 }

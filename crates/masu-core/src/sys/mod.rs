@@ -1,7 +1,7 @@
 //! The kernel and the CPU, and nothing of the C library but a few weak symbols.
 //!
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
-//! ([`mem`]), futex words ([`futex`]), the clock ([`time`]), the auxiliary vector ([`auxv`]), the
+//! ([`mem`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), the auxiliary vector ([`auxv`]), the
 //! background thread's creation ([`thread`]), what is asked of the host C library when there is
 //! one ([`host`]) and the one way to die ([`fatal`]).
 //!
@@ -9,6 +9,7 @@
 
 pub mod auxv;
 pub mod barrier;
+pub mod cpu;
 pub mod fatal;
 pub mod futex;
 pub mod host;
