@@ -124,7 +124,7 @@ fn build_peers(names: &[String]) -> Result<()> {
 
 fn count_cost(options: &Cost) -> Result<()> {
     let arms = options.against.iter().map(|name| Arm::named(name)).collect::<Result<Vec<_>>>()?;
-    let cells = arms.len() * options.sizes.len() * cost::Order::ALL.len();
+    let cells = arms.len() * options.sizes.len() * cost::Shape::ALL.len();
     let progress = Progress::new(cells);
     let table = cost::measure(&arms, &options.sizes, |cell| {
         progress.step(cell);
@@ -135,7 +135,7 @@ fn count_cost(options: &Cost) -> Result<()> {
         fs::write(file, serde_json::to_string_pretty(&table)? + "\n")?;
     }
     if let Some(file) = &options.md {
-        fs::write(file, table.markdown() + "\n")?;
+        fs::write(file, table.markdown())?;
     }
     Ok(())
 }

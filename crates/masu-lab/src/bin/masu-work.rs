@@ -6,7 +6,7 @@
 use std::env;
 use std::process::ExitCode;
 
-use masu_lab::cost::Order;
+use masu_lab::cost::Shape;
 use masu_lab::cost::driver::{self, Subject};
 use masu_lab::probe::{self, Probe};
 use masu_lab::workloads::{self, Input, Memory};
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
             println!("mapped {}", if mapped { "yes" } else { "no" });
             ExitCode::SUCCESS
         }
-        ["pairs", subject, order, size, batches] => pairs(subject, order, size, batches),
+        ["pairs", subject, shape, size, batches] => pairs(subject, shape, size, batches),
         ["touch", mib] => touch(mib),
         ["run", name] => run(name, "1", "1"),
         ["run", name, seed, scale] => run(name, seed, scale),
@@ -54,15 +54,15 @@ fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn pairs(subject: &str, order: &str, size: &str, batches: &str) -> ExitCode {
+fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
     let subject = match subject {
         "process" => Subject::Process,
         "null" => Subject::Null,
         _ => return usage(),
     };
-    match (order.parse::<Order>(), size.parse(), batches.parse()) {
-        (Ok(order), Ok(size), Ok(batches)) => {
-            driver::run(subject, order, size, batches);
+    match (shape.parse::<Shape>(), size.parse(), batches.parse()) {
+        (Ok(shape), Ok(size), Ok(batches)) => {
+            driver::run(subject, shape, size, batches);
             ExitCode::SUCCESS
         }
         _ => usage(),
@@ -70,7 +70,7 @@ fn pairs(subject: &str, order: &str, size: &str, batches: &str) -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: masu-work probe | touch MIB | pairs process|null ORDER SIZE BATCHES");
+    eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
     eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
     for workload in workloads::ALL {
         eprintln!("  {:<12} {}", workload.name, workload.about);

@@ -7,8 +7,10 @@
 
 use std::ffi::c_void;
 use std::hint::black_box;
+use std::sync::{Barrier, Mutex};
+use std::thread;
 
-use super::Order;
+use super::Shape;
 
 /// Blocks alive at once in the batched orders.
 pub const BATCH: usize = 100;
@@ -21,47 +23,108 @@ pub const NULL_PAIR: u64 = 3;
 pub const NULL_PAIR: u64 = 4;
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 
-/// Which pair of functions is called.
+/// The functions that are called.
+#[derive(Clone, Copy)]
+struct Functions {
+    malloc: Malloc,
+    calloc: Calloc,
+    free: Free,
+}
+
+/// Which functions are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// What the dynamic linker binds to `malloc` and `free`.
+    /// What the dynamic linker binds to `malloc`, `calloc` and `free`.
     Process,
-    /// Two functions that return at once.
+    /// Functions that return at once.
     Null,
 }
 
 /// Runs `batches` batches of one hundred pairs.
-pub fn run(subject: Subject, order: Order, size: usize, batches: usize) {
-    let (malloc, free): (Malloc, Free) = match subject {
-        Subject::Process => (libc::malloc, libc::free),
-        Subject::Null => (null_malloc, null_free),
+pub fn run(subject: Subject, shape: Shape, size: usize, batches: usize) {
+    let functions = match subject {
+        Subject::Process => {
+            Functions { malloc: libc::malloc, calloc: libc::calloc, free: libc::free }
+        }
+        Subject::Null => Functions { malloc: null_malloc, calloc: null_calloc, free: null_free },
     };
-    let (malloc, free) = black_box((malloc, free));
-    assert!(size <= SINK, "the null block is smaller than {size} bytes");
-    let free_order = order.indices();
+    let functions = black_box(functions);
+    assert!(0 < size && size <= SINK, "no null block of {size} bytes");
+    match shape {
+        Shape::Pair => one_at_a_time(batches, functions.free, || {
+            // SAFETY: malloc takes any size.
+            unsafe { (functions.malloc)(size) }
+        }),
+        Shape::Calloc => one_at_a_time(batches, functions.free, || {
+            // SAFETY: calloc takes any size.
+            unsafe { (functions.calloc)(1, size) }
+        }),
+        Shape::Remote => remote(size, batches, functions),
+        Shape::Lifo | Shape::Fifo | Shape::Random => batched(shape, size, batches, functions),
+    }
+}
+
+#[inline(always)]
+fn one_at_a_time(batches: usize, free: Free, new: impl Fn() -> *mut c_void) {
+    for _ in 0..batches * BATCH {
+        let block = new();
+        // SAFETY: the block is at least one byte long and freed exactly once.
+        unsafe {
+            block.cast::<u8>().write_volatile(1);
+            free(block);
+        }
+    }
+}
+
+fn batched(shape: Shape, size: usize, batches: usize, functions: Functions) {
+    let orders = shape.indices();
     let mut blocks = [std::ptr::null_mut::<c_void>(); BATCH];
     for batch in 0..batches {
-        let indices = &free_order[batch % free_order.len()];
-        // SAFETY: every block is written within its first byte and freed exactly once,
-        // since `indices` is a permutation of the batch.
-        unsafe {
-            if order == Order::Pair {
-                for _ in 0..BATCH {
-                    let block = malloc(size);
-                    block.cast::<u8>().write_volatile(1);
-                    free(block);
+        fill(&mut blocks, size, functions.malloc);
+        for &index in &orders[batch % orders.len()] {
+            // SAFETY: `orders` holds permutations, so every block is freed exactly once.
+            unsafe { (functions.free)(blocks[usize::from(index)]) }
+        }
+    }
+}
+
+/// The two threads take turns, so that waiting costs the same for every allocator.
+fn remote(size: usize, batches: usize, functions: Functions) {
+    /// The batch, on its way from the thread that fills to the thread that frees.
+    struct Handed([*mut c_void; BATCH]);
+    // SAFETY: the blocks have one owner at a time, and free works from any thread.
+    unsafe impl Send for Handed {}
+
+    let handed = Mutex::new(Handed([std::ptr::null_mut(); BATCH]));
+    let turn = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..batches {
+                turn.wait();
+                for &block in &handed.lock().unwrap().0 {
+                    // SAFETY: the other thread filled the batch anew before this turn.
+                    unsafe { (functions.free)(block) }
                 }
-                continue;
+                turn.wait();
             }
-            for place in &mut blocks {
-                *place = malloc(size);
-                place.cast::<u8>().write_volatile(1);
-            }
-            for &index in indices {
-                free(blocks[usize::from(index)]);
-            }
+        });
+        for _ in 0..batches {
+            fill(&mut handed.lock().unwrap().0, size, functions.malloc);
+            turn.wait();
+            turn.wait();
+        }
+    });
+}
+
+fn fill(blocks: &mut [*mut c_void; BATCH], size: usize, malloc: Malloc) {
+    for place in blocks {
+        // SAFETY: malloc takes any size, and the block is at least one byte long.
+        unsafe {
+            *place = malloc(size);
+            place.cast::<u8>().write_volatile(1);
         }
     }
 }
@@ -84,6 +147,25 @@ unsafe extern "C" fn null_malloc(size: usize) -> *mut c_void {
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 unsafe extern "C" fn null_malloc(size: usize) -> *mut c_void {
+    std::arch::naked_asm!(
+        "adrp x0, {block}",
+        "add x0, x0, :lo12:{block}",
+        "ret",
+        block = sym NULL_BLOCK
+    )
+}
+
+/// Returns the same writable block every time.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn null_calloc(count: usize, size: usize) -> *mut c_void {
+    std::arch::naked_asm!("lea rax, [rip + {block}]", "ret", block = sym NULL_BLOCK)
+}
+
+/// Returns the same writable block every time.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn null_calloc(count: usize, size: usize) -> *mut c_void {
     std::arch::naked_asm!(
         "adrp x0, {block}",
         "add x0, x0, :lo12:{block}",

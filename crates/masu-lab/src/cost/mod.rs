@@ -19,10 +19,10 @@ use crate::{arm::Arm, paths};
 use driver::{BATCH, NULL_PAIR};
 pub use report::Table;
 
-/// In which order a batch is freed.
+/// How a batch of blocks is asked for and given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
+pub enum Shape {
     /// Each block is freed before the next is asked for.
     Pair,
     /// Last in, first out.
@@ -31,19 +31,38 @@ pub enum Order {
     Fifo,
     /// A random permutation, another one in each of sixteen batches.
     Random,
+    /// Another thread frees the batch, first in, first out.
+    Remote,
+    /// As [`Shape::Pair`], with calloc.
+    Calloc,
 }
 
-impl Order {
-    /// All orders, in the order of the table.
-    pub const ALL: [Order; 4] = [Order::Pair, Order::Lifo, Order::Fifo, Order::Random];
+impl Shape {
+    /// All shapes, in the order of the table.
+    pub const ALL: [Shape; 6] =
+        [Shape::Pair, Shape::Lifo, Shape::Fifo, Shape::Random, Shape::Remote, Shape::Calloc];
 
-    /// The name on the command line and in tables.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Order::Pair => "pair",
-            Order::Lifo => "lifo",
-            Order::Fifo => "fifo",
-            Order::Random => "random",
+            Shape::Pair => "pair",
+            Shape::Lifo => "lifo",
+            Shape::Fifo => "fifo",
+            Shape::Random => "random",
+            Shape::Remote => "remote",
+            Shape::Calloc => "calloc",
+        }
+    }
+
+    /// What tables call it.
+    fn label(self) -> &'static str {
+        match self {
+            Shape::Pair => "one at a time",
+            Shape::Lifo => "100 lifo",
+            Shape::Fifo => "100 fifo",
+            Shape::Random => "100 random",
+            Shape::Remote => "100 freed by another thread",
+            Shape::Calloc => "one at a time, calloc",
         }
     }
 
@@ -53,21 +72,21 @@ impl Order {
         std::array::from_fn(|_| {
             let mut indices: [u8; BATCH] = std::array::from_fn(|index| index as u8);
             match self {
-                Order::Pair | Order::Fifo => {}
-                Order::Lifo => indices.reverse(),
-                Order::Random => rng.shuffle(&mut indices),
+                Shape::Lifo => indices.reverse(),
+                Shape::Random => rng.shuffle(&mut indices),
+                Shape::Pair | Shape::Fifo | Shape::Remote | Shape::Calloc => {}
             }
             indices
         })
     }
 }
 
-impl FromStr for Order {
+impl FromStr for Shape {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Order::ALL.into_iter().find(|order| order.name() == name);
-        found.with_context(|| format!("no order called `{name}`"))
+        let found = Shape::ALL.into_iter().find(|shape| shape.name() == name);
+        found.with_context(|| format!("no shape called `{name}`"))
     }
 }
 
@@ -79,44 +98,44 @@ const BATCHES: (usize, usize) = (200, 1000);
 pub fn measure(arms: &[Arm], sizes: &[usize], mut done: impl FnMut(&str)) -> Result<Table> {
     let mut table = Table::new(arms);
     for &size in sizes {
-        for order in Order::ALL {
-            let driver = per_pair(&Arm::glibc(), "null", order, size)?;
+        for shape in Shape::ALL {
+            let driver = per_pair(&Arm::glibc(), "null", shape, size)?;
             let mut row = Vec::new();
             for arm in arms {
-                done(&format!("{} {size} B {}", order.name(), arm.name));
+                done(&format!("{} {size} B {}", shape.name(), arm.name));
                 if table.failed(&arm.name) {
                     row.push(None);
                     continue;
                 }
-                let count = per_pair(arm, "process", order, size);
+                let count = per_pair(arm, "process", shape, size);
                 if let Err(reason) = &count {
                     table.fail(&arm.name, format!("{reason:#}"));
                 }
                 row.push(count.ok().map(|count| count - driver + NULL_PAIR as f64));
             }
-            table.push(order, size, row);
+            table.push(shape, size, row);
         }
     }
     Ok(table)
 }
 
 /// Instructions per pair, the driver's loop included.
-fn per_pair(arm: &Arm, subject: &str, order: Order, size: usize) -> Result<f64> {
-    let short = count(arm, subject, order, size, BATCHES.0)?;
-    let long = count(arm, subject, order, size, BATCHES.1)?;
+fn per_pair(arm: &Arm, subject: &str, shape: Shape, size: usize) -> Result<f64> {
+    let short = count(arm, subject, shape, size, BATCHES.0)?;
+    let long = count(arm, subject, shape, size, BATCHES.1)?;
     ensure!(long > short, "the long run took fewer instructions than the short one");
     Ok((long - short) as f64 / ((BATCHES.1 - BATCHES.0) * BATCH) as f64)
 }
 
 /// Instructions of one whole process.
-fn count(arm: &Arm, subject: &str, order: Order, size: usize, batches: usize) -> Result<u64> {
+fn count(arm: &Arm, subject: &str, shape: Shape, size: usize, batches: usize) -> Result<u64> {
     let out = tempfile::NamedTempFile::new()?;
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "-q"])
         .arg(format!("--callgrind-out-file={}", out.path().display()))
         .arg(paths::work_binary()?)
-        .args(["pairs", subject, order.name(), &size.to_string(), &batches.to_string()])
+        .args(["pairs", subject, shape.name(), &size.to_string(), &batches.to_string()])
         .stdin(Stdio::null());
     arm.apply(&mut command);
     let output = command.output().context("valgrind is needed to count instructions")?;
@@ -138,9 +157,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_frees_each_block_once() {
-        for order in Order::ALL {
-            for mut indices in order.indices() {
+    fn every_shape_frees_each_block_once() {
+        for shape in Shape::ALL {
+            for mut indices in shape.indices() {
                 indices.sort_unstable();
                 assert!(
                     indices.iter().enumerate().all(|(place, &index)| place == usize::from(index))
@@ -150,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn orders_differ_as_their_names_say() {
-        assert_eq!(Order::Fifo.indices()[0][..3], [0, 1, 2]);
-        assert_eq!(Order::Lifo.indices()[0][..3], [99, 98, 97]);
-        let random = Order::Random.indices();
+    fn shapes_differ_as_their_names_say() {
+        assert_eq!(Shape::Fifo.indices()[0][..3], [0, 1, 2]);
+        assert_eq!(Shape::Lifo.indices()[0][..3], [99, 98, 97]);
+        let random = Shape::Random.indices();
         assert_ne!(random[0], random[1]);
     }
 }

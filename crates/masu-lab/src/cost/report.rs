@@ -5,12 +5,20 @@ use std::collections::BTreeMap;
 use comfy_table::{Cell, CellAlignment, Color, presets};
 use serde::Serialize;
 
-use super::Order;
+use super::Shape;
 use crate::arm::Arm;
 
-/// Instructions per pair, one row a cell of size and order, one column an allocator.
+const TITLE: &str = "# Instructions per malloc and free pair";
+const INTRODUCTION: &str = "Every instruction of the process is counted by callgrind, what the \
+    allocator calls in libc and the dynamic linker included. The difference between a long and a \
+    short run cancels start-up; the loop around the calls is subtracted. The lowest count of a \
+    row is bold. Fewer instructions are not always less time: an atomic one can cost as much as \
+    twenty others.";
+
+/// Instructions per pair, one row a cell of size and shape, one column an allocator.
 #[derive(Debug, Serialize)]
 pub struct Table {
+    date: String,
     columns: Vec<Column>,
     rows: Vec<Row>,
     failures: BTreeMap<String, String>,
@@ -24,7 +32,7 @@ struct Column {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    order: Order,
+    shape: Shape,
     size: usize,
     /// Absent where the allocator could not run.
     instructions: Vec<Option<f64>>,
@@ -32,10 +40,7 @@ struct Row {
 
 impl Row {
     fn label(&self) -> String {
-        match self.order {
-            Order::Pair => format!("{} B, one at a time", self.size),
-            other => format!("{} B, 100 {}", self.size, other.name()),
-        }
+        format!("{} B, {}", self.size, self.shape.label())
     }
 
     /// The lowest count, to a tenth, which is all that is shown.
@@ -54,11 +59,12 @@ impl Table {
             .iter()
             .map(|arm| Column { name: arm.name.clone(), version: arm.version.clone() })
             .collect();
-        Table { columns, rows: Vec::new(), failures: BTreeMap::new() }
+        let date = crate::race::now();
+        Table { date, columns, rows: Vec::new(), failures: BTreeMap::new() }
     }
 
-    pub(super) fn push(&mut self, order: Order, size: usize, instructions: Vec<Option<f64>>) {
-        self.rows.push(Row { order, size, instructions });
+    pub(super) fn push(&mut self, shape: Shape, size: usize, instructions: Vec<Option<f64>>) {
+        self.rows.push(Row { shape, size, instructions });
     }
 
     pub(super) fn fail(&mut self, name: &str, reason: String) {
@@ -79,14 +85,14 @@ impl Table {
         table.to_string() + &self.reasons()
     }
 
-    /// For a document: the lowest count of a row is bold.
+    /// For a document: with what it is, the lowest count of a row in bold.
     pub fn markdown(&self) -> String {
         let mut table = self.filled(|text, lowest| match lowest {
             true => Cell::new(format!("**{text}**")),
             false => Cell::new(text),
         });
         table.load_style(presets::ASCII_MARKDOWN);
-        table.to_string() + &self.reasons()
+        format!("{TITLE}\n\n{INTRODUCTION} Counted {}.\n\n{table}{}\n", self.date, self.reasons())
     }
 
     /// Why a column has gaps.
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn the_lowest_of_a_row_is_marked_and_equals_share_it() {
         let mut table = Table::new(&[arm("a"), arm("b"), arm("c")]);
-        table.push(Order::Lifo, 64, vec![Some(30.04), Some(30.0), Some(41.26)]);
+        table.push(Shape::Lifo, 64, vec![Some(30.04), Some(30.0), Some(41.26)]);
         let text = table.markdown();
         assert!(text.contains("**30.0**"), "{text}");
         assert_eq!(text.matches("**").count(), 4, "{text}");
@@ -138,7 +144,7 @@ mod tests {
     fn a_failed_column_has_a_gap_and_a_reason() {
         let mut table = Table::new(&[arm("a"), arm("b")]);
         table.fail("b", "signal: 6".into());
-        table.push(Order::Pair, 16, vec![Some(20.0), None]);
+        table.push(Shape::Pair, 16, vec![Some(20.0), None]);
         let text = table.markdown();
         assert!(text.contains("b was not counted: signal: 6"), "{text}");
         assert!(text.contains(" - "), "{text}");

@@ -52,7 +52,7 @@ pub fn run(plan: &Plan, mut done: impl FnMut(&str, usize, &str)) -> Result<Resul
     }
     let mut results = Results {
         schema: SCHEMA,
-        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        date: now(),
         machine: Machine::here(),
         arms: arms.iter().map(|(arm, null)| Entrant::of(arm, *null)).collect(),
         rounds: plan.rounds,
@@ -73,6 +73,11 @@ pub fn run(plan: &Plan, mut done: impl FnMut(&str, usize, &str)) -> Result<Resul
         });
     }
     Ok(results)
+}
+
+/// The time, in UTC, to the second.
+pub fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The order of the arms in a round.
