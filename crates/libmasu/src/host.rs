@@ -37,14 +37,10 @@ macro_rules! weak {
 }
 pub(crate) use weak;
 
-// A static C library gives a function only to those who insist, which weak references do not. These
-// are other names for what stands in the same object files, so the linker fetches them; nothing
-// uses the names, and the loader of the shared object does not look for them.
-core::arch::global_asm!(
-    ".globl __getauxval",
-    ".globl __pthread_key_create",
-    ".globl __pthread_setspecific",
-);
+// A static C library gives a function only to those who insist, which weak references do not. This
+// is another name for what stands in the same object file, so the linker fetches it; nothing uses
+// the name, and the loader of the shared object does not look for it.
+core::arch::global_asm!(".globl __getauxval");
 
 /// A fork handler.
 pub type ForkHandler = unsafe extern "C" fn();

@@ -5,7 +5,7 @@
 
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons};
 use crate::region::NIL;
-use crate::slab::{self, Block, Place, available, pool};
+use crate::slab::{self, Block, Place, Slab, available, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
 
@@ -26,68 +26,94 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
     heap.observe_tick();
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
-    if active != NIL {
-        let block = take(heap, active, class);
-        if !block.is_null() {
-            return block;
+    // SAFETY: the active slab is this heap's, and so is what the helpers return.
+    unsafe {
+        if active != NIL {
+            let block = take_freed(heap, active, class);
+            if !block.is_null() {
+                return block;
+            }
         }
-        heap.active(class).set(NIL);
-        retire(heap, active, class);
-    }
-    loop {
-        let Some(next) = next_slab(heap, class) else {
+        let next = reusable_slab(heap, class);
+        if active != NIL {
+            if next.is_none() {
+                let block = take_fresh(heap, active, class);
+                if !block.is_null() {
+                    return block;
+                }
+            }
+            heap.active(class).set(NIL);
+            park(heap, active, class);
+        }
+        let Some(slab) = next.or_else(|| fresh_slab(heap, class)) else {
             return null_mut();
         };
-        activate(heap, next, class);
-        let block = take(heap, next, class);
-        if !block.is_null() {
-            return block;
-        }
-        // Unreachable for slabs from `next_slab`, which all have room; harmless all the same.
-        heap.active(class).set(NIL);
-        retire(heap, next, class);
+        (*slab::record(slab)).place = Place::Active;
+        heap.active(class).set(slab);
+        let block = take_freed(heap, slab, class);
+        if block.is_null() { take_fresh(heap, slab, class) } else { block }
     }
 }
 
-fn activate(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the slab is this heap's, in no list.
-    unsafe { (*slab::record(slab)).place = Place::Active };
-    heap.active(class).set(slab);
-}
-
-/// Moves the active slab's free blocks into the bin and returns the first; null when it has none.
-fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
-    let s = slab::record(slab);
-    let bit = 1u64 << class;
+/// Moves blocks that were freed into the active slab into the bin and returns the first; null when
+/// there are none.
+unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     // SAFETY: the slab is this heap's (heap invariant 2), so its line is this thread's.
     unsafe {
-        let s = &mut *s;
+        let s = &mut *slab::record(slab);
         if s.free.is_null() {
             let word = slab::remote(slab);
-            if word.pending() != 0 {
-                s.merge(slab, word.take());
-            }
-        }
-        let (list, n) = if s.free.is_null() {
-            let Some((list, n, zero)) = s.carve(slab) else {
+            if word.pending() == 0 {
                 return null_mut();
-            };
-            heap.zero.set(if zero { heap.zero.get() | bit } else { heap.zero.get() & !bit });
-            (list, n)
-        } else {
-            heap.zero.set(heap.zero.get() & !bit);
-            if heap.walks[class & 63].get() == 0 && s.carved as u32 * s.size < HOT_BATCH {
-                s.carve_behind(slab);
             }
-            let n = s.free_len();
-            (s.take_free(), n)
+            s.merge(slab, word.take());
+        }
+        heap.zero.set(heap.zero.get() & !(1 << class));
+        if heap.walks[class & 63].get() == 0 && s.carved as u32 * s.size < HOT_BATCH {
+            s.carve_behind(slab);
+        }
+        let n = s.free_len();
+        let list = s.take_free();
+        fill(heap, s, class, list, n)
+    }
+}
+
+/// Carves blocks of the active slab into the bin and returns the first; null when it is carved out.
+unsafe fn take_fresh(heap: &Heap, slab: u32, class: usize) -> *mut Block {
+    // SAFETY: as above.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let Some((list, n, zero)) = s.carve(slab) else {
+            return null_mut();
         };
-        heap.counters.refilled_bytes.add(n as u64 * s.size as u64);
-        // The earliest moment at which the slab can be empty is when as many blocks have come
-        // back as were out before these.
-        s.set_countdown((s.out() - n).max(1));
-        heap.bin(class).set((*list).next);
-        list
+        let bit = 1u64 << class;
+        heap.zero.set(if zero { heap.zero.get() | bit } else { heap.zero.get() & !bit });
+        fill(heap, s, class, list, n)
+    }
+}
+
+unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32) -> *mut Block {
+    heap.counters.refilled_bytes.add(u64::from(n) * u64::from(s.size));
+    // The earliest moment at which the slab can be empty is when as many blocks have come back as
+    // were out before these.
+    s.set_countdown((s.out() - n).max(1));
+    // SAFETY: a list of free blocks of the heap's slab.
+    heap.bin(class).set(unsafe { (*list).next });
+    list
+}
+
+/// Puts the former active slab where it belongs: it has room that was never used, or it is full.
+unsafe fn park(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the slab is this heap's and in no list, and its bin is empty.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        if s.carved == s.capacity {
+            return retire(heap, slab, class);
+        }
+        s.place = Place::Partial;
+        s.set_countdown(s.out().max(1));
+        // Last, as those with freed blocks are to be used first.
+        heap.partial(class).push_back(slab);
     }
 }
 
@@ -95,32 +121,53 @@ fn take(heap: &Heap, slab: u32, class: usize) -> *mut Block {
 /// used up its budget of looks at an empty bin in this tick.
 const HOT_BATCH: u32 = 16 << 10;
 
-/// Another slab with room: partial, full but freed into, available, or free.
-fn next_slab(heap: &Heap, class: usize) -> Option<u32> {
-    // SAFETY: the lists are this heap's (its invariant 1 and 2).
+/// Another slab into which blocks were freed: partial, full, or nobody's.
+///
+/// # Safety
+/// The heap is the calling thread's.
+unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
+    // SAFETY: the lists are this heap's (its invariants 1 and 2).
     unsafe {
-        if let Some(slab) = heap.partial(class).pop_front() {
+        if let Some(slab) = heap.partial(class).front()
+            && has_freed(slab)
+        {
+            heap.partial(class).remove(slab);
             return Some(slab);
         }
         if let Some(slab) = freed_full_slab(heap, class) {
             return Some(slab);
         }
-    }
-    if let Some((slab, chain)) = available::adopt(class) {
+        let (slab, chain) = available::adopt(class)?;
         heap.counters.adopted.add(1);
-        // SAFETY: the claim made this heap the slab's owner, and the chain is its word's.
-        unsafe {
-            slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
-            (*slab::record(slab)).merge(slab, chain);
-        }
-        return Some(slab);
+        // The claim made this heap the slab's owner, and the chain is its word's.
+        slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+        (*slab::record(slab)).merge(slab, chain);
+        Some(slab)
     }
-    super::fork::adopt_an_orphan();
-    let slab = pool::take()?;
-    heap.counters.fresh_slabs.add(1);
-    // SAFETY: a slab from the pool is nobody else's.
-    unsafe { slab::init(slab, class, heap.id.get()) };
-    Some(slab)
+}
+
+/// Whether blocks were freed into an owned slab.
+unsafe fn has_freed(slab: u32) -> bool {
+    // SAFETY: the caller owns the slab.
+    unsafe { !(*slab::record(slab)).free.is_null() || slab::remote(slab).pending() != 0 }
+}
+
+/// A slab with blocks that were never used: one put aside, or one from the pool.
+///
+/// # Safety
+/// The heap is the calling thread's.
+unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
+    // SAFETY: the list is this heap's; a slab from the pool is nobody else's.
+    unsafe {
+        if let Some(slab) = heap.partial(class).pop_front() {
+            return Some(slab);
+        }
+        super::fork::adopt_an_orphan();
+        let slab = pool::take()?;
+        heap.counters.fresh_slabs.add(1);
+        slab::init(slab, class, heap.id.get());
+        Some(slab)
+    }
 }
 
 /// One of the oldest kept full slabs that other threads have freed into.

@@ -201,7 +201,7 @@ impl Slab {
         self.base = self.base.wrapping_add(chain.count);
     }
 
-    /// Carves fresh blocks: a page's worth at first, then as much as there is already, up to
+    /// Carves fresh blocks: a page's worth at first, later a quarter of what there is, up to
     /// 16 KiB. Returns their list, their number and whether they read as zeroes but for the
     /// links, or `None` when the slab is carved out.
     ///
@@ -215,7 +215,7 @@ impl Slab {
         let size = self.size as usize;
         let start = self.carved as usize * size;
         // Up to the last block that ends before a page boundary, at least one.
-        let end = (start + start.clamp(UNIT, CARVE_MAX)).next_multiple_of(UNIT);
+        let end = (start + (start / 4).clamp(UNIT, CARVE_MAX)).next_multiple_of(UNIT);
         let n = ((end - start) / size).clamp(1, left as usize);
         let first = region::granule_address(slab as usize) + start;
         let mut at = first;

@@ -1,10 +1,12 @@
-//! What the engine asks of the host C library, all of it optional.
+//! What the engine asks of the host C library.
 //!
-//! Three functions, bound weakly so that the same object links and runs on glibc, on musl,
-//! statically, and in a program with no threads at all. A missing one is `None` and costs its
-//! feature only: without keys a thread's heap is not given back at its exit.
+//! `pthread_key_create` and `pthread_setspecific` are plain references, because a static C library
+//! gives its members only to those. A process that preloads the shared object may lack them (glibc
+//! before 2.34 without libpthread): the libc door's linker arguments send the calls to functions
+//! that say so by an error. That costs the feature only: without keys a thread's heap is not given
+//! back at its exit. `getauxval` is bound weakly; null answers 0.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 
 macro_rules! weak {
@@ -31,28 +33,25 @@ macro_rules! weak {
 /// A `pthread_key_t`.
 pub type Key = u32;
 
+unsafe extern "C" {
+    fn pthread_key_create(
+        key: *mut Key,
+        destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> c_int;
+    fn pthread_setspecific(key: Key, value: *const c_void) -> c_int;
+}
+
 /// Makes a thread-specific key whose destructor runs at thread exit.
 pub fn key_create(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<Key> {
-    let f = weak!("pthread_key_create");
-    if f.is_null() {
-        return None;
-    }
-    // SAFETY: the symbol is POSIX's pthread_key_create, whose signature this is.
-    let f: extern "C" fn(*mut Key, unsafe extern "C" fn(*mut c_void)) -> i32 =
-        unsafe { transmute(f) };
     let mut key = 0;
-    (f(&mut key, destructor) == 0).then_some(key)
+    // SAFETY: `key` may be written; the destructor takes what `key_set` stores.
+    (unsafe { pthread_key_create(&mut key, Some(destructor)) } == 0).then_some(key)
 }
 
 /// Sets the calling thread's value for a key. May call `calloc` (glibc, keys from 32 on).
 pub fn key_set(key: Key, value: *mut c_void) -> bool {
-    let f = weak!("pthread_setspecific");
-    if f.is_null() {
-        return false;
-    }
-    // SAFETY: the symbol is POSIX's pthread_setspecific, whose signature this is.
-    let f: extern "C" fn(Key, *const c_void) -> i32 = unsafe { transmute(f) };
-    f(key, value) == 0
+    // SAFETY: any key may be asked for; an unknown one is an error.
+    unsafe { pthread_setspecific(key, value) == 0 }
 }
 
 /// An entry of the auxiliary vector, 0 when absent or unknown.
