@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::counters::Counters;
 use super::sample::Failure;
 
 /// A child that ended well: what it printed and what it cost.
@@ -36,6 +37,10 @@ pub struct Usage {
     pub system: Duration,
     /// See [`super::Sample::minor_faults`].
     pub minor_faults: u64,
+    /// See [`super::Sample::user_cycles`].
+    pub user_cycles: Option<u64>,
+    /// See [`super::Sample::user_instructions`].
+    pub user_instructions: Option<u64>,
     /// See [`super::Sample::voluntary_switches`].
     pub voluntary_switches: u64,
     /// See [`super::Sample::involuntary_switches`].
@@ -52,6 +57,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Failure> {
     let (mut output, mut errors) = (file()?, file()?);
     let share = |file: &File| file.try_clone().map_err(|error| start_error(&error));
     command.stdin(Stdio::null()).stdout(share(&output)?).stderr(share(&errors)?).process_group(0);
+    let counters = Counters::open();
     let start = Instant::now();
     let child = command.spawn().map_err(|error| start_error(&error))?;
     let pid = Pid::from_child(&child);
@@ -61,8 +67,9 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Failure> {
         // It may just have ended; then there is nothing left to kill.
         let _ = kill_process_group(pid, Signal::KILL);
     }
-    let (status, usage) = reap(pid);
+    let (status, mut usage) = reap(pid);
     let wall = start.elapsed();
+    (usage.user_cycles, usage.user_instructions) = counters.read();
     if !in_time {
         return Err(Failure::Timeout(limit.as_secs_f64()));
     }
@@ -110,6 +117,8 @@ fn reap(pid: Pid) -> (ExitStatus, Usage) {
         voluntary_switches: usage.ru_nvcsw as u64,
         involuntary_switches: usage.ru_nivcsw as u64,
         peak_kib: usage.ru_maxrss as u64,
+        user_cycles: None,
+        user_instructions: None,
     };
     (ExitStatus::from_raw(status), usage)
 }
@@ -147,6 +156,17 @@ mod tests {
         assert!(finished.usage.minor_faults > 0);
         assert!(finished.usage.user + finished.usage.system > Duration::ZERO);
         assert!(finished.wall >= finished.usage.user);
+    }
+
+    #[test]
+    fn instructions_grow_with_the_work_where_they_are_counted() {
+        let count = |rounds: u32| {
+            let script = format!("i=0; while [ $i -lt {rounds} ]; do i=$((i+1)); done");
+            shell(&script, LONG).unwrap().usage.user_instructions
+        };
+        if let (Some(little), Some(much)) = (count(1_000), count(101_000)) {
+            assert!(much > little + 100_000 * 50, "{little} and {much}");
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub fn run(mut command: Command, arm: &Arm, limit: Duration) -> Result<Checked, 
         peak_kib: number("peak_kib").unwrap_or(usage.peak_kib),
         settled_kib: number("settled_kib"),
         minor_faults: usage.minor_faults,
+        user_cycles: usage.user_cycles,
+        user_instructions: usage.user_instructions,
         voluntary_switches: usage.voluntary_switches,
         involuntary_switches: usage.involuntary_switches,
     };

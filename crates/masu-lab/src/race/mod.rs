@@ -5,6 +5,7 @@
 //! allocator take part twice, and what two entries of the same one differ by is noise.
 
 pub mod child;
+mod counters;
 pub mod job;
 pub mod machine;
 pub mod results;
@@ -188,6 +189,8 @@ mod tests {
             peak_kib: 1,
             settled_kib: None,
             minor_faults: 1,
+            user_cycles: None,
+            user_instructions: None,
             voluntary_switches: 0,
             involuntary_switches: 0,
         };

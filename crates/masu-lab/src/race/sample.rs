@@ -19,6 +19,12 @@ pub struct Sample {
     pub settled_kib: Option<u64>,
     /// Page faults that needed no reading from a device.
     pub minor_faults: u64,
+    /// Processor cycles in user mode, where the machine counts them.
+    #[serde(default)]
+    pub user_cycles: Option<u64>,
+    /// Instructions in user mode, where the machine counts them.
+    #[serde(default)]
+    pub user_instructions: Option<u64>,
     /// Times a thread gave the processor up by itself.
     pub voluntary_switches: u64,
     /// Times it was taken away.

@@ -159,6 +159,8 @@ mod tests {
             peak_kib: 1000,
             settled_kib: None,
             minor_faults: 10,
+            user_cycles: None,
+            user_instructions: None,
             voluntary_switches: 0,
             involuntary_switches: 0,
         }

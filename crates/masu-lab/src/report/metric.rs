@@ -9,6 +9,10 @@ pub enum Metric {
     Wall,
     /// User and system time of all threads.
     Cpu,
+    /// Processor cycles in user mode.
+    Cycles,
+    /// Instructions in user mode.
+    Instructions,
     /// The most memory that was ever resident.
     Peak,
     /// Anonymous memory at the moment the workload is about.
@@ -19,14 +23,23 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of the report.
-    pub const ALL: [Metric; 5] =
-        [Metric::Wall, Metric::Cpu, Metric::Peak, Metric::Settled, Metric::Faults];
+    pub const ALL: [Metric; 7] = [
+        Metric::Wall,
+        Metric::Cpu,
+        Metric::Cycles,
+        Metric::Instructions,
+        Metric::Peak,
+        Metric::Settled,
+        Metric::Faults,
+    ];
 
     /// The heading of its table.
     pub fn title(self) -> &'static str {
         match self {
             Metric::Wall => "Time from start to end",
             Metric::Cpu => "Processor time, user and system",
+            Metric::Cycles => "Processor cycles in user mode",
+            Metric::Instructions => "Instructions in user mode",
             Metric::Peak => "Peak resident memory",
             Metric::Settled => "Memory kept once settled",
             Metric::Faults => "Page faults",
@@ -38,6 +51,8 @@ impl Metric {
         match self {
             Metric::Wall => "time",
             Metric::Cpu => "cpu",
+            Metric::Cycles => "cycles",
+            Metric::Instructions => "instructions",
             Metric::Peak => "peak memory",
             Metric::Settled => "settled memory",
             Metric::Faults => "page faults",
@@ -50,6 +65,8 @@ impl Metric {
         match self {
             Metric::Wall => (!sleeps).then_some(sample.wall_s),
             Metric::Cpu => Some((sample.user_s + sample.system_s).max(1e-6)),
+            Metric::Cycles => sample.user_cycles.map(|count| count as f64),
+            Metric::Instructions => sample.user_instructions.map(|count| count as f64),
             Metric::Peak => Some(sample.peak_kib.max(1) as f64),
             Metric::Settled => sample.settled_kib.map(|kib| kib.max(1) as f64),
             Metric::Faults => Some(sample.minor_faults.max(1) as f64),
@@ -62,6 +79,7 @@ impl Metric {
             Metric::Wall | Metric::Cpu if value < 0.1 => format!("{:.1} ms", value * 1e3),
             Metric::Wall | Metric::Cpu => format!("{value:.2} s"),
             Metric::Peak | Metric::Settled => format!("{:.1} MiB", value / 1024.0),
+            Metric::Cycles | Metric::Instructions => format!("{:.0} M", value / 1e6),
             Metric::Faults if value >= 10_000.0 => format!("{:.0} k", value / 1e3),
             Metric::Faults => format!("{value:.0}"),
         }
