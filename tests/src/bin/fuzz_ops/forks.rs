@@ -4,6 +4,7 @@
 //! back blocks of threads that it does not have, and starts a thread of its own: what servers do.
 
 use std::collections::HashSet;
+use std::ptr;
 use std::sync::Arc;
 
 use crate::calls::Fault;
@@ -55,13 +56,16 @@ impl Worker {
             for _ in 0..self.blocks.len() / 2 {
                 self.take().into_iter().for_each(|block| heir.hold(block));
             }
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    heir.run_for(200);
-                    heir.empty();
-                });
-                self.run_for(200);
-            });
+            // Not by the standard library: it takes a lock of its own when a thread starts, which
+            // a thread that is not here may have held.
+            let mut thread = 0;
+            let heir = Box::into_raw(Box::new(heir)).cast();
+            // SAFETY: the body takes the box over.
+            let error = unsafe { libc::pthread_create(&mut thread, ptr::null(), run_heir, heir) };
+            assert_eq!(error, 0, "a forked child cannot start a thread");
+            self.run_for(200);
+            // SAFETY: the thread was started, and is joined once.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
         }
         self.empty();
         // SAFETY: ends the child without running what the parent registered.
@@ -82,4 +86,13 @@ impl Worker {
             shared.retire(block).unwrap_or_else(|f| shared.report(&f, "the end of a child"));
         }
     }
+}
+
+/// The thread of a child, which works on some of its blocks and gives them back.
+extern "C" fn run_heir(worker: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: the argument is the worker's box, given up by whoever started the thread.
+    let mut worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
+    worker.run_for(200);
+    worker.empty();
+    ptr::null_mut()
 }

@@ -72,6 +72,7 @@ struct Options {
 fn main() {
     // SAFETY: the program has one thread and no other thread can allocate yet.
     unsafe { dlmalloc::enable_alloc_after_fork() };
+    pattern::prepare();
     let mut options = Options::parse();
     let clock = || fastrand::u64(..) & 0xffff_ffff;
     let seed = *options.seed.get_or_insert_with(clock);

@@ -26,6 +26,11 @@ static BASE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     once.repeat(2)
 });
 
+/// Make the random bytes. A child forked in the middle of that would wait for them for ever.
+pub fn prepare() {
+    LazyLock::force(&BASE);
+}
+
 /// Where the pattern of a block starts in `BASE`.
 fn offset(id: u64) -> usize {
     (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PERIOD
