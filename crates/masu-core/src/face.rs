@@ -249,9 +249,10 @@ fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
         ])
 }
 
-/// Before a fork: takes every lock, in order.
+/// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
 pub fn fork_prepare() {
     locks().for_each(crate::lock::Lock::acquire);
+    crate::lock::fork::begin();
 }
 
 /// After a fork, in the parent.
@@ -259,6 +260,7 @@ pub fn fork_prepare() {
 /// # Safety
 /// The calling thread called [`fork_prepare`].
 pub unsafe fn fork_parent() {
+    crate::lock::fork::end();
     // SAFETY: taken in `fork_prepare`. The order does not matter.
     locks().for_each(|lock| unsafe { lock.release() });
 }
@@ -268,6 +270,7 @@ pub unsafe fn fork_parent() {
 /// # Safety
 /// The calling thread called [`fork_prepare`] before the fork and is the only one.
 pub unsafe fn fork_child() {
+    crate::lock::fork::end();
     // SAFETY: the holder is this thread; sleepers do not exist here.
     locks().for_each(|lock| unsafe { lock.reset() });
     crate::purge::after_fork_in_child();

@@ -15,6 +15,7 @@ static RUN_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.run_cache);
 static HUGE_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.huge_cache);
 static RETAIN_FULL: AtomicU32 = AtomicU32::new(DEFAULT.retain_full);
 static BACKGROUND: AtomicU32 = AtomicU32::new(DEFAULT.background_thread as u32);
+static HUGE_PAGES: AtomicBool = AtomicBool::new(DEFAULT.huge_pages);
 static SHOW_STATS: AtomicBool = AtomicBool::new(DEFAULT.show_stats);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
 /// Whether the constructor has run, in a process that may start a thread.
@@ -35,6 +36,7 @@ pub fn apply(config: &Config, secure: bool) {
     HUGE_CACHE.store(config.huge_cache, Ordering::Relaxed);
     RETAIN_FULL.store(config.retain_full, Ordering::Relaxed);
     BACKGROUND.store(config.background_thread as u32, Ordering::Relaxed);
+    HUGE_PAGES.store(config.huge_pages, Ordering::Relaxed);
     SHOW_STATS.store(config.show_stats, Ordering::Relaxed);
     SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
     MAY_START_THREAD.store(!secure, Ordering::Release);
@@ -80,6 +82,11 @@ pub fn background_thread() -> BackgroundThread {
         n if n == BackgroundThread::Off as u32 => BackgroundThread::Off,
         _ => BackgroundThread::Auto,
     }
+}
+
+/// Whether growing heaps may use huge pages.
+pub fn huge_pages() -> bool {
+    HUGE_PAGES.load(Ordering::Relaxed)
 }
 
 /// Whether statistics are printed at exit.

@@ -85,6 +85,8 @@ keys! {
     /// Most full slabs per size class that a heap keeps as its own; further ones go to whoever
     /// frees into them.
     retain_full: Count = 32;
+    /// Whether a heap beyond 16 MiB that grows takes its memory in huge pages of 2 MiB.
+    huge_pages: Flag = true;
     /// Statistics on stderr at exit.
     show_stats: Flag = false;
     /// This configuration on stderr at start.

@@ -159,7 +159,7 @@ impl Heap {
     /// Renews the per-tick budgets when the clock has ticked.
     #[inline]
     pub(crate) fn observe_tick(&self) {
-        let now = crate::purge::tick();
+        let now = crate::clock::tick();
         if self.tick.get() != now {
             self.tick.set(now);
             self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));

@@ -5,7 +5,7 @@
 
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons};
 use crate::region::NIL;
-use crate::slab::{self, Block, Place, Slab, available, pool};
+use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
 
@@ -83,7 +83,9 @@ unsafe fn take_fresh(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     // SAFETY: as above.
     unsafe {
         let s = &mut *slab::record(slab);
-        let Some((list, n, zero)) = s.carve(slab) else {
+        let grows = heap.full(class).len() != 0;
+        let step = if grows { CARVE_GROWING } else { CARVE };
+        let Some((list, n, zero)) = s.carve(slab, step) else {
             return null_mut();
         };
         let bit = 1u64 << class;

@@ -30,12 +30,6 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static PURGED: AtomicU64 = AtomicU64::new(0);
 
-/// The current tick.
-#[inline]
-pub fn tick() -> u32 {
-    clock::tick()
-}
-
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
     slab::pool::dirty_bytes() + run::pool::dirty_bytes() + huge::dirty_bytes()

@@ -22,7 +22,8 @@ pub const MAX_SKIP: usize = 4 << 30;
 
 /// A cache line.
 pub const LINE: usize = 64;
-const MAX_CAPACITY: usize = 1 << 40;
+/// Most bytes of small and medium blocks: 1 TiB.
+pub const MAX_CAPACITY: usize = 1 << 40;
 const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
 const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
 const GIB: usize = 1 << 30;
@@ -62,16 +63,23 @@ const _: () = assert!(SLABS_BELOW < 1 << 31);
 const _: () = assert!(HUGE_BELOW <= BELOW);
 const _: () = assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
 
-/// Where to look for room, as `(lowest address, capacity)`, in this order.
-///
-/// The first suits 47- and 48-bit address spaces, far from where the kernel, the dynamic loader,
-/// Go's runtime and the sanitizers put things. The others are for small address spaces and tools
-/// (valgrind) that keep programs low.
-pub const CANDIDATES: [(usize, usize); 6] = [
-    (8 << 40, MAX_CAPACITY),
-    (40 << 40, MAX_CAPACITY),
-    (2 << 40, MAX_CAPACITY),
-    (128 * GIB, 128 * GIB),
-    (16 * GIB, 16 * GIB),
-    (4 * GIB, 8 * GIB),
-];
+/// Where the usual places begin: far from where the kernel, the dynamic loader, Go's runtime and the
+/// sanitizers put things, and inside every 47-bit address space.
+const FIRST_SLOT: usize = 8 << 40;
+/// Distance between the usual places.
+const SLOT: usize = 2 << 40;
+/// Number of usual places: every copy of the engine in a process begins at another one.
+const SLOTS: usize = 16;
+/// Places for small address spaces and for tools (valgrind) that keep programs low.
+const LOW: [(usize, usize); 4] =
+    [(2 << 40, MAX_CAPACITY), (128 * GIB, 128 * GIB), (16 * GIB, 16 * GIB), (4 * GIB, 8 * GIB)];
+
+/// Where to look for room, as `(lowest address of the tables, capacity)`. `seed` moves the usual
+/// places and chooses the first of them.
+pub fn candidates(seed: u64) -> impl Iterator<Item = (usize, usize)> {
+    // Up to half a slot, in chunks.
+    let shift = (seed >> 32) as usize % (SLOT / 2 / CHUNK) * CHUNK;
+    let usual = (0..SLOTS)
+        .map(move |i| (FIRST_SLOT + (seed as usize).wrapping_add(i) % SLOTS * SLOT + shift, MAX_CAPACITY));
+    usual.chain(LOW)
+}

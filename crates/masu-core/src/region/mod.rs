@@ -34,8 +34,9 @@ pub use layout::*;
 pub use table::Table;
 
 use crate::lock::Lock;
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
-use crate::sys::{Errno, auxv, mem};
+use crate::settings;
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::{Errno, auxv, mem, time};
 
 /// Start of the window; 0 until the first allocation.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -235,18 +236,17 @@ pub fn entry(below: usize, stride: usize, index: usize) -> usize {
 
 /// Puts the window somewhere, once. Called under `LOCK`.
 fn place() -> Result<(), Errno> {
-    let random = (auxv::random() as usize & 0x3f_ffff) * CHUNK;
-    for (start, capacity) in CANDIDATES {
-        // The first candidate is the usual one; the random part keeps addresses unpredictable.
-        let base = start + BELOW + if start == CANDIDATES[0].0 { random % CANDIDATES[0].1 } else { 0 };
+    // Unpredictable, and different for each copy of the engine in a process.
+    let copy = (&raw const BASE as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for (start, capacity) in candidates((auxv::random() ^ copy).rotate_left(29)) {
+        let base = start + BELOW;
         if mem::map_at(base, FIRST_STEP).is_err() {
             continue;
         }
         let tables = [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS];
         let needs = [FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, 2];
         if tables.iter().zip(needs).all(|(t, n)| t.ensure(base, n).is_ok()) {
-            // A small young heap is never given huge pages, whatever the system's default.
-            mem::advise_huge(base, FIRST_STEP, false);
+            mem::forbid_huge(base, FIRST_STEP);
             CAPACITY.store(capacity, Ordering::Relaxed);
             MAPPED.store(FIRST_STEP, Ordering::Relaxed);
             BASE.store(base, Ordering::Release);
@@ -289,6 +289,7 @@ fn grow() -> Result<(), Errno> {
             Err(e) => return Err(e),
         }
     }
+    mem::forbid_huge(base() + at, step);
     if at != mapped {
         LIMIT.store(at, Ordering::Release);
     }
@@ -313,6 +314,36 @@ pub fn alloc_chunk() -> Option<u32> {
     LIMIT.store(at + CHUNK, Ordering::Release);
     Some((at / CHUNK) as u32)
 }
+
+/// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
+/// and surely needs it. `false`: no; huge pages are off, or have become slow to get.
+///
+/// Huge pages are never left to the kernel's discretion: the window forbids them, whatever the
+/// system's default, and this is the one exception. So a small heap stays small, and memory given
+/// back stays given back.
+pub fn fault_chunk(chunk: u32) -> bool {
+    if !settings::huge_pages() || SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
+        return false;
+    }
+    let before = time::now_ms();
+    // SAFETY: the caller's fresh chunk, which nobody uses yet.
+    unsafe { mem::fault_huge(base() + chunk as usize * CHUNK, CHUNK) };
+    let after = time::now_ms();
+    if after - before > SLOW {
+        // The kernel had to make room for it: leave it alone for a while.
+        SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Until when no huge page is asked for, in milliseconds of the clock.
+static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
+const SLOW: u64 = 20;
+/// Milliseconds without huge pages after a slow one.
+const PAUSE: u64 = 10_000;
+/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 16 MiB.
+pub const GROWING: usize = 16 << 20;
 
 /// Takes back a chunk. It must read as zeroes again and none of its granules may be in use.
 pub fn free_chunk(chunk: u32) {
@@ -345,7 +376,7 @@ pub fn huge_base() -> usize {
 /// Most units that the window of huge blocks can have.
 pub fn huge_units() -> usize {
     let capacity = CAPACITY.load(Ordering::Relaxed);
-    if capacity == CANDIDATES[0].1 { MAX_HUGE_UNITS } else { capacity / CHUNK }
+    if capacity == MAX_CAPACITY { MAX_HUGE_UNITS } else { capacity / CHUNK }
 }
 
 /// Maps the tables that chunk `chunk` needs to hold runs.

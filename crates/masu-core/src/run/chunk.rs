@@ -50,11 +50,6 @@ impl Bits {
         Self::words(start, n).all(|(w, mask)| self.0[w].get() & mask == 0)
     }
 
-    /// Number of members.
-    pub fn count(&self) -> usize {
-        self.0.iter().map(|w| w.get().count_ones() as usize).sum()
-    }
-
     /// The first unit at or after `from` that is (`member`) or is not in the set; [`UNITS`] if
     /// there is none.
     pub fn next(&self, from: usize, member: bool) -> usize {

@@ -139,6 +139,11 @@ fn fresh_chunk(buckets: &Buckets) -> Option<u32> {
     // SAFETY: its record was mapped just now.
     let c = unsafe { record(chunk) };
     c.init();
+    if used_bytes() >= region::GROWING && region::fault_chunk(chunk) {
+        // Resident, though nobody has used it: what is not used soon goes back.
+        c.dirty.set(0, UNITS);
+        DIRTY_UNITS.fetch_add(UNITS, Ordering::Relaxed);
+    }
     for granule in 0..GRANULES_PER_CHUNK {
         // SAFETY: the chunk lies below the limit.
         unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run);

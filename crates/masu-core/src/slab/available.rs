@@ -9,7 +9,7 @@ use super::record::{Place, dense, record, remote};
 use super::remote::Chain;
 use crate::lock::Lock;
 use crate::size_class::CLASSES;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 use core::cell::UnsafeCell;
 
 struct Shelf {
@@ -22,9 +22,20 @@ struct Shelf {
 // SAFETY: `list` is touched under `lock` only; the other two are atomic.
 unsafe impl Sync for Shelf {}
 
-static SHELVES: [Shelf; CLASSES] = [const {
-    Shelf { lock: Lock::new(), len: AtomicU32::new(0), list: UnsafeCell::new(List::new()) }
-}; CLASSES];
+impl Shelf {
+    const_unless_loom! {
+        fn new() -> Self {
+            Shelf { lock: Lock::new(), len: AtomicU32::new(0), list: UnsafeCell::new(List::new()) }
+        }
+    }
+}
+
+#[cfg(not(loom))]
+static SHELVES: [Shelf; CLASSES] = [const { Shelf::new() }; CLASSES];
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref SHELVES: [Shelf; CLASSES] = core::array::from_fn(|_| Shelf::new());
+}
 
 /// Gives up a slab of the caller's that has room. `false`, with nothing changed, when blocks have
 /// come back from other threads in the meantime: merge them and decide again.

@@ -33,12 +33,6 @@ impl List {
         self.len
     }
 
-    /// Whether there is no slab.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The first slab.
     #[inline]
     pub fn front(&self) -> Option<u32> {

@@ -14,17 +14,12 @@
 //!   └──────────────── unowned: available ◀────┴───── (published, beyond what a heap keeps)
 //! ```
 
-#[cfg(not(loom))]
 pub mod available;
-#[cfg(not(loom))]
 mod list;
-#[cfg(not(loom))]
+#[cfg_attr(loom, path = "../models/world/pool.rs")]
 pub mod pool;
-#[cfg(not(loom))]
 mod record;
 pub mod remote;
 
-#[cfg(not(loom))]
 pub use list::List;
-#[cfg(not(loom))]
 pub use record::*;

@@ -16,7 +16,7 @@
 use super::record::{Place, Slab, dense, record};
 use crate::lock::{DISCARD, Lock};
 use crate::region::{
-    self, GRANULE, GRANULE_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, chunk_record, granule_address,
+    self, CHUNK, GRANULE, GRANULE_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, chunk_record, granule_address,
 };
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -61,6 +61,10 @@ impl ChunkSet {
         }
     }
 
+    fn contains(&self, chunk: u32) -> bool {
+        self.word(chunk).load(Ordering::Relaxed) >> (chunk % 64) & 1 != 0
+    }
+
     fn first(&self) -> Option<u32> {
         self.first_from(0)
     }
@@ -98,6 +102,8 @@ pub fn take() -> Option<u32> {
         (None, Some(chunk)) => (chunk, false),
         (None, None) => (fresh_chunk()?, false),
     };
+    // A chunk taken in as a huge page is dirty from the start.
+    let dirty = dirty || WITH_DIRTY.contains(chunk);
     // SAFETY: the chunk is one of the pool's, below the limit; its masks are under LOCK.
     let c = unsafe { chunk_record(chunk) };
     let free = c.free.load(Ordering::Relaxed);
@@ -119,17 +125,25 @@ pub fn take() -> Option<u32> {
 /// Makes a chunk of the region one of the pool's. Under `LOCK`.
 fn fresh_chunk() -> Option<u32> {
     let chunk = region::alloc_chunk()?;
+    let huge = in_use() * GRANULE >= region::GROWING && region::fault_chunk(chunk);
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
         // SAFETY: a chunk from the region lies below the limit and is nobody else's.
         unsafe { region::dense(granule) }.set(Kind::Slab);
         let s = record(granule as u32);
         // SAFETY: as above; the owner's line is mapped and nobody else's.
-        unsafe { (*s).touched = 0 };
+        unsafe { (*s).touched = if huge { GRANULE as u32 } else { 0 } };
     }
     // SAFETY: below the limit.
-    unsafe { chunk_record(chunk) }.free.store(u32::MAX, Ordering::Relaxed);
+    let c = unsafe { chunk_record(chunk) };
+    c.free.store(u32::MAX, Ordering::Relaxed);
     WITH_FREE.set(chunk, true);
+    if huge {
+        // Resident, though nobody has used it: what is not used soon goes back.
+        c.dirty.store(u32::MAX, Ordering::Relaxed);
+        WITH_DIRTY.set(chunk, true);
+        DIRTY_BYTES.fetch_add(CHUNK, Ordering::Relaxed);
+    }
     Some(chunk)
 }
 

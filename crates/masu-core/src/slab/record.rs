@@ -14,6 +14,7 @@ use crate::region::{
     self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
 use crate::size_class::{UNIT, size_of_class};
+use crate::sys::mem;
 use core::ptr::null_mut;
 
 /// A free block: its first word links to the next one.
@@ -120,7 +121,7 @@ pub fn sixteenths(block: *mut Block) -> u32 {
 /// How many blocks freed into a slab make it worth using again: an eighth, 1 to 32.
 #[inline]
 pub fn threshold(class: usize) -> u32 {
-    (GRANULE / size_of_class(class) / 8).clamp(1, 32) as u32
+    (GRANULE / size_of_class(class).max(1) / 8).clamp(1, 32) as u32
 }
 
 /// Makes a slab from the pool an owned, empty one of a class.
@@ -128,7 +129,8 @@ pub fn threshold(class: usize) -> u32 {
 /// # Safety
 /// The caller got the slab from the pool and is its only user.
 pub unsafe fn init(slab: u32, class: usize, owner: u32) {
-    let size = size_of_class(class);
+    // Never 0: a compiler that knows adds no panic to the division below.
+    let size = size_of_class(class).max(1);
     let s = record(slab);
     // SAFETY: the caller is the only user; `touched` is kept, which keeps invariant 3.
     unsafe {
@@ -201,23 +203,28 @@ impl Slab {
         self.base = self.base.wrapping_add(chain.count);
     }
 
-    /// Carves fresh blocks: a page's worth at first, later a quarter of what there is, up to
-    /// 16 KiB. Returns their list, their number and whether they read as zeroes but for the
+    /// Carves fresh blocks, about `step` bytes, and in any case a quarter of what there is. Returns their list, their number and whether they read as zeroes but for the
     /// links, or `None` when the slab is carved out.
     ///
     /// # Safety
     /// The caller owns the slab.
-    pub unsafe fn carve(&mut self, slab: u32) -> Option<(*mut Block, u32, bool)> {
+    pub unsafe fn carve(&mut self, slab: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
         let left = self.capacity - self.carved;
         if left == 0 {
             return None;
         }
-        let size = self.size as usize;
+        let size = (self.size as usize).max(1);
         let start = self.carved as usize * size;
         // Up to the last block that ends before a page boundary, at least one.
-        let end = (start + (start / 4).clamp(UNIT, CARVE_MAX)).next_multiple_of(UNIT);
+        let end = (start + step.max(start / 4)).next_multiple_of(UNIT);
         let n = ((end - start) / size).clamp(1, left as usize);
         let first = region::granule_address(slab as usize) + start;
+        let zero = start >= self.touched as usize;
+        if zero && n * size > 2 * UNIT {
+            // One call instead of several faults.
+            let page = first & !(UNIT - 1);
+            mem::populate(page, first + n * size - page);
+        }
         let mut at = first;
         // SAFETY: blocks `carved..carved + n` lie inside the slab and belong to nobody yet.
         unsafe {
@@ -228,7 +235,6 @@ impl Slab {
             (*(at as *mut Block)).next = null_mut();
         }
         self.carved += n as u16;
-        let zero = start >= self.touched as usize;
         self.touched = self.touched.max((start + n * size) as u32);
         Some((first as *mut Block, n as u32, zero))
     }
@@ -246,7 +252,7 @@ impl Slab {
             while let Some(next) = core::ptr::NonNull::new(last.as_ref().next) {
                 last = next;
             }
-            if let Some((list, n, _)) = self.carve(slab) {
+            if let Some((list, n, _)) = self.carve(slab, CARVE_GROWING) {
                 last.as_mut().next = list;
                 self.base = self.base.wrapping_add(n);
             }
@@ -254,5 +260,7 @@ impl Slab {
     }
 }
 
-/// Most bytes carved at a time.
-const CARVE_MAX: usize = 16 << 10;
+/// Bytes carved at a time from a class's first slab: a page.
+pub const CARVE: usize = UNIT;
+/// Bytes carved at a time for a class that has filled a slab already.
+pub const CARVE_GROWING: usize = 16 << 10;

@@ -17,8 +17,6 @@ const MREMAP_DONTUNMAP: usize = 4;
 const MADV_DONTNEED: usize = 4;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
-const MADV_DONTDUMP: usize = 16;
-const MADV_DODUMP: usize = 17;
 const MADV_POPULATE_WRITE: usize = 23;
 const MADV_DONTNEED_LOCKED: usize = 24;
 
@@ -88,17 +86,26 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
     }
 }
 
-/// Asks for transparent huge pages in a range, or forbids them. A refusal has no consequence.
-pub fn advise_huge(addr: usize, len: usize, huge: bool) {
-    let _ = madvise(addr, len, if huge { MADV_HUGEPAGE } else { MADV_NOHUGEPAGE });
+/// Forbids transparent huge pages in a range. A refusal has no consequence.
+pub fn forbid_huge(addr: usize, len: usize) {
+    let _ = madvise(addr, len, MADV_NOHUGEPAGE);
+}
+
+/// Faults one aligned huge page of untouched memory in, if the kernel has one at hand, and forbids
+/// huge pages there again, so that the mapping stays whole and nothing is made huge behind the
+/// engine's back after it was given back. The memory still reads as zeroes.
+///
+/// # Safety
+/// `addr..addr + len` is one huge page of the engine's own memory that nobody uses.
+pub unsafe fn fault_huge(addr: usize, len: usize) {
+    if madvise(addr, len, MADV_HUGEPAGE).is_ok() {
+        // SAFETY: the engine's own memory; a zero byte in zero memory changes nothing.
+        unsafe { (addr as *mut u8).write_volatile(0) };
+        forbid_huge(addr, len);
+    }
 }
 
 /// Faults a range in at once, writable. A refusal has no consequence: the pages come by faults.
 pub fn populate(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_POPULATE_WRITE);
-}
-
-/// Leaves a range out of core dumps, or takes it in again. A refusal has no consequence.
-pub fn advise_dump(addr: usize, len: usize, dump: bool) {
-    let _ = madvise(addr, len, if dump { MADV_DODUMP } else { MADV_DONTDUMP });
 }

@@ -25,8 +25,6 @@ pub mod time;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// Operation not permitted.
-    pub const EPERM: Errno = Errno(1);
     /// Out of memory, or over a limit.
     pub const ENOMEM: Errno = Errno(12);
     /// The address range is taken (`MAP_FIXED_NOREPLACE`).

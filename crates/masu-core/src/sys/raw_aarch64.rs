@@ -6,7 +6,6 @@ use core::arch::asm;
 #[allow(missing_docs, reason = "the names are the kernel's own")]
 pub mod nr {
     pub const WRITE: usize = 64;
-    pub const EXIT: usize = 93;
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
     pub const SCHED_GETAFFINITY: usize = 123;

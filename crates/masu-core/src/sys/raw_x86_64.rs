@@ -13,7 +13,6 @@ pub mod nr {
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
     pub const CLONE: usize = 56;
-    pub const EXIT: usize = 60;
     pub const GETTID: usize = 186;
     pub const FUTEX: usize = 202;
     pub const SCHED_GETAFFINITY: usize = 204;

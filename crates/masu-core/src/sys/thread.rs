@@ -1,4 +1,5 @@
-//! The background thread's creation: a raw `clone`, invisible to the C library.
+//! The thread pointer, and the background thread's creation: a raw `clone`, invisible to the C
+//! library.
 //!
 //! Why not `pthread_create`: it takes the C library's stack-cache lock, under which the C library
 //! itself calls `free`; made from inside `free` it can deadlock. It also clears
@@ -30,6 +31,22 @@ const FLAGS: usize = CLONE_VM
 
 const SIG_SETMASK: usize = 2;
 const SIGSET_BYTES: usize = 8;
+
+/// The thread pointer: a number that no other running thread has.
+#[inline]
+pub fn pointer() -> usize {
+    let p: usize;
+    // SAFETY: reads the thread's own register or, on x86-64, the word that the ABI keeps there.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) p,
+            options(pure, readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("mrs {0}, tpidr_el0", out(reg) p,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    p
+}
 
 /// Starts `entry(arg)` on the given stack with every signal blocked. The kernel stores the
 /// thread's id in `tid` before this returns and clears it (and wakes its futex) once the thread
