@@ -69,4 +69,5 @@ fn a_small_race_is_reported_and_survives_its_own_json() {
     assert_eq!(text, render(&results, Style::Markdown));
     assert!(text.contains("| churn"), "{text}");
     assert!(!text.contains("Failures"), "{text}");
+    assert!(text.contains("a first look"), "two rounds prove nothing: {text}");
 }

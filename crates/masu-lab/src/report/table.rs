@@ -15,6 +15,9 @@ pub enum Style {
     Markdown,
 }
 
+/// Rounds from which on the resampled intervals mean what they say.
+const ENOUGH: usize = 7;
+
 /// The whole report.
 pub fn render(results: &Results, style: Style) -> String {
     let mut text = header(results, style);
@@ -72,6 +75,11 @@ fn header(results: &Results, style: Style) -> String {
             subject.name
         ),
     ];
+    if results.rounds < ENOUGH {
+        lines.push(format!(
+            "Fewer than {ENOUGH} rounds: a first look. The intervals are too narrow to be trusted."
+        ));
+    }
     if style == Style::Markdown {
         lines.insert(0, "# The race".into());
     }
