@@ -80,6 +80,17 @@ impl Run {
         self
     }
 
+    /// Run through another program, such as a shell that sets a limit first. It gets these
+    /// arguments, then the path of the program, then the program's own arguments so far.
+    pub fn through(mut self, wrapper: &str, arguments: &[&str]) -> Self {
+        let inner = std::mem::replace(&mut self.executable, tool(wrapper));
+        let own = std::mem::take(&mut self.arguments);
+        self.arguments.extend(arguments.iter().map(OsString::from));
+        self.arguments.push(inner.into());
+        self.arguments.extend(own);
+        self
+    }
+
     /// Set one environment variable.
     pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((key.as_ref().into(), value.as_ref().into()));

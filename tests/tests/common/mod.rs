@@ -27,14 +27,18 @@ pub fn cxx_program(name: &str) -> Program {
     Compile::cxx(&format!("cxx/{name}.cc")).flag("-xnone").file(frame.path()).build()
 }
 
-/// A run of all cases of the [`core`] in one process; on the system's malloc without the two
-/// that it fails by nature.
+/// The cases of the core that the system's own malloc fails by nature.
+pub const BEYOND_SYSTEM: [&str; 2] =
+    ["aligned_alloc_refuses_what_is_not_a_power_of_two", "the_heap_of_libc_stays_untouched"];
+
+/// The cases of the [`core`] to which the allocator under test is held.
+pub fn core_cases(program: &Program) -> Vec<String> {
+    let mut cases = case_list(program);
+    cases.retain(|name| library().is_some() || !BEYOND_SYSTEM.contains(&name.as_str()));
+    cases
+}
+
+/// A run of all [`core_cases`] in one process.
 pub fn core_run(program: &Program) -> Run {
-    let run = Run::program(program);
-    if library().is_some() {
-        return run;
-    }
-    let beyond =
-        ["aligned_alloc_refuses_what_is_not_a_power_of_two", "the_heap_of_libc_stays_untouched"];
-    run.args(case_list(program).iter().filter(|name| !beyond.contains(&name.as_str())))
+    Run::program(program).args(core_cases(program))
 }

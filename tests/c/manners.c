@@ -1,0 +1,204 @@
+// A process that was single-threaded stays so, or becomes so again: what it may do
+// afterwards depends on it.
+#include "check.h"
+#include "doors.h"
+
+#include <dirent.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static int tasks(void) { return (int)status_field("Threads:"); }
+
+// Allocates and frees this much, in blocks of all kinds.
+static void burst(size_t total) {
+    enum { most = 200000 };
+    static void *blocks[most];
+    static const size_t sizes[] = {200, 3000, 40000, 3 << 20};
+    int count = 0;
+    for (int kind = 0; kind < 4; kind++)
+        for (size_t sum = 0; sum + sizes[kind] <= total / 4 && count < most; sum += sizes[kind]) {
+            blocks[count] = malloc(sizes[kind]);
+            CHECK(blocks[count] != NULL, "malloc(%zu)", sizes[kind]);
+            memset(blocks[count++], 1, sizes[kind]);
+        }
+    for (int i = 0; i < count; i++) free(blocks[i]);
+}
+
+static void expect_single(void) {
+    CHECK(tasks() == 1, "%d threads", tasks());
+    CHECK(__libc_single_threaded, "the C library takes the process for a threaded one");
+}
+
+CASE(small_bursts_start_no_thread) {
+    for (int i = 0; i < 10; i++) {
+        burst(40 << 20);
+        expect_single();
+        sleep_ms(60);
+        expect_single();
+    }
+    sleep_ms(700);
+    expect_single();
+}
+
+// Run with background_thread:off.
+CASE(no_burst_starts_a_thread_when_told_so) {
+    for (int i = 0; i < 3; i++) {
+        burst(300 << 20);
+        expect_single();
+        sleep_ms(300);
+        expect_single();
+    }
+    free(malloc(100));
+    expect_single();
+}
+
+static void burst_and_rest(void) {
+    burst(200 << 20);
+    sleep_ms(2000);
+    CHECK(tasks() == 1, "%d threads", tasks());
+}
+
+CASE(single_again_two_seconds_after_a_large_burst) { burst_and_rest(); }
+
+CASE(unshare_of_the_user_namespace_after_a_burst) {
+    pid_t child = fork(); // asks whether the kernel allows it at all
+    if (child == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child, "waitpid");
+    if (status != 0) not_offered("unshare(CLONE_NEWUSER)");
+    burst_and_rest();
+    CHECK(unshare(CLONE_NEWUSER) == 0, "unshare: %s", strerror(errno));
+    burst(10 << 20);
+}
+
+CASE(setuid_after_a_burst) {
+    if (getuid() != 0) not_offered("setuid without being root");
+    burst_and_rest();
+    CHECK(setgid(65534) == 0 && setuid(65534) == 0, "setuid: %s", strerror(errno));
+    burst(10 << 20);
+    CHECK(tasks() == 1, "%d threads", tasks());
+}
+
+static void kill_all_but_the_documented(void) {
+    static const int allowed[] = {SYS_write,   SYS_exit_group, SYS_mmap,  SYS_munmap,        SYS_madvise,
+                                  SYS_mremap,  SYS_mprotect,   SYS_futex, SYS_clock_gettime, SYS_getpid,
+                                  SYS_gettid,  SYS_prctl,      SYS_sched_getaffinity, SYS_membarrier,
+                                  SYS_clock_nanosleep};
+    struct sock_filter code[64];
+    int at = 0;
+    code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+        code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    struct sock_fprog program = {at, code};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs: %s", strerror(errno));
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "seccomp: %s", strerror(errno));
+}
+
+// No thread may be made any more: clone is not on the list. A small burst needs none; neither
+// does the work that a large one before the filter left behind.
+CASE(seccomp_after_a_burst) {
+    burst_and_rest();
+    kill_all_but_the_documented();
+    for (int i = 0; i < 5; i++) {
+        burst(40 << 20);
+        sleep_ms(150);
+    }
+}
+
+CASE(landlock_after_a_burst) {
+    struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE};
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+    if (ruleset < 0) not_offered("landlock");
+    burst_and_rest();
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs: %s", strerror(errno));
+    CHECK(syscall(SYS_landlock_restrict_self, ruleset, 0) == 0, "landlock: %s", strerror(errno));
+    close(ruleset);
+    burst(10 << 20);
+}
+
+static void *burst_in_thread(void *size) {
+    for (int i = 0; i < 200; i++) {
+        char *block = malloc((size_t)size);
+        CHECK(block != NULL, "malloc");
+        memset(block, 1, (size_t)size);
+        free(block);
+    }
+    return NULL;
+}
+
+static volatile int stop;
+static void *stay(void *unused) {
+    while (!stop) sleep_ms(5);
+    return unused;
+}
+
+// A threaded program may get one more thread, which takes none of its signals.
+CASE(a_helper_thread_is_alone_and_takes_no_signals) {
+    pthread_t idle, busy[4];
+    CHECK(pthread_create(&idle, NULL, stay, NULL) == 0, "thread");
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&busy[i], NULL, burst_in_thread, (void *)(size_t)(4 << 20)) == 0, "thread");
+    for (int i = 0; i < 4; i++) pthread_join(busy[i], NULL);
+    burst(200 << 20);
+    long end = now_ms() + 1000;
+    int most = 0;
+    while (now_ms() < end) {
+        int now = tasks();
+        if (now > most) most = now;
+        DIR *directory = opendir("/proc/self/task");
+        for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+            char path[300], text[4096];
+            if (entry->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+            FILE *file = fopen(path, "r");
+            if (file == NULL) continue; // it ended meanwhile
+            size_t length = fread(text, 1, sizeof text - 1, file);
+            fclose(file);
+            text[length] = 0;
+            char *blocked = strstr(text, "SigBlk:");
+            if (blocked == NULL) continue;
+            unsigned long mask = strtoul(blocked + 7, NULL, 16);
+            // Main and the idle thread block nothing; a helper blocks all that can be blocked.
+            unsigned long wanted = (1ul << (SIGTERM - 1)) | (1ul << (SIGALRM - 1)) | (1ul << (SIGUSR1 - 1)) |
+                                   (1ul << (SIGCHLD - 1)) | (1ul << (SIGPROF - 1)) | (1ul << (SIGHUP - 1));
+            CHECK(mask == 0 || (mask & wanted) == wanted, "a thread blocks %#lx only", mask);
+        }
+        closedir(directory);
+        sleep_ms(10);
+    }
+    CHECK(most <= 3, "%d threads where the program has two", most);
+    stop = 1;
+    pthread_join(idle, NULL);
+}
+
+// Forked while a helper may be at work: the child has one thread, and its own bursts work.
+CASE(the_child_of_a_fork_has_one_thread) {
+    pthread_t idle;
+    CHECK(pthread_create(&idle, NULL, stay, NULL) == 0, "thread");
+    for (int i = 0; i < 10; i++) {
+        burst(100 << 20);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            CHECK(tasks() == 1, "%d threads", tasks());
+            burst(100 << 20);
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %#x", status);
+    }
+    stop = 1;
+    pthread_join(idle, NULL);
+}

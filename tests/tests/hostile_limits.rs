@@ -1,0 +1,140 @@
+//! Limits: of address space, of data, of mappings, and of what may be unmapped at all.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use masu_tests::{Compile, Program, Run, check_offered};
+
+/// The conformance core, with the hostile grounds of `ground.c`.
+fn core() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+        common::core(Compile::with("gcc").flag("-std=gnu11").file("c/ground.c")).build()
+    });
+    &PROGRAM
+}
+
+mod lowered {
+    use std::sync::LazyLock;
+
+    use masu_tests::Program;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("limits"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        address_space_lowered_after_start,
+        address_space_lowered_after_a_burst,
+        data_size_lowered_after_start,
+        threads_meet_the_limit_together,
+    }
+}
+
+/// The run, below a limit that the shell sets.
+fn below(limit: &str, run: Run) -> Run {
+    run.through("sh", &["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")])
+}
+
+/// All of the core in one process, below a limit that the shell sets.
+fn core_below(limit: &str) {
+    check_offered(below(limit, common::core_run(core())).run());
+}
+
+#[test]
+fn core_below_512_mib_of_address_space() {
+    core_below("-v 524288");
+}
+
+#[test]
+fn core_below_512_mib_of_data() {
+    core_below("-d 524288");
+}
+
+/// So small that a reservation of any comfort fails: what is left must do for small programs.
+#[test]
+fn small_blocks_below_100_mib_of_address_space() {
+    let run = Run::program(core()).args([
+        "small_sizes_keep_their_alignment_in_bulk",
+        "malloc_zero_gives_distinct_blocks",
+        "live_blocks_never_overlap",
+        "usable_size_stays_the_same_while_others_come_and_go",
+        "aligned_and_plain_blocks_mix",
+        "realloc_keeps_content_at_every_small_step",
+        "realloc_keeps_content_in_random_jumps_among_neighbours",
+        "impossible_sizes_fail_with_enomem",
+    ]);
+    below("-v 102400", run).run().success();
+}
+
+#[test]
+fn core_with_few_mappings_left() {
+    check_offered(common::core_run(core()).env("MASU_TEST_GROUND", "few-mappings").run());
+}
+
+/// Locked pages cannot be dropped, so what was given back is not zero; and what is reserved
+/// must not be filled with pages at once.
+#[test]
+fn core_with_all_memory_locked() {
+    if !locking_is_permitted() {
+        println!("mlockall is not permitted here");
+        return;
+    }
+    let mut cases = common::core_cases(core());
+    cases.retain(|name| name != "malloc_trim_gives_memory_back");
+    let outcome = Run::program(core()).args(cases).env("MASU_TEST_GROUND", "locked").run();
+    assert!(outcome.max_rss_kib < 1 << 20, "locked far too much: {}", outcome.describe());
+    check_offered(outcome);
+}
+
+fn locking_is_permitted() -> bool {
+    let probe = Run::program(core()).bare().arg("usable_size_of_null_is_zero");
+    let outcome = probe.env("MASU_TEST_GROUND", "locked").run();
+    outcome.status.success() || !outcome.stderr.contains("mlockall")
+}
+
+/// A setting of the whole machine, put back when dropped; and by a watchdog after a minute,
+/// should this process be killed.
+struct Sysctl {
+    path: &'static str,
+    before: String,
+    watchdog: std::process::Child,
+}
+
+impl Sysctl {
+    fn set(path: &'static str, value: &str) -> Option<Self> {
+        let before = std::fs::read_to_string(path).ok()?.trim().to_owned();
+        let script = format!("sleep 60; echo {before} >{path}");
+        let watchdog = std::process::Command::new("sh").args(["-c", &script]).spawn().ok()?;
+        let setting = Self { path, before, watchdog };
+        if let Err(error) = std::fs::write(path, value) {
+            println!("{path} cannot be written here: {error}");
+            return None;
+        }
+        Some(setting)
+    }
+}
+
+impl Drop for Sysctl {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.path, &self.before);
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+}
+
+#[test]
+#[ignore = "sets vm.overcommit_memory of the whole machine for some seconds; needs root"]
+fn core_with_overcommit_forbidden() {
+    let Some(_setting) = Sysctl::set("/proc/sys/vm/overcommit_memory", "2") else { return };
+    check_offered(common::core_run(core()).run());
+}
+
+#[test]
+#[ignore = "sets vm.max_map_count of the whole machine for some seconds; needs root"]
+fn core_with_1000_mappings() {
+    let Some(_setting) = Sysctl::set("/proc/sys/vm/max_map_count", "1000") else { return };
+    check_offered(common::core_run(core()).run());
+}

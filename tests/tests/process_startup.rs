@@ -1,0 +1,154 @@
+//! What the library costs a program that does nothing, and what it does before `main`.
+
+use std::collections::BTreeMap;
+
+use masu_tests::{Compile, Run, is_masu, library, preload};
+
+/// The system calls of `/bin/true`, as strace prints them.
+fn calls(preload: Option<String>) -> Vec<String> {
+    let directory = masu_tests::scratch();
+    let log = directory.path().join("log");
+    let run = Run::new("strace").bare().args(["-f", "-qq", "-o"]).arg(&log);
+    let run = run.args(preload.iter().flat_map(|pair| ["-E", pair]));
+    run.arg("/bin/true").run().success();
+    let text = std::fs::read_to_string(&log).expect("strace wrote its log");
+    let calls = text.lines().filter_map(|line| line.split_once(' '));
+    calls.map(|(_, call)| call.trim_start().to_owned()).collect()
+}
+
+fn name(call: &str) -> &str {
+    call.split('(').next().expect("a name")
+}
+
+/// How often each call was made, and by how much that is more than before.
+fn more(plain: &[String], loaded: &[String]) -> BTreeMap<String, i64> {
+    let mut balance = BTreeMap::new();
+    for call in loaded {
+        *balance.entry(name(call).to_owned()).or_default() += 1;
+    }
+    for call in plain {
+        *balance.entry(name(call).to_owned()).or_default() -= 1;
+    }
+    balance.retain(|_, count| *count > 0);
+    balance
+}
+
+/// Nothing is under test, or another allocator that may do as it likes.
+fn only_masu() -> bool {
+    if !is_masu() {
+        println!("only masu is held to this");
+    }
+    is_masu()
+}
+
+#[test]
+fn no_file_is_opened() {
+    if !only_masu() {
+        return;
+    }
+    let path = library().expect("masu").to_string_lossy();
+    let opened = |calls: &[String]| -> Vec<String> {
+        let opens = calls.iter().filter(|call| name(call).starts_with("open"));
+        opens.map(|call| call.split('"').nth(1).expect("a path").to_owned()).collect()
+    };
+    let plain = opened(&calls(None));
+    let loaded = opened(&calls(preload()));
+    let own: Vec<&String> = loaded.iter().filter(|file| !plain.contains(file)).collect();
+    // The loader opens the library itself; nobody opens anything else.
+    assert_eq!(own, [&*path], "of {loaded:?}");
+}
+
+#[test]
+fn no_thread_is_started() {
+    if !only_masu() {
+        return;
+    }
+    let loaded = calls(preload());
+    let started =
+        loaded.iter().find(|call| name(call).starts_with("clone") || name(call) == "fork");
+    assert_eq!(started, None);
+}
+
+/// A golden bound: the loader's share is fixed by the shape of the file, and the engine's own
+/// share is a few mappings.
+#[test]
+fn few_system_calls_are_added() {
+    if !only_masu() {
+        return;
+    }
+    let added = more(&calls(None), &calls(preload()));
+    // Of the loader: open, read, stat, four segments and the zeroed rest, protection, close.
+    let of_loader = [
+        ("openat", 1),
+        ("read", 1),
+        ("pread64", 2),
+        ("newfstatat", 1),
+        ("fstat", 1),
+        ("mmap", 5),
+        ("mprotect", 2),
+        ("close", 1),
+        ("munmap", 1),
+    ];
+    // Of the engine, before and after main.
+    let of_engine = [("mmap", 3), ("madvise", 1), ("prctl", 2), ("sched_getaffinity", 1)];
+    for (call, count) in &added {
+        let allowed = |list: &[(&str, i64)]| -> i64 {
+            list.iter().filter(|(name, _)| name == call).map(|(_, most)| most).sum()
+        };
+        let most = allowed(&of_loader) + allowed(&of_engine);
+        assert!(*count <= most, "{count} more calls of {call}, at most {most} are fine: {added:?}");
+    }
+}
+
+/// Kilobytes resident in all, and of them anonymous, of a program that does nothing: the
+/// least of a few runs, since the kernel maps file pages around a fault as it sees fit.
+fn resident(program: &masu_tests::Program, bare: bool) -> (u64, u64) {
+    let once = || {
+        let run = Run::program(program);
+        let outcome = if bare { run.bare().run() } else { run.run() }.success();
+        let numbers: Vec<u64> =
+            outcome.stdout.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(numbers.len(), 2, "{}", outcome.describe());
+        (numbers[0], numbers[1])
+    };
+    let runs: Vec<_> = (0..12).map(|_| once()).collect();
+    let least = |pick: fn(&(u64, u64)) -> u64| runs.iter().map(pick).min().expect("some runs");
+    (least(|run| run.0), least(|run| run.1))
+}
+
+#[test]
+fn resident_memory_grows_by_less_than_200_kib() {
+    let program = Compile::c("c/startup.c").build();
+    let plain = resident(&program, true);
+    let loaded = resident(&program, false);
+    println!("resident, and anonymous of it: {plain:?} -> {loaded:?} KiB");
+    if is_masu() {
+        assert!(loaded.1 <= plain.1 + 64, "anonymous: {plain:?} -> {loaded:?} KiB");
+        assert!(loaded.0 <= plain.0 + 200, "resident: {plain:?} -> {loaded:?} KiB");
+    }
+}
+
+#[test]
+fn starting_a_program_takes_at_most_15_percent_longer() {
+    let Some(path) = library() else {
+        println!("there is nothing to preload");
+        return;
+    };
+    let spawner = Compile::c("c/spawner.c").build();
+    let mut seen = Vec::new();
+    // The least of many is steady on a quiet machine; on a busy one it takes a few tries.
+    for _ in 0..6 {
+        let run = Run::program(&spawner).bare().arg("200").arg(path).arg("/bin/true");
+        let outcome = run.run().success();
+        let times: Vec<f64> =
+            outcome.stdout.split_whitespace().map(|time| time.parse().expect("ns")).collect();
+        let ratio = times[1] / times[0];
+        seen.push(format!("{ratio:.3} ({:.0} us)", (times[1] - times[0]) / 1000.0));
+        if ratio <= 1.15 {
+            println!("{}", seen.join(", "));
+            return;
+        }
+    }
+    assert!(!is_masu(), "ratios of the shortest times: {}", seen.join(", "));
+    println!("ratios of the shortest times: {}", seen.join(", "));
+}
