@@ -59,7 +59,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   background_thread:auto  auto, on, off
   run_cache:2MiB          medium blocks a thread keeps for itself
   huge_cache:1GiB         freed huge blocks kept until they decay
-  retain_full:32          full slabs of a size that a thread keeps as its own
+  retain_full:32          full slabs a thread keeps once others allocate too
   huge_pages:1            growing heaps beyond 16 MiB take pages of 2 MiB
   show_stats:0            statistics on stderr at exit
   verbose:0               the effective configuration on stderr at start
