@@ -199,7 +199,8 @@ unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
     if offset >= region::limit() {
         // A huge block that shrinks to less than half of what is huge moves to where it is small.
         // SAFETY: a live block outside the window is a huge one.
-        return size > MEDIUM_MAX / 2 && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1)) };
+        return size > MEDIUM_MAX / 2
+            && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1)) };
     }
     // SAFETY: the offset is below the limit.
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
@@ -237,16 +238,16 @@ pub fn exit_report() {
 }
 
 fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
-    core::iter::once(heap::commons_lock_for_fork())
-        .chain(slab::available::locks_for_fork())
-        .chain([
+    core::iter::once(heap::commons_lock_for_fork()).chain(slab::available::locks_for_fork()).chain(
+        [
             &DISCARD,
             run::pool::lock_for_fork(),
             huge::lock_for_fork(),
             slab::pool::lock_for_fork(),
             region::lock_for_fork(),
             heap::lock_for_fork(),
-        ])
+        ],
+    )
 }
 
 /// Before a fork: takes every lock, in order. The calling thread may still allocate and free.

@@ -82,8 +82,8 @@ keys! {
     run_cache: Size = 2 << 20;
     /// Most bytes of freed huge blocks kept until they decay.
     huge_cache: Size = 1 << 30;
-    /// Most full slabs per size class that a heap keeps as its own; further ones go to whoever
-    /// frees into them.
+    /// Most full slabs that a heap keeps as its own once other threads allocate too; further ones go
+    /// to whoever frees into them.
     retain_full: Count = 32;
     /// Whether a heap beyond 16 MiB that grows takes its memory in huge pages of 2 MiB.
     huge_pages: Flag = true;

@@ -3,7 +3,7 @@
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
 //! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
 //! batches of 1, 2, 4 and 8, and get a slab of their own only then; and in a process with many more
-//! threads than processors ([`CROWD`]) they never do, since most of them sleep on what they have. A
+//! threads than processors ([`table::is_crowd`]) they never do, since most of them sleep on what they have. A
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
 //! commons alone.
 //!
@@ -15,15 +15,12 @@ use super::{Heap, Role, free, refill};
 use crate::lock::Lock;
 use crate::size_class::{UNIT, size_of_class};
 use crate::slab::Block;
-use crate::sys::cpu;
 use core::ptr::null_mut;
 
 /// Heaps with a lower index get slabs of their own at once.
 const FEW: u32 = 8;
 /// Batches before a thread gets a slab of its own for the class.
 const BATCHES: u8 = 4;
-/// Heaps per processor from which on the process is crowded.
-const CROWD: u32 = 8;
 /// Most bytes in a batch, if that is not a single block.
 const BATCH_BYTES: usize = UNIT / 2;
 
@@ -32,9 +29,7 @@ static COMMONS: Heap = Heap::new(Role::Commons);
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    index_of(heap) >= FEW
-        && size_of_class(class) <= UNIT
-        && (heap.borrowed[class & 63].get() < BATCHES || table::counts().0 > CROWD * cpu::count())
+    index_of(heap) >= FEW && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.

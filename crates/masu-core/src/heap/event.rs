@@ -2,18 +2,25 @@
 //!
 //! - *full*: enough blocks have come back; the slab is worth using again.
 //! - *partial*: all blocks have come back; the slab is empty.
-//! - *active*: it may be empty, depending on how much of the bin was handed out since. The bin is
-//!   counted to know, at most a few times per class and tick; after that every [`LAZY`] frees.
+//! - *active*: it may be empty, depending on how much of the bin was handed out since, so the bin is
+//!   counted. A few times per class and tick the next look comes exactly when the slab may be
+//!   empty; after that not before twice as many frees as there are blocks to count.
+//!
+//! An empty slab goes back to the pool. Only one of which little was ever used stays, if its class
+//! has run empty a few times in this tick already: a program that allocates and frees one block in
+//! turn would pay for a slab each time.
 
+use super::Heap;
 use super::refill::keep_partial;
 use super::tls::current;
-use super::Heap;
 use crate::region::{self, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
 
-/// Frees between two looks at an active slab whose budget is used up.
-const LAZY: u32 = 256;
+/// Fewest frees between two looks, halved, once a class has used up its exact ones.
+const SOON: u32 = 64;
+/// Bytes carved up to which an empty slab may stay.
+const LITTLE: u32 = 12 << 10;
 
 /// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
 #[cold]
@@ -47,12 +54,10 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     if out != 0 {
         return s.set_countdown(out);
     }
-    let empties = &heap.empties[class & 63];
-    if empties.get() == 0 && heap.partial(class).len() == 1 {
-        // The class keeps running empty and coming back within a tick: the slab stays.
-        return s.set_countdown(LAZY);
+    if heap.partial(class).len() == 1 && stays(heap, s, class) {
+        // Nothing is out, so nothing can be freed: the countdown rests.
+        return s.set_countdown(u32::MAX / 2);
     }
-    empties.set(empties.get().saturating_sub(1));
     // SAFETY: the slab is in that list, which is this thread's; all its blocks are free.
     unsafe {
         heap.partial(class).remove(slab);
@@ -68,11 +73,6 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
             s.merge(slab, word.take());
         }
     }
-    let walks = &heap.walks[class & 63];
-    if walks.get() == 0 {
-        return s.set_countdown(LAZY);
-    }
-    walks.set(walks.get() - 1);
     let mut in_bin = 0;
     let mut at = heap.bin(class).get();
     while !at.is_null() && in_bin < s.out() {
@@ -81,16 +81,33 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
         at = unsafe { (*at).next };
     }
     let live = s.out() - in_bin;
+    let walks = &heap.walks[class & 63];
+    let soonest = soonest(heap, s, class);
+    walks.set(walks.get().saturating_sub(1));
     if live != 0 {
-        return s.set_countdown(live);
+        return s.set_countdown(live.max(soonest));
     }
-    let empties = &heap.empties[class & 63];
-    if empties.get() == 0 {
-        return s.set_countdown(LAZY);
+    if stays(heap, s, class) {
+        return s.set_countdown(soonest);
     }
-    empties.set(empties.get() - 1);
     heap.bin(class).set(null_mut());
     heap.active(class).set(NIL);
     // SAFETY: no block is live, none is in the bin any more, and nobody can push a remote free.
     unsafe { pool::give(slab) };
+}
+
+/// Fewest frees into an active slab before the next look at it.
+pub(super) fn soonest(heap: &Heap, s: &Slab, class: usize) -> u32 {
+    if heap.walks[class & 63].get() == 0 { u32::from(s.carved).max(SOON) * 2 } else { 1 }
+}
+
+/// Whether an empty slab of the class stays although it is empty.
+fn stays(heap: &Heap, s: &Slab, class: usize) -> bool {
+    let empties = &heap.empties[class & 63];
+    if u32::from(s.carved) * s.size > LITTLE {
+        return false;
+    }
+    let spent = empties.get() == 0;
+    empties.set(empties.get().saturating_sub(1));
+    spent
 }

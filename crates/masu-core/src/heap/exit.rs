@@ -35,6 +35,7 @@ pub unsafe extern "C" fn destructor(heap: *mut c_void) {
 /// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.
 pub fn abandon(heap: &'static Heap) {
     heap.runs.drain();
+    heap.outbox.drain(heap);
     for class in 1..=LAST_CLASS {
         abandon_class(heap, class);
     }

@@ -70,6 +70,7 @@ fn adopt() {
 /// it owned, and each slab's free blocks from what its lists reach.
 fn recover(heap: &'static Heap) {
     heap.runs.forget();
+    heap.outbox.forget();
     for class in 1..=LAST_CLASS {
         *heap.partial(class) = slab::List::new();
         *heap.full(class) = slab::List::new();
@@ -85,11 +86,8 @@ fn recover(heap: &'static Heap) {
         // SAFETY: the heap's thread does not exist, and this thread has the heap to itself.
         unsafe {
             let record = &mut *slab::record(s);
-            let bin = if heap.active(class).get() == s {
-                heap.bin(class).get()
-            } else {
-                null_mut()
-            };
+            let bin =
+                if heap.active(class).get() == s { heap.bin(class).get() } else { null_mut() };
             rebuild(s, record, bin);
             record.place = Place::Partial;
             heap.partial(class).push_back(s);

@@ -4,7 +4,7 @@
 use super::refill::{give_up_partial, keep_partial};
 use super::tls::is_mine;
 use super::{Heap, Role, birth};
-use crate::region::{self, Kind};
+use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::Pushed;
 use crate::slab::{self, Block, available};
 use crate::sync::Ordering;
@@ -47,49 +47,82 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
 ///
 /// # Safety
 /// `block` lies in slab `slab`.
+#[inline]
 unsafe fn remote_free(slab: u32, block: *mut Block) {
     // SAFETY: below the limit.
     let dense = unsafe { slab::dense(slab) };
-    let class = dense.class();
-    if is_mine(dense.owner.load(Ordering::Relaxed)) {
+    let owner = dense.owner.load(Ordering::Relaxed);
+    if is_mine(owner) {
         return report::double_free(block.cast());
     }
-    if class == 0 || !(block as usize).is_multiple_of(16) {
+    if dense.class() == 0 || !(block as usize).is_multiple_of(16) {
         return report::bad_free(block.cast());
     }
     let heap = birth::current_or_new();
-    if let Some(heap) = heap {
-        heap.counters.remote_frees.add(1);
-    }
-    let link = |head: Option<u32>| {
-        // SAFETY: the block is being freed, so it is ours until the push succeeds.
-        unsafe { (*block).next = head.map_or(null_mut(), |h| slab::block_at(slab, h)) };
-    };
-    // SAFETY: below the limit.
-    let word = unsafe { slab::remote(slab) };
-    let pushed = word.push(slab::sixteenths(block), 1, slab::threshold(class), link);
-    let Pushed::Claimed { chain, listed, .. } = pushed else { return };
-    // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the chain
-    // and the block.
+    // SAFETY: the block is being freed, so it is ours; it lies in `slab`.
     unsafe {
-        if listed {
-            available::unlink(slab, class);
-        }
-        let s = &mut *slab::record(slab);
-        s.merge(slab, chain);
-        (*block).next = s.free;
-        s.free = block;
-        s.base = s.base.wrapping_add(1);
-        match heap {
-            Some(heap) if keeps(heap, class) => {
-                heap.counters.claimed.add(1);
-                slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
-                keep_partial(heap, slab, class);
+        if let Some(heap) = heap {
+            heap.counters.remote_frees.add(1);
+            // Into a slab that nobody owns the free goes at once: it may be the one that claims it.
+            if owner != 0 && heap.outbox.put(heap, slab, block) {
+                return;
             }
-            _ => give_up_partial(slab),
         }
+        push(heap, slab, block, block, 1);
     }
-    crate::purge::on_free();
+}
+
+/// Pushes `n` linked blocks, `first` to `last`, to a slab of another heap, or of nobody, which the
+/// push may claim.
+///
+/// # Safety
+/// They are freed blocks of the slab that the caller gives up.
+pub(super) unsafe fn push(
+    heap: Option<&Heap>,
+    slab: u32,
+    first: *mut Block,
+    last: *mut Block,
+    n: u32,
+) {
+    // SAFETY: below the limit, as a block of it exists.
+    let (dense, word) = unsafe { (slab::dense(slab), slab::remote(slab)) };
+    let class = dense.class();
+    let link = |head: Option<u32>| {
+        // SAFETY: the blocks are ours until the push succeeds.
+        unsafe { (*last).next = head.map_or(null_mut(), |h| slab::block_at(slab, h)) };
+    };
+    // Read before the push: after it, the slab may be anything.
+    let size = dense.block_size();
+    match word.push(slab::sixteenths(first), n, slab::threshold(class), link) {
+        Pushed::Queued(n) => {
+            if n as usize * size > GRANULE - size {
+                // The last block of an owned slab: its owner may sleep.
+                slab::emptied(true);
+                crate::purge::on_free();
+            }
+        }
+        // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the
+        // chain and the blocks.
+        Pushed::Claimed { chain, listed, .. } => unsafe {
+            if listed {
+                available::unlink(slab, class);
+            }
+            let s = &mut *slab::record(slab);
+            s.merge(slab, chain);
+            (*last).next = s.free;
+            s.free = first;
+            s.base = s.base.wrapping_add(n);
+            match heap {
+                Some(heap) if keeps(heap, class) => {
+                    heap.counters.claimed.add(1);
+                    dense.owner.store(heap.id.get(), Ordering::Relaxed);
+                    keep_partial(heap, slab, class);
+                }
+                _ => give_up_partial(slab),
+            }
+            crate::purge::on_free();
+        },
+    }
 }
 
 /// Whether a heap takes slabs of the class as its own.

@@ -29,9 +29,12 @@ mod exit;
 mod fast;
 pub mod fork;
 mod free;
+pub mod outbox;
 mod refill;
 mod table;
 mod tls;
+
+use outbox::Outbox;
 
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
@@ -86,6 +89,8 @@ pub struct Heap {
     pub(crate) live: AtomicU32,
     /// Freed medium blocks.
     pub(crate) runs: RunCache,
+    /// Freed blocks on their way to other threads' slabs.
+    pub(crate) outbox: Outbox,
     /// Always-on counters.
     pub(crate) counters: Counters,
 }
@@ -130,6 +135,7 @@ impl Heap {
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
             runs: RunCache::new(),
+            outbox: Outbox::new(),
             counters: Counters::new(),
         }
     }
@@ -175,8 +181,7 @@ pub fn run_cache() -> Option<&'static RunCache> {
     Some(&heap.runs)
 }
 
-/// An active slab that runs empty goes back at once this often per class and tick; after that it
-/// stays, so that a program that allocates and frees one block in turn pays nothing.
+/// A slab of which little was used and that runs empty goes back this often per class and tick.
 const EMPTIES_PER_TICK: u8 = 2;
-/// As often the bin is counted to learn exactly when the active slab will be empty.
-const WALKS_PER_TICK: u8 = 4;
+/// The bin is counted this often per class and tick to learn exactly when the active slab is empty.
+const WALKS_PER_TICK: u8 = 8;

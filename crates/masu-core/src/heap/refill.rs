@@ -3,7 +3,7 @@
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
-use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons};
+use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event};
 use crate::region::NIL;
 use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
 use crate::sync::Ordering;
@@ -67,6 +67,9 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
                 return null_mut();
             }
             s.merge(slab, word.take());
+            if s.free.is_null() {
+                return null_mut();
+            }
         }
         heap.zero.set(heap.zero.get() & !(1 << class));
         if heap.walks[class & 63].get() == 0 && s.carved as u32 * s.size < HOT_BATCH {
@@ -98,7 +101,7 @@ unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32
     heap.counters.refilled_bytes.add(u64::from(n) * u64::from(s.size));
     // The earliest moment at which the slab can be empty is when as many blocks have come back as
     // were out before these.
-    s.set_countdown((s.out() - n).max(1));
+    s.set_countdown((s.out() - n).max(event::soonest(heap, s, class)));
     // SAFETY: a list of free blocks of the heap's slab.
     heap.bin(class).set(unsafe { (*list).next });
     list
@@ -119,9 +122,9 @@ unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     }
 }
 
-/// Bytes below which a slab is too little carved for a class in steady use: 16 KiB. Such a class has
+/// Bytes below which a slab is too little carved for a class in steady use: 8 KiB. Such a class has
 /// used up its budget of looks at an empty bin in this tick.
-const HOT_BATCH: u32 = 16 << 10;
+const HOT_BATCH: u32 = 8 << 10;
 
 /// Another slab into which blocks were freed: partial, full, or nobody's.
 ///
@@ -165,7 +168,9 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
             return Some(slab);
         }
         super::fork::adopt_an_orphan();
-        let slab = pool::take()?;
+        // A class that has filled a slab fills the next one too, unless many threads share the work.
+        let dense = heap.full(class).len() != 0 && !super::table::is_crowd();
+        let slab = pool::take(dense)?;
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
         Some(slab)
@@ -204,14 +209,28 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
         s.set_countdown(slab::threshold(class));
         heap.full(class).push_back(slab);
         heap.full_count.set(heap.full_count.get() + 1);
-        let keep = if heap.role.get() == Role::Commons { 0 } else { crate::settings::retain_full() };
-        while heap.full_count.get() > keep || heap.full(class).len() > FULL_KEEP {
+        let keep =
+            if heap.role.get() == Role::Commons { 0 } else { crate::settings::retain_full() };
+        for _ in 0..GIVE_UP_AT_ONCE {
+            if !shared() || heap.full_count.get() <= keep && heap.full(class).len() <= FULL_KEEP {
+                break;
+            }
             let Some(oldest) = heap.full(class).pop_front() else { break };
             heap.full_count.set(heap.full_count.get() - 1);
             give_up_full(heap, oldest, class);
         }
     }
 }
+
+/// Whether more than one thread has ever allocated. Before that, a heap keeps all that it has, for
+/// there is nobody to give it to, and its own frees are fastest into its own slabs.
+fn shared() -> bool {
+    super::table::counts().1 > 1
+}
+
+/// Most slabs that are given up in one go, when a heap has far more than it should keep because it
+/// was alone until now.
+const GIVE_UP_AT_ONCE: u32 = 8;
 
 /// Gives up a full slab, or keeps it as partial if blocks have come back.
 ///
@@ -254,7 +273,10 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         heap.partial(class).push_front(slab);
         // A thread that only frees keeps the one that it is just freeing into.
         let keep = if heap.active(class).get() == NIL { 1 } else { PARTIAL_KEEP };
-        while heap.partial(class).len() > keep {
+        for _ in 0..GIVE_UP_AT_ONCE {
+            if !shared() || heap.partial(class).len() <= keep {
+                break;
+            }
             let Some(oldest) = heap.partial(class).back() else { break };
             heap.partial(class).remove(oldest);
             give_up_partial(oldest);

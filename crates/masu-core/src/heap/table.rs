@@ -7,6 +7,7 @@ use super::{Heap, Role};
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::cpu;
 
 /// Id of the commons.
 pub const COMMONS_ID: u32 = 1;
@@ -53,8 +54,7 @@ pub fn acquire() -> Option<&'static Heap> {
         heap
     } else {
         let index = MADE.load(Ordering::Relaxed);
-        if index as usize >= MAX_HEAPS
-            || TABLE.ensure(region::base(), index as usize + 1).is_err()
+        if index as usize >= MAX_HEAPS || TABLE.ensure(region::base(), index as usize + 1).is_err()
         {
             return None;
         }
@@ -93,6 +93,14 @@ pub fn for_each(mut f: impl FnMut(&'static Heap)) {
 /// Heaps in use and heaps ever made.
 pub fn counts() -> (u32, u32) {
     (LIVE_COUNT.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
+}
+
+/// Heaps per processor from which on the process is crowded.
+const CROWD: u32 = 8;
+
+/// Whether there are many more threads than processors, so that most of them sleep.
+pub fn is_crowd() -> bool {
+    LIVE_COUNT.load(Ordering::Relaxed) > CROWD * cpu::count()
 }
 
 /// Bytes mapped for the table.

@@ -20,6 +20,7 @@ pub use ticker::{after_fork_in_child, starts as background_starts};
 
 use crate::clock;
 use crate::config::BackgroundThread;
+use crate::region::GRANULE;
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
@@ -32,12 +33,15 @@ static PURGED: AtomicU64 = AtomicU64::new(0);
 
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
-    slab::pool::dirty_bytes() + run::pool::dirty_bytes() + huge::dirty_bytes()
+    slab::pool::dirty_bytes()
+        + run::pool::dirty_bytes()
+        + huge::dirty_bytes()
+        + slab::emptied_bytes()
 }
 
-/// What a purge may find: dirty bytes, and what threads' caches may hold.
+/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold.
 fn stale() -> usize {
-    dirty() + run_cache::held_bytes()
+    dirty() + run_cache::held_bytes() + heap::outbox::holding() * GRANULE
 }
 
 /// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
@@ -96,7 +100,10 @@ fn advance() {
 }
 
 fn purge(all: bool) -> usize {
-    let bytes = slab::pool::purge(all) + run::pool::purge(all) + huge::purge(all);
+    let bytes = slab::empty_for_sleepers()
+        + slab::pool::purge(all)
+        + run::pool::purge(all)
+        + huge::purge(all);
     PURGED.fetch_add(bytes as u64, Ordering::Relaxed);
     bytes
 }
@@ -106,6 +113,7 @@ fn visit_caches(all: bool) {
     let since = (!all).then(|| clock::tick().wrapping_sub(1));
     heap::for_each(|heap| {
         heap.runs.visit(since);
+        heap.outbox.visit(since);
     });
 }
 

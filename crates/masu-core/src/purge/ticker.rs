@@ -53,9 +53,8 @@ pub fn start() {
     }
     let stack = STACK_MEMORY.0.get().cast::<u8>();
     // SAFETY: RUNNING was 0 and TID is 0: no thread uses the stack. `run` makes system calls only.
-    let started = unsafe {
-        thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TID.as_ptr())
-    };
+    let started =
+        unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TID.as_ptr()) };
     match started {
         Ok(()) => {
             STARTS.fetch_add(1, Ordering::Relaxed);

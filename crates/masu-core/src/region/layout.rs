@@ -61,7 +61,8 @@ pub const BELOW: usize = 8 * GIB;
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SLABS_BELOW < 1 << 31);
 const _: () = assert!(HUGE_BELOW <= BELOW);
-const _: () = assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
+const _: () =
+    assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
 
 /// Where the usual places begin: far from where the kernel, the dynamic loader, Go's runtime and the
 /// sanitizers put things, and inside every 47-bit address space.
@@ -79,7 +80,8 @@ const LOW: [(usize, usize); 4] =
 pub fn candidates(seed: u64) -> impl Iterator<Item = (usize, usize)> {
     // Up to half a slot, in chunks.
     let shift = (seed >> 32) as usize % (SLOT / 2 / CHUNK) * CHUNK;
-    let usual = (0..SLOTS)
-        .map(move |i| (FIRST_SLOT + (seed as usize).wrapping_add(i) % SLOTS * SLOT + shift, MAX_CAPACITY));
+    let usual = (0..SLOTS).map(move |i| {
+        (FIRST_SLOT + (seed as usize).wrapping_add(i) % SLOTS * SLOT + shift, MAX_CAPACITY)
+    });
     usual.chain(LOW)
 }

@@ -393,8 +393,10 @@ pub fn granule_address(granule: usize) -> usize {
 
 /// Bytes mapped for the window and its tables.
 pub fn mapped_bytes() -> (usize, usize) {
-    let tables: usize =
-        [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS, &RUN_CHUNKS].iter().map(|t| t.mapped_bytes()).sum();
+    let tables: usize = [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS, &RUN_CHUNKS]
+        .iter()
+        .map(|t| t.mapped_bytes())
+        .sum();
     (MAPPED.load(Ordering::Relaxed), tables)
 }
 

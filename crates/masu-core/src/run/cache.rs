@@ -10,9 +10,9 @@
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
 
 use super::pool;
+use crate::clock;
 use crate::handshake::Handshake;
 use crate::report;
-use crate::clock;
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -204,7 +204,8 @@ impl RunCache {
         if self.bytes() == 0 {
             return false;
         }
-        if since.is_some_and(|tick| (self.used.load(Ordering::Relaxed).wrapping_sub(tick) as i32) >= 0)
+        if since
+            .is_some_and(|tick| (self.used.load(Ordering::Relaxed).wrapping_sub(tick) as i32) >= 0)
         {
             return true;
         }

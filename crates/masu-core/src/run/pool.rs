@@ -10,9 +10,7 @@
 
 use super::chunk::{Bits, RunChunk, UNITS, record};
 use crate::lock::{DISCARD, Lock};
-use crate::region::{
-    self, CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, granule_address,
-};
+use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, granule_address};
 use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{auxv, mem};

@@ -16,7 +16,8 @@
 use super::record::{Place, Slab, dense, record};
 use crate::lock::{DISCARD, Lock};
 use crate::region::{
-    self, CHUNK, GRANULE, GRANULE_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, chunk_record, granule_address,
+    self, CHUNK, GRANULE, GRANULE_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, chunk_record,
+    granule_address,
 };
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -94,13 +95,14 @@ fn chunk_of(slab: u32) -> (u32, u32) {
     (slab / GRANULES_PER_CHUNK as u32, 1 << (slab % GRANULES_PER_CHUNK as u32))
 }
 
-/// A free slab, its dense entry still that of a free one; `None` when memory is out.
-pub fn take() -> Option<u32> {
+/// A free slab, its dense entry still that of a free one; `None` when memory is out. `dense`: slabs
+/// are filled rather than sprinkled, so that a fresh chunk may be taken in as one huge page.
+pub fn take(dense: bool) -> Option<u32> {
     let _guard = LOCK.lock();
     let (chunk, dirty) = match (WITH_DIRTY.first(), WITH_FREE.first()) {
         (Some(chunk), _) => (chunk, true),
         (None, Some(chunk)) => (chunk, false),
-        (None, None) => (fresh_chunk()?, false),
+        (None, None) => (fresh_chunk(dense)?, false),
     };
     // A chunk taken in as a huge page is dirty from the start.
     let dirty = dirty || WITH_DIRTY.contains(chunk);
@@ -123,9 +125,9 @@ pub fn take() -> Option<u32> {
 }
 
 /// Makes a chunk of the region one of the pool's. Under `LOCK`.
-fn fresh_chunk() -> Option<u32> {
+fn fresh_chunk(dense: bool) -> Option<u32> {
     let chunk = region::alloc_chunk()?;
-    let huge = in_use() * GRANULE >= region::GROWING && region::fault_chunk(chunk);
+    let huge = dense && in_use() * GRANULE >= region::GROWING && region::fault_chunk(chunk);
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
         // SAFETY: a chunk from the region lies below the limit and is nobody else's.

@@ -14,6 +14,7 @@ use crate::region::{
     self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
 use crate::size_class::{UNIT, size_of_class};
+use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::mem;
 use core::ptr::null_mut;
 
@@ -118,6 +119,53 @@ pub fn sixteenths(block: *mut Block) -> u32 {
     ((region::offset(block.cast()) & (GRANULE - 1)) / 16) as u32
 }
 
+shared_static! {
+    /// Owned slabs whose blocks have all come back from other threads, and whose owners have not
+    /// looked.
+    static EMPTIED: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Notes one more such slab, or one less.
+pub fn emptied(one_more: bool) {
+    if one_more {
+        EMPTIED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        EMPTIED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes in such slabs.
+pub fn emptied_bytes() -> usize {
+    EMPTIED.load(Ordering::Relaxed).min(isize::MAX as usize / GRANULE) * GRANULE
+}
+
+/// Gives the pages of such slabs back in their owners' stead. Returns the bytes given back.
+pub fn empty_for_sleepers() -> usize {
+    let mut bytes = 0;
+    if EMPTIED.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    for slab in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+        // SAFETY: below the limit.
+        let (size, word) = unsafe { (dense(slab).block_size(), remote(slab)) };
+        let Some(capacity) = GRANULE.checked_div(size) else { continue };
+        let _discard = crate::lock::DISCARD.lock();
+        if word.empty_begin(capacity as u32) {
+            // The size was read before the word stood still: the slab may have become another
+            // class's since.
+            // SAFETY: below the limit; every block of the slab is free, and the word keeps
+            // everybody away.
+            let gone = unsafe {
+                dense(slab).block_size() == size
+                    && mem::discard(region::granule_address(slab as usize), GRANULE)
+            };
+            word.empty_end(gone);
+            bytes += if gone { GRANULE } else { 0 };
+        }
+    }
+    bytes
+}
+
 /// How many blocks freed into a slab make it worth using again: an eighth, 1 to 32.
 #[inline]
 pub fn threshold(class: usize) -> u32 {
@@ -146,7 +194,7 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).place = Place::Unowned;
         remote(slab).init();
         dense(slab).set_slab(class, size);
-        dense(slab).owner.store(owner, crate::sync::Ordering::Relaxed);
+        dense(slab).owner.store(owner, Ordering::Relaxed);
     }
 }
 
@@ -186,6 +234,15 @@ impl Slab {
     /// The chain was taken from this slab's word by its owner.
     pub unsafe fn merge(&mut self, slab: u32, chain: Chain) {
         if chain.count == 0 {
+            return;
+        }
+        if chain.count == self.capacity as u32 || chain.is_emptied() {
+            emptied(false);
+        }
+        if chain.is_emptied() {
+            // All blocks had come back, and then their pages were given back.
+            self.carved = 0;
+            self.touched = 0;
             return;
         }
         let head = block_at(slab, chain.head);
@@ -252,7 +309,7 @@ impl Slab {
             while let Some(next) = core::ptr::NonNull::new(last.as_ref().next) {
                 last = next;
             }
-            if let Some((list, n, _)) = self.carve(slab, CARVE_GROWING) {
+            if let Some((list, n, _)) = self.carve(slab, CARVE) {
                 last.as_mut().next = list;
                 self.base = self.base.wrapping_add(n);
             }

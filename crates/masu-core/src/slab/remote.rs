@@ -20,7 +20,12 @@
 //!  FULL | AVAILABLE ──push──▶ same                     while the chain stays below the threshold
 //!  FULL | AVAILABLE ──push──▶ OWNED by the pusher      the chain reaches it, or holds all of `used`
 //!  AVAILABLE ──claim (a thread that allocates)──▶ OWNED
+//!  OWNED, chain of all blocks ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
 //! ```
+//!
+//! The last line is for owners that sleep: when every block of an owned slab has come back from
+//! other threads, no live block is left, so the purge may give the slab's pages back in the owner's
+//! stead. The owner finds a slab without any carved block when it next takes the chain.
 //!
 //! Invariants:
 //! 1. `count` is the length of the chain at `head`; no block is in it twice.
@@ -28,7 +33,8 @@
 //!    line, its lists and its free blocks.
 //! 3. a slab that nobody owns never has all of `used` in its chain: the push that would make it so
 //!    claims it. So a slab without live blocks always has an owner, who gives it back.
-//! 4. whoever frees the last block may not touch the word after its compare-and-swap.
+//! 4. a word says EMPTYING or "emptied" only while all blocks of the slab are free.
+//! 5. whoever frees the last block may not touch the word after its compare-and-swap.
 //!
 //! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
@@ -41,12 +47,16 @@ const FULL: u64 = 0;
 const AVAILABLE: u64 = 1;
 /// A heap owns it.
 const OWNED: u64 = 2;
+/// A heap owns it, and the purge is giving its pages back.
+const EMPTYING: u64 = 3;
 
 const STATE: u64 = 0xffff;
 const USED_SHIFT: u32 = 16;
 const COUNT_SHIFT: u32 = 32;
 const HEAD_SHIFT: u32 = 48;
 const NO_HEAD: u64 = 0xffff;
+/// In place of a count: the pages are gone, and all blocks with them.
+const EMPTIED: u64 = 0xffff;
 
 /// A chain of freed blocks taken from a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,11 +67,19 @@ pub struct Chain {
     pub count: u32,
 }
 
+impl Chain {
+    /// Whether it stands for all blocks of the slab, whose pages have been given back.
+    #[inline]
+    pub fn is_emptied(&self) -> bool {
+        self.count == EMPTIED as u32
+    }
+}
+
 /// What came of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// The blocks are in the chain; somebody else will see to it.
-    Queued,
+    /// The blocks are in the chain, which has this length now; somebody else will see to it.
+    Queued(u32),
     /// The caller owns the slab now. `chain` holds the former chain without the pushed blocks,
     /// and `used` counts live blocks and those two together.
     Claimed {
@@ -156,16 +174,45 @@ impl RemoteWord {
             link((count(word) != 0).then_some(head(word) as u32));
             let new = pack(first as u64, total, used(word), word & STATE);
             match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return Pushed::Queued,
+                Ok(_) => return Pushed::Queued(total as u32),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// Takes the chain. Owner only.
+    /// Takes the chain. Owner only. Empty, too, while the purge is at the slab.
     #[inline]
     pub fn take(&self) -> Chain {
-        chain(self.0.swap(pack(NO_HEAD, 0, 0, OWNED), Ordering::Acquire))
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & STATE == OWNED {
+            let new = pack(NO_HEAD, 0, 0, OWNED);
+            match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return chain(word),
+                Err(now) => word = now,
+            }
+        }
+        Chain { head: NO_HEAD as u32, count: 0 }
+    }
+
+    /// Lets the purge at an owned slab of `capacity` blocks if all of them are in the chain.
+    pub fn empty_begin(&self, capacity: u32) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & STATE != OWNED || count(word) != u64::from(capacity) {
+            return false;
+        }
+        let new = pack(head(word), count(word), 0, EMPTYING);
+        self.0.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The purge is done. `gone`: the pages were given back, and the blocks with them.
+    pub fn empty_end(&self, gone: bool) {
+        let word = self.0.load(Ordering::Relaxed);
+        let new = if gone {
+            pack(NO_HEAD, EMPTIED, 0, OWNED)
+        } else {
+            pack(head(word), count(word), 0, OWNED)
+        };
+        self.0.store(new, Ordering::Release);
     }
 
     /// Gives the slab up with `used` blocks out. Fails, and changes nothing, when blocks have come
