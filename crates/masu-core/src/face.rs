@@ -96,7 +96,7 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         while !size_of_class(class).is_multiple_of(align) {
             class += 1;
         }
-        return alloc(size_of_class(class));
+        return heap::alloc_class(class);
     }
     if size <= MEDIUM_MAX && align <= UNIT {
         return run::alloc(heap::run_cache(), size);

@@ -43,6 +43,7 @@ pub fn abandon(heap: &'static Heap) {
     heap.zero.set(0);
     for i in 0..CLASSES {
         heap.borrowed[i].set(0);
+        heap.lent[i].set(0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hot paths. Instruction counts of the release build are held by a test.
 
 use super::tls::{current, is_mine};
-use super::{event, free};
+use super::{event, free, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block};
@@ -23,6 +23,18 @@ pub fn alloc_small(size: usize) -> *mut u8 {
         // SAFETY: a block in a bin is free and linked, and the bin is this thread's.
         bin.set(unsafe { (*block).next });
     }
+    block.cast()
+}
+
+/// A block of exactly this class, whose alignment the caller counts on; null when memory is out.
+pub fn alloc_class(class: usize) -> *mut u8 {
+    let bin = current().bin(class);
+    let block = bin.get();
+    if block.is_null() {
+        return refill::alloc_exact(class).cast();
+    }
+    // SAFETY: as in `alloc_small`.
+    bin.set(unsafe { (*block).next });
     block.cast()
 }
 

@@ -38,7 +38,7 @@ use outbox::Outbox;
 
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
-pub use fast::{alloc_small, dealloc, usable_size, zero_small};
+pub use fast::{alloc_class, alloc_small, dealloc, usable_size, zero_small};
 pub use refill::alloc_small_slow;
 pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
 
@@ -81,6 +81,8 @@ pub struct Heap {
     pub(crate) walks: [Cell<u8>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
+    /// Per class: requests served with a block of a larger class.
+    pub(crate) lent: [Cell<u8>; CLASSES],
     /// Rounds of the exit destructor so far.
     pub(crate) exit_round: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -131,6 +133,7 @@ impl Heap {
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
+            lent: [const { Cell::new(0) }; CLASSES],
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
