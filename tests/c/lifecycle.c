@@ -10,7 +10,9 @@
 static char *from_preinit, *from_constructor, *from_late_constructor;
 static void preinit(int argc, char **argv, char **environment) {
     (void)argc, (void)argv, (void)environment;
-    from_preinit = realloc(calloc(1, 100), 3000);
+    char *first = calloc(1, 100);
+    if (first == NULL) return; // noticed in the case
+    from_preinit = realloc(first, 3000);
     fill(from_preinit, 3000, 1);
     free(malloc(2 << 20));
 }
@@ -26,6 +28,7 @@ __attribute__((constructor)) static void construct_late(void) {
 }
 
 CASE(blocks_made_before_main_are_whole) {
+    CHECK(from_preinit != NULL, "no memory in .preinit_array");
     CHECK(first_difference(from_preinit, 3000, 1) == 3000, "from .preinit_array");
     CHECK(first_difference(from_constructor, 5000, 2) == 5000, "from a constructor");
     CHECK(first_difference(from_late_constructor, 2 << 20, 3) == 2 << 20, "from a constructor");

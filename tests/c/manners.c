@@ -139,7 +139,9 @@ static void *burst_in_thread(void *size) {
 }
 
 static volatile int stop;
+static pid_t stayer;
 static void *stay(void *unused) {
+    stayer = (pid_t)syscall(SYS_gettid);
     while (!stop) sleep_ms(5);
     return unused;
 }
@@ -170,10 +172,10 @@ CASE(a_helper_thread_is_alone_and_takes_no_signals) {
             char *blocked = strstr(text, "SigBlk:");
             if (blocked == NULL) continue;
             unsigned long mask = strtoul(blocked + 7, NULL, 16);
-            // Main and the idle thread block nothing; a helper blocks all that can be blocked.
+            if (atoi(entry->d_name) == getpid() || atoi(entry->d_name) == stayer) continue;
             unsigned long wanted = (1ul << (SIGTERM - 1)) | (1ul << (SIGALRM - 1)) | (1ul << (SIGUSR1 - 1)) |
                                    (1ul << (SIGCHLD - 1)) | (1ul << (SIGPROF - 1)) | (1ul << (SIGHUP - 1));
-            CHECK(mask == 0 || (mask & wanted) == wanted, "a thread blocks %#lx only", mask);
+            CHECK((mask & wanted) == wanted, "a helper thread blocks %#lx only", mask);
         }
         closedir(directory);
         sleep_ms(10);

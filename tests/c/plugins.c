@@ -53,11 +53,18 @@ CASE(one_plugin_comes_and_goes_a_thousand_times) {
     CHECK(resident_kib() < before + 1024, "%ld -> %ld KiB", before, resident_kib());
 }
 
+// A block that a plugin made and filled, checked and freed.
+static void check_and_free(void *block, size_t size) {
+    CHECK(first_difference(block, size, size) == size, "the plugin's %zu bytes changed", size);
+    free(block);
+}
+
 static void *open_and_close(void *number) {
     for (int i = 0; i < 100; i++) {
         void *handle = open_plugin((uintptr_t)number);
-        free(call(handle, 300));
+        void *block = call(handle, 300);
         dlclose(handle);
+        check_and_free(block, 300);
     }
     return NULL;
 }
@@ -70,7 +77,7 @@ CASE(plugins_come_and_go_in_many_threads) {
 }
 
 static void *use_plugin(void *handle) {
-    free(call(handle, 700));
+    check_and_free(call(handle, 700), 700);
     return NULL;
 }
 
@@ -81,9 +88,10 @@ CASE(threads_that_used_a_plugin_end_after_it) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, use_plugin, handle) == 0, "thread");
         if (i % 2) pthread_join(thread, NULL);
-        free(call(handle, 10));
+        void *block = call(handle, 10);
         if (i % 2 == 0) pthread_join(thread, NULL);
         dlclose(handle);
+        check_and_free(block, 10);
     }
 }
 

@@ -60,6 +60,7 @@ CASE(vfork_child_may_allocate) {
             _exit(7);
         }
         expect_exit(child, 7);
+        CHECK(left[i] != NULL, "the child could not allocate");
         free(left[i]);
     }
     end_noise();
@@ -99,7 +100,11 @@ CASE(system_and_popen) {
 // single-threaded program may do it, and it must work there.
 static int allocate_in_clone(void *block) {
     free(block);
-    for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) free(malloc(size));
+    for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) {
+        block = malloc(size);
+        CHECK(block != NULL, "malloc(%zu) in the child", size);
+        free(block);
+    }
     _exit(5);
 }
 CASE(raw_clone_of_a_single_threaded_program) {
@@ -149,7 +154,11 @@ static void fork_a_few(void) {
         if (child == 0) {
             alarm(10);
             CHECK(born == 1, "the child's handler ran %d times", born);
-            for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) free(malloc(size));
+            for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) {
+                void *block = malloc(size);
+                CHECK(block != NULL, "malloc(%zu) in the child", size);
+                free(block);
+            }
             _exit(0);
         }
         expect_exit(child, 0);

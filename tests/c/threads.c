@@ -179,7 +179,9 @@ CASE(a_stack_of_16_kib_is_enough) {
 static void *wait_for_cancellation(void *slot) {
     void *block = malloc(100);
     pthread_cleanup_push(free, block);
-    *(void **)slot = malloc(5000);
+    void *left = malloc(5000);
+    fill(left, 5000, 5);
+    __atomic_store_n((void **)slot, left, __ATOMIC_RELEASE);
     for (;;) pause();
     pthread_cleanup_pop(1);
     return NULL;
@@ -192,6 +194,7 @@ CASE(cancelled_threads_clean_up) {
         while (left == NULL) sched_yield();
         pthread_cancel(thread);
         pthread_join(thread, NULL);
+        CHECK(first_difference(left, 5000, 5) == 5000, "what it left behind changed");
         free(left);
     }
 }

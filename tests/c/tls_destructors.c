@@ -26,13 +26,19 @@ static void work_a_little(void) {
 static void *left_behind[4096];
 static int left_count;
 
-static void leave_behind(void *block) {
+static void leave_behind(size_t size) {
+    void *block = malloc(size);
+    CHECK(block != NULL, "malloc(%zu)", size);
+    fill(block, 100, 8);
     int place = __atomic_fetch_add(&left_count, 1, __ATOMIC_RELAXED);
     if (place < 4096) left_behind[place] = block;
     else free(block);
 }
 static void free_what_was_left(void) {
-    for (int i = 0; i < left_count && i < 4096; i++) free(left_behind[i]);
+    for (int i = 0; i < left_count && i < 4096; i++) {
+        CHECK(first_difference(left_behind[i], 100, 8) == 100, "what was left behind changed");
+        free(left_behind[i]);
+    }
     left_count = 0;
 }
 
@@ -49,11 +55,7 @@ static void destroy(void *pointer) {
     size_t bad = first_difference(value->payload, sizeof value->payload, value->key);
     CHECK(bad == sizeof value->payload, "the value changed at %zu", bad);
     if (value->action != only_free) work_a_little();
-    if (value->action == leave) {
-        void *block = malloc(1000);
-        memset(block, 1, 1000);
-        leave_behind(block);
-    }
+    if (value->action == leave) leave_behind(1000);
     if (value->again > 0) {
         struct value *next = malloc(sizeof *next);
         *next = *value;
@@ -117,7 +119,7 @@ static pthread_key_t late_key;
 static void allocate_late(void *unused) {
     (void)unused;
     work_a_little();
-    leave_behind(malloc(100));
+    leave_behind(100);
 }
 static void *touch_nothing(void *unused) {
     pthread_setspecific(late_key, "not from malloc");

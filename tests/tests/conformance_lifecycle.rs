@@ -60,24 +60,15 @@ mod lifecycle {
 mod plugins {
     use std::sync::LazyLock;
 
-    use masu_tests::{Compile, Program, Run, case};
+    use masu_tests::{Program, Run, case};
 
     fn program() -> &'static Program {
         static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("plugins"));
         &PROGRAM
     }
 
-    /// 64 copies of one small library: to the loader they are 64 libraries.
     fn plugins() -> &'static tempfile::TempDir {
-        static DIRECTORY: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-            let plugin = Compile::c("c/plugin.c").flags(["-shared", "-fPIC"]).build();
-            let directory = masu_tests::scratch();
-            for number in 0..64 {
-                let copy = directory.path().join(format!("plugin-{number}.so"));
-                std::fs::copy(plugin.path(), copy).expect("a copy");
-            }
-            directory
-        });
+        static DIRECTORY: LazyLock<tempfile::TempDir> = LazyLock::new(super::common::plugins);
         &DIRECTORY
     }
 

@@ -42,3 +42,14 @@ pub fn core_cases(program: &Program) -> Vec<String> {
 pub fn core_run(program: &Program) -> Run {
     Run::program(program).args(core_cases(program))
 }
+
+/// 64 copies of one small library that allocates: to the loader they are 64 libraries.
+pub fn plugins() -> tempfile::TempDir {
+    let plugin = Compile::c("c/plugin.c").flags(["-shared", "-fPIC"]).build();
+    let directory = masu_tests::scratch();
+    for number in 0..64 {
+        let copy = directory.path().join(format!("plugin-{number}.so"));
+        std::fs::copy(plugin.path(), copy).expect("a copy");
+    }
+    directory
+}
