@@ -1,4 +1,5 @@
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, loom)), no_std)]
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
 //! The engine of masu: a memory allocator for Linux.
 //!
 //! This is the engine's face. The doors (`libmasu`, later the `masu` crate) use nothing else.
@@ -9,6 +10,7 @@
 
 pub mod sync;
 
+pub mod duty;
 pub mod handshake;
 pub mod lock;
 
@@ -32,7 +34,6 @@ mod report;
 mod run;
 #[cfg(not(loom))]
 mod settings;
-#[cfg(not(loom))]
 pub mod size_class;
 mod slab;
 #[cfg(not(loom))]
@@ -41,6 +42,12 @@ mod stats;
 mod sys;
 #[cfg(not(loom))]
 pub mod text;
+
+// Under the model checker, what the protocols stand on is modelled.
+#[cfg(loom)]
+mod models;
+#[cfg(loom)]
+use models::world::{heap, huge, purge, region, report, run, settings, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

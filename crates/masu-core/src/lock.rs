@@ -11,7 +11,7 @@
 //!
 //! Orderings: `lock` acquires what the previous `unlock` released.
 
-use crate::sync::{AtomicU32, Ordering, const_unless_loom, spin_hint};
+use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -62,12 +62,13 @@ impl Lock {
     #[cold]
     #[inline(never)]
     fn acquire_slow(&self) {
+        #[cfg(not(loom))]
+        if fork::is_forking_thread() {
+            return;
+        }
         for _ in 0..SPINS {
             if self.0.load(Ordering::Relaxed) == FREE
-                && self
-                    .0
-                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
+                && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 return;
             }
@@ -87,7 +88,7 @@ impl Lock {
 
     #[cfg(loom)]
     fn sleep(&self) {
-        spin_hint();
+        crate::sys::futex::wait(&self.0, CONTENDED);
     }
 
     /// Gives the lock back.
@@ -96,9 +97,15 @@ impl Lock {
     /// The calling thread holds it through [`Lock::acquire`].
     #[inline]
     pub unsafe fn release(&self) {
+        #[cfg(not(loom))]
+        if fork::is_forking_thread() {
+            return;
+        }
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             #[cfg(not(loom))]
             crate::sys::futex::wake(self.0.as_ptr(), 1);
+            #[cfg(loom)]
+            crate::sys::futex::wake(&self.0);
         }
     }
 
@@ -122,7 +129,36 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Held while free memory is with the kernel to be discarded, when it is neither free nor in use.
-/// Outside the locks of the pools; a fork waits for it, so that its child loses nothing.
+shared_static! {
+    /// Held while free memory is with the kernel to be discarded, when it is neither free nor in use.
+    /// Outside the locks of the pools; a fork waits for it, so that its child loses nothing.
+    pub static DISCARD: Lock = Lock::new();
+}
+
+/// The thread that is in the middle of a fork holds every lock. Fork handlers of the program may run
+/// then, on that thread, and allocate: for it, and only then, locks are no obstacle.
 #[cfg(not(loom))]
-pub static DISCARD: Lock = Lock::new();
+pub mod fork {
+    use crate::sync::{AtomicUsize, Ordering};
+    use crate::sys::thread;
+
+    /// Thread pointer of the thread that is forking, 0 if none is.
+    static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+    /// Called with all locks held.
+    pub fn begin() {
+        FORKING.store(thread::pointer(), Ordering::Relaxed);
+    }
+
+    /// Called before the locks are given back or reset.
+    pub fn end() {
+        FORKING.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the calling thread is forking.
+    #[inline]
+    pub fn is_forking_thread() -> bool {
+        let forking = FORKING.load(Ordering::Relaxed);
+        forking != 0 && forking == thread::pointer()
+    }
+}

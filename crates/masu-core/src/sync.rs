@@ -32,3 +32,21 @@ macro_rules! const_unless_loom {
     ($(#[$attr:meta])* $vis:vis fn $($rest:tt)*) => { $(#[$attr])* $vis fn $($rest)* };
 }
 pub(crate) use const_unless_loom;
+
+/// A static; under the model checker, which makes it anew for each interleaving, a lazy one.
+#[cfg(not(loom))]
+macro_rules! shared_static {
+    ($(#[$attr:meta])* $vis:vis static $name:ident: $type:ty = $value:expr;) => {
+        $(#[$attr])* $vis static $name: $type = $value;
+    };
+}
+#[cfg(loom)]
+macro_rules! shared_static {
+    ($(#[$attr:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        loom::lazy_static! { $(#[$attr])* static ref $name: $type = $value; }
+    };
+    ($(#[$attr:meta])* pub static $name:ident: $type:ty = $value:expr;) => {
+        loom::lazy_static! { $(#[$attr])* pub static ref $name: $type = $value; }
+    };
+}
+pub(crate) use shared_static;

@@ -39,6 +39,7 @@
 //! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
 
+use crate::lock::DISCARD;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
 /// Nobody owns it, and it is full as far as anybody knows.
@@ -180,21 +181,35 @@ impl RemoteWord {
         }
     }
 
-    /// Takes the chain. Owner only. Empty, too, while the purge is at the slab.
+    /// Takes the chain. Owner only. Waits while the purge gives the slab's pages back, so what
+    /// [`pending`](Self::pending) promised is there.
     #[inline]
     pub fn take(&self) -> Chain {
         let mut word = self.0.load(Ordering::Relaxed);
-        while word & STATE == OWNED {
+        loop {
+            if word & STATE == EMPTYING {
+                word = self.wait_for_purge();
+                continue;
+            }
             let new = pack(NO_HEAD, 0, 0, OWNED);
             match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return chain(word),
                 Err(now) => word = now,
             }
         }
-        Chain { head: NO_HEAD as u32, count: 0 }
     }
 
-    /// Lets the purge at an owned slab of `capacity` blocks if all of them are in the chain.
+    /// The purge holds this lock from [`empty_begin`](Self::empty_begin) to
+    /// [`empty_end`](Self::empty_end).
+    #[cold]
+    #[inline(never)]
+    fn wait_for_purge(&self) -> u64 {
+        drop(DISCARD.lock());
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Lets the purge, which holds `DISCARD`, at an owned slab of `capacity` blocks if all of them are
+    /// in the chain.
     pub fn empty_begin(&self, capacity: u32) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & STATE != OWNED || count(word) != u64::from(capacity) {

@@ -1,0 +1,46 @@
+//! Model checks: the concurrent protocols under `loom`, which runs a small program in every
+//! interleaving that the memory model allows and fails on the first that breaks an assertion, races
+//! for a cell or ends in a deadlock.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test -p masu-core --release --lib models
+//! ```
+//!
+//! Under `--cfg loom` the crate consists of the modules that take part in a protocol, as they are in
+//! production, standing on a world ([`world`]) in which memory, the kernel and a thread's local
+//! words are modelled. Each file here begins with the state machine that it checks.
+//! `tests/plant-bugs` brings back one bug after the other and sees that the named check fails.
+//!
+//! | file | code under check |
+//! |---|---|
+//! | [`remote_word`] | `slab/remote.rs` |
+//! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
+//! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
+//! | [`handshake`] | `handshake.rs` |
+//! | [`lock`] | `lock.rs` |
+//! | [`duty`] | `duty.rs` |
+
+pub mod world;
+
+#[cfg(test)]
+mod duty;
+#[cfg(test)]
+mod handshake;
+#[cfg(test)]
+mod lock;
+#[cfg(test)]
+mod remote_word;
+#[cfg(test)]
+mod shelf;
+#[cfg(test)]
+mod thread_exit;
+
+/// Runs `program` in every interleaving with at most `preemptions` preemptions; most bugs need
+/// two. A full search of a small program passes `None`.
+#[cfg(test)]
+fn check(preemptions: impl Into<Option<usize>>, program: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions.into();
+    builder.max_branches = 20_000;
+    builder.check(program);
+}

@@ -1,0 +1,284 @@
+//! The remote word by itself: pushes, takes, giving up and claiming.
+//!
+//! ```text
+//!  OWNED ──push──▶ OWNED            OWNED ──take (owner)──▶ OWNED, chain empty
+//!  OWNED ──give_up (owner, chain empty)──▶ FULL | AVAILABLE
+//!  FULL | AVAILABLE ──push, below the threshold and not the last──▶ same
+//!  FULL | AVAILABLE ──push, otherwise──▶ OWNED by the pusher
+//!  AVAILABLE ──claim──▶ OWNED by the claimer
+//!  OWNED, all blocks in the chain ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
+//! ```
+//!
+//! Invariants (the numbers are those of `slab/remote.rs`):
+//! 1. no block is lost or seen twice.
+//! 2. at most one thread owns the slab: the owner's line is a watched cell.
+//! 3. a slab without live blocks is given back exactly once, by whoever freed the last or owned it.
+
+use super::check;
+use crate::lock::DISCARD;
+use crate::slab::remote::{Chain, Pushed, RemoteWord};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32 as Unwatched, Ordering};
+
+const BLOCKS: usize = 4;
+
+/// A slab of `total` blocks with numbers, all of which are live at first.
+struct Slab {
+    word: RemoteWord,
+    total: usize,
+    threshold: u32,
+    /// The owner's line: the blocks that are free.
+    line: UnsafeCell<BTreeSet<u32>>,
+    links: [UnsafeCell<Option<u32>>; BLOCKS],
+    given_back: Unwatched,
+}
+
+// SAFETY: the checker watches the cells.
+unsafe impl Sync for Slab {}
+// SAFETY: as above.
+unsafe impl Send for Slab {}
+
+impl Slab {
+    fn new(total: usize, threshold: u32) -> Arc<Self> {
+        Arc::new(Slab {
+            word: RemoteWord::new(),
+            total,
+            threshold,
+            line: UnsafeCell::new(BTreeSet::new()),
+            links: core::array::from_fn(|_| UnsafeCell::new(None)),
+            given_back: Unwatched::new(0),
+        })
+    }
+
+    /// The owner puts a chain on its list.
+    fn merge(&self, chain: Chain) {
+        let mut at = Some(chain.head);
+        for _ in 0..chain.count {
+            let block = at.expect("the chain is shorter than its count");
+            self.put(block);
+            // SAFETY: the block is the owner's now; a race is seen by the checker.
+            at = self.links[block as usize].with(|link| unsafe { *link });
+        }
+        assert!(chain.count == 0 || at.is_none(), "the chain is longer than its count");
+    }
+
+    /// The owner takes the chain. `true`: it stands for all blocks, whose pages are gone.
+    fn take_as_owner(&self) -> bool {
+        let chain = self.word.take();
+        let emptied = chain.is_emptied();
+        if emptied {
+            assert_eq!(self.free_blocks(), 0, "blocks that the owner has were in the chain");
+            self.links.iter().for_each(|link| link.with_mut(|_| ()));
+        } else {
+            self.merge(chain);
+        }
+        emptied
+    }
+
+    fn put(&self, block: u32) {
+        // SAFETY: the caller is the owner; a race is seen by the checker.
+        let fresh = self.line.with_mut(|line| unsafe { (*line).insert(block) });
+        assert!(fresh, "block {block} came back twice");
+    }
+
+    fn free_blocks(&self) -> usize {
+        // SAFETY: as above.
+        self.line.with(|line| unsafe { (*line).len() })
+    }
+
+    /// Another thread frees linked blocks, `blocks[0]` first.
+    fn free(&self, blocks: &[u32]) {
+        for pair in blocks.windows(2) {
+            // SAFETY: the blocks are the caller's.
+            self.links[pair[0] as usize].with_mut(|link| unsafe { *link = Some(pair[1]) });
+        }
+        let last = *blocks.last().unwrap() as usize;
+        let link = |head| {
+            // SAFETY: as above.
+            self.links[last].with_mut(|link| unsafe { *link = head });
+        };
+        match self.word.push(blocks[0], blocks.len() as u32, self.threshold, link) {
+            Pushed::Queued(_) => {}
+            Pushed::Claimed { chain, .. } => {
+                self.merge(chain);
+                blocks.iter().for_each(|&block| self.put(block));
+                self.let_go(true);
+            }
+        }
+    }
+
+    /// The owner gives the slab back if it is empty, and else gives it up.
+    fn let_go(&self, available: bool) {
+        loop {
+            self.merge(self.word.take());
+            if self.free_blocks() == self.total {
+                assert_eq!(self.given_back.fetch_add(1, Ordering::Relaxed), 0, "given back twice");
+                return;
+            }
+            if self.word.give_up((self.total - self.free_blocks()) as u32, available) {
+                return;
+            }
+        }
+    }
+
+    fn assert_given_back(&self) {
+        assert_eq!(self.given_back.load(Ordering::Relaxed), 1, "an empty slab that nobody owns");
+    }
+}
+
+fn spawn(slab: &Arc<Slab>, f: impl FnOnce(&Slab) + Send + 'static) -> thread::JoinHandle<()> {
+    let slab = slab.clone();
+    thread::spawn(move || f(&slab))
+}
+
+fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
+    threads.into_iter().for_each(|t| t.join().unwrap());
+}
+
+#[test]
+fn pushes_against_takes_lose_no_block() {
+    check(None, || {
+        let slab = Slab::new(3, 32);
+        let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1, 2]))];
+        slab.merge(slab.word.take());
+        join(pushers);
+        slab.merge(slab.word.take());
+        assert_eq!(slab.free_blocks(), 3);
+        assert_eq!(slab.word.pending(), 0);
+    });
+}
+
+#[test]
+fn three_pushers_and_the_owner() {
+    check(3, || {
+        let slab = Slab::new(4, 32);
+        let pushers = [
+            spawn(&slab, |s| s.free(&[0])),
+            spawn(&slab, |s| s.free(&[1])),
+            spawn(&slab, |s| s.free(&[2, 3])),
+        ];
+        slab.merge(slab.word.take());
+        slab.merge(slab.word.take());
+        join(pushers);
+        slab.merge(slab.word.take());
+        assert_eq!(slab.free_blocks(), 4);
+    });
+}
+
+/// Either the push sees OWNED, and giving up fails, or it sees the word of a slab that nobody owns.
+#[test]
+fn giving_up_against_a_push() {
+    for available in [false, true] {
+        check(None, move || {
+            let slab = Slab::new(1, 32);
+            let pusher = spawn(&slab, |s| s.free(&[0]));
+            slab.let_go(available);
+            join([pusher]);
+            slab.assert_given_back();
+        });
+    }
+}
+
+#[test]
+fn the_last_free_of_a_slab_that_is_given_up_finds_its_owner() {
+    for (available, threshold) in [(false, 32), (true, 32), (true, 2), (false, 1)] {
+        check(3, move || {
+            let slab = Slab::new(2, threshold);
+            let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1]))];
+            slab.let_go(available);
+            join(pushers);
+            slab.assert_given_back();
+        });
+    }
+}
+
+#[test]
+fn a_chain_pushed_at_once_may_be_the_last() {
+    check(None, || {
+        let slab = Slab::new(3, 32);
+        let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1, 2]))];
+        slab.let_go(true);
+        join(pushers);
+        slab.assert_given_back();
+    });
+}
+
+/// A thread that allocates claims the slab while others free its blocks; it takes none of them, and
+/// lets go again.
+#[test]
+fn a_claim_against_pushes_has_one_winner() {
+    check(3, || {
+        let slab = Slab::new(2, 32);
+        slab.let_go(true);
+        let claim = |s: &Slab| {
+            if let Some(chain) = s.word.claim() {
+                s.merge(chain);
+                s.let_go(true);
+            }
+        };
+        let threads = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, claim)];
+        slab.free(&[1]);
+        join(threads);
+        slab.assert_given_back();
+    });
+}
+
+#[test]
+fn of_two_claims_one_wins() {
+    check(None, || {
+        let slab = Slab::new(1, 32);
+        slab.let_go(true);
+        let won = Arc::new(Unwatched::new(0));
+        let claim = |won: &Unwatched, s: &Slab| {
+            if let Some(chain) = s.word.claim() {
+                s.merge(chain);
+                won.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let other = spawn(&slab, {
+            let won = won.clone();
+            move |s| claim(&won, s)
+        });
+        claim(&won, &slab);
+        join([other]);
+        assert_eq!(won.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// A full slab is on no list, so nobody may claim it but who frees into it.
+#[test]
+fn a_full_slab_is_not_claimed() {
+    check(None, || {
+        let slab = Slab::new(1, 32);
+        slab.let_go(false);
+        assert_eq!(slab.word.claim(), None);
+        slab.free(&[0]);
+        slab.assert_given_back();
+    });
+}
+
+/// All blocks of an owned slab have come back; the purge gives its pages back in the owner's stead.
+#[test]
+fn the_purge_of_a_sleepers_slab_against_its_owner() {
+    check(None, || {
+        let slab = Slab::new(2, 32);
+        slab.free(&[0]);
+        let purge = spawn(&slab, |s| {
+            let _discard = DISCARD.lock();
+            if s.word.empty_begin(2) {
+                // The pages go: every link is written to.
+                s.links.iter().for_each(|link| link.with_mut(|_| ()));
+                s.word.empty_end(true);
+            }
+        });
+        let freer = spawn(&slab, |s| s.free(&[1]));
+        let mut emptied = slab.take_as_owner();
+        join([purge, freer]);
+        emptied |= slab.take_as_owner();
+        assert_eq!(slab.free_blocks(), if emptied { 0 } else { 2 });
+        assert_eq!(slab.word.pending(), 0);
+    });
+}

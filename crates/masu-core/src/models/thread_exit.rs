@@ -1,0 +1,252 @@
+//! A heap's slabs when its thread exits, while other threads free their blocks and adopt them. What
+//! runs here is the production code of `heap`.
+//!
+//! ```text
+//!  owned: active, partial, full ──exit: bin put back, chain taken──┬─ empty ──▶ pool
+//!      ▲                                                           ├─ room ───▶ available (shelf)
+//!      │                                                           └─ full ───▶ full, nobody's
+//!      │ refill adopts (shelf) · a free claims (threshold, or the last)              │
+//!      └──────────────────────────────────────────────────────────────────────────── ┘
+//! ```
+//!
+//! Invariants: when all threads have gone and all blocks are freed, every slab is in the pool, given
+//! back once, with each of its blocks on its list once ([`super::world`]'s pool looks); on the way,
+//! no owner's line is touched by two threads without an order between them.
+
+use super::check;
+use super::world::heap::face::{alloc, begin, exit, free, resume};
+use super::world::{region, settings};
+use crate::slab::{self, pool};
+use loom::thread;
+
+/// 16 blocks to a slab, of which two freed ones make the freer claim it.
+const SIZE: usize = 4096;
+const PER_SLAB: usize = 16;
+
+fn start(retain_full: u32) {
+    region::reset();
+    settings::set_retain_full(retain_full);
+    begin(0);
+}
+
+/// All threads have exited and all blocks are freed.
+fn settled() {
+    assert_eq!(pool::in_use(), 0, "slabs are lost");
+}
+
+fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(f)
+}
+
+#[test]
+fn exit_against_frees_by_a_thread_with_a_heap() {
+    check(3, || {
+        start(0);
+        let blocks = [alloc(SIZE), alloc(SIZE)];
+        let freer = spawn(move || {
+            begin(1);
+            blocks.into_iter().for_each(free);
+            exit();
+        });
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+#[test]
+fn exit_against_frees_by_two_threads_past_their_own() {
+    check(2, || {
+        start(0);
+        let blocks = [alloc(SIZE), alloc(SIZE)];
+        let freers = blocks.map(|block| spawn(move || free(block)));
+        exit();
+        freers.into_iter().for_each(|t| t.join().unwrap());
+        settled();
+    });
+}
+
+#[test]
+fn exit_against_a_free_and_an_adopter() {
+    check(2, || {
+        start(0);
+        let (first, second) = (alloc(SIZE), alloc(SIZE));
+        let freer = spawn(move || free(first));
+        let adopter = spawn(move || {
+            begin(1);
+            let mine = alloc(SIZE);
+            free(second);
+            free(mine);
+            exit();
+        });
+        exit();
+        freer.join().unwrap();
+        adopter.join().unwrap();
+        settled();
+    });
+}
+
+/// The owner fills a slab and goes on to the next, which gives the full one up, while its blocks
+/// come back.
+#[test]
+fn giving_up_a_full_slab_against_frees() {
+    check(3, || {
+        start(0);
+        let mut blocks: Vec<_> = (0..PER_SLAB).map(|_| alloc(SIZE)).collect();
+        let (a, b) = (blocks.pop().unwrap(), blocks.pop().unwrap());
+        let freer = spawn(move || {
+            free(a);
+            free(b);
+        });
+        let further = alloc(SIZE);
+        freer.join().unwrap();
+        blocks.into_iter().for_each(free);
+        free(further);
+        exit();
+        settled();
+    });
+}
+
+/// A full slab that its heap keeps, and that the heap's exit leaves to nobody.
+#[test]
+fn exit_with_a_full_slab_against_its_last_frees() {
+    check(2, || {
+        start(32);
+        let mut blocks: Vec<_> = (0..PER_SLAB).map(|_| alloc(SIZE)).collect();
+        let further = alloc(SIZE);
+        let last = [blocks.pop().unwrap(), blocks.pop().unwrap()];
+        blocks.into_iter().for_each(free);
+        free(further);
+        let freers = last.map(|block| spawn(move || free(block)));
+        exit();
+        freers.into_iter().for_each(|t| t.join().unwrap());
+        settled();
+    });
+}
+
+/// A full slab that nobody owns, when its chain reaches the threshold: one free claims it.
+#[test]
+fn the_frees_that_make_an_abandoned_slab_worth_using() {
+    check(3, || {
+        start(0);
+        let mut blocks: Vec<_> = (0..128).map(|_| alloc(512)).collect();
+        exit();
+        // Two below the threshold of 16.
+        blocks.drain(..14).for_each(free);
+        let last = [blocks.pop().unwrap(), blocks.pop().unwrap()];
+        let freers = last.map(|block| spawn(move || free(block)));
+        blocks.pop().into_iter().for_each(free);
+        freers.into_iter().for_each(|t| t.join().unwrap());
+        blocks.into_iter().for_each(free);
+        settled();
+    });
+}
+
+/// Every block of a sleeping owner's slab has come back from others; the purge gives its pages back
+/// in the owner's stead while it wakes up and allocates.
+#[test]
+fn allocating_against_a_purge_of_the_sleepers_active_slab() {
+    check(3, || {
+        let blocks = sleeping_owner(PER_SLAB);
+        others_free(&blocks);
+        let purging = spawn(purge);
+        let blocks = [alloc(SIZE), alloc(SIZE)];
+        purging.join().unwrap();
+        blocks.into_iter().for_each(free);
+        exit();
+        settled();
+    });
+}
+
+/// The same with a full slab of the sleeper's, the next one that it looks at.
+#[test]
+fn allocating_against_a_purge_of_the_sleepers_full_slab() {
+    check(3, || {
+        let blocks = sleeping_owner(2 * PER_SLAB);
+        others_free(&blocks[..PER_SLAB]);
+        let purging = spawn(purge);
+        let further = [alloc(SIZE), alloc(SIZE)];
+        purging.join().unwrap();
+        further.into_iter().chain(blocks.into_iter().skip(PER_SLAB)).for_each(free);
+        exit();
+        settled();
+    });
+}
+
+#[test]
+fn exit_against_a_purge_of_the_sleepers_slab() {
+    check(2, || {
+        let blocks = sleeping_owner(PER_SLAB);
+        others_free(&blocks);
+        let purging = spawn(purge);
+        exit();
+        purging.join().unwrap();
+        settled();
+    });
+}
+
+/// The last free of the sleeper's blocks is on its way when the purge looks.
+#[test]
+fn the_last_free_against_a_purge_of_the_sleepers_slab() {
+    check(3, || {
+        let mut blocks = sleeping_owner(PER_SLAB);
+        let last = blocks.pop().unwrap();
+        others_free(&blocks);
+        let freer = spawn(move || free(last));
+        let purging = spawn(|| {
+            purge();
+            purge();
+        });
+        let block = alloc(SIZE);
+        freer.join().unwrap();
+        purging.join().unwrap();
+        free(block);
+        exit();
+        settled();
+    });
+}
+
+fn purge() {
+    slab::empty_for_sleepers();
+}
+
+/// The main thread has heap 0, which owns `n` live blocks.
+fn sleeping_owner(n: usize) -> Vec<usize> {
+    start(32);
+    (0..n).map(|_| alloc(SIZE)).collect()
+}
+
+/// Another thread frees blocks of the main thread's.
+fn others_free(blocks: &[usize]) {
+    begin(1);
+    blocks.iter().copied().for_each(free);
+    exit();
+    resume(0);
+}
+
+#[test]
+fn two_exits_and_an_adopter_of_what_they_leave() {
+    check(2, || {
+        start(0);
+        let mine = alloc(SIZE);
+        let other = spawn(|| {
+            begin(1);
+            let block = alloc(SIZE);
+            let further = alloc(SIZE);
+            free(further);
+            exit();
+            free(block);
+        });
+        let adopter = spawn(move || {
+            begin(2);
+            let block = alloc(SIZE);
+            free(mine);
+            free(block);
+            exit();
+        });
+        exit();
+        other.join().unwrap();
+        adopter.join().unwrap();
+        settled();
+    });
+}

@@ -1,0 +1,93 @@
+//! What the protocols stand on, modelled: the modules that `crate::` names in production and that
+//! are system calls, assembly or bulk there.
+//!
+//! Slabs' memory and owner's lines are real memory, so the production code links, carves and merges
+//! blocks in it. Each access to an owner's line is reported to the checker, which fails when two
+//! threads get at one without an order between them ([`region`]).
+
+pub mod heap;
+pub mod region;
+pub mod sys;
+
+/// Nothing ages here.
+pub mod purge {
+    /// A free's slow path has ended.
+    pub fn on_free() {}
+
+    /// The tick never changes.
+    pub fn tick() -> u32 {
+        0
+    }
+}
+
+/// The options that the protocols read.
+pub mod settings {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static RETAIN_FULL: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Most full slabs that a heap keeps.
+    pub fn retain_full() -> u32 {
+        RETAIN_FULL.get()
+    }
+
+    /// Sets it, for the checks of this test.
+    #[cfg(test)]
+    pub fn set_retain_full(n: u32) {
+        RETAIN_FULL.set(n);
+    }
+}
+
+/// A program's mistakes: none is made here, so a report is a bug of the engine.
+pub mod report {
+    /// A block was freed twice.
+    pub fn double_free(p: *const u8) {
+        panic!("reported as a double free: {p:?}");
+    }
+
+    /// Not a live block's start.
+    pub fn bad_free(p: *const u8) {
+        panic!("reported as no block's start: {p:?}");
+    }
+
+    /// Not the engine's.
+    pub fn foreign_free(p: *const u8) {
+        panic!("reported as not the engine's: {p:?}");
+    }
+}
+
+/// Medium blocks: there are none.
+pub mod run {
+    use super::heap::RunCache;
+
+    /// Never called.
+    ///
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn free(_: Option<&RunCache>, _: *mut u8) -> bool {
+        unreachable!()
+    }
+
+    /// Never called.
+    pub fn usable_size(_: *const u8) -> usize {
+        unreachable!()
+    }
+}
+
+/// Huge blocks: there are none.
+pub mod huge {
+    /// Never called.
+    ///
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn free(_: *mut u8) {
+        unreachable!()
+    }
+
+    /// Never called.
+    pub fn usable_size(_: *const u8) -> usize {
+        unreachable!()
+    }
+}

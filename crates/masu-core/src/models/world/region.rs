@@ -1,0 +1,204 @@
+//! The window: a few slabs of real memory, their owner's lines, remote words and dense entries.
+
+use crate::slab::Slab;
+use crate::slab::remote::RemoteWord;
+use crate::sync::AtomicU32;
+use loom::cell::UnsafeCell;
+use std::alloc::{Layout, alloc_zeroed};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+#[path = "../../region/layout.rs"]
+mod layout;
+pub use layout::*;
+
+/// Slabs in the world.
+pub const SLABS: usize = 4;
+
+/// What a granule of the window is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Never here.
+    None,
+    /// All granules are slabs.
+    Slab,
+    /// Never here.
+    Run,
+}
+
+/// What every free reads. The owner takes part in the protocol; the class changes only while
+/// nobody else can have a block of the slab.
+pub struct Dense {
+    /// Id of the heap that owns the slab, 0 when none does.
+    pub owner: AtomicU32,
+    class: Cell<usize>,
+    size: Cell<usize>,
+}
+
+impl Dense {
+    /// Block size in bytes.
+    pub fn block_size(&self) -> usize {
+        self.size.get()
+    }
+
+    /// Size class.
+    pub fn class(&self) -> usize {
+        self.class.get()
+    }
+
+    /// Always a slab.
+    pub fn kind(&self) -> Kind {
+        Kind::Slab
+    }
+
+    /// Makes it a slab in use, of blocks of a class.
+    pub fn set_slab(&self, class: usize, size: usize) {
+        self.class.set(class);
+        self.size.set(size);
+    }
+
+    /// Makes it a slab that is not in use.
+    pub fn set(&self, _: Kind) {
+        self.set_slab(0, 0);
+    }
+}
+
+/// What the checker watches; made anew for each interleaving.
+struct Watched {
+    remotes: [RemoteWord; SLABS],
+    dense: [Dense; SLABS],
+    /// Stands for the owner's line: a write at each access.
+    lines: [UnsafeCell<()>; SLABS],
+}
+
+// SAFETY: the checker runs one thread at a time.
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+unsafe impl Send for Watched {}
+
+loom::lazy_static! {
+    static ref WATCHED: Watched = Watched {
+        remotes: core::array::from_fn(|_| RemoteWord::new()),
+        dense: core::array::from_fn(|_| Dense {
+            owner: AtomicU32::new(0),
+            class: Cell::new(0),
+            size: Cell::new(0),
+        }),
+        lines: core::array::from_fn(|_| UnsafeCell::new(())),
+    };
+}
+
+/// Real memory: the slabs and, behind them, their owner's lines.
+struct Memory(*mut u8);
+
+const LINES_AT: usize = SLABS * GRANULE;
+const BYTES: usize = LINES_AT + SLABS * LINE;
+
+std::thread_local! {
+    // All threads of a model run on the thread of its test.
+    static MEMORY: Memory = {
+        let layout = Layout::from_size_align(BYTES, GRANULE).unwrap();
+        // SAFETY: the size is not zero.
+        Memory(unsafe { alloc_zeroed(layout) })
+    };
+}
+
+std::thread_local! {
+    /// Addresses of the live blocks.
+    static LIVE: RefCell<BTreeSet<usize>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A block was handed out, which must not be live already.
+pub fn handed_out(block: usize) {
+    assert!(LIVE.with_borrow_mut(|live| live.insert(block)), "a live block was handed out again");
+}
+
+/// A block is about to be freed.
+pub fn freed(block: usize) {
+    assert!(LIVE.with_borrow_mut(|live| live.remove(&block)), "a block that is not live");
+}
+
+/// Live blocks in a range of addresses.
+pub fn live_blocks(range: Range<usize>) -> usize {
+    LIVE.with_borrow(|live| live.range(range).count())
+}
+
+/// Makes the world anew. The first thing that a model does.
+pub fn reset() {
+    LIVE.with_borrow_mut(BTreeSet::clear);
+    for slab in 0..SLABS {
+        // SAFETY: the line lies inside the memory; all zero is a valid line.
+        unsafe { (entry(SLABS_BELOW, LINE, slab) as *mut Slab).write_bytes(0, 1) };
+    }
+}
+
+/// The window's start.
+#[derive(Clone, Copy)]
+pub struct Base(usize);
+
+impl Base {
+    /// It never changes.
+    pub fn load() -> Self {
+        Base(MEMORY.with(|m| m.0 as usize))
+    }
+
+    /// Distance of an address from the window's start.
+    pub fn offset(self, p: *const u8) -> usize {
+        (p as usize).wrapping_sub(self.0)
+    }
+
+    /// The dense entry of a granule.
+    ///
+    /// # Safety
+    /// The granule exists.
+    pub unsafe fn dense(self, granule: usize) -> &'static Dense {
+        &WATCHED.dense[granule]
+    }
+
+    /// Address of a table's entry.
+    pub fn entry(self, below: usize, _: usize, index: usize) -> usize {
+        match below {
+            SLABS_BELOW => {
+                WATCHED.lines[index].with_mut(|_| ());
+                self.0 + LINES_AT + index * LINE
+            }
+            REMOTES_BELOW => core::ptr::from_ref(&WATCHED.remotes[index]) as usize,
+            _ => unreachable!("no such table here"),
+        }
+    }
+}
+
+/// [`Base::offset`].
+pub fn offset(p: *const u8) -> usize {
+    Base::load().offset(p)
+}
+
+/// Bytes of the window.
+pub fn limit() -> usize {
+    LINES_AT
+}
+
+/// Whether an offset is below [`limit`].
+pub fn in_window(offset: usize) -> bool {
+    offset < limit()
+}
+
+/// [`Base::dense`].
+///
+/// # Safety
+/// As there.
+pub unsafe fn dense(granule: usize) -> &'static Dense {
+    // SAFETY: passed on.
+    unsafe { Base::load().dense(granule) }
+}
+
+/// [`Base::entry`].
+pub fn entry(below: usize, stride: usize, index: usize) -> usize {
+    Base::load().entry(below, stride, index)
+}
+
+/// Address of a granule.
+pub fn granule_address(granule: usize) -> usize {
+    Base::load().0 + (granule << GRANULE_SHIFT)
+}
