@@ -9,14 +9,19 @@ use std::path::Path;
 
 use masu_tests::{Compile, Program, Run, archive, check_each_case, check_offered, library};
 
-/// Add the static library, where there is one to test.
-fn with_archive(compile: Compile) -> Compile {
-    archive().into_iter().fold(compile, Compile::file)
+/// Build with the static library, where there is one to test, and see that it came in.
+fn build_with_archive(compile: Compile) -> Program {
+    let Some(archive) = archive() else { return compile.build() };
+    let program = compile.file(archive).build();
+    let bytes = std::fs::read(program.path()).expect("the program was built");
+    // Every message of the library begins so.
+    assert!(bytes.windows(6).any(|text| text == b"masu: "), "malloc came from elsewhere");
+    program
 }
 
 fn static_core(compiler: &str, flag: &str) -> Program {
     let compile = Compile::with(compiler).flags(["-std=gnu11", flag]);
-    with_archive(common::core(compile)).build()
+    build_with_archive(common::core(compile))
 }
 
 fn core_passes(program: &Program) {
@@ -49,7 +54,7 @@ fn core_of_a_musl_program_with_the_library_preloaded() {
 fn musl(name: &str, flags: &[&str]) -> Program {
     let compile = Compile::with("musl-gcc").flags(["-std=gnu11"]).flags(flags);
     let compile = compile.file("c/check_main.c").file(format!("c/{name}.c"));
-    if flags.contains(&"-static") { with_archive(compile).build() } else { compile.build() }
+    if flags.contains(&"-static") { build_with_archive(compile) } else { compile.build() }
 }
 
 #[test]
@@ -80,7 +85,7 @@ fn fork_in_a_static_musl_program() {
 /// A static program of one file of cases, all run in one process.
 fn static_cases(name: &str) {
     let compile = Compile::c("c/check_main.c").file(format!("c/{name}.c")).flag("-static");
-    check_each_case(&with_archive(compile).build(), Run::bare);
+    check_each_case(&build_with_archive(compile), Run::bare);
 }
 
 #[test]
@@ -101,7 +106,7 @@ fn fork_and_spawn_in_a_static_program() {
 fn static_cxx(name: &str, flag: &str) -> Program {
     let frame = common::frame_object();
     let compile = Compile::cxx(&format!("cxx/{name}.cc")).flags([flag, "-xnone"]);
-    with_archive(compile.file(frame.path())).build()
+    build_with_archive(compile.file(frame.path()))
 }
 
 #[test]
