@@ -277,3 +277,6 @@ pub unsafe fn fork_child() {
     crate::purge::after_fork_in_child();
     heap::fork::mark_orphans();
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.run_cache, 2 << 20);
     assert_eq!(config.huge_cache, 1 << 30);
     assert_eq!(config.retain_full, 32);
+    assert!(config.huge_pages);
     assert!(!config.show_stats && !config.verbose && config.show_errors);
     assert_eq!(config.origins.decay, Origin::BuiltIn);
 }
@@ -85,6 +86,7 @@ every_key! {
     run_cache: "512k" => 512 << 10, not "-1";
     huge_cache: "0" => 0, not "1e9";
     retain_full: "7" => 7, not "7.5";
+    huge_pages: "off" => false, not "maybe";
     show_stats: "yes" => true, not "2";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
@@ -292,6 +294,7 @@ masu:   background_thread   auto        built-in
 masu:   run_cache           2MiB        built-in
 masu:   huge_cache          1GiB        built-in
 masu:   retain_full         32          built-in
+masu:   huge_pages          on          built-in
 masu:   show_stats          off         built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in

@@ -85,3 +85,6 @@ impl Pieces {
         self.len.set(keep as u32);
     }
 }
+
+#[cfg(test)]
+mod tests;

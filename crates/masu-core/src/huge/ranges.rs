@@ -3,7 +3,7 @@
 //!
 //! All functions are called under the window's lock.
 
-use super::window::{NONE, Record, RangeState, UNIT_BYTES, record};
+use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
 use crate::clock;
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -113,9 +113,7 @@ impl Ranges {
         let last = unit.checked_sub(1)?;
         let first = record(last).first.get();
         let r = record(first.min(last));
-        (first <= last
-            && r.state.get() == state
-            && first as usize + r.units.get() == unit as usize)
+        (first <= last && r.state.get() == state && first as usize + r.units.get() == unit as usize)
             .then_some(first)
     }
 
@@ -304,3 +302,6 @@ fn skip_to(unit: u32, align: usize) -> usize {
     let number = super::window::address(unit) / UNIT_BYTES;
     number.next_multiple_of(align) - number
 }
+
+#[cfg(test)]
+mod tests;

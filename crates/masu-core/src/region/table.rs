@@ -51,3 +51,6 @@ impl Table {
         self.mapped.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

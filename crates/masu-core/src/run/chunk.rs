@@ -202,3 +202,6 @@ impl RunChunk {
         longest as u32
     }
 }
+
+#[cfg(test)]
+mod tests;

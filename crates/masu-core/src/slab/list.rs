@@ -137,3 +137,6 @@ impl List {
         Some(slab)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,316 @@
+//! The engine as its doors use it, in this process, beside the test's own allocator.
+
+use super::*;
+use crate::size_class::LAST_CLASS;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::thread;
+
+/// Sizes around every boundary: classes, units, small to medium to huge.
+fn sizes() -> Vec<usize> {
+    let mut sizes = vec![0, 1, MEDIUM_MAX + 1, 2 << 20, (2 << 20) + 1, 5_000_000];
+    for class in 1..=LAST_CLASS {
+        sizes.extend([size_of_class(class) - 1, size_of_class(class), size_of_class(class) + 1]);
+    }
+    let mut medium = SMALL_MAX;
+    while medium <= MEDIUM_MAX {
+        sizes.extend([medium - 1, medium, medium + 1]);
+        medium += medium / 8;
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// A block of this test's, with a pattern written at both its ends and here and there between.
+struct Block {
+    p: *mut u8,
+    size: usize,
+    seed: u8,
+}
+
+// SAFETY: a block may be used and freed by any thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(p: *mut u8, size: usize, seed: u8) -> Self {
+        assert!(!p.is_null(), "{size} bytes");
+        assert!((p as usize).is_multiple_of(16));
+        let block = Block { p, size, seed };
+        // SAFETY: a block just allocated.
+        assert!(unsafe { usable_size(p) } >= size);
+        places(size).for_each(|i| block.bytes()[i] = block.pattern(i));
+        block
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "one reference at a time")]
+    fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the block is live and the test's alone.
+        unsafe { core::slice::from_raw_parts_mut(self.p, self.size) }
+    }
+
+    fn pattern(&self, i: usize) -> u8 {
+        (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ self.seed
+    }
+
+    /// Of what was written, the part below `n` is still there.
+    fn check(&self, n: usize) {
+        let mut places = places(self.size).filter(|i| *i < n);
+        // SAFETY: the block is live and at least `n` bytes long.
+        let wrong = places.find(|i| unsafe { *self.p.add(*i) } != self.pattern(*i));
+        assert_eq!(wrong, None, "a block of {} bytes has changed", self.size);
+    }
+
+    fn free(self) {
+        self.check(self.size);
+        // SAFETY: live.
+        unsafe { dealloc(self.p) }
+    }
+}
+
+/// Where a block of `size` bytes is written to: its ends, and a byte of every 509 between.
+fn places(size: usize) -> impl Iterator<Item = usize> {
+    let end = size.saturating_sub(64).max(64);
+    (0..size.min(64)).chain((64..end.min(size)).step_by(509)).chain(end.min(size)..size)
+}
+
+/// Whether all of a block is zero.
+///
+/// # Safety
+/// `p` is a live block of `size` bytes.
+unsafe fn is_zero(p: *const u8, size: usize) -> bool {
+    // SAFETY: as the caller says; any bytes are a valid `u128`.
+    let (head, middle, tail) = unsafe { core::slice::from_raw_parts(p, size).align_to::<u128>() };
+    head.iter().chain(tail).all(|b| *b == 0) && middle.iter().all(|w| *w == 0)
+}
+
+#[test]
+fn every_size_holds_what_is_written_and_is_what_it_says() {
+    let mut blocks = Vec::new();
+    for (i, size) in sizes().into_iter().enumerate() {
+        for n in 0..3 {
+            let block = Block::new(alloc(size), size, (i * 3 + n) as u8);
+            // A first request may be served by a slightly larger block.
+            // SAFETY: live.
+            assert!(unsafe { usable_size(block.p) } >= good_size(size));
+            blocks.push(block);
+        }
+    }
+    let mut spans: Vec<_> = blocks.iter().map(|b| (b.p as usize, b.p as usize + b.size)).collect();
+    spans.sort_unstable();
+    assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "blocks overlap");
+    blocks.into_iter().for_each(Block::free);
+}
+
+#[test]
+fn zeroed_blocks_are_zero_also_when_memory_comes_back() {
+    for size in sizes() {
+        for round in 0..3 {
+            let held: Vec<_> = (0..3)
+                .map(|_| {
+                    let p = alloc_zeroed(size);
+                    assert!(!p.is_null());
+                    // SAFETY: a block of `size` bytes.
+                    assert!(unsafe { is_zero(p, size) }, "{size} bytes, round {round}");
+                    Block::new(p, size, round)
+                })
+                .collect();
+            held.into_iter().for_each(Block::free);
+        }
+    }
+}
+
+#[test]
+fn every_alignment_is_kept() {
+    for log in 4..=26 {
+        let align = 1usize << log;
+        for size in [0, 1, 24, 100, 1000, 4096, 8192, 9000, 100_000, 1 << 20, 3 << 20] {
+            let blocks: Vec<_> = (0..3)
+                .map(|seed| {
+                    let p = alloc_aligned(size, align);
+                    assert!((p as usize).is_multiple_of(align), "{size} bytes at {align}");
+                    Block::new(p, size, seed)
+                })
+                .collect();
+            blocks.into_iter().for_each(Block::free);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_null() {
+    for size in [isize::MAX as usize + 1, usize::MAX, usize::MAX - 4096, isize::MAX as usize] {
+        assert!(alloc(size).is_null());
+        assert!(alloc_zeroed(size).is_null());
+        assert!(alloc_aligned(size, 64).is_null());
+        let block = Block::new(alloc(100), 100, 1);
+        // SAFETY: live; a failed resize leaves it so.
+        assert!(unsafe { realloc(block.p, size) }.is_null());
+        block.free();
+    }
+    assert!(alloc_aligned(1, ALIGN_MAX * 2).is_null());
+    assert_eq!(good_size(usize::MAX), 0);
+    // SAFETY: null is allowed.
+    unsafe {
+        dealloc(null_mut());
+        assert_eq!(usable_size(null_mut()), 0);
+    }
+}
+
+#[test]
+fn resizing_keeps_the_contents_between_all_sizes() {
+    let sizes: Vec<_> = sizes().into_iter().step_by(7).filter(|size| *size != 0).collect();
+    for &from in &sizes {
+        for &to in &sizes {
+            let block = Block::new(alloc(from), from, from as u8);
+            // SAFETY: live.
+            let p = unsafe { realloc(block.p, to) };
+            assert!(!p.is_null());
+            // SAFETY: live.
+            assert!(unsafe { usable_size(p) } >= to);
+            Block { p, ..block }.check(from.min(to));
+            Block::new(p, to, 0).free();
+        }
+    }
+}
+
+#[test]
+fn a_block_that_grows_step_by_step_keeps_its_bytes_and_its_alignment() {
+    for align in [16, 64, 4096, 2 << 20] {
+        let mut block = Block::new(alloc_aligned(100, align), 100, align as u8);
+        while block.size < 24 << 20 {
+            let size = block.size + block.size / 2 + 17;
+            // SAFETY: live and so aligned.
+            let p = unsafe { realloc_slow(block.p, size, align) };
+            assert!((p as usize).is_multiple_of(align), "{size} bytes at {align}");
+            Block { p, ..block }.check(block.size);
+            block = Block::new(p, size, block.seed.wrapping_add(1));
+        }
+        block.free();
+    }
+}
+
+#[test]
+fn blocks_freed_by_other_threads_come_back() {
+    let (give, take) = mpsc::sync_channel::<Block>(64);
+    let freer = thread::spawn(move || take.into_iter().for_each(Block::free));
+    let before = crate::stats();
+    for i in 0..40_000usize {
+        let size = [24, 200, 1000, 5000, 20_000][i % 5];
+        give.send(Block::new(alloc(size), size, i as u8)).expect("the other thread lives");
+    }
+    drop(give);
+    freer.join().expect("no block was damaged");
+    assert!(crate::stats().remote_frees > before.remote_frees, "they were freed as others' blocks");
+}
+
+/// Threads come and go; what they leave is used again, and blocks outlive the thread that made them.
+#[test]
+fn threads_leave_nothing_behind() {
+    let mut kept = Vec::new();
+    for round in 0..200usize {
+        let thread = thread::spawn(move || {
+            let blocks = (0..100).map(|i| {
+                let size = (i * 37 + round) % 3000;
+                Block::new(alloc(size), size, i as u8)
+            });
+            let (keep, free): (Vec<_>, Vec<_>) = blocks.partition(|b| b.seed % 10 == 0);
+            free.into_iter().for_each(Block::free);
+            keep
+        });
+        kept.extend(thread.join().expect("no block was damaged"));
+        if kept.len() > 500 {
+            kept.drain(..400).for_each(Block::free);
+        }
+    }
+    kept.into_iter().for_each(Block::free);
+}
+
+/// Random operations in several threads against a model of the live blocks.
+#[test]
+fn random_operations_keep_every_block() {
+    let work = |seed: u64| {
+        let mut random = Random(seed);
+        let mut live: BTreeMap<usize, Block> = BTreeMap::new();
+        for step in 0..6_000u64 {
+            let size = random.size();
+            match random.below(10) {
+                0..4 => insert(&mut live, Block::new(alloc(size), size, step as u8)),
+                4 => {
+                    let p = alloc_zeroed(size);
+                    // SAFETY: a block of `size` bytes.
+                    assert!(unsafe { is_zero(p, size) });
+                    insert(&mut live, Block::new(p, size, step as u8));
+                }
+                5 => {
+                    let align = 16 << random.below(10);
+                    let p = alloc_aligned(size, align);
+                    assert!((p as usize).is_multiple_of(align));
+                    insert(&mut live, Block::new(p, size, step as u8));
+                }
+                what => {
+                    let at = random.next() as usize;
+                    let Some(key) = live.range(at..).chain(live.iter()).next().map(|(k, _)| *k)
+                    else {
+                        continue;
+                    };
+                    let block = live.remove(&key).expect("a key of the map");
+                    if what < 9 {
+                        block.free();
+                        continue;
+                    }
+                    let size = size.max(1);
+                    // SAFETY: live.
+                    let p = unsafe { realloc(block.p, size) };
+                    Block { p, ..block }.check(block.size.min(size));
+                    insert(&mut live, Block::new(p, size, step as u8));
+                }
+            }
+        }
+        live
+    };
+    let threads: Vec<_> = (1..=4).map(|seed| thread::spawn(move || work(seed * 7919))).collect();
+    for thread in threads {
+        // Freed here, by a thread that made none of them.
+        let left = thread.join().expect("no block was damaged");
+        left.into_values().for_each(Block::free);
+    }
+    purge();
+}
+
+fn insert(live: &mut BTreeMap<usize, Block>, block: Block) {
+    let start = block.p as usize;
+    let before = live.range(..=start).next_back();
+    assert!(before.is_none_or(|(at, b)| at + b.size.max(1) <= start), "it overlaps the one before");
+    let after = live.range(start..).next();
+    assert!(after.is_none_or(|(at, _)| start + block.size.max(1) <= *at), "it overlaps the next");
+    live.insert(start, block);
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// Mostly small, sometimes medium, seldom huge.
+    fn size(&mut self) -> usize {
+        let most = match self.below(100) {
+            0 => 3 << 20,
+            1..10 => 200_000,
+            10..40 => 8192,
+            _ => 300,
+        };
+        self.below(most) as usize
+    }
+}

@@ -1,0 +1,170 @@
+//! The arithmetic of a chunk against a plain array of units.
+
+use super::*;
+use core::ops::Range;
+use proptest::prelude::*;
+use std::alloc::{Layout, alloc_zeroed};
+
+fn bits() -> Bits {
+    Bits([const { Cell::new(0) }; WORDS])
+}
+
+/// An empty chunk. Never freed: it is a few hundred bytes.
+fn chunk() -> &'static RunChunk {
+    // SAFETY: zero bytes are a valid record, and the memory stays.
+    let chunk = unsafe { &*alloc_zeroed(Layout::new::<RunChunk>()).cast::<RunChunk>() };
+    chunk.init();
+    chunk
+}
+
+prop_compose! {
+    /// A range of units that is not empty.
+    fn range()(start in 0..UNITS)(n in 1..=UNITS - start, start in Just(start)) -> Range<usize> {
+        start..start + n
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_set_of_units_is_an_array_of_flags(
+        changes in prop::collection::vec((any::<bool>(), range()), 0..20),
+        asked in range(),
+    ) {
+        let (set, mut model) = (bits(), [false; UNITS]);
+        for (add, range) in changes {
+            let members = model[range.clone()].iter().filter(|m| **m).count();
+            if add {
+                set.set(range.start, range.len());
+            } else {
+                prop_assert_eq!(set.clear(range.start, range.len()), members);
+            }
+            model[range].fill(add);
+        }
+        for member in [false, true] {
+            for from in 0..=UNITS {
+                let next = (from..UNITS).find(|&u| model[u] == member).unwrap_or(UNITS);
+                prop_assert_eq!(set.next(from, member), next);
+            }
+        }
+        prop_assert_eq!(set.none(asked.start, asked.len()), !model[asked].contains(&true));
+        let copy = bits();
+        copy.assign(&set);
+        prop_assert!((0..UNITS).all(|u| (copy.next(u, true) == u) == model[u]));
+    }
+
+    #[test]
+    fn runs_in_a_chunk_are_what_was_taken(
+        steps in prop::collection::vec((0..4u8, 1..=64usize, 0..5u32, any::<prop::sample::Index>()), 1..60),
+    ) {
+        let chunk = chunk();
+        let mut model = Model::default();
+        for (what, n, log_align, pick) in steps {
+            match what {
+                0 | 1 => model.take(chunk, n, 1 << log_align),
+                2 => model.give(chunk, pick),
+                _ => model.resize(chunk, n, pick),
+            }
+            model.agrees(chunk);
+        }
+    }
+}
+
+/// Live runs in order of time, and which units have ever been part of one.
+#[derive(Default)]
+struct Model {
+    runs: Vec<Range<usize>>,
+    touched: Vec<Range<usize>>,
+}
+
+impl Model {
+    fn is_used(&self, unit: usize) -> bool {
+        self.runs.iter().any(|run| run.contains(&unit))
+    }
+
+    fn is_dirty(&self, unit: usize) -> bool {
+        !self.is_used(unit) && self.touched.iter().any(|run| run.contains(&unit))
+    }
+
+    fn dirty(&self, range: Range<usize>) -> usize {
+        range.filter(|&u| self.is_dirty(u)).count()
+    }
+
+    /// The longest stretches of unused units.
+    fn free_ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        while at < UNITS {
+            let end = (at..UNITS).find(|&u| self.is_used(u)).unwrap_or(UNITS);
+            if end > at {
+                ranges.push(at..end);
+            }
+            at = end.max(at) + 1;
+        }
+        ranges
+    }
+
+    fn take(&mut self, chunk: &RunChunk, n: usize, align: usize) {
+        let fits = |r: &Range<usize>| r.start.next_multiple_of(align) + n <= r.end;
+        // The first of the smallest: `min_by_key` returns the first of equals.
+        let best = self.free_ranges().into_iter().filter(fits).min_by_key(Range::len);
+        let start = best.map(|r| r.start.next_multiple_of(align));
+        assert_eq!(chunk.find(n, align), start);
+        if let Some(start) = start {
+            let dirty = self.dirty(start..start + n);
+            assert_eq!(chunk.take(start, n), dirty);
+            self.runs.push(start..start + n);
+            self.touched.push(start..start + n);
+        }
+    }
+
+    fn give(&mut self, chunk: &RunChunk, pick: prop::sample::Index) {
+        if !self.runs.is_empty() {
+            let run = self.runs.swap_remove(pick.index(self.runs.len()));
+            assert_eq!(chunk.give(run.start), run.len());
+            assert_eq!(chunk.give(run.start), 0, "it is live no more");
+        }
+    }
+
+    fn resize(&mut self, chunk: &RunChunk, new: usize, pick: prop::sample::Index) {
+        if self.runs.is_empty() {
+            return;
+        }
+        let index = pick.index(self.runs.len());
+        let run = self.runs[index].clone();
+        let wanted = run.start..run.start + new;
+        let before = self.dirty(0..UNITS) as isize;
+        let free = wanted.end <= UNITS && (run.end..wanted.end).all(|u| !self.is_used(u));
+        let change = chunk.resize(run.start, run.len(), new);
+        if free {
+            self.runs[index] = wanted.clone();
+            self.touched.push(wanted);
+            assert_eq!(change, Some(self.dirty(0..UNITS) as isize - before));
+        } else {
+            assert_eq!(change, None);
+        }
+    }
+
+    /// The chunk's invariants, by the model.
+    fn agrees(&self, chunk: &RunChunk) {
+        for unit in 0..UNITS {
+            let run = self.runs.iter().find(|run| run.start == unit);
+            assert_eq!(chunk.units(unit), run.map_or(0, Range::len));
+            assert_eq!(chunk.used.next(unit, true) == unit, self.is_used(unit), "unit {unit}");
+            assert_eq!(chunk.dirty.next(unit, true) == unit, self.is_dirty(unit), "unit {unit}");
+        }
+        let longest = self.free_ranges().iter().map(Range::len).max().unwrap_or(0);
+        assert_eq!(chunk.measure() as usize, longest);
+        assert_eq!(chunk.longest.get() as usize, longest);
+    }
+}
+
+#[test]
+fn what_lies_outside_has_no_length() {
+    let chunk = chunk();
+    chunk.take(0, UNITS);
+    assert_eq!(chunk.units(0), UNITS);
+    assert_eq!(chunk.units(UNITS), 0);
+    assert_eq!(chunk.give(1), 0);
+    assert_eq!(chunk.find(1, 1), None);
+    assert_eq!(chunk.measure(), 0);
+}
