@@ -237,17 +237,18 @@ pub fn exit_report() {
     }
 }
 
+/// All locks, in their order.
 fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
-    core::iter::once(heap::commons_lock_for_fork()).chain(slab::available::locks_for_fork()).chain(
-        [
-            &DISCARD,
+    [heap::commons_lock_for_fork(), &DISCARD]
+        .into_iter()
+        .chain(slab::available::locks_for_fork())
+        .chain([
             run::pool::lock_for_fork(),
             huge::lock_for_fork(),
             slab::pool::lock_for_fork(),
             region::lock_for_fork(),
             heap::lock_for_fork(),
-        ],
-    )
+        ])
 }
 
 /// Before a fork: takes every lock, in order. The calling thread may still allocate and free.

@@ -6,7 +6,7 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! `commons` → `available[class]` (by class) → `DISCARD` → `runs` → `huge` → `slabs` → `region` →
+//! `commons` → `DISCARD` → `available[class]` (by class) → `runs` → `huge` → `slabs` → `region` →
 //! `heaps`
 //!
 //! Orderings: `lock` acquires what the previous `unlock` released.

@@ -11,10 +11,12 @@
 //! remote one. Everything here is under one lock, the outermost.
 
 use super::table::{self, COMMONS_ID, index_of};
-use super::{Heap, Role, free, refill};
+use super::{Heap, Role, exit, free, refill};
+use crate::clock;
 use crate::lock::Lock;
-use crate::size_class::{UNIT, size_of_class};
-use crate::slab::Block;
+use crate::region::NIL;
+use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
+use crate::slab::{self, Block};
 use core::ptr::null_mut;
 
 /// Heaps with a lower index get slabs of their own at once.
@@ -53,6 +55,8 @@ pub fn one(class: usize) -> *mut Block {
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     let _guard = LOCK.lock();
     COMMONS.id.set(COMMONS_ID);
+    // The commons borrow of nobody: the count says when they lent last.
+    COMMONS.borrowed[class & 63].set(clock::tick() as u8);
     let bin = COMMONS.bin(class);
     let next = || {
         let head = bin.get();
@@ -88,6 +92,36 @@ pub unsafe fn give_back(mut list: *mut Block) {
             let next = (*list).next;
             free::free_from_anywhere(list.cast());
             list = next;
+        }
+    }
+}
+
+/// Gives up the slabs of classes that nobody has borrowed of for a tick, so that others may use them
+/// and the purge hollow them.
+pub fn rest(all: bool) {
+    let now = clock::tick() as u8;
+    let _guard = LOCK.lock();
+    for class in 1..=LAST_CLASS {
+        let age = now.wrapping_sub(COMMONS.borrowed[class].get());
+        if !all && age < 2 {
+            continue;
+        }
+        // SAFETY: under the lock, which owns the commons and its slabs.
+        unsafe {
+            let active = COMMONS.active(class).replace(NIL);
+            let mut bin = COMMONS.bin(class).replace(null_mut());
+            if active != NIL {
+                let s = &mut *slab::record(active);
+                while !bin.is_null() {
+                    let next = (*bin).next;
+                    exit::push_back_into(s, bin);
+                    bin = next;
+                }
+                exit::leave(active);
+            }
+            while let Some(slab) = COMMONS.partial(class).pop_front() {
+                exit::leave(slab);
+            }
         }
     }
 }

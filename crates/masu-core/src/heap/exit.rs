@@ -74,7 +74,7 @@ fn abandon_class(heap: &Heap, class: usize) {
 }
 
 /// Puts a block from the bin back on its slab's list.
-unsafe fn push_back_into(s: &mut slab::Slab, block: *mut Block) {
+pub(super) unsafe fn push_back_into(s: &mut slab::Slab, block: *mut Block) {
     // SAFETY: the caller's slab and a free block of it.
     unsafe { (*block).next = s.free };
     s.free = block;
@@ -82,16 +82,16 @@ unsafe fn push_back_into(s: &mut slab::Slab, block: *mut Block) {
 }
 
 /// Lets go of one slab: to the pool, to the available ones, or full.
-unsafe fn leave(slab: u32) {
+pub(super) unsafe fn leave(slab: u32) {
     // SAFETY: the slab is the heap's and in no list.
     unsafe {
         let s = &mut *slab::record(slab);
         let word = slab::remote(slab);
         loop {
             s.merge(slab, word.take());
-            let has_room = !s.free.is_null() || s.carved < s.capacity;
+            let has_room = !s.free.is_null() || s.has_uncarved();
             if has_room || s.out() == 0 {
-                return give_up_partial(slab);
+                return give_up_partial(slab, false);
             }
             s.place = Place::Unowned;
             slab::dense(slab).owner.store(0, Ordering::Relaxed);

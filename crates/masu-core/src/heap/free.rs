@@ -118,7 +118,7 @@ pub(super) unsafe fn push(
                     dense.owner.store(heap.id.get(), Ordering::Relaxed);
                     keep_partial(heap, slab, class);
                 }
-                _ => give_up_partial(slab),
+                _ => give_up_partial(slab, false),
             }
             crate::purge::on_free();
         },

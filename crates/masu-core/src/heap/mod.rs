@@ -31,6 +31,7 @@ pub mod fork;
 mod free;
 pub mod outbox;
 mod refill;
+mod sparse;
 mod table;
 mod tls;
 
@@ -40,6 +41,7 @@ pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use fast::{alloc_class, alloc_small, dealloc, usable_size, zero_small};
 pub use refill::alloc_small_slow;
+pub use sparse::{hollow, hollow_own};
 pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
 
 use crate::region::{HEAP_STRIDE, NIL};

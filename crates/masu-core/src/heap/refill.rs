@@ -5,6 +5,7 @@
 
 use super::tls::current;
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event};
+use crate::clock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
@@ -160,7 +161,7 @@ unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the slab is this heap's and in no list, and its bin is empty.
     unsafe {
         let s = &mut *slab::record(slab);
-        if s.carved == s.capacity {
+        if !s.has_uncarved() {
             return retire(heap, slab, class);
         }
         s.place = Place::Partial;
@@ -215,7 +216,10 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         if let Some(slab) = heap.partial(class).pop_front() {
             return Some(slab);
         }
-        super::fork::adopt_an_orphan();
+        // Not under the commons' lock: taking a heap apart frees blocks, which may end in a purge.
+        if heap.role.get() == Role::Thread {
+            super::fork::adopt_an_orphan();
+        }
         // A class that has filled a slab fills the next one too, unless many threads share the work.
         let dense = heap.full(class).len() != 0 && !super::table::is_crowd();
         let slab = pool::take(dense)?;
@@ -317,6 +321,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             return;
         }
         s.set_countdown(out);
+        s.since = clock::tick();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
         // A thread that only frees keeps the one that it is just freeing into.
@@ -327,16 +332,17 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             }
             let Some(oldest) = heap.partial(class).back() else { break };
             heap.partial(class).remove(oldest);
-            give_up_partial(oldest);
+            give_up_partial(oldest, false);
         }
     }
 }
 
-/// Publishes an owned slab that has room, or gives it back if it is empty.
+/// Publishes an owned slab that has room, or gives it back if it is empty. `last`: it is to be used
+/// after all other available ones.
 ///
 /// # Safety
 /// The slab is the calling thread's and in no list, and none of its blocks is in a bin.
-pub(super) unsafe fn give_up_partial(slab: u32) {
+pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
     // SAFETY: as the caller says.
     unsafe {
         let s = &mut *slab::record(slab);
@@ -345,7 +351,7 @@ pub(super) unsafe fn give_up_partial(slab: u32) {
             if s.out() == 0 {
                 return pool::give(slab);
             }
-            if available::publish(slab) {
+            if available::publish(slab, last) {
                 return;
             }
         }

@@ -76,6 +76,7 @@ fn due() {
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         advance();
+        PURGED.fetch_add(heap::hollow_own() as u64, Ordering::Relaxed);
     }
     if stale() > budget() {
         ticker::start();
@@ -101,6 +102,7 @@ fn advance() {
 
 fn purge(all: bool) -> usize {
     let bytes = slab::empty_for_sleepers()
+        + heap::hollow(all)
         + slab::pool::purge(all)
         + run::pool::purge(all)
         + huge::purge(all);
@@ -120,7 +122,7 @@ fn visit_caches(all: bool) {
 /// Gives everything back at once. Returns the bytes given back.
 pub fn now() -> usize {
     visit_caches(true);
-    purge(true)
+    purge(true) + heap::hollow_own()
 }
 
 /// Bytes given back so far.

@@ -7,6 +7,7 @@
 use super::list::List;
 use super::record::{Place, dense, record, remote};
 use super::remote::Chain;
+use crate::clock;
 use crate::lock::Lock;
 use crate::size_class::CLASSES;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
@@ -38,11 +39,12 @@ loom::lazy_static! {
 }
 
 /// Gives up a slab of the caller's that has room. `false`, with nothing changed, when blocks have
-/// come back from other threads in the meantime: merge them and decide again.
+/// come back from other threads in the meantime: merge them and decide again. `last`: it is to be
+/// used after all others.
 ///
 /// # Safety
 /// The caller owns the slab, which is in no list and has blocks out.
-pub unsafe fn publish(slab: u32) -> bool {
+pub unsafe fn publish(slab: u32, last: bool) -> bool {
     let s = record(slab);
     // SAFETY: the caller owns the slab until `give_up` succeeds; the links belong to the shelf
     // from then on, and whoever claims the slab waits for the lock before it touches them.
@@ -53,12 +55,17 @@ pub unsafe fn publish(slab: u32) -> bool {
         let owner = dense(slab).owner.load(Ordering::Relaxed);
         let _guard = shelf.lock.lock();
         (*s).place = Place::Unowned;
+        (*s).since = clock::tick();
         dense(slab).owner.store(0, Ordering::Relaxed);
         if !remote(slab).give_up(used, true) {
             dense(slab).owner.store(owner, Ordering::Relaxed);
             return false;
         }
-        (*shelf.list.get()).push_front(slab);
+        if last {
+            (*shelf.list.get()).push_back(slab);
+        } else {
+            (*shelf.list.get()).push_front(slab);
+        }
         shelf.len.store((*shelf.list.get()).len(), Ordering::Relaxed);
     }
     true
@@ -92,6 +99,37 @@ pub fn adopt(class: usize) -> Option<(u32, Chain)> {
         while let Some(slab) = at {
             at = list.after(slab);
             if let Some(chain) = remote(slab).claim() {
+                list.remove(slab);
+                shelf.len.store(list.len(), Ordering::Relaxed);
+                return Some((slab, chain));
+            }
+        }
+    }
+    None
+}
+
+/// Claims an available slab of the class that has been one for a whole tick (or, with `all`, any)
+/// and into which blocks were freed since it was last hollowed.
+pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
+    let shelf = &SHELVES[class & (CLASSES - 1)];
+    if shelf.len.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let _guard = shelf.lock.lock();
+    // SAFETY: under the lock, which owns the list; the lines of its members rest but for those that
+    // somebody has just claimed, of which the claim below tells.
+    unsafe {
+        let list = &mut *shelf.list.get();
+        let mut at = list.front();
+        while let Some(slab) = at {
+            at = list.after(slab);
+            let s = record(slab);
+            let old = all || clock::tick().wrapping_sub((*s).since) >= 2;
+            let changed = remote(slab).pending() != 0 || (*s).out() != u32::from((*s).looked);
+            if old
+                && changed
+                && let Some(chain) = remote(slab).claim()
+            {
                 list.remove(slab);
                 shelf.len.store(list.len(), Ordering::Relaxed);
                 return Some((slab, chain));

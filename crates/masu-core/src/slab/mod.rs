@@ -15,6 +15,7 @@
 //! ```
 
 pub mod available;
+mod hollow;
 mod list;
 #[cfg_attr(loom, path = "../models/world/pool.rs")]
 pub mod pool;

@@ -4,7 +4,7 @@
 //! 1. `free` heads a null-terminated list of `base - countdown` blocks of this slab, all free.
 //! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
 //! 3. bytes at and after `touched` read as zeroes.
-//! 4. `carved == free list + chain of the remote word + blocks in a bin + live blocks`.
+//! 4. `carved == free list + hollow blocks + chain of the remote word + blocks in a bin + live blocks`.
 //! 5. only the thread of the owning heap reads or writes the line; while nobody owns the slab,
 //!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
 //!    line belongs to the pool's lock.
@@ -60,6 +60,14 @@ pub struct Slab {
     pub next: u32,
     /// Previous slab of the list, or `NIL`.
     pub prev: u32,
+    /// Blocks out when it was last hollowed, so that nothing is done twice.
+    pub looked: u16,
+    /// Pages whose blocks are not carved at present, a bit each.
+    pub hollow: u16,
+    /// Carved blocks that start on them.
+    pub hollow_len: u16,
+    /// Tick at which nobody owned it any more.
+    pub since: u32,
     /// Size class.
     pub class: u8,
     /// Where it is.
@@ -190,6 +198,9 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).capacity = (GRANULE / size) as u16;
         (*s).next = NIL;
         (*s).prev = NIL;
+        (*s).looked = 0;
+        (*s).hollow = 0;
+        (*s).hollow_len = 0;
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
         remote(slab).init();
@@ -216,7 +227,13 @@ impl Slab {
     /// Blocks that are neither on the local list nor yet to be carved.
     #[inline]
     pub fn out(&self) -> u32 {
-        self.carved as u32 - self.free_len()
+        self.carved as u32 - self.free_len() - self.hollow_len as u32
+    }
+
+    /// Whether there are blocks to carve.
+    #[inline]
+    pub fn has_uncarved(&self) -> bool {
+        self.carved < self.capacity || self.hollow != 0
     }
 
     /// Detaches the local free list.
@@ -243,6 +260,8 @@ impl Slab {
             // All blocks had come back, and then their pages were given back.
             self.carved = 0;
             self.touched = 0;
+            self.hollow = 0;
+            self.hollow_len = 0;
             return;
         }
         let head = block_at(slab, chain.head);
@@ -266,6 +285,10 @@ impl Slab {
     /// # Safety
     /// The caller owns the slab.
     pub unsafe fn carve(&mut self, slab: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
+        // SAFETY: passed on.
+        if let Some((list, n)) = unsafe { self.carve_hollow(slab) } {
+            return Some((list, n, false));
+        }
         let left = self.capacity - self.carved;
         if left == 0 {
             return None;
@@ -321,3 +344,6 @@ impl Slab {
 pub const CARVE: usize = UNIT;
 /// Bytes carved at a time for a class that has filled a slab already.
 pub const CARVE_GROWING: usize = 16 << 10;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

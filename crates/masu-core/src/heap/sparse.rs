@@ -1,0 +1,72 @@
+//! What the purge does about sparse slabs: those that nobody owns are hollowed, and a thread that
+//! happens to tick hollows its own partial ones.
+//!
+//! The commons first give up what nobody has borrowed of for a tick. Then each available slab that
+//! has rested as long is claimed, hollowed, and put back behind all others, so that denser ones fill
+//! up first and it may run empty.
+
+use super::refill::give_up_partial;
+use super::tls::current;
+use super::{Role, commons};
+use crate::clock;
+use crate::lock::DISCARD;
+use crate::size_class::LAST_CLASS;
+use crate::slab::{self, available, pool};
+
+/// Most slabs of a class that one tick looks at.
+const AT_ONCE: u32 = 256;
+
+/// Hollows available slabs: those that have rested for a tick, or `all`. Returns the bytes given
+/// back.
+pub fn hollow(all: bool) -> usize {
+    commons::rest(all);
+    let mut bytes = 0;
+    for class in 1..=LAST_CLASS {
+        let most = available::count(class);
+        for _ in 0..if all { most } else { most.min(AT_ONCE) } {
+            let _discard = DISCARD.lock();
+            let Some((slab, chain)) = available::take_stale(class, all) else { break };
+            // SAFETY: the claim made the caller the slab's owner, and the chain is its word's.
+            unsafe {
+                let s = &mut *slab::record(slab);
+                s.merge(slab, chain);
+                if s.out() == 0 {
+                    pool::give(slab);
+                    continue;
+                }
+                bytes += s.hollow_out(slab);
+                s.looked = s.out() as u16;
+                give_up_partial(slab, true);
+            }
+        }
+    }
+    bytes
+}
+
+/// Hollows the calling thread's partial slabs that have rested for a tick. Returns the bytes given
+/// back.
+pub fn hollow_own() -> usize {
+    let heap = current();
+    if heap.role.get() != Role::Thread {
+        return 0;
+    }
+    let mut bytes = 0;
+    for class in 1..=LAST_CLASS {
+        let list = heap.partial(class);
+        let mut at = list.front();
+        for _ in 0..AT_ONCE {
+            let Some(slab) = at else { break };
+            // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
+            unsafe {
+                at = list.after(slab);
+                let s = &mut *slab::record(slab);
+                let rested = clock::tick().wrapping_sub(s.since) >= 2;
+                if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
+                    bytes += s.hollow_out(slab);
+                    s.looked = s.out() as u16;
+                }
+            }
+        }
+    }
+    bytes
+}
