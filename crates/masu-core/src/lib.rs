@@ -47,7 +47,7 @@ pub mod text;
 #[cfg(loom)]
 mod models;
 #[cfg(loom)]
-use models::world::{heap, huge, purge, region, report, run, settings, sys};
+use models::world::{clock, heap, huge, purge, region, report, run, settings, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

@@ -14,7 +14,7 @@
 //! blocks is left on the shelf.
 
 use super::check;
-use super::world::heap::face::{alloc, begin, exit, free, give_up, resume};
+use super::world::heap::face::{alloc, begin, exit, free, give_up, hollow, resume};
 use super::world::region;
 use crate::slab::{self, available, pool};
 use loom::thread;
@@ -144,5 +144,48 @@ fn two_adopters_never_get_the_same_slab() {
         let theirs = other.join().unwrap();
         assert_ne!(mine, theirs);
         assert_eq!([mine, theirs].iter().flatten().count() + clear(), 2);
+    });
+}
+
+/// The purge hollows available slabs while others free into them and adopt them.
+#[test]
+fn hollowing_against_frees_and_an_adopter() {
+    check(2, || {
+        region::reset();
+        let mut blocks = owner(0, 6);
+        blocks.drain(..3).for_each(free);
+        exit();
+        let kept = blocks.pop().unwrap();
+        let freer = thread::spawn(move || blocks.into_iter().for_each(free));
+        let purge = thread::spawn(hollow);
+        begin(1);
+        let mine = [alloc(SIZE), alloc(SIZE)];
+        freer.join().unwrap();
+        purge.join().unwrap();
+        mine.into_iter().for_each(free);
+        exit();
+        hollow();
+        free(kept);
+        assert_eq!(pool::in_use(), 0);
+        assert_eq!(clear(), 0);
+    });
+}
+
+#[test]
+fn hollow_pages_are_carved_again() {
+    check(None, || {
+        region::reset();
+        let mut blocks = owner(0, 8);
+        let live = blocks.pop().unwrap();
+        blocks.into_iter().for_each(free);
+        exit();
+        assert!(hollow() >= 7 * SIZE, "the pages of seven free blocks");
+        assert_eq!(hollow(), 0, "nothing is left to give back");
+        begin(1);
+        let again: Vec<_> = (0..7).map(|_| alloc(SIZE)).collect();
+        assert_eq!(pool::in_use(), 1, "the hollow pages serve before a fresh slab does");
+        again.into_iter().chain([live]).for_each(free);
+        exit();
+        assert_eq!(pool::in_use(), 0);
     });
 }

@@ -11,6 +11,8 @@ mod fast;
 mod free;
 #[path = "../../heap/refill.rs"]
 mod refill;
+#[path = "../../heap/sparse.rs"]
+mod sparse;
 
 use crate::region::NIL;
 use crate::size_class::CLASSES;
@@ -158,7 +160,7 @@ impl Heap {
 /// What the checks call.
 #[cfg(test)]
 pub mod face {
-    use super::{Heap, Role, exit, fast, refill, tls};
+    use super::{Heap, Role, exit, fast, refill, sparse, tls};
     use crate::region;
     use crate::size_class::class_of;
     use std::cell::RefCell;
@@ -214,10 +216,15 @@ pub mod face {
         unsafe { fast::dealloc(block as *mut u8) };
     }
 
+    /// The purge hollows the available slabs. Returns the bytes given back.
+    pub fn hollow() -> usize {
+        sparse::hollow(true)
+    }
+
     /// Lets go of an owned slab that is in no list.
     pub fn give_up(slab: u32) {
         // SAFETY: the caller owns it.
-        unsafe { refill::give_up_partial(slab) };
+        unsafe { refill::give_up_partial(slab, false) };
     }
 }
 
@@ -284,6 +291,8 @@ mod fork {
 mod commons {
     use super::Heap;
     use crate::slab::Block;
+
+    pub fn rest(_: bool) {}
 
     pub fn borrows(_: &Heap, _: usize) -> bool {
         false

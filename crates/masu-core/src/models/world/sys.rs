@@ -35,6 +35,14 @@ pub mod futex {
     }
 }
 
+/// What the kernel told the process at its start.
+pub mod auxv {
+    /// The usual page size.
+    pub fn page_size() -> usize {
+        4096
+    }
+}
+
 /// Memory mappings.
 pub mod mem {
     use crate::region;
