@@ -55,6 +55,19 @@ fn a_library_that_crashes_is_seen() {
 }
 
 #[test]
+fn a_library_that_spoils_a_byte_is_seen() {
+    complaint(
+        "#include <stddef.h>\n\
+         void *__libc_realloc(void *, size_t);\n\
+         void *realloc(void *p, size_t n) {\n\
+             unsigned char *q = __libc_realloc(p, n);\n\
+             if (p && q && n > 100000) q[50000] ^= 1;\n\
+             return q;\n\
+         }",
+    );
+}
+
+#[test]
 fn a_library_that_is_not_mapped_is_seen() {
     let directory = scratch();
     let library = directory.path().join("empty.so");
