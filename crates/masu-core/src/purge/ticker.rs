@@ -75,8 +75,7 @@ const MOMENT: i64 = 50_000;
 extern "C" fn run(_: usize) {
     let mut calm = 0;
     let (word, taken) = DUTY.futex();
-    loop {
-        let Some(decay) = settings::decay_ms() else { break };
+    while let Some(decay) = settings::decay_ms() {
         let period = decay.div_ceil(2).max(1) as i64;
         futex::wait(word, taken, Some((period / 1000, period % 1000 * 1_000_000)));
         visit_caches(false);

@@ -3,8 +3,8 @@
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
 //! [`FIRST_LIMIT`] bytes at first. When a request misses although the cache had to give blocks away
 //! in the same tick, the limit doubles, up to the option `run_cache`. All caches together may hold
-//! [`CROWD`] times that: where many threads are at it, each has a small one, and the pool, which
-//! they share, serves the rest. A thread that sleeps does not keep its cache: the purge visits it
+//! [`CROWD`] times that before they stop growing: where many threads are at it, each stays at what
+//! it began with, and the pool, which they share, serves the rest. A thread that sleeps does not keep its cache: the purge visits it
 //! ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
@@ -234,7 +234,9 @@ impl RunCache {
 /// What one cache may hold at most, given how many there are.
 fn share() -> usize {
     let most = settings::run_cache();
-    most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD)
+    let share = most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD);
+    // Never less than a cache begins with: the pool's lock would be all there is.
+    share.max(FIRST_LIMIT).min(most)
 }
 
 /// An estimate of the bytes in all threads' caches.

@@ -70,6 +70,23 @@ impl Bits {
         w * 64 + bits.trailing_zeros() as usize
     }
 
+    /// The unit behind the last member before `from`; 0 if there is none.
+    pub fn after_last_before(&self, from: usize) -> usize {
+        let mut w = from / 64;
+        let mut bits = match self.0.get(w) {
+            Some(word) => word.get() & ((1 << (from % 64)) - 1),
+            None => 0,
+        };
+        while bits == 0 {
+            if w == 0 {
+                return 0;
+            }
+            w -= 1;
+            bits = self.0.get(w).map_or(0, Cell::get);
+        }
+        w * 64 + 64 - bits.leading_zeros() as usize
+    }
+
     /// Makes this the set of members of both.
     pub fn assign(&self, other: &Bits) {
         for w in 0..WORDS {
@@ -129,22 +146,28 @@ impl RunChunk {
         self.units.get(unit).map_or(0, |u| u.get() as usize)
     }
 
-    /// The smallest free range that has `n` units from a multiple of `align` on, lowest first.
-    pub fn find(&self, n: usize, align: usize) -> Option<usize> {
+    /// The smallest free range that has `n` units from a multiple of `align` on, lowest first: where
+    /// those units start, and the length of the range.
+    pub fn find(&self, n: usize, align: usize) -> Option<(usize, usize)> {
         let mut best: Option<(usize, usize)> = None;
         let mut start = self.used.next(0, false);
         while start < UNITS {
             let end = self.used.next(start, true);
             let at = start.next_multiple_of(align);
-            if at + n <= end && best.is_none_or(|(len, _)| end - start < len) {
-                best = Some((end - start, at));
+            if at + n <= end && best.is_none_or(|(_, len)| end - start < len) {
+                best = Some((at, end - start));
                 if end - start == n {
                     break;
                 }
             }
             start = self.used.next(end, false);
         }
-        best.map(|(_, at)| at)
+        best
+    }
+
+    /// Length of the free range that holds the free units `start..start + n`.
+    pub fn free_around(&self, start: usize, n: usize) -> usize {
+        self.used.next(start + n, true) - self.used.after_last_before(start)
     }
 
     /// Makes `start..start + n` a live run. Returns how many of its units were dirty.

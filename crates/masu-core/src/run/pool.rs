@@ -120,9 +120,11 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     };
     // SAFETY: a chunk of runs has a record.
     let c = unsafe { record(chunk) };
-    let start = c.find(units, align)?;
+    let (start, range) = c.find(units, align)?;
     let dirty = c.take(start, units);
-    buckets.update(chunk, c);
+    if range == c.longest.get() as usize {
+        buckets.update(chunk, c);
+    }
     DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
     USED_UNITS.fetch_add(units, Ordering::Relaxed);
     Some((address(chunk, start), dirty == 0))
@@ -160,7 +162,9 @@ pub fn give(runs: &[usize]) {
         // SAFETY: the caller's run lies in a chunk of runs.
         let c = unsafe { record(chunk) };
         let n = c.give(unit);
-        buckets.update(chunk, c);
+        if n != 0 && c.free_around(unit, n) > c.longest.get() as usize {
+            buckets.update(chunk, c);
+        }
         DIRTY_UNITS.fetch_add(n, Ordering::Relaxed);
         USED_UNITS.fetch_sub(n, Ordering::Relaxed);
     }

@@ -108,7 +108,7 @@ impl Model {
         // The first of the smallest: `min_by_key` returns the first of equals.
         let best = self.free_ranges().into_iter().filter(fits).min_by_key(Range::len);
         let start = best.map(|r| r.start.next_multiple_of(align));
-        assert_eq!(chunk.find(n, align), start);
+        assert_eq!(chunk.find(n, align).map(|(at, _)| at), start);
         if let Some(start) = start {
             let dirty = self.dirty(start..start + n);
             assert_eq!(chunk.take(start, n), dirty);
