@@ -38,11 +38,12 @@ fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     thread::spawn(f)
 }
 
+/// Small blocks, of which the bin holds some when the thread exits.
 #[test]
 fn exit_against_frees_by_a_thread_with_a_heap() {
     check(3, || {
         start(0);
-        let blocks = [alloc(SIZE), alloc(SIZE)];
+        let blocks = [alloc(512), alloc(512)];
         let freer = spawn(move || {
             begin(1);
             blocks.into_iter().for_each(free);

@@ -248,8 +248,8 @@ fn the_dirty_range_that_serves_best_is_taken() {
         unit
     };
     let (long, short, _kept) = (take(6), take(3), take(1));
-    world.ranges.give(short);
     world.ranges.give(long);
+    world.ranges.give(short);
     assert_eq!(world.ranges.take_dirty(2, 1), Some(short), "not the longer one");
     assert_eq!(world.ranges.take_dirty(5, 1), Some(long));
     assert_eq!(world.ranges.take_dirty(5, 1), None, "nothing that long is dirty");
