@@ -54,11 +54,7 @@ impl Handshake {
     /// A visitor's turn: `f` runs unless the owner is inside or another visitor is. `barrier` is
     /// `membarrier`, and says whether it worked.
     pub fn visit(&self, barrier: impl FnOnce() -> bool, f: impl FnOnce()) -> bool {
-        if self
-            .visitor
-            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
-            .is_err()
-        {
+        if self.visitor.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return false;
         }
         #[cfg(loom)]

@@ -39,7 +39,11 @@ pub fn bad_free(p: *const u8) {
 #[inline(never)]
 pub fn foreign_free(p: *const u8) {
     if FOREIGN_FREES.fetch_add(1, Ordering::Relaxed) == 0 && settings::show_errors() {
-        line("free of ", p, ": not allocated by masu (another allocator in this process?); ignored");
+        line(
+            "free of ",
+            p,
+            ": not allocated by masu (another allocator in this process?); ignored",
+        );
     }
 }
 

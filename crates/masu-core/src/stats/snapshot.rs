@@ -90,7 +90,8 @@ pub fn read() -> Stats {
     let small = small_blocks();
     let h = huge::usage();
     s.slabs = pool::in_use() as u64;
-    s.allocated = small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
+    s.allocated =
+        small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
     s.active = pool::in_use() * GRANULE + run::pool::used_bytes() + h.live;
     s.dirty = pool::dirty_bytes() + run::pool::dirty_bytes() + h.dirty;
     let (window, tables) = region::mapped_bytes();
