@@ -79,10 +79,11 @@ fn try_lock_takes_a_free_lock_only() {
         let counted = Counted::new();
         let other = thread::spawn({
             let counted = counted.clone();
-            move || match counted.lock.try_lock() {
-                // SAFETY: under the lock.
-                Some(_guard) => counted.count.with_mut(|n| unsafe { *n += 1 }),
-                None => (),
+            move || {
+                if let Some(_guard) = counted.lock.try_lock() {
+                    // SAFETY: under the lock.
+                    counted.count.with_mut(|n| unsafe { *n += 1 });
+                }
             }
         });
         counted.bump();

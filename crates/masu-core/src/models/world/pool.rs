@@ -54,7 +54,10 @@ pub unsafe fn give(slab: u32) {
             let start = region::granule_address(slab as usize);
             let carved = start..start + s.carved as usize * s.size as usize;
             let free = blocks(s.free);
-            assert!(free.iter().all(|b| carved.contains(b) && (b - start) % s.size as usize == 0));
+            assert!(
+                free.iter()
+                    .all(|b| carved.contains(b) && (b - start).is_multiple_of(s.size as usize))
+            );
             assert_eq!(s.free_len() as usize, free.len(), "slab {slab} is miscounted");
             assert_eq!(region::live_blocks(carved), 0, "slab {slab} is in use");
             s.place = Place::Unowned;
