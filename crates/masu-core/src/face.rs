@@ -130,7 +130,7 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     unsafe { heap::usable_size(p) }
 }
 
-/// What [`usable_size`] will say of a block of `size` bytes; 0 when `size` is too large.
+/// What [`usable_size`] will at least say of a block of `size` bytes; 0 when `size` is too large.
 pub fn good_size(size: usize) -> usize {
     if size <= SMALL_MAX {
         return size_of_class(class_of(size));

@@ -51,6 +51,8 @@ pub fn hollow_own() -> usize {
         return 0;
     }
     let mut bytes = 0;
+    // A fork waits, so that its child finds no slab half hollowed.
+    let _discard = DISCARD.lock();
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();

@@ -194,12 +194,12 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     };
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
     unsafe {
-        match (unit_of(p), unit_of(to)) {
-            (Some(from), Some(to)) if window::move_block(from, to) => {
-                MOVES.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => core::ptr::copy_nonoverlapping(p, to, old),
-        }
+        let moved = match (unit_of(p), unit_of(to)) {
+            (Some(from), Some(to)) => window::move_block(from, to).min(old),
+            _ => 0,
+        };
+        MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
+        core::ptr::copy_nonoverlapping(p.add(moved), to.add(moved), old - moved);
         free(p);
     }
     to

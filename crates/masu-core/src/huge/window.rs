@@ -188,15 +188,16 @@ pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
 }
 
 /// Moves the pages of the live block at `from` to the live block at `to`, which has at least as many
-/// units as `from` needs for its bytes. `false`: not moved, and `from` must be copied.
+/// units as `from` needs for its bytes. Returns how many bytes from the start have moved: the rest,
+/// if the kernel refuses a piece, must be copied.
 ///
 /// # Safety
 /// Both blocks are the caller's, and `to` holds nothing.
-pub unsafe fn move_block(from: u32, to: u32) -> bool {
+pub unsafe fn move_block(from: u32, to: u32) -> usize {
     let _guard = LOCK.lock();
     let (source, target) = (record(from), record(to));
     if !source.pieces.known() || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
-        return false;
+        return 0;
     }
     // All that may be resident moves, also what a shrunk block has left behind its end.
     let dirty = source.dirty.get().next_multiple_of(GRAIN);
@@ -210,19 +211,10 @@ pub unsafe fn move_block(from: u32, to: u32) -> bool {
     for end in source.pieces.iter().chain([len]) {
         let end = end.min(len);
         if end > start {
+            let (at, to) = (address(from) + start, address(to) + start);
             // SAFETY: both ranges are the caller's blocks, `len` long.
-            if unsafe { mem::move_pages(address(from) + start, address(to) + start, end - start) }
-                .is_err()
-            {
-                // What has moved already goes back, so that the caller can copy the whole.
-                let mut start = 0;
-                for end in target.pieces.iter() {
-                    let (at, back) = (address(to) + start, address(from) + start);
-                    // SAFETY: as above, the other way.
-                    let _ = unsafe { mem::move_pages(at, back, end - start) };
-                    start = end;
-                }
-                return false;
+            if unsafe { mem::move_pages(at, to, end - start) }.is_err() {
+                break;
             }
             target.pieces.push(end);
             start = end;
@@ -230,10 +222,10 @@ pub unsafe fn move_block(from: u32, to: u32) -> bool {
     }
     target.pieces.append(&behind, len);
     target.dirty.set(target.dirty.get().max(len));
-    if len == dirty {
+    if start == dirty {
         source.dirty.set(0);
     }
-    true
+    start
 }
 
 /// Ranges that lie partly in mappings of their own.
