@@ -32,6 +32,26 @@ pub fn alloc_fast(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
+    or_reclaim(size, || alloc_once(size))
+}
+
+/// Asks once more after everything free, addresses included, has gone back to the kernel: under a
+/// limit on address space, what one pool has to spare is what another one lacks.
+#[inline(always)]
+fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
+    let p = ask();
+    if p.is_null() && size <= isize::MAX as usize && reclaim() { ask() } else { p }
+}
+
+#[cold]
+#[inline(never)]
+fn reclaim() -> bool {
+    let purged = crate::purge::now() != 0;
+    let unmapped = region::unmap_free_chunks();
+    huge::unmap_end() || unmapped || purged
+}
+
+fn alloc_once(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
         return heap::alloc_small_slow(class_of(size)).cast();
     }
@@ -65,6 +85,10 @@ pub fn alloc_zeroed(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
+    or_reclaim(size, || alloc_zeroed_once(size))
+}
+
+fn alloc_zeroed_once(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
         let p: *mut u8 = heap::alloc_small_slow(class_of(size)).cast();
         if !p.is_null() {

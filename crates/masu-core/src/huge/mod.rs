@@ -205,6 +205,12 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     to
 }
 
+/// Gives the addresses at the window's end back too, if nothing lives there. Returns whether there
+/// were any.
+pub fn unmap_end() -> bool {
+    window::unmap_end()
+}
+
 /// Gives kept pages back to the kernel: all, or those that were kept at the last tick already.
 /// Returns the bytes given back.
 pub fn purge(all: bool) -> usize {

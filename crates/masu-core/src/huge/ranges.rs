@@ -117,6 +117,14 @@ impl Ranges {
             .then_some(first)
     }
 
+    /// Takes the clean range out that ends right before `unit`.
+    pub fn take_last(&self, unit: u32) -> Option<u32> {
+        let first = self.ends_before(unit, RangeState::Clean)?;
+        self.remove_clean(first);
+        record(first).state.set(RangeState::Inside);
+        Some(first)
+    }
+
     /// Puts a range in as dirty, as the newest.
     pub fn insert_dirty(&self, unit: u32) {
         let r = record(unit);

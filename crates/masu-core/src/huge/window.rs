@@ -153,6 +153,17 @@ fn map(n: usize) -> Option<u32> {
     None
 }
 
+/// Unmaps the clean range at the window's end, if there is one.
+pub fn unmap_end() -> bool {
+    let guard = LOCK.lock();
+    discard_all(&guard);
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    let Some(unit) = ranges(&guard).take_last(mapped as u32) else { return false };
+    MAPPED.store(unit as usize, Ordering::Release);
+    mem::unmap(address(unit), (mapped - unit as usize) * UNIT_BYTES);
+    true
+}
+
 /// Most units mapped ahead: 1 GiB of address space.
 const MOST_STEP: usize = 512;
 

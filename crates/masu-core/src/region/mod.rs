@@ -303,8 +303,14 @@ pub fn alloc_chunk() -> Option<u32> {
     let first = FREE_CHUNKS.load(Ordering::Relaxed);
     if first != NIL {
         // SAFETY: a chunk in the list lies below the limit.
-        let next = unsafe { chunk_record(first) }.link.load(Ordering::Relaxed);
-        FREE_CHUNKS.store(next, Ordering::Relaxed);
+        let record = unsafe { chunk_record(first) };
+        if record.free.load(Ordering::Relaxed) == UNMAPPED {
+            let at = base() + first as usize * CHUNK;
+            mem::map_at(at, CHUNK).ok()?;
+            mem::forbid_huge(at, CHUNK);
+            record.free.store(0, Ordering::Relaxed);
+        }
+        FREE_CHUNKS.store(record.link.load(Ordering::Relaxed), Ordering::Relaxed);
         return Some(first);
     }
     if limit() + CHUNK > MAPPED.load(Ordering::Relaxed) {
@@ -344,6 +350,27 @@ const SLOW: u64 = 20;
 const PAUSE: u64 = 10_000;
 /// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 16 MiB.
 pub const GROWING: usize = 16 << 20;
+
+/// In a free chunk's record: its addresses are not mapped.
+const UNMAPPED: u32 = 1;
+
+/// Gives the addresses of free chunks back too, when a limit on address space is all that stands in
+/// the way of somebody else. Returns whether there were any.
+pub fn unmap_free_chunks() -> bool {
+    let _guard = LOCK.lock();
+    let mut any = false;
+    let mut chunk = FREE_CHUNKS.load(Ordering::Relaxed);
+    while chunk != NIL {
+        // SAFETY: a chunk in the list lies below the limit.
+        let record = unsafe { chunk_record(chunk) };
+        if record.free.swap(UNMAPPED, Ordering::Relaxed) != UNMAPPED {
+            mem::unmap(base() + chunk as usize * CHUNK, CHUNK);
+            any = true;
+        }
+        chunk = record.link.load(Ordering::Relaxed);
+    }
+    any
+}
 
 /// Takes back a chunk. It must read as zeroes again and none of its granules may be in use.
 pub fn free_chunk(chunk: u32) {
