@@ -21,7 +21,6 @@ const LAYERS: &[(&str, &str)] = &[
     ("size_class", "arithmetic on sizes"),
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("lock", "a futex lock that fork can reset"),
-    ("duty", "what one thread at a time has to do"),
     ("duty", "who pays a debt, between who makes it and who is about to stop"),
     ("handshake", "reaching into a sleeping thread's cache"),
     ("clock", "coarse time, advanced by purge and read by all"),
@@ -37,7 +36,6 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/snapshot", "adds everybody's counters up"),
     ("stats/print", "and shows them"),
     ("face", "what the doors call"),
-    ("models", "the model checks, which look at every layer"),
     ("models", "model checks of the protocols, and the world that they stand on"),
     ("lib", "declares the layers and the face"),
 ];

@@ -90,7 +90,7 @@ pub(super) unsafe fn leave(slab: u32) {
         loop {
             s.merge(slab, word.take());
             let has_room = !s.free.is_null() || s.has_uncarved();
-            if has_room || s.out() == 0 {
+            if has_room {
                 return give_up_partial(slab, false);
             }
             s.place = Place::Unowned;

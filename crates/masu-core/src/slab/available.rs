@@ -87,6 +87,26 @@ pub unsafe fn unlink(slab: u32, class: usize) {
 
 /// Claims an available slab of the class, with the chain of blocks freed into it.
 pub fn adopt(class: usize) -> Option<(u32, Chain)> {
+    claim_where(class, |_| true)
+}
+
+/// Claims an available slab of the class that has been one for a whole tick (or, with `all`, any)
+/// and into which blocks were freed since it was last hollowed.
+pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
+    claim_where(class, |slab| {
+        let s = record(slab);
+        // SAFETY: a listed slab's line rests, unless somebody has just claimed it, and then the
+        // claim that follows fails.
+        unsafe {
+            let old = all || clock::tick().wrapping_sub((*s).since) >= 2;
+            let changed = remote(slab).pending() != 0 || (*s).out() != u32::from((*s).looked);
+            old && changed
+        }
+    })
+}
+
+/// Claims the first available slab of the class that is `wanted`.
+fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain)> {
     let shelf = &SHELVES[class & (CLASSES - 1)];
     if shelf.len.load(Ordering::Relaxed) == 0 {
         return None;
@@ -98,36 +118,7 @@ pub fn adopt(class: usize) -> Option<(u32, Chain)> {
         let mut at = list.front();
         while let Some(slab) = at {
             at = list.after(slab);
-            if let Some(chain) = remote(slab).claim() {
-                list.remove(slab);
-                shelf.len.store(list.len(), Ordering::Relaxed);
-                return Some((slab, chain));
-            }
-        }
-    }
-    None
-}
-
-/// Claims an available slab of the class that has been one for a whole tick (or, with `all`, any)
-/// and into which blocks were freed since it was last hollowed.
-pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
-    let shelf = &SHELVES[class & (CLASSES - 1)];
-    if shelf.len.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    let _guard = shelf.lock.lock();
-    // SAFETY: under the lock, which owns the list; the lines of its members rest but for those that
-    // somebody has just claimed, of which the claim below tells.
-    unsafe {
-        let list = &mut *shelf.list.get();
-        let mut at = list.front();
-        while let Some(slab) = at {
-            at = list.after(slab);
-            let s = record(slab);
-            let old = all || clock::tick().wrapping_sub((*s).since) >= 2;
-            let changed = remote(slab).pending() != 0 || (*s).out() != u32::from((*s).looked);
-            if old
-                && changed
+            if wanted(slab)
                 && let Some(chain) = remote(slab).claim()
             {
                 list.remove(slab);
