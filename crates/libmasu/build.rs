@@ -8,6 +8,8 @@ fn main() {
         "-Wl,-soname,libmasu.so",
         // Threads' exit hooks and fork handlers point into the object: it never goes away.
         "-Wl,-z,nodelete",
+        // Every segment begins a page: none shares its first and last page with another.
+        "-Wl,-z,separate-loadable-segments",
         "-Wl,-z,now",
         "-Wl,-z,relro",
         "-Wl,-Bsymbolic",

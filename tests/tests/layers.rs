@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("lock", "a futex lock that fork can reset"),
     ("duty", "who pays a debt, between who makes it and who is about to stop"),
+    ("sharing", "what comes before a second thread"),
     ("handshake", "reaching into a sleeping thread's cache"),
     ("clock", "coarse time, advanced by purge and read by all"),
     ("settings", "the options in force"),

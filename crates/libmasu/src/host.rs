@@ -64,6 +64,13 @@ pub fn is_secure() -> bool {
     unsafe { getauxval(AT_SECURE) != 0 }
 }
 
+/// Whether fork handlers may be registered at any later moment. A C library that calls handlers under
+/// the lock that registering takes does not allow it: a handler may be what allocates first in a
+/// thread. glibc does not since version 2.36, which brought this function.
+pub fn registers_late() -> bool {
+    !weak!("pidfd_getfd").is_null()
+}
+
 /// Has `prepare` called before every fork, and one of the others after it. A process without the
 /// means has no second thread either, and its forks need no handlers.
 ///

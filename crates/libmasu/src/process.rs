@@ -17,6 +17,14 @@ pub type Environment = *const *const c_char;
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
     // SAFETY: the loader calls this once, on the only thread, with a valid environment.
     unsafe { masu_core::start(environment(envp), host::is_secure()) };
+    if host::registers_late() {
+        masu_core::before_sharing(register);
+    } else {
+        register();
+    }
+}
+
+fn register() {
     // SAFETY: the engine's handlers may be called at any fork; it is never unloaded.
     unsafe { host::at_fork(prepare, parent, child) };
 }

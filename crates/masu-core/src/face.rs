@@ -253,6 +253,15 @@ pub unsafe fn start(envp: *const *const c_char, secure: bool) {
     heap::init_process();
 }
 
+/// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
+/// [`fork_prepare`] and its like, which one thread alone can do without. The hook may allocate.
+pub fn before_sharing(hook: fn()) {
+    crate::sharing::set_hook(hook);
+    if heap::counts().1 > 1 {
+        crate::sharing::begin();
+    }
+}
+
 /// Prints the statistics if the configuration asks for them. Called from a destructor.
 pub fn exit_report() {
     if settings::show_stats() {

@@ -34,6 +34,8 @@ mod report;
 mod run;
 #[cfg(not(loom))]
 mod settings;
+#[cfg(not(loom))]
+mod sharing;
 pub mod size_class;
 mod slab;
 #[cfg(not(loom))]

@@ -83,7 +83,7 @@ pub struct Heap {
     pub(crate) walks: [Cell<u8>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
-    /// Per class: requests served with a block of a larger class.
+    /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
     pub(crate) lent: [Cell<u8>; CLASSES],
     /// Rounds of the exit destructor so far.
     pub(crate) exit_round: Cell<u32>,

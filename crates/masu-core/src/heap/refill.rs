@@ -7,7 +7,7 @@ use super::tls::current;
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event};
 use crate::clock;
 use crate::region::NIL;
-use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
 use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
@@ -16,7 +16,7 @@ use core::ptr::null_mut;
 /// be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
     let heap = current();
-    if heap.active(class).get() == NIL && heap.lent[class & 63].get() < LENT {
+    if heap.active(class).get() == NIL {
         let block = lend(heap, class);
         if !block.is_null() {
             return block;
@@ -25,17 +25,23 @@ pub fn alloc_small_slow(class: usize) -> *mut Block {
     alloc_exact(class)
 }
 
-/// Requests of a class that has no slab which are served with blocks of the next larger classes,
-/// if there are any at hand: a program that needs few blocks of many sizes touches fewer pages.
-const LENT: u8 = 4;
+/// A class without a slab is served with blocks of larger classes, if there are any at hand, until
+/// these have wasted half a page, in units of 16 bytes: a program that needs few blocks of many
+/// sizes touches fewer pages.
+const LENT: usize = UNIT / 2 / 16;
 
-/// A block of one of the next two classes, if one is in its bin and wastes at most a quarter.
+/// A block of the next larger class that has one in its bin.
 fn lend(heap: &Heap, class: usize) -> *mut Block {
-    for larger in class + 1..=(class + 2).min(LAST_CLASS) {
+    let lent = &heap.lent[class & 63];
+    for larger in class + 1..=LAST_CLASS {
+        let wasted = usize::from(lent.get()) + (size_of_class(larger) - size_of_class(class)) / 16;
+        if wasted > LENT {
+            break;
+        }
         let bin = heap.bin(larger);
         let block = bin.get();
-        if !block.is_null() && size_of_class(larger) * 4 <= size_of_class(class) * 5 {
-            heap.lent[class & 63].set(heap.lent[class & 63].get() + 1);
+        if !block.is_null() {
+            lent.set(wasted as u8);
             // What is known of the class's own bin does not hold for this block.
             heap.zero.set(heap.zero.get() & !(1 << class));
             // SAFETY: a block in the bin is free and linked, and the bin is this thread's.
@@ -171,9 +177,9 @@ unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     }
 }
 
-/// Bytes below which a slab is too little carved for a class in steady use: 8 KiB. Such a class has
+/// Bytes below which a slab is too little carved for a class in steady use: 16 KiB. Such a class has
 /// used up its budget of looks at an empty bin in this tick.
-const HOT_BATCH: u32 = 8 << 10;
+const HOT_BATCH: u32 = 16 << 10;
 
 /// Another slab into which blocks were freed: partial, full, or nobody's.
 ///

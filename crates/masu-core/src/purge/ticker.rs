@@ -47,6 +47,7 @@ pub fn starts() -> u64 {
 /// Starts the thread if there is none. A refusal of the kernel is not tried again in a hurry.
 #[cold]
 pub fn start() {
+    crate::sharing::begin();
     if !DUTY.take_up() {
         return;
     }

@@ -21,7 +21,7 @@ use core::cell::Cell;
 use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
-const FIRST_LIMIT: usize = 512 << 10;
+const FIRST_LIMIT: usize = 128 << 10;
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 

@@ -279,8 +279,8 @@ impl Slab {
         self.base = self.base.wrapping_add(chain.count);
     }
 
-    /// Carves fresh blocks, about `step` bytes, and in any case a quarter of what there is. Returns their list, their number and whether they read as zeroes but for the
-    /// links, or `None` when the slab is carved out.
+    /// Carves fresh blocks, about `step` bytes. Returns their list, their number and whether they
+    /// read as zeroes but for the links, or `None` when the slab is carved out.
     ///
     /// # Safety
     /// The caller owns the slab.
@@ -296,7 +296,7 @@ impl Slab {
         let size = (self.size as usize).max(1);
         let start = self.carved as usize * size;
         // Up to the last block that ends before a page boundary, at least one.
-        let end = (start + step.max(start / 4)).next_multiple_of(UNIT);
+        let end = (start + step).next_multiple_of(UNIT);
         let n = ((end - start) / size).clamp(1, left as usize);
         let first = region::granule_address(slab as usize) + start;
         let zero = start >= self.touched as usize;

@@ -48,6 +48,21 @@ pub fn pointer() -> usize {
     p
 }
 
+/// The kernel's number of the calling thread.
+pub fn id() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { syscall(nr::GETTID, [0; 6]) as u32 }
+}
+
+/// Whether a thread of this process has the number.
+pub fn exists(id: u32) -> bool {
+    // SAFETY: signal 0 is sent to nobody.
+    unsafe {
+        let process = syscall(nr::GETPID, [0; 6]) as usize;
+        result(syscall(nr::TGKILL, [process, id as usize, 0, 0, 0, 0])).is_ok()
+    }
+}
+
 /// Starts `entry(arg)` on the given stack with every signal blocked. The kernel stores the
 /// thread's id in `tid` before this returns and clears it (and wakes its futex) once the thread
 /// no longer uses its stack.

@@ -1,0 +1,57 @@
+//! What must be done before a second thread uses the engine: the door registers its fork handlers.
+//!
+//! As long as one thread has ever allocated and no background thread exists, a fork's child finds
+//! everything consistent and no lock taken, since its only thread made the fork from outside the
+//! engine. So a program with one thread need not touch what registering handlers touches: 128 KiB of
+//! glibc's pages.
+//!
+//! A fork in another thread cannot slip through: the C library holds the lock of its handlers while
+//! it forks, so the registration waits until the fork is over, and only then does the second thread
+//! touch what is shared.
+
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::{futex, thread};
+
+/// The door's function, as an address; 0: none, or it has been called at start already.
+static HOOK: AtomicUsize = AtomicUsize::new(0);
+/// [`IDLE`], [`DONE`], or the number of the thread that is at it.
+static STATE: AtomicU32 = AtomicU32::new(IDLE);
+
+const IDLE: u32 = 0;
+const DONE: u32 = u32::MAX;
+/// Nanoseconds between two looks at whether the thread that is at it still exists.
+const MOMENT: i64 = 1_000_000;
+
+/// Has `hook` called once, before a second thread uses the engine.
+pub fn set_hook(hook: fn()) {
+    HOOK.store(hook as usize, Ordering::Release);
+}
+
+/// Called by whoever is about to become the second thread. The hook may allocate and free.
+#[cold]
+pub fn begin() {
+    let hook = HOOK.load(Ordering::Acquire);
+    if hook == 0 || STATE.load(Ordering::Acquire) == DONE {
+        return;
+    }
+    let me = thread::id();
+    loop {
+        match STATE.compare_exchange(IDLE, me, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => break,
+            // Inside the hook, which allocates.
+            Err(state) if state == DONE || state == me => return,
+            Err(state) if thread::exists(state) => {
+                futex::wait(STATE.as_ptr(), state, Some((0, MOMENT)));
+            }
+            // A fork was faster, and left that thread behind.
+            Err(state) => {
+                let _ = STATE.compare_exchange(state, IDLE, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+    // SAFETY: stored by `set_hook`, from a function of this type.
+    let hook = unsafe { core::mem::transmute::<usize, fn()>(hook) };
+    hook();
+    STATE.store(DONE, Ordering::Release);
+    futex::wake(STATE.as_ptr(), i32::MAX as usize);
+}
