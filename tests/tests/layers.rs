@@ -47,8 +47,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("huge", "purge::on_free", "the same for large blocks, which have no other slow path"),
 ];
 
-/// The engine's modules that are part of its face, for the configuration on a command line.
-const FACE_MODULES: &[&str] = &["config", "text"];
+/// The engine's modules that are part of its face, for what configures and asks.
+const FACE_MODULES: &[&str] = &["config", "control", "text"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];

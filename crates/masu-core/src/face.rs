@@ -7,13 +7,19 @@ use crate::config::Config;
 use crate::heap::{self, alloc_small};
 use crate::lock::DISCARD;
 use crate::region::{self, Kind};
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, class_of, medium_units, size_of_class};
+use crate::size_class::{
+    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
+};
 use crate::slab;
 use crate::sys::fatal;
 use crate::text::Text;
 use crate::{huge, run, settings};
 use core::ffi::c_char;
 use core::ptr::{copy_nonoverlapping, null_mut};
+
+mod exact;
+
+pub use exact::*;
 
 pub use crate::sys::auxv::page_size;
 pub use crate::sys::fatal::{abort, write_stderr};
@@ -113,22 +119,66 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
     if align > ALIGN_MAX || size > isize::MAX as usize {
         return null_mut();
     }
-    if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
-        // Size class invariant 3: a class divisible by `align` has blocks aligned to it. Every
-        // doubling begins with one.
-        let mut class = class_of(size.max(align));
-        while !size_of_class(class).is_multiple_of(align) {
-            class += 1;
+    if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
+        return heap::alloc_class(class_of(aligned_size(size.max(1), align)));
+    }
+    or_reclaim(size, || {
+        if size <= MEDIUM_MAX && align <= UNIT {
+            return run::alloc(heap::run_cache(), size);
         }
-        return heap::alloc_class(class);
+        if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+            return run::alloc_aligned(size, align).0;
+        }
+        huge::alloc(size, align)
+    })
+}
+
+/// The largest alignment that small blocks can have: half of the largest one's size.
+const ALIGN_SMALL_MAX: usize = SMALL_MAX / 2;
+
+/// The hot path of [`alloc_aligned`], as [`alloc_fast`] is of [`alloc`]. `size + align` must not
+/// overflow `isize`, as [`core::alloc::Layout`] sees to.
+#[inline(always)]
+pub fn alloc_aligned_fast(size: usize, align: usize) -> *mut u8 {
+    if align > ALIGN_SMALL_MAX {
+        return null_mut();
     }
-    if size <= MEDIUM_MAX && align <= UNIT {
-        return run::alloc(heap::run_cache(), size);
+    // A bin has blocks of its own class only.
+    alloc_small(aligned_size(size, align))
+}
+
+/// [`alloc_aligned`], the first `size` bytes zero. Pages that are known to be zero are not touched.
+pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
+    debug_assert!(align.is_power_of_two());
+    if align <= 16 {
+        return alloc_zeroed(size);
     }
-    if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
-        return run::alloc_aligned(size, align);
+    if align > ALIGN_MAX || size > isize::MAX as usize {
+        return null_mut();
     }
-    huge::alloc(size, align)
+    if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
+        let size = aligned_size(size.max(1), align);
+        let p = heap::alloc_class(class_of(size));
+        if !p.is_null() {
+            // SAFETY: a block of that class, just taken.
+            unsafe { heap::zero_small(p, size) }
+        }
+        return p;
+    }
+    or_reclaim(size, || {
+        if size <= MEDIUM_MAX && align <= UNIT {
+            return run::alloc_zeroed(heap::run_cache(), size);
+        }
+        if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+            let (p, zero) = run::alloc_aligned(size, align);
+            if !zero && !p.is_null() {
+                // SAFETY: the run is at least `size` bytes long and ours.
+                unsafe { p.write_bytes(0, size) };
+            }
+            return p;
+        }
+        huge::alloc_zeroed(size, align)
+    })
 }
 
 /// Frees a block; null is allowed.
@@ -203,7 +253,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             return p;
         }
         if old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit() {
-            return huge::grow_by_moving(p, size, align);
+            return huge::grow_by_moving(p, size, align, false);
         }
         let to = alloc_aligned(size, align);
         if !to.is_null() {
@@ -211,6 +261,34 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             dealloc(p);
         }
         to
+    }
+}
+
+/// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
+/// address, its contents are kept up to the smaller size, and it does not take more memory than
+/// [`realloc`] would leave it. `false`: nothing has changed.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn try_resize(p: *mut u8, size: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        let old = usable_size(p);
+        old != 0 && resize_in_place(p, old, size)
+    }
+}
+
+/// Makes a block hold at least `size` bytes without moving it. `true`: it does (perhaps it did
+/// before). `false`: nothing has changed. Huge blocks grow into free units behind them; medium
+/// blocks into free units of their chunk; small blocks never beyond their class.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        let old = usable_size(p);
+        old != 0 && (size <= old || resize_in_place(p, old, size))
     }
 }
 
@@ -224,12 +302,14 @@ unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
         // A huge block that shrinks to less than half of what is huge moves to where it is small.
         // SAFETY: a live block outside the window is a huge one.
         return size > MEDIUM_MAX / 2
-            && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1)) };
+            && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1), false) };
     }
     // SAFETY: the offset is below the limit.
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
         // SAFETY: a live run starts at `p`.
-        Kind::Run => size > SMALL_MAX && size <= MEDIUM_MAX && unsafe { run::resize(p, size) },
+        Kind::Run => {
+            size > SMALL_MAX && size <= MEDIUM_MAX && unsafe { run::resize(p, size, false) }
+        }
         // A small block stays as long as it would not waste more than half of itself.
         _ => size <= old && size >= old - old / 4,
     }
@@ -243,12 +323,21 @@ pub fn purge() -> bool {
 /// Reads the configuration from the environment. Called once, from a constructor.
 ///
 /// # Safety
+/// As for [`start_configured`].
+pub unsafe fn start(envp: *const *const c_char, secure: bool) {
+    // SAFETY: passed on.
+    unsafe { start_configured(&Config::DEFAULT, envp, secure) }
+}
+
+/// Puts a configuration in force, under what the environment says. Blocks may exist already.
+///
+/// # Safety
 /// `envp` is null or the process's environment, which does not change meanwhile. `secure`: the
 /// process has more rights than its caller (`AT_SECURE`), and the environment is ignored.
-pub unsafe fn start(envp: *const *const c_char, secure: bool) {
+pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, secure: bool) {
     let mut sink = fatal::write_stderr as fn(&[u8]);
     // SAFETY: passed on.
-    let config = unsafe { Config::parse(envp, secure, &mut sink) };
+    let config = unsafe { program.under_environment(envp, secure, &mut sink) };
     settings::apply(&config, secure);
     heap::init_process();
 }
@@ -311,6 +400,8 @@ pub unsafe fn fork_child() {
     crate::purge::after_fork_in_child();
     heap::fork::mark_orphans();
 }
+
+pub mod control;
 
 #[cfg(test)]
 mod tests;

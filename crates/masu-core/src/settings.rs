@@ -1,6 +1,7 @@
 //! The options in force, as words that any thread may read at any time.
 //!
-//! Before [`apply`] they have the documented defaults; it runs once, in the constructor.
+//! Before [`apply`] they have the documented defaults; it runs once, in the constructor. Those with
+//! a `set_` function may change at any time after; each reader sees the new value at its next look.
 
 use crate::config::{BackgroundThread, Config, Delay};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -48,6 +49,51 @@ pub fn decay_ms() -> Option<u64> {
         NEVER => None,
         n => Some(n),
     }
+}
+
+/// Sets the decay time.
+pub fn set_decay(decay: Delay) {
+    DECAY.store(millis(decay), Ordering::Relaxed);
+}
+
+/// Sets the budget.
+pub fn set_budget(bytes: usize) {
+    BUDGET.store(bytes, Ordering::Relaxed);
+}
+
+/// Sets who gives memory back.
+pub fn set_background_thread(who: BackgroundThread) {
+    BACKGROUND.store(who as u32, Ordering::Relaxed);
+}
+
+/// Sets the most bytes in a thread's cache of medium blocks.
+pub fn set_run_cache(bytes: usize) {
+    RUN_CACHE.store(bytes, Ordering::Relaxed);
+}
+
+/// Sets the most bytes of freed huge blocks.
+pub fn set_huge_cache(bytes: usize) {
+    HUGE_CACHE.store(bytes, Ordering::Relaxed);
+}
+
+/// Sets the most full slabs that a heap keeps.
+pub fn set_retain_full(count: u32) {
+    RETAIN_FULL.store(count, Ordering::Relaxed);
+}
+
+/// Sets whether growing heaps may use huge pages.
+pub fn set_huge_pages(may: bool) {
+    HUGE_PAGES.store(may, Ordering::Relaxed);
+}
+
+/// Sets whether statistics are printed at exit.
+pub fn set_show_stats(show: bool) {
+    SHOW_STATS.store(show, Ordering::Relaxed);
+}
+
+/// Sets whether mistakes are reported.
+pub fn set_show_errors(show: bool) {
+    SHOW_ERRORS.store(show, Ordering::Relaxed);
 }
 
 /// Stale bytes above which the background thread may be started.

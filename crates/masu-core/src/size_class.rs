@@ -29,7 +29,9 @@ const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
 pub static SIZES: [u32; CLASSES] = sizes();
-static TABLE: [u8; TABLE_LEN] = table();
+/// A constant rather than a static: where the size is known, the compiler knows the class too, in
+/// every crate that inlines [`class_of`].
+const TABLE: &[u8; TABLE_LEN] = &table();
 
 const fn sizes() -> [u32; CLASSES] {
     let mut out = [0u32; CLASSES];
@@ -80,6 +82,17 @@ pub fn size_of_class(class: usize) -> usize {
     unsafe { *SIZES.get_unchecked(class) as usize }
 }
 
+/// The size to ask for so that its class's blocks are aligned to `align`, a power of two up to half
+/// of [`SMALL_MAX`]: the next multiple. `size + align` must not overflow.
+///
+/// Its class is divisible by `align`: up to 128 B and whenever `align` exceeds the distance of two
+/// classes, the class has exactly that size; else the distance is a multiple of `align`. And no
+/// smaller class that is divisible holds `size`.
+#[inline(always)]
+pub const fn aligned_size(size: usize, align: usize) -> usize {
+    (size + (align - 1)) & !(align - 1)
+}
+
 /// The units of a medium block for a size: a multiple of 1/8 of the doubling that it lies in.
 #[inline]
 pub fn medium_units(size: usize) -> usize {
@@ -126,6 +139,18 @@ mod tests {
             assert!((1..=LAST_CLASS).contains(&class), "size {size}");
             assert!(size_of_class(class) >= size, "size {size}");
             assert!(class == 1 || size_of_class(class - 1) < size, "size {size}");
+        }
+    }
+
+    #[test]
+    fn an_aligned_size_gets_the_smallest_class_divisible_by_the_alignment() {
+        for align in (4..=12).map(|shift| 1usize << shift) {
+            for size in 1..=SMALL_MAX {
+                let found = class_of(aligned_size(size, align));
+                let smallest = (class_of(size)..=LAST_CLASS)
+                    .find(|&class| size_of_class(class).is_multiple_of(align));
+                assert_eq!(Some(found), smallest, "size {size}, align {align}");
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 
-use crate::arm::Arm;
+use crate::arm::{self, Arm};
 use crate::progress::Progress;
 use crate::race::results::{Measured, Results};
 use crate::race::{self, Plan, Sample};
@@ -21,7 +21,7 @@ const SYSTEM: usize = 1;
 /// Runs the program `rounds` times on each allocator and prints what came of it.
 pub fn run(rounds: usize) -> Result<()> {
     let plan = Plan {
-        arms: vec![Arm::masu()?, Arm::glibc()],
+        arms: vec![arm::masu()?, Arm::glibc()],
         workloads: vec![&DOCUMENTS],
         rounds,
         seed: 1,

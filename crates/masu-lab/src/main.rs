@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use masu_lab::arm::Arm;
+use masu_bench::work;
+use masu_lab::arm::{self, Arm};
 use masu_lab::progress::Progress;
+use masu_lab::workloads::pairs;
 use masu_lab::{cost, demo, peers, race, report, workloads};
 
 /// Builds the peers and measures masu against them.
@@ -99,13 +101,19 @@ struct Race {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Task::Race(options) => race_all(&options),
+        Task::Race(options) => {
+            work::build()?;
+            race_all(&options)
+        }
         Task::Report { results, md } => {
             let results = serde_json::from_str(&fs::read_to_string(results)?)?;
             show(&results, md.as_deref())
         }
         Task::Peers { names } => build_peers(&names),
-        Task::Demo { rounds } => demo::run(rounds),
+        Task::Demo { rounds } => {
+            work::build()?;
+            demo::run(rounds)
+        }
         Task::Cost(options) => count_cost(&options),
     }
 }
@@ -123,8 +131,8 @@ fn build_peers(names: &[String]) -> Result<()> {
 }
 
 fn count_cost(options: &Cost) -> Result<()> {
-    let arms = options.against.iter().map(|name| Arm::named(name)).collect::<Result<Vec<_>>>()?;
-    let cells = arms.len() * options.sizes.len() * cost::Shape::ALL.len();
+    let arms = options.against.iter().map(|name| arm::named(name)).collect::<Result<Vec<_>>>()?;
+    let cells = arms.len() * options.sizes.len() * pairs::Shape::ALL.len();
     let progress = Progress::new(cells);
     let table = cost::measure(&arms, &options.sizes, |cell| {
         progress.step(cell);
@@ -141,12 +149,12 @@ fn count_cost(options: &Cost) -> Result<()> {
 }
 
 fn race_all(options: &Race) -> Result<()> {
-    let mut arms = vec![Arm::named(&options.subject)?, Arm::glibc()];
+    let mut arms = vec![arm::named(&options.subject)?, Arm::glibc()];
     if options.against.is_empty() {
-        arms.extend(Arm::built_peers()?);
+        arms.extend(arm::built_peers()?);
     } else {
         let others = options.against.iter().filter(|name| *name != "glibc");
-        arms.extend(others.map(|name| Arm::named(name)).collect::<Result<Vec<_>>>()?);
+        arms.extend(others.map(|name| arm::named(name)).collect::<Result<Vec<_>>>()?);
     }
     let subject = arms[0].name.clone();
     let mut place = 0;

@@ -3,8 +3,6 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-
 /// The root of the workspace this binary was built from.
 pub fn workspace() -> &'static Path {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -27,13 +25,4 @@ pub fn masu_library() -> PathBuf {
         Some(path) => PathBuf::from(path),
         None => workspace().join("target/release/libmasu.so"),
     }
-}
-
-/// The measured program, which is built next to the runner (tests run one level below).
-pub fn work_binary() -> Result<PathBuf> {
-    let me = env::current_exe().context("cannot find the path of this binary")?;
-    let mut places = me.ancestors().skip(1).take(2).map(|place| place.join("masu-work"));
-    places
-        .find(|work| work.is_file())
-        .context("masu-work is missing: build it with `cargo build --release -p masu-lab`")
 }

@@ -19,31 +19,47 @@ const LIST: &[u8] = b"CONF";
 const NOT_KEYS: [&[u8]; 4] = [LIST, b"LIB", b"LAB", b"TEST"];
 
 impl Config {
-    /// Reads the configuration from the environment `envp`, and writes warnings and, with
-    /// `verbose`, the effective configuration to `sink`. A `secure` process gets the defaults.
+    /// [`under_environment`](Config::under_environment) of the defaults.
     ///
     /// # Safety
-    /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
-    /// changes during the call.
+    /// As there.
     pub unsafe fn parse(
         envp: *const *const c_char,
         secure: bool,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Config {
-        if secure || envp.is_null() {
-            return Config::DEFAULT;
-        }
-        // SAFETY: the caller vouches for `envp`, which is not null.
-        Config::from_variables(unsafe { Variables::new(envp) }, sink)
+        // SAFETY: passed on.
+        unsafe { Config::DEFAULT.under_environment(envp, secure, sink) }
     }
 
-    /// Reads the configuration from `variables`, each `NAME=value`.
-    pub(super) fn from_variables<'a>(
+    /// Reads the configuration from the environment `envp`, over what stands in `self`, and writes
+    /// warnings and, with `verbose`, the effective configuration to `sink`. A `secure` process gets
+    /// `self` as it is.
+    ///
+    /// # Safety
+    /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
+    /// changes during the call.
+    pub unsafe fn under_environment(
+        self,
+        envp: *const *const c_char,
+        secure: bool,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Config {
+        if secure || envp.is_null() {
+            return self;
+        }
+        // SAFETY: the caller vouches for `envp`, which is not null.
+        self.with_variables(unsafe { Variables::new(envp) }, sink)
+    }
+
+    /// Reads the configuration from `variables`, each `NAME=value`, over what stands in `self`.
+    pub(super) fn with_variables<'a>(
+        self,
         variables: impl Iterator<Item = &'a [u8]> + Clone,
         sink: &mut dyn FnMut(&[u8]),
     ) -> Config {
         let variables = variables.filter_map(|variable| variable.strip_prefix(PREFIX));
-        let mut config = Config::DEFAULT;
+        let mut config = self;
         let mut mistakes = false;
         apply(&mut config, variables.clone(), &mut |_| mistakes = true);
         let mut text = Text::new(sink);
@@ -163,7 +179,7 @@ struct Variables<'a> {
 
 impl Variables<'_> {
     /// # Safety
-    /// As for [`Config::parse`], as long as the iterator or a string from it is in use; `envp` is
+    /// As for [`Config::under_environment`], as long as the iterator or a string from it is in use; `envp` is
     /// not null.
     unsafe fn new(envp: *const *const c_char) -> Self {
         Variables { next: envp, strings: core::marker::PhantomData }

@@ -116,6 +116,7 @@ fn show_key(text: &mut Text, name: &str, origin: Origin, value: impl FnOnce(&mut
     text.tab(40);
     match origin {
         Origin::BuiltIn => text.str("built-in"),
+        Origin::Program => text.str("program"),
         Origin::List => text.str("MASU_CONF"),
         Origin::Variable => text.str("MASU_").upper(name),
     };

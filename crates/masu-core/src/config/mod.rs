@@ -8,7 +8,7 @@
 //!
 //! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key is also a
 //! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default <
-//! `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
+//! what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
 //!
 //! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs
@@ -34,6 +34,8 @@ pub use kinds::{BackgroundThread, Delay};
 pub enum Origin {
     /// The documented default.
     BuiltIn,
+    /// What the program was compiled with.
+    Program,
     /// The list `MASU_CONF`.
     List,
     /// The key's own variable.

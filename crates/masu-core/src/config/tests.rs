@@ -13,7 +13,7 @@ use std::vec::Vec;
 fn read(variables: &[&str]) -> (Config, String) {
     let mut said = Vec::new();
     let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
-    let config = Config::from_variables(variables.iter().map(|v| v.as_bytes()), &mut sink);
+    let config = Config::DEFAULT.with_variables(variables.iter().map(|v| v.as_bytes()), &mut sink);
     (config, String::from_utf8(said).unwrap())
 }
 
@@ -321,4 +321,20 @@ fn the_environment_of_a_process() {
     // SAFETY: null is allowed.
     let config = unsafe { Config::parse(core::ptr::null(), false, &mut |_| panic!("silent")) };
     assert_eq!(config, Config::DEFAULT);
+}
+
+#[test]
+fn the_environment_wins_over_what_the_program_was_compiled_with() {
+    let mut program = Config { decay: Delay::Millis(7), budget: 1 << 20, ..Config::DEFAULT };
+    program.origins.decay = Origin::Program;
+    program.origins.budget = Origin::Program;
+    let mut said = String::new();
+    let mut sink = |bytes: &[u8]| said.push_str(core::str::from_utf8(bytes).unwrap());
+    let variables = [b"MASU_CONF=decay:9ms,verbose:1".as_slice(), b"MASU_RETAIN_FULL=3"];
+    let config = program.with_variables(variables.into_iter(), &mut sink);
+    assert_eq!((config.decay, config.origins.decay), (Delay::Millis(9), Origin::List));
+    assert_eq!((config.budget, config.origins.budget), (1 << 20, Origin::Program));
+    assert_eq!((config.retain_full, config.origins.retain_full), (3, Origin::Variable));
+    let budget = said.lines().find(|line| line.contains("budget")).unwrap();
+    assert!(budget.contains("1MiB") && budget.ends_with("program"), "{budget}");
 }

@@ -278,6 +278,66 @@ fn random_operations_keep_every_block() {
     purge();
 }
 
+#[test]
+fn zeroed_blocks_are_zero_at_every_alignment() {
+    for align in (0..=22).map(|shift| 1usize << shift) {
+        for size in [1, 15, 100, 129, 3000, 8192, 9000, 70_000, 600_000, 3 << 20] {
+            // The second time round the memory has been used.
+            for _ in 0..2 {
+                let p = alloc_zeroed_aligned(size, align);
+                assert!(!p.is_null() && (p as usize).is_multiple_of(align.max(16)));
+                // SAFETY: a live block of `size` bytes.
+                let bytes = unsafe { core::slice::from_raw_parts_mut(p, size) };
+                assert!(bytes.iter().all(|&byte| byte == 0), "size {size}, align {align}");
+                bytes.fill(0xa5);
+                // SAFETY: live until here.
+                unsafe { dealloc(p) };
+            }
+        }
+    }
+}
+
+#[test]
+fn the_aligned_hot_path_finds_aligned_blocks() {
+    for align in [32, 64, 128, 4096] {
+        for size in [1, 17, 100, 1000, 4096] {
+            // Two of them: the second time the bin has one, or else another refill.
+            for _ in 0..2 {
+                let hot = alloc_aligned_fast(size, align);
+                let p = if hot.is_null() { alloc_aligned(size, align) } else { hot };
+                assert!((p as usize).is_multiple_of(align), "size {size}, align {align}");
+                Block::new(p, size, 1).free();
+            }
+        }
+    }
+    assert!(alloc_aligned_fast(16, 8192).is_null());
+}
+
+#[test]
+fn a_block_resized_in_place_stays_and_keeps_its_contents() {
+    for (size, grown) in [(100, 112), (9000, 60_000), (5 << 20, 6 << 20)] {
+        let block = Block::new(alloc(size), size, 3);
+        // SAFETY: a live block.
+        let old = unsafe { usable_size(block.p) };
+        // SAFETY: as above; it has that much already.
+        assert!(unsafe { try_grow(block.p, old) && try_grow(block.p, 1) });
+        // SAFETY: as above.
+        if unsafe { try_grow(block.p, grown) } {
+            // SAFETY: as above.
+            assert!(unsafe { usable_size(block.p) } >= grown);
+        } else {
+            // SAFETY: as above.
+            assert_eq!(unsafe { usable_size(block.p) }, old);
+        }
+        block.check(size);
+        // SAFETY: as above. From another class to a far smaller one there is no way in place.
+        assert!(!unsafe { try_resize(block.p, 1) });
+        block.free();
+    }
+    // SAFETY: not the engine's, which is told apart.
+    assert!(!unsafe { try_grow(core::ptr::without_provenance_mut(16), 1) });
+}
+
 fn insert(live: &mut BTreeMap<usize, Block>, block: Block) {
     let start = block.p as usize;
     let before = live.range(..=start).next_back();

@@ -139,11 +139,12 @@ pub fn usable_size(p: *const u8) -> usize {
     }
 }
 
-/// Changes the block at `p` to hold `size` bytes where it is, if that can be.
+/// Changes the block at `p` to hold `size` bytes where it is, if that can be; what it gains is zero
+/// if `zeroed`.
 ///
 /// # Safety
 /// `p` is a live huge block of the caller's.
-pub unsafe fn resize_in_place(p: *mut u8, size: usize) -> bool {
+pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     if size > isize::MAX as usize || size <= MEDIUM_MAX {
         return false;
     }
@@ -159,7 +160,13 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize) -> bool {
     if bytes > old {
         LIVE.fetch_add(bytes - old, Ordering::Relaxed);
         GROWN.fetch_add(1, Ordering::Relaxed);
-        record.dirty.set(record.dirty.get().max(bytes));
+        let dirty = record.dirty.get();
+        record.dirty.set(dirty.max(bytes));
+        drop(lock);
+        if zeroed {
+            // SAFETY: the block is the caller's and `bytes` long now.
+            unsafe { zero(p, old, dirty.min(bytes)) };
+        }
         return true;
     }
     LIVE.fetch_sub(old - bytes, Ordering::Relaxed);
@@ -177,21 +184,30 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize) -> bool {
     true
 }
 
+/// Zeroes a block's bytes `from..to`, if there are any.
+unsafe fn zero(p: *mut u8, from: usize, to: usize) {
+    // SAFETY: the caller's block is that long.
+    unsafe { p.add(from).write_bytes(0, to.saturating_sub(from)) };
+}
+
 /// Resident bytes behind a shrunk block that are given back at once.
 const SLACK: usize = 256 << 10;
 /// The largest page size.
 const PAGE_MAX: usize = 64 << 10;
 
 /// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if
-/// the kernel can, else by its bytes. Null when memory is out; the block is then unchanged.
+/// the kernel can, else by its bytes; what it gains is zero if `zeroed`. Null when memory is out; the
+/// block is then unchanged.
 ///
 /// # Safety
 /// `p` is a live huge block of the caller's.
-pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     let old = usable_size(p);
-    let Some((to, _)) = alloc_range(size, align, units(size)) else {
+    let Some((to, dirty)) = alloc_range(size, align, units(size)) else {
         return null_mut();
     };
+    // Pages that move take along what a former use left behind the block's end.
+    let left = unit_of(p).map_or(0, |from| window::record(from).dirty.get());
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
     unsafe {
         let moved = match (unit_of(p), unit_of(to)) {
@@ -200,6 +216,9 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize) -> *mut u8 {
         };
         MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
         core::ptr::copy_nonoverlapping(p.add(moved), to.add(moved), old - moved);
+        if zeroed {
+            zero(to, old, left.max(dirty).min(usable_size(to)));
+        }
         free(p);
     }
     to

@@ -28,15 +28,8 @@ pub fn alloc(cache: Option<&RunCache>, size: usize) -> *mut u8 {
 
 /// A block of `size` zero bytes; null when memory is out.
 pub fn alloc_zeroed(cache: Option<&RunCache>, size: usize) -> *mut u8 {
-    let units = medium_units(size);
-    let (p, zero) = match cache.and_then(|c| c.take(units)) {
-        Some(p) => (p, false),
-        None => match pool::take(units, 1) {
-            Some((at, zero)) => (at as *mut u8, zero),
-            None => return null_mut(),
-        },
-    };
-    if !zero {
+    let (p, zero) = take(cache, medium_units(size), 1);
+    if !p.is_null() && !zero {
         // SAFETY: the run is at least `size` bytes long and ours.
         unsafe { p.write_bytes(0, size) };
     }
@@ -44,11 +37,33 @@ pub fn alloc_zeroed(cache: Option<&RunCache>, size: usize) -> *mut u8 {
 }
 
 /// A block of `size` bytes at a multiple of `align` (a power of two, more than [`UNIT`], at most
-/// 1 MiB); null when memory is out.
-pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
-    match pool::take(medium_units(size), align / UNIT) {
-        Some((at, _)) => at as *mut u8,
-        None => null_mut(),
+/// 1 MiB), and whether it reads as zeroes; null when memory is out.
+pub fn alloc_aligned(size: usize, align: usize) -> (*mut u8, bool) {
+    take(None, medium_units(size), align / UNIT)
+}
+
+/// A block of exactly `units` units (as [`medium_units`] gives them) at a multiple of `align` (a
+/// power of two, at most 1 MiB), all zero if `zeroed`; null when memory is out.
+pub fn alloc_exact(cache: Option<&RunCache>, units: usize, align: usize, zeroed: bool) -> *mut u8 {
+    let (p, zero) = take(cache, units, (align / UNIT).max(1));
+    if zeroed && !p.is_null() && !zero {
+        // SAFETY: the run has that many units and is ours.
+        unsafe { p.write_bytes(0, units * UNIT) };
+    }
+    p
+}
+
+/// A run from the cache, if alignment to a unit suffices, or from the pool; and whether it reads as
+/// zeroes.
+fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool) {
+    if align == 1
+        && let Some(p) = cache.and_then(|c| c.take(units))
+    {
+        return (p, false);
+    }
+    match pool::take(units, align) {
+        Some((at, zero)) => (at as *mut u8, zero),
+        None => (null_mut(), false),
     }
 }
 
@@ -85,14 +100,25 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> bool {
     true
 }
 
-/// Changes the run at `p` to hold `size` bytes without moving it, if there is room.
+/// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains
+/// is zero if `zeroed`.
 ///
 /// # Safety
 /// A live run of the caller's starts at `p`.
-pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
+pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let Some(old) = units_at(p) else {
         return false;
     };
     let new = medium_units(size);
-    new == old || pool::resize(p as usize, old, new)
+    if new == old {
+        return true;
+    }
+    let Some(zero) = pool::resize(p as usize, old, new) else {
+        return false;
+    };
+    if zeroed && new > old && !zero {
+        // SAFETY: the run has `new` units now, and the caller's.
+        unsafe { p.add(old * UNIT).write_bytes(0, (new - old) * UNIT) };
+    }
+    true
 }

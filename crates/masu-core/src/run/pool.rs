@@ -170,21 +170,20 @@ pub fn give(runs: &[usize]) {
     }
 }
 
-/// Changes a live run's length in place. `false`: the units behind it are taken.
-pub fn resize(at: usize, old: usize, new: usize) -> bool {
+/// Changes a live run's length in place, and says whether what it gains reads as zeroes. `None`: the
+/// units behind it are taken.
+pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     let _guard = LOCK.lock();
     // SAFETY: under LOCK.
     let buckets = unsafe { buckets() };
     let (chunk, unit) = split(at);
     // SAFETY: the caller's run lies in a chunk of runs.
     let c = unsafe { record(chunk) };
-    let Some(dirty) = c.resize(unit, old, new) else {
-        return false;
-    };
+    let dirty = c.resize(unit, old, new)?;
     buckets.update(chunk, c);
     DIRTY_UNITS.fetch_add(dirty as usize, Ordering::Relaxed);
     USED_UNITS.fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
-    true
+    Some(dirty == 0)
 }
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last tick

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{Cell, CellAlignment, Color, presets};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::Shape;
+use masu_workloads::pairs::Shape;
+
 use crate::arm::Arm;
 
 const TITLE: &str = "# Instructions per malloc and free pair";
@@ -32,10 +33,15 @@ struct Column {
 
 #[derive(Debug, Serialize)]
 struct Row {
+    #[serde(serialize_with = "by_name")]
     shape: Shape,
     size: usize,
     /// Absent where the allocator could not run.
     instructions: Vec<Option<f64>>,
+}
+
+fn by_name<S: Serializer>(shape: &Shape, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(shape.name())
 }
 
 impl Row {

@@ -16,6 +16,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use masu_bench::work;
+
 use crate::{arm::Arm, paths};
 use recipes::Recipe;
 use sources::Sources;
@@ -89,8 +91,8 @@ fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
 
 /// Loads the object into the measured program and asks which object serves it there.
 fn verify(name: &str, library: &std::path::Path) -> Result<()> {
-    let arm = Arm { name: name.into(), version: String::new(), library: Some(library.into()) };
-    let mut command = Command::new(paths::work_binary()?);
+    let arm = Arm::preloading(name, "", library.into());
+    let mut command = Command::new(work::build()?);
     arm.apply(command.arg("probe"));
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout);

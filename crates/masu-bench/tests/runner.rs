@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use masu_lab::arm::Arm;
-use masu_lab::race::results::Results;
-use masu_lab::race::{self, Failure, Plan, job};
-use masu_lab::report::{Style, render};
-use masu_lab::workloads;
+use masu_bench::arm::Arm;
+use masu_bench::race::results::Results;
+use masu_bench::race::{self, Failure, Plan, job};
+use masu_bench::report::{Style, render};
+use masu_bench::work;
+use masu_workloads as workloads;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn command(workload: &str) -> std::process::Command {
-    job::command(workload, 1, 0.01).expect("masu-work is built with the tests")
+    work::build().expect("cargo builds masu-work");
+    job::command(workload, 1, 0.01).expect("masu-work was built")
 }
 
 /// An object that can be preloaded but exports no allocator.
@@ -43,6 +45,7 @@ fn a_library_that_does_not_serve_malloc_is_refused() {
 
 #[test]
 fn a_run_that_takes_too_long_is_stopped() {
+    work::build().unwrap();
     let forever = job::command("churn", 1, 1000.0).unwrap();
     let failure = job::run(forever, &Arm::glibc(), Duration::from_millis(300)).unwrap_err();
     assert_eq!(failure, Failure::Timeout(0.3));
@@ -50,6 +53,7 @@ fn a_run_that_takes_too_long_is_stopped() {
 
 #[test]
 fn a_small_race_is_reported_and_survives_its_own_json() {
+    work::build().unwrap();
     let plan = Plan {
         arms: vec![Arm::glibc()],
         workloads: vec![workloads::named("churn").unwrap()],

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::child;
 use super::sample::{Failure, Sample};
-use crate::{arm::Arm, paths};
+use crate::{arm::Arm, work};
 
 /// A run's figures and the result it printed.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Checked {
 
 /// The command that runs `workload` in the measured program.
 pub fn command(workload: &str, seed: u64, scale: f64) -> Result<Command> {
-    let mut command = Command::new(paths::work_binary()?);
+    let mut command = Command::new(work::binary()?);
     command.args(["run", workload, &seed.to_string(), &scale.to_string()]);
     Ok(command)
 }

@@ -1,4 +1,5 @@
-//! The measured program: `masu-work probe`, `masu-work pairs …` or `masu-work run WORKLOAD`.
+//! The measured program, as a function: `masu-work`, and every program that is `masu-work` with
+//! an allocator linked in.
 //!
 //! Arguments are positional, since only the runner writes them and every dependency
 //! less keeps this process small.
@@ -6,12 +7,14 @@
 use std::env;
 use std::process::ExitCode;
 
-use masu_lab::cost::Shape;
-use masu_lab::cost::driver::{self, Subject};
-use masu_lab::probe::{self, Probe};
-use masu_lab::workloads::{self, Input, Memory};
+use crate::latency;
+use crate::pairs::Shape;
+use crate::pairs::driver::{self, Subject};
+use crate::probe::{self, Probe};
+use crate::{ALL, Input, Memory, named};
 
-fn main() -> ExitCode {
+/// Does what the command line says; the exit code.
+pub fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let probe = Probe::of_this_process();
@@ -40,9 +43,7 @@ fn touch(mib: &str) -> ExitCode {
 }
 
 fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
-    let (Some(workload), Ok(seed), Ok(scale)) =
-        (workloads::named(name), seed.parse(), scale.parse())
-    else {
+    let (Some(workload), Ok(seed), Ok(scale)) = (named(name), seed.parse(), scale.parse()) else {
         return usage();
     };
     let outcome = (workload.run)(&Input { seed, scale });
@@ -51,7 +52,13 @@ fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
         println!("settled_kib {settled}");
     }
     println!("peak_kib {}", Memory::now().peak_kib);
-    ExitCode::SUCCESS
+    match latency::hand_over() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("masu-work: cannot write the latencies: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
@@ -72,7 +79,7 @@ fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
     eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
-    for workload in workloads::ALL {
+    for workload in ALL {
         eprintln!("  {:<12} {}", workload.name, workload.about);
     }
     ExitCode::from(2)

@@ -6,7 +6,9 @@
 //! the same checksum; the runner holds them to it.
 //!
 //! Adding one: write `run(&Input) -> Outcome` in a file of this directory and name it in
-//! [`ALL`].
+//! [`ALL`]. If it has operations that somebody waits for (a request, a task), let each thread
+//! take a recorder from [`Input::recorder`] and pass the operations through
+//! [`Recorder::time`]; the report then has their percentiles, and the timed runs pay nothing.
 
 mod block;
 mod buffers;
@@ -15,14 +17,19 @@ mod churn;
 pub mod documents;
 mod frag;
 mod idle;
+pub mod latency;
 mod memory;
 mod mt_local;
+pub mod pairs;
+pub mod probe;
 mod prodcons;
+pub mod program;
 mod server;
 mod sizes;
 mod small;
 mod threads;
 
+pub use latency::Recorder;
 pub use memory::Memory;
 
 /// What a workload is given.
@@ -35,6 +42,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// Times the operations of the calling thread, if the runner asks for that.
+    pub fn recorder(&self) -> Recorder {
+        Recorder::new()
+    }
+
     /// `count` of something, scaled, never none.
     fn scaled(&self, count: usize) -> usize {
         ((count as f64 * self.scale) as usize).max(1)

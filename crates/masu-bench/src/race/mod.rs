@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::workloads::Workload;
-use crate::{arm::Arm, paths};
+use masu_workloads::Workload;
+
+use crate::{arm::Arm, work};
 use machine::Machine;
 use results::{Entrant, Measured, Results, Run, SCHEMA};
 pub use sample::{Failure, Sample};
@@ -135,7 +136,7 @@ fn refuse_different(runs: &mut [Run], printed: &[Option<String>], reference: usi
 /// later one, whoever touches it. A child of its own touches enough of it first.
 fn warm_up(mib: u64) -> Result<()> {
     let mib = mib.min(Machine::available_kib() / 1024 / 2);
-    let mut command = Command::new(paths::work_binary()?);
+    let mut command = Command::new(work::binary()?);
     command.args(["touch", &mib.to_string()]);
     Arm::glibc().apply(&mut command);
     let outcome = child::run(command, Duration::from_secs(120));

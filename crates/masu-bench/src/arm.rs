@@ -1,0 +1,61 @@
+//! An arm of a comparison: one allocator and how a program is made to use it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+/// One allocator. Without a library it is the system's own.
+#[derive(Debug, Clone)]
+pub struct Arm {
+    /// What tables call it.
+    pub name: String,
+    /// Its version, as far as known.
+    pub version: String,
+    /// The object to preload, by its real path.
+    pub library: Option<PathBuf>,
+}
+
+impl Arm {
+    /// The system's allocator.
+    pub fn glibc() -> Self {
+        Arm { name: "glibc".into(), version: glibc_version(), library: None }
+    }
+
+    /// An allocator in a shared object, which is named by its real path.
+    pub fn preloading(name: &str, version: &str, library: PathBuf) -> Self {
+        Arm { name: name.into(), version: version.into(), library: Some(library) }
+    }
+
+    /// Makes `command` use this allocator, whatever the surroundings say.
+    pub fn apply(&self, command: &mut Command) {
+        for key in ["LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "MALLOC_ARENA_MAX"] {
+            command.env_remove(key);
+        }
+        if let Some(library) = &self.library {
+            command.env("LD_PRELOAD", library);
+        }
+    }
+
+    /// Refuses a run whose own report does not name this arm's object.
+    pub fn check(&self, reported: &str) -> Result<()> {
+        match &self.library {
+            Some(library) => ensure!(
+                Path::new(reported) == library,
+                "{} was to serve the program, but {reported} did",
+                library.display()
+            ),
+            None => ensure!(
+                reported.ends_with("/libc.so.6"),
+                "the system's malloc was to serve the program, but {reported} did"
+            ),
+        }
+        Ok(())
+    }
+}
+
+fn glibc_version() -> String {
+    // SAFETY: returns a static C string.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    version.to_string_lossy().into_owned()
+}

@@ -1,0 +1,20 @@
+//! Fair comparisons of memory allocators.
+//!
+//! ```text
+//! arm       an allocator, and how a program is made to use it
+//! race      the runner: rounds, children, what the kernel says about each
+//! stats     ratios with intervals, the noise floor, verdicts
+//! report    what the raw results mean: terminal, Markdown, HTML
+//! work      where the measured program is
+//! progress  a bar on standard error
+//! ```
+//!
+//! The command `masu bench` and the lab stand on it; it depends on neither, and on none of
+//! the other allocators.
+
+pub mod arm;
+pub mod progress;
+pub mod race;
+pub mod report;
+pub mod stats;
+pub mod work;

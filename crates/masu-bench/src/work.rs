@@ -1,0 +1,48 @@
+//! Where the measured program `masu-work` is: beside the program that runs it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, ensure};
+
+/// The measured program. It is built next to every runner (tests run one directory below).
+pub fn binary() -> Result<PathBuf> {
+    let me = me()?;
+    let mut places = me.ancestors().skip(1).take(2).map(|place| place.join("masu-work"));
+    places.find(|work| work.is_file()).with_context(|| {
+        format!(
+            "masu-work is not beside {}: build it with `cargo build --release -p masu-workloads`",
+            me.display()
+        )
+    })
+}
+
+/// Builds the measured program anew if its sources changed: for runners that live in the
+/// workspace, where another program than the sources describe must not be measured.
+pub fn build() -> Result<PathBuf> {
+    static BUILT: Mutex<bool> = Mutex::new(false);
+    let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !*built {
+        let me = me()?;
+        // TARGET/PROFILE/runner or TARGET/PROFILE/deps/test
+        let above = if me.parent().is_some_and(|place| place.ends_with("deps")) { 3 } else { 2 };
+        let target = me.ancestors().nth(above).context("this binary is in no target directory")?;
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--quiet", "--package", "masu-workloads", "--bin", "masu-work"]);
+        cargo.arg("--target-dir").arg(target);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let status = cargo.current_dir(here).status().context("cargo cannot be started")?;
+        ensure!(status.success(), "masu-work cannot be built");
+        *built = true;
+    }
+    binary()
+}
+
+fn me() -> Result<PathBuf> {
+    env::current_exe().context("cannot find the path of this binary")
+}

@@ -1,0 +1,33 @@
+//! What a running program may change or ask for by itself.
+//!
+//! The options are those of [`Config`](crate::config::Config); a value set here is in force from the
+//! next time that the engine looks at it, on every thread. Sizes are in bytes.
+
+use crate::config::Delay;
+use crate::{heap, settings};
+
+pub use crate::settings::{
+    background_thread, budget, huge_cache, huge_pages, retain_full, run_cache,
+    set_background_thread, set_budget, set_huge_cache, set_huge_pages, set_retain_full,
+    set_run_cache, set_show_errors, set_show_stats, show_errors, show_stats,
+};
+
+/// How long freed memory stays with the process.
+pub fn decay() -> Delay {
+    settings::decay_ms().map_or(Delay::Never, Delay::Millis)
+}
+
+/// Sets how long freed memory stays with the process. Zero gives back at once what is free now too.
+pub fn set_decay(decay: Delay) {
+    settings::set_decay(decay);
+    if decay == Delay::Millis(0) {
+        crate::purge::now();
+    }
+}
+
+/// Gives back what the calling thread keeps for its next requests: its bins of small blocks, its
+/// cache of medium blocks, and other threads' blocks that it has freed. O(blocks in them). Its next
+/// allocations are refills, in their slow paths.
+pub fn flush_thread() {
+    heap::flush();
+}

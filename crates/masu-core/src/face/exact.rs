@@ -1,0 +1,146 @@
+//! Allocation for doors whose contract names real sizes: what a request will get is known before,
+//! the zeroed bytes are all that may be used, and resizing in place is a request of its own.
+//!
+//! The ordinary face is faster and may serve a small request with a block of the next class; these
+//! functions never do. The alignment is a power of two up to [`ALIGN_MAX`] throughout.
+
+use super::{ALIGN_MAX, or_reclaim};
+use crate::heap;
+use crate::region::{self, Kind};
+use crate::size_class::{
+    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
+};
+use crate::slab;
+use crate::{huge, run};
+use core::ptr::{copy_nonoverlapping, null_mut};
+
+/// Where a request is served from.
+enum Source {
+    /// A slab of this class.
+    Small(usize),
+    /// Runs, by this many units.
+    Medium(usize),
+    /// A range of the huge window, by this many bytes.
+    Huge(usize),
+}
+
+/// Where a block of `size` bytes at a multiple of `align` comes from; `None`: nowhere.
+fn source(size: usize, align: usize) -> Option<Source> {
+    if align > ALIGN_MAX || size > isize::MAX as usize - UNIT {
+        return None;
+    }
+    if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
+        let size = if align <= 16 { size } else { aligned_size(size.max(1), align) };
+        return Some(Source::Small(class_of(size)));
+    }
+    if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+        return Some(Source::Medium(medium_units(size)));
+    }
+    Some(Source::Huge(size.max(1).next_multiple_of(UNIT)))
+}
+
+/// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
+pub fn exact_size(size: usize, align: usize) -> usize {
+    match source(size, align) {
+        Some(Source::Small(class)) => size_of_class(class),
+        Some(Source::Medium(units)) => units * UNIT,
+        Some(Source::Huge(bytes)) => bytes,
+        None => 0,
+    }
+}
+
+/// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
+/// memory is out.
+pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    match source(size, align) {
+        Some(source) => or_reclaim(size, || from(&source, align, zeroed)),
+        None => null_mut(),
+    }
+}
+
+fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
+    match *source {
+        Source::Small(class) => {
+            let p = heap::alloc_class(class);
+            if zeroed && !p.is_null() {
+                // SAFETY: taken just now from the bin of this class.
+                unsafe { heap::zero_small(p, size_of_class(class)) }
+            }
+            p
+        }
+        Source::Medium(units) => run::alloc_exact(heap::run_cache(), units, align, zeroed),
+        Source::Huge(bytes) if zeroed => huge::alloc_zeroed(bytes, align),
+        Source::Huge(bytes) => huge::alloc(bytes, align),
+    }
+}
+
+/// Changes a block's size where it is, if that can be; what it gains is zero if `zeroed`. Afterwards
+/// its usable size says what became of it: it may be more than `size`, and a small block does not
+/// shrink. `false`: there is no room, and nothing has changed.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
+    let offset = region::offset(p);
+    if offset >= region::limit() {
+        let at_least = size.max(MEDIUM_MAX + 1);
+        // A huge block that shrinks below what is huge stays, as small as a huge one can be.
+        // SAFETY: a live block outside the window is a huge one.
+        return unsafe { huge::resize_in_place(p, at_least, zeroed) };
+    }
+    // SAFETY: the offset is below the limit.
+    match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
+        // SAFETY: a live run starts at `p`.
+        Kind::Run => size <= MEDIUM_MAX && unsafe { run::resize(p, size.max(1), zeroed) },
+        // SAFETY: passed on.
+        _ => size <= unsafe { heap::usable_size(p) },
+    }
+}
+
+/// Changes a block's size, moving it if it must or if it is not aligned to `align`. Contents up to
+/// the smaller usable size are kept; with `zeroed`, all usable bytes beyond the former usable size
+/// are zero. Null when memory is out, and the block is then unchanged.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    // SAFETY: passed on, here and below.
+    let old = unsafe { heap::usable_size(p) };
+    if old == 0 {
+        crate::report::foreign_free(p);
+        return null_mut();
+    }
+    let new = exact_size(size, align);
+    if new == 0 {
+        return null_mut();
+    }
+    let aligned = (p as usize).is_multiple_of(align);
+    if aligned && (new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) }) {
+        return p;
+    }
+    if old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit() {
+        // SAFETY: a live huge block.
+        return unsafe { huge::grow_by_moving(p, new, align, zeroed) };
+    }
+    let to = alloc_exact(size, align, false);
+    if !to.is_null() {
+        // SAFETY: two blocks, each at least as long as what is written to it.
+        unsafe {
+            copy_nonoverlapping(p, to, old.min(new));
+            if zeroed && new > old {
+                to.add(old).write_bytes(0, new - old);
+            }
+            heap::dealloc(p);
+        }
+    }
+    to
+}
+
+/// Whether a block may be resized where it is: a huge or medium one that shrinks far moves to where
+/// its size belongs, and what is small has one size only.
+fn may_stay(old: usize, new: usize) -> bool {
+    old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX || new > MEDIUM_MAX / 2)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
+
+use super::*;
+use proptest::prelude::*;
+
+const ALIGNS: [usize; 8] = [1, 16, 64, 128, 512, 4096, 64 << 10, 2 << 20];
+
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        4 => 1..9000usize,
+        3 => 8000..1_100_000usize,
+        2 => 1_000_000..9_000_000usize,
+    ]
+}
+
+/// Whether every usable byte is zero.
+unsafe fn is_zero(p: *const u8, from: usize, to: usize) -> bool {
+    // SAFETY: the caller's block is that long.
+    unsafe { core::slice::from_raw_parts(p.add(from), to - from) }.iter().all(|&b| b == 0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_block_is_as_large_as_was_said(size in sizes(), align in 0..ALIGNS.len(), zero: bool) {
+        let align = ALIGNS[align];
+        let p = alloc_exact(size, align, zero);
+        prop_assert!(!p.is_null());
+        prop_assert!((p as usize).is_multiple_of(align));
+        let usable = unsafe { heap::usable_size(p) };
+        prop_assert_eq!(usable, exact_size(size, align));
+        prop_assert!(usable >= size);
+        // What the next block of this size gets back is not zero.
+        unsafe {
+            prop_assert!(!zero || is_zero(p, 0, usable));
+            p.write_bytes(0xa5, usable);
+            heap::dealloc(p);
+        }
+    }
+
+    #[test]
+    fn resizing_keeps_alignment_contents_and_zeroes(
+        steps in prop::collection::vec((sizes(), 0..ALIGNS.len(), any::<bool>()), 1..12)
+    ) {
+        let mut p = alloc_exact(100, 16, true);
+        // Bytes from `mark` to the usable end are zero.
+        let mut mark = 0;
+        for (i, (size, align, in_place)) in steps.into_iter().enumerate() {
+            let align = ALIGNS[align];
+            let old = unsafe { heap::usable_size(p) };
+            let fill = i as u8 + 1;
+            unsafe { p.write_bytes(fill, old.min(70_000)) };
+            mark = mark.max(old.min(70_000));
+            if in_place {
+                let moved_not = unsafe { resize_exact(p, size, true) };
+                let now = unsafe { heap::usable_size(p) };
+                prop_assert!(moved_not || now == old);
+                prop_assert!(!moved_not || now >= size);
+            } else {
+                p = unsafe { realloc_exact(p, size, align, true) };
+                prop_assert!(!p.is_null() && (p as usize).is_multiple_of(align));
+            }
+            let now = unsafe { heap::usable_size(p) };
+            mark = mark.min(now);
+            let kept = old.min(now).min(70_000);
+            unsafe {
+                prop_assert!(core::slice::from_raw_parts(p, kept).iter().all(|&b| b == fill));
+                prop_assert!(is_zero(p, mark.max(kept), now), "{old} to {now}, mark {mark}");
+            }
+        }
+        unsafe { heap::dealloc(p) };
+    }
+}
+
+#[test]
+fn what_cannot_be_had_has_no_size() {
+    assert_eq!(exact_size(usize::MAX, 16), 0);
+    assert_eq!(exact_size(isize::MAX as usize, 16), 0);
+    assert_eq!(exact_size(1, ALIGN_MAX << 1), 0);
+    assert!(alloc_exact(usize::MAX, 16, false).is_null());
+    let p = alloc_exact(50, 16, false);
+    assert!(unsafe { realloc_exact(p, usize::MAX / 2, 16, false) }.is_null());
+    unsafe { heap::dealloc(p) };
+}

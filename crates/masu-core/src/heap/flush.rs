@@ -1,0 +1,64 @@
+//! Giving back what the calling thread keeps for its next requests, while it lives on.
+//!
+//! The blocks in its bins go back to the slabs that they come from, its cached medium blocks to the
+//! pool, its outbox to the slabs' owners. The heap keeps its slabs, but for active ones that turn
+//! out to be empty, so the next allocation of a class is a refill. What `thread.tcache.flush` of
+//! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
+
+use super::event::soonest;
+use super::exit::push_back_into;
+use super::tls::current;
+use super::{Heap, Role, commons};
+use crate::region::NIL;
+use crate::size_class::LAST_CLASS;
+use crate::slab::{self, pool};
+use core::ptr::null_mut;
+
+/// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Nothing for a thread
+/// that has not allocated, or is past its destructors.
+pub fn flush() {
+    let heap = current();
+    if heap.role.get() != Role::Thread {
+        return;
+    }
+    heap.runs.drain();
+    heap.outbox.drain(heap);
+    for class in 1..=LAST_CLASS {
+        flush_bin(heap, class);
+    }
+    crate::purge::on_free();
+}
+
+/// Puts the bin's blocks back into the active slab, and gives that back if nothing else is out.
+fn flush_bin(heap: &Heap, class: usize) {
+    let mut bin = heap.bin(class).replace(null_mut());
+    let active = heap.active(class).get();
+    // SAFETY: the bin's blocks are free ones of the active slab, which is this thread's, or were
+    // borrowed of the commons (heap invariant 3).
+    unsafe {
+        if active == NIL {
+            return commons::give_back(bin);
+        }
+        let s = &mut *slab::record(active);
+        while !bin.is_null() {
+            let next = (*bin).next;
+            push_back_into(s, bin);
+            bin = next;
+        }
+        let word = slab::remote(active);
+        if word.pending() != 0 {
+            s.merge(active, word.take());
+        }
+        let live = s.out();
+        if live == 0 {
+            heap.active(class).set(NIL);
+            pool::give(active);
+        } else {
+            // The earliest moment at which it can be empty has changed.
+            s.set_countdown(live.max(soonest(heap, s, class)));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,79 @@
+//! What a flush leaves behind, on a thread of its own each time.
+
+use super::*;
+use crate::size_class::{CLASSES, size_of_class};
+use crate::{alloc, alloc_zeroed, dealloc};
+use std::thread;
+
+/// Enough blocks of a class that the thread has a slab of its own, whatever other tests do.
+const MANY: usize = 64;
+
+fn blocks(size: usize) -> Vec<*mut u8> {
+    let blocks: Vec<_> = (0..MANY).map(|_| alloc(size)).collect();
+    for (i, &p) in blocks.iter().enumerate() {
+        assert!(!p.is_null());
+        // SAFETY: a live block of `size` bytes.
+        unsafe { p.write_bytes(i as u8, size) };
+    }
+    blocks
+}
+
+fn check(blocks: &[*mut u8], size: usize) {
+    for (i, &p) in blocks.iter().enumerate() {
+        // SAFETY: a live block of `size` bytes.
+        let bytes = unsafe { core::slice::from_raw_parts(p, size) };
+        assert!(bytes.iter().all(|&byte| byte == i as u8), "block {i} of {size} bytes");
+    }
+}
+
+#[test]
+fn after_a_flush_every_bin_is_empty_and_the_next_allocation_is_a_refill() {
+    thread::spawn(|| {
+        let live: Vec<_> = (1..=LAST_CLASS)
+            .map(|class| (size_of_class(class), blocks(size_of_class(class))))
+            .collect();
+        flush();
+        let heap = current();
+        (1..CLASSES).for_each(|class| assert!(heap.bin(class).get().is_null(), "class {class}"));
+        assert_eq!(heap.runs.bytes(), 0);
+        for (size, blocks) in live {
+            check(&blocks, size);
+            let before = heap.counters.refills.get();
+            let p = alloc_zeroed(size);
+            assert!(!p.is_null() && !blocks.contains(&p));
+            // Blocks that others lend are not refilled here.
+            let lent = heap.active(crate::size_class::class_of(size)).get() == NIL;
+            assert!(lent || heap.counters.refills.get() == before + 1, "{size} bytes");
+            // SAFETY: blocks of this thread, each freed once; the first is `size` bytes long.
+            unsafe {
+                assert!(core::slice::from_raw_parts(p, size).iter().all(|&byte| byte == 0));
+                dealloc(p);
+                blocks.iter().for_each(|&p| dealloc(p));
+            }
+        }
+    })
+    .join()
+    .expect("nothing is lost");
+}
+
+#[test]
+fn a_flush_gives_an_active_slab_back_that_is_empty() {
+    thread::spawn(|| {
+        let class = crate::size_class::class_of(4096);
+        let blocks = blocks(4096);
+        // SAFETY: blocks of this thread, each freed once.
+        blocks.iter().for_each(|&p| unsafe { dealloc(p) });
+        flush();
+        let heap = current();
+        assert_eq!(heap.active(class).get(), NIL);
+        assert!(heap.bin(class).get().is_null());
+        flush();
+    })
+    .join()
+    .expect("nothing is lost");
+}
+
+#[test]
+fn a_thread_without_a_heap_may_flush() {
+    thread::spawn(flush).join().expect("nothing happens");
+}
