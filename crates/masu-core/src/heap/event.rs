@@ -13,7 +13,7 @@
 use super::Heap;
 use super::refill::keep_partial;
 use super::tls::current;
-use crate::region::{self, NIL};
+use crate::region::{self, GRANULE, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
 
@@ -46,7 +46,7 @@ pub fn countdown_reached_zero(p: *mut u8) {
             Place::Unowned => {}
         }
     }
-    crate::purge::on_free();
+    crate::purge::on_free(GRANULE);
 }
 
 unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {

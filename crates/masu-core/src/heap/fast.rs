@@ -55,8 +55,8 @@ pub unsafe fn dealloc(p: *mut u8) {
     // SAFETY: the offset is below the limit.
     let owner = unsafe { base.dense(granule) }.owner.load(Ordering::Relaxed);
     if !is_mine(owner) {
-        // SAFETY: passed on.
-        return unsafe { free::free_from_anywhere(p) };
+        // SAFETY: passed on; the offset is below the limit.
+        return unsafe { free::free_of_others(p, granule as u32) };
     }
     let block: *mut Block = p.cast();
     let record = slab::record_at(base, granule);

@@ -9,7 +9,7 @@ use super::event::soonest;
 use super::exit::push_back_into;
 use super::tls::current;
 use super::{Heap, Role, commons};
-use crate::region::NIL;
+use crate::region::{GRANULE, NIL};
 use crate::size_class::LAST_CLASS;
 use crate::slab::{self, pool};
 use core::ptr::null_mut;
@@ -26,7 +26,7 @@ pub fn flush() {
     for class in 1..=LAST_CLASS {
         flush_bin(heap, class);
     }
-    crate::purge::on_free();
+    crate::purge::on_free(GRANULE);
 }
 
 /// Puts the bin's blocks back into the active slab, and gives that back if nothing else is out.

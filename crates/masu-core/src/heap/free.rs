@@ -2,7 +2,7 @@
 //! and what is not the engine's.
 
 use super::refill::{give_up_partial, keep_partial};
-use super::tls::is_mine;
+use super::tls::{current, is_mine};
 use super::{Heap, Role, birth};
 use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::Pushed;
@@ -10,6 +10,29 @@ use crate::slab::{self, Block, available};
 use crate::sync::Ordering;
 use crate::{huge, report, run};
 use core::ptr::null_mut;
+
+/// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's
+/// own slabs. The usual case, another thread's block, is dealt with here.
+///
+/// # Safety
+/// `p` is a live block. What is not is reported where it can be told.
+#[cold]
+#[inline(never)]
+pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
+    // SAFETY: below the limit, as the caller says.
+    let owner = unsafe { slab::dense(granule) }.owner.load(Ordering::Relaxed);
+    let heap = current();
+    // Owned by somebody, so it is a slab in use.
+    if owner != 0 && heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
+        // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
+        if unsafe { heap.outbox.add(granule, p.cast()) } {
+            heap.counters.remote_frees.add(1);
+            return;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { free_from_anywhere(p) }
+}
 
 /// Frees any pointer.
 ///
@@ -35,8 +58,8 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
         Kind::Run => unsafe {
             let heap = birth::current_or_new();
             match run::free(heap.map(|h| &h.runs), p) {
-                true => crate::purge::on_free(),
-                false => report::bad_free(p),
+                None => report::bad_free(p),
+                Some(bytes) => crate::purge::on_free(bytes),
             }
         },
         Kind::None => report::foreign_free(p),
@@ -47,7 +70,7 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
 ///
 /// # Safety
 /// `block` lies in slab `slab`.
-#[inline]
+#[inline(never)]
 unsafe fn remote_free(slab: u32, block: *mut Block) {
     // SAFETY: below the limit.
     let dense = unsafe { slab::dense(slab) };
@@ -98,7 +121,7 @@ pub(super) unsafe fn push(
             if n as usize * size > GRANULE - size {
                 // The last block of an owned slab: its owner may sleep.
                 slab::emptied(true);
-                crate::purge::on_free();
+                crate::purge::on_free(GRANULE);
             }
         }
         // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the
@@ -120,7 +143,7 @@ pub(super) unsafe fn push(
                 }
                 _ => give_up_partial(slab, false),
             }
-            crate::purge::on_free();
+            crate::purge::on_free(GRANULE);
         },
     }
 }

@@ -87,6 +87,8 @@ pub struct Heap {
     pub(crate) borrowed: [Cell<u8>; CLASSES],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
     pub(crate) lent: [Cell<u8>; CLASSES],
+    /// Bytes in slow frees since the last look at the clock.
+    pub(crate) freed: Cell<usize>,
     /// Rounds of the exit destructor so far.
     pub(crate) exit_round: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -138,6 +140,7 @@ impl Heap {
             walks: [const { Cell::new(0) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
+            freed: Cell::new(0),
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
@@ -187,6 +190,22 @@ pub fn run_cache() -> Option<&'static RunCache> {
     heap.counters.medium_allocs.add(1);
     Some(&heap.runs)
 }
+
+/// Counts a slow free of `bytes`. Whether the calling thread should look what is stale and what time
+/// it is: once in [`LOOK_EVERY`] bytes, since a look is a system call.
+pub fn freed(bytes: usize) -> bool {
+    let heap = tls::current();
+    if heap.role.get() != Role::Thread {
+        return true;
+    }
+    let freed = heap.freed.get() + bytes.max(LOOK_EVERY / 32);
+    let look = freed >= LOOK_EVERY;
+    heap.freed.set(if look { 0 } else { freed });
+    look
+}
+
+/// Bytes in slow frees between two looks: 512 KiB, in at most 32 frees.
+const LOOK_EVERY: usize = 512 << 10;
 
 /// A slab of which little was used and that runs empty goes back this often per class and tick.
 const EMPTIES_PER_TICK: u8 = 2;

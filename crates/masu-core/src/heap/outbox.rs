@@ -61,6 +61,28 @@ impl Outbox {
         }
     }
 
+    /// Adds a freed block to a chain of its slab that is there and does not become full by it; the
+    /// short way of [`put`](Self::put). `false`: there is none.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put).
+    #[inline(always)]
+    pub unsafe fn add(&self, slab: u32, block: *mut Block) -> bool {
+        let Some(_inside) = self.handshake.enter() else {
+            return false;
+        };
+        let slot = &self.slots[slab as usize % SLOTS];
+        let count = slot.count.get();
+        if slot.slab.get() != slab || !(1..CHAIN - 1).contains(&count) {
+            return false;
+        }
+        // SAFETY: the block is free and ours.
+        unsafe { (*block).next = slot.first.get() };
+        slot.first.set(block);
+        slot.count.set(count + 1);
+        true
+    }
+
     /// Puts a freed block in. `false`: the purge is at it; push the block directly.
     ///
     /// # Safety

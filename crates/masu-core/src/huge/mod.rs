@@ -124,11 +124,12 @@ pub unsafe fn free(p: *mut u8) {
         drop(lock);
         return report::bad_free(p);
     }
-    LIVE.fetch_sub(record.bytes.get(), Ordering::Relaxed);
+    let bytes = record.bytes.get();
+    LIVE.fetch_sub(bytes, Ordering::Relaxed);
     window::ranges(&lock).give(unit);
     window::enforce_limit(&lock);
     drop(lock);
-    crate::purge::on_free();
+    crate::purge::on_free(bytes);
 }
 
 /// Bytes of the huge block that starts at `p`; 0 if none does.

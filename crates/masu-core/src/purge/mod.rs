@@ -47,11 +47,11 @@ fn stale() -> usize {
 /// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
 const LONELY_BUDGET: usize = 64 << 20;
 
-/// Called at the end of the slow paths of `free`, outside all locks.
+/// Called at the end of the slow paths of `free`, outside all locks, with the bytes that it was about.
 #[inline]
-pub fn on_free() {
+pub fn on_free(bytes: usize) {
     // Little is stale in most programs most of the time: they stop here.
-    if dirty() >= MINIMUM {
+    if dirty() >= MINIMUM && heap::freed(bytes) {
         due();
     }
 }

@@ -48,6 +48,8 @@ pub struct RunCache {
     limit: Cell<usize>,
     /// What this cache has added to `HELD`.
     held: Cell<usize>,
+    /// Bit per class: a request was served since blocks were last given away for want of room.
+    served: Cell<u64>,
     lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
 }
 
@@ -61,6 +63,7 @@ impl RunCache {
             bytes: AtomicUsize::new(0),
             limit: Cell::new(FIRST_LIMIT),
             held: Cell::new(0),
+            served: Cell::new(0),
             lists: [const { Cell::new(null_mut()) }; MEDIUM_CLASSES],
         }
     }
@@ -69,7 +72,8 @@ impl RunCache {
     #[inline]
     pub fn take(&self, units: usize) -> Option<*mut u8> {
         let _inside = self.handshake.enter()?;
-        let list = self.lists.get(medium_class(units))?;
+        let class = medium_class(units);
+        let list = self.lists.get(class)?;
         let run = list.get();
         if run.is_null() {
             self.missed();
@@ -78,6 +82,7 @@ impl RunCache {
         // SAFETY: a run in the list is free and linked.
         list.set(unsafe { (*run).next });
         self.set_bytes(self.bytes() - units * UNIT);
+        self.served.set(self.served.get() | 1 << class);
         Some(run.cast())
     }
 
@@ -132,7 +137,8 @@ impl RunCache {
         HELD.fetch_add(self.held.get(), Ordering::Relaxed);
     }
 
-    /// Gives back runs until a quarter of the limit and `bytes` are free, the largest first.
+    /// Gives back runs until a quarter of the limit and `bytes` are free: those of classes that served
+    /// nobody since the last time, then the largest.
     #[cold]
     fn make_room(&self, bytes: usize) {
         let tick = clock::tick();
@@ -141,11 +147,16 @@ impl RunCache {
         let limit = self.limit.get().min(share());
         self.limit.set(limit);
         let target = (limit - limit / 4).saturating_sub(bytes);
-        for class in (0..MEDIUM_CLASSES).rev() {
-            if self.bytes() <= target {
-                break;
+        let served = self.served.replace(0);
+        for idle in [true, false] {
+            for class in (0..MEDIUM_CLASSES).rev() {
+                if self.bytes() <= target {
+                    return;
+                }
+                if (served >> class & 1 == 0) == idle {
+                    self.give_class(class, target);
+                }
             }
-            self.give_class(class, target);
         }
     }
 

@@ -84,20 +84,24 @@ pub fn usable_size(p: *const u8) -> usize {
     units_at(p).map_or(0, |u| u * UNIT)
 }
 
-/// Frees the run at `p`, which lies in a chunk of runs. `false`: no run starts there.
+/// Frees the run at `p`, which lies in a chunk of runs. Returns the bytes that went to the pool,
+/// not into the cache; `None`: no run starts there.
 ///
 /// # Safety
 /// If a run starts at `p`, it is live and the caller's.
-pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> bool {
-    let Some(units) = units_at(p) else {
-        return false;
-    };
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> Option<usize> {
+    let units = units_at(p)?;
     match cache {
-        // SAFETY: passed on.
-        Some(cache) => unsafe { cache.put(p, units) },
-        None => pool::give(&[p as usize]),
+        Some(cache) => {
+            // SAFETY: passed on.
+            unsafe { cache.put(p, units) };
+            Some(0)
+        }
+        None => {
+            pool::give(&[p as usize]);
+            Some(units * UNIT)
+        }
     }
-    true
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains

@@ -12,7 +12,7 @@ pub mod sys;
 /// Nothing ages here.
 pub mod purge {
     /// A free's slow path has ended.
-    pub fn on_free() {}
+    pub fn on_free(_: usize) {}
 }
 
 /// The coarse clock stands still.
