@@ -393,6 +393,9 @@ pub unsafe fn fork_child() {
 }
 
 pub mod control;
+mod sized;
+
+pub use sized::{alloc_zeroed_fast, grow_fast};
 
 #[cfg(test)]
 mod tests;
