@@ -3,7 +3,7 @@
 
 use super::refill::{give_up_partial, keep_partial};
 use super::tls::is_mine;
-use super::{Heap, Role, birth};
+use super::{Heap, Role, birth, thread_bytes};
 use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::Pushed;
 use crate::slab::{self, Block, available};
@@ -23,6 +23,7 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
     }
     let offset = region::offset(p);
     if offset >= region::limit() {
+        thread_bytes::freed(huge::usable_size(p));
         // SAFETY: passed on; a pointer that is no huge block is reported.
         return unsafe { huge::free(p) };
     }
@@ -35,8 +36,11 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
         Kind::Run => unsafe {
             let heap = birth::current_or_new();
             match run::free(heap.map(|h| &h.runs), p) {
-                true => crate::purge::on_free(),
-                false => report::bad_free(p),
+                0 => report::bad_free(p),
+                bytes => {
+                    thread_bytes::freed(bytes);
+                    crate::purge::on_free();
+                }
             }
         },
         Kind::None => report::foreign_free(p),
@@ -63,6 +67,7 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     unsafe {
         if let Some(heap) = heap {
             heap.counters.remote_frees.add(1);
+            heap.bytes.sub(dense.block_size() as u64);
             // Into a slab that nobody owns the free goes at once: it may be the one that claims it.
             if owner != 0 && heap.outbox.put(heap, slab, block) {
                 return;

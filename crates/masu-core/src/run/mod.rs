@@ -84,20 +84,20 @@ pub fn usable_size(p: *const u8) -> usize {
     units_at(p).map_or(0, |u| u * UNIT)
 }
 
-/// Frees the run at `p`, which lies in a chunk of runs. `false`: no run starts there.
+/// Frees the run at `p`, which lies in a chunk of runs. Returns its bytes, 0 if no run starts there.
 ///
 /// # Safety
 /// If a run starts at `p`, it is live and the caller's.
-pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> bool {
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
     let Some(units) = units_at(p) else {
-        return false;
+        return 0;
     };
     match cache {
         // SAFETY: passed on.
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
-    true
+    units * UNIT
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains
