@@ -6,7 +6,7 @@
 use crate::config::Config;
 use crate::heap::{self, alloc_small};
 use crate::lock::DISCARD;
-use crate::region::{self, Kind};
+use crate::region;
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
 };
@@ -19,6 +19,7 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 
 mod exact;
 
+pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use exact::*;
 
 pub use crate::sys::auxv::page_size;
@@ -45,8 +46,14 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
 /// limit on address space, what one pool has to spare is what another one lacks.
 #[inline(always)]
 fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
-    let p = ask();
-    if p.is_null() && size <= isize::MAX as usize && reclaim() { ask() } else { p }
+    let mut p = ask();
+    if p.is_null() && size <= isize::MAX as usize && reclaim() {
+        p = ask();
+    }
+    if size > SMALL_MAX && !p.is_null() {
+        heap::thread_bytes::allocated(good_size(size));
+    }
+    p
 }
 
 #[cold]
@@ -253,6 +260,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             return p;
         }
         if old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit() {
+            heap::thread_bytes::resized(old, good_size(size));
             return huge::grow_by_moving(p, size, align, false);
         }
         let to = alloc_aligned(size, align);
@@ -297,22 +305,19 @@ pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
 /// # Safety
 /// `p` is a live block with `old` usable bytes.
 unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
-    let offset = region::offset(p);
-    if offset >= region::limit() {
-        // A huge block that shrinks to less than half of what is huge moves to where it is small.
-        // SAFETY: a live block outside the window is a huge one.
-        return size > MEDIUM_MAX / 2
-            && unsafe { huge::resize_in_place(p, size.max(MEDIUM_MAX + 1), false) };
+    if old <= SMALL_MAX {
+        // A small block stays as long as it would not waste more than a quarter of itself; a run of
+        // that length is one of few pages.
+        return size <= old && size >= old - old / 4;
     }
-    // SAFETY: the offset is below the limit.
-    match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
-        // SAFETY: a live run starts at `p`.
-        Kind::Run => {
-            size > SMALL_MAX && size <= MEDIUM_MAX && unsafe { run::resize(p, size, false) }
-        }
-        // A small block stays as long as it would not waste more than half of itself.
-        _ => size <= old && size >= old - old / 4,
+    let huge = region::offset(p) >= region::limit();
+    // A huge block that shrinks to less than half of what is huge moves to where it is small.
+    if if huge { size <= MEDIUM_MAX / 2 } else { size <= SMALL_MAX } {
+        return false;
     }
+    let size = if huge { size.max(MEDIUM_MAX + 1) } else { size };
+    // SAFETY: passed on.
+    unsafe { exact::resize_exact(p, size, false) }
 }
 
 /// Gives all free memory back to the kernel now. `true` if there was any.
@@ -402,6 +407,9 @@ pub unsafe fn fork_child() {
 }
 
 pub mod control;
+mod sized;
+
+pub use sized::{alloc_zeroed_fast, grow_fast};
 
 #[cfg(test)]
 mod tests;

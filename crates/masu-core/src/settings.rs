@@ -86,11 +86,6 @@ pub fn set_huge_pages(may: bool) {
     HUGE_PAGES.store(may, Ordering::Relaxed);
 }
 
-/// Sets whether statistics are printed at exit.
-pub fn set_show_stats(show: bool) {
-    SHOW_STATS.store(show, Ordering::Relaxed);
-}
-
 /// Sets whether mistakes are reported.
 pub fn set_show_errors(show: bool) {
     SHOW_ERRORS.store(show, Ordering::Relaxed);

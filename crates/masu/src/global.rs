@@ -1,5 +1,11 @@
 //! The global allocator.
+//!
+//! A `Layout` that is a constant folds: the class, the alignment and the way to take are decided when
+//! the program is compiled, and what is left of `Box::new` is a pop from the thread's bin. What is
+//! not a hit is a call of one cold function.
 
+use crate::Config;
+use crate::process;
 use core::alloc::{GlobalAlloc, Layout};
 
 /// The engine as a program's allocator.
@@ -7,25 +13,162 @@ use core::alloc::{GlobalAlloc, Layout};
 /// ```
 /// #[global_allocator]
 /// static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() { assert_eq!(*Box::new(7), 7); }
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+///
+/// Any size up to `isize::MAX` and any alignment up to 1 GiB; `Vec` and other collections of element
+/// types with large alignment grow in place like all others. Memory that is fresh from the system is
+/// not zeroed again. All copies are the same allocator.
+///
+/// The first allocation starts the engine with the environment's configuration (`MASU_CONF`,
+/// `MASU_DECAY` and so on).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masu;
 
-// SAFETY: the engine's blocks are at least as large and as aligned as asked, disjoint, and stay
-// where they are until they are freed.
-unsafe impl GlobalAlloc for Masu {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= 16 {
-            masu_core::alloc(layout.size())
-        } else {
-            masu_core::alloc_aligned(layout.size(), layout.align())
-        }
+/// [`Masu`] with a configuration of the program's own, from [`Masu::with_config`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Configured(Config);
+
+impl Masu {
+    /// The allocator with a configuration that stands under the environment's: what the environment
+    /// of a run says wins. It takes effect with the first allocation; of two such allocators in one
+    /// program, the one that allocates first configures both.
+    ///
+    /// ```
+    /// use masu::{Config, Configured, Masu};
+    ///
+    /// #[global_allocator]
+    /// static GLOBAL: Configured = Masu::with_config(Config::new().decay_ms(50));
+    /// # fn main() { assert_eq!(*Box::new(7), 7); }
+    /// ```
+    #[must_use]
+    pub const fn with_config(config: Config) -> Configured {
+        Configured(config)
     }
 
-    #[inline]
-    unsafe fn dealloc(&self, p: *mut u8, _layout: Layout) {
-        // SAFETY: the caller's block.
-        unsafe { masu_core::dealloc(p) }
+    /// Bytes that may be used at a block, at least those asked for. O(1).
+    ///
+    /// ```
+    /// # use std::alloc::{GlobalAlloc, Layout};
+    /// # use masu::Masu;
+    /// let layout = Layout::new::<[u8; 100]>();
+    /// // SAFETY: the size is not 0, and the block is freed with the layout it has.
+    /// unsafe {
+    ///     let block = Masu.alloc(layout);
+    ///     assert_eq!(Masu.usable_size(block), 112);
+    ///     Masu.dealloc(block, layout);
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// `block` is a live block of this allocator.
+    #[must_use]
+    pub unsafe fn usable_size(&self, block: *const u8) -> usize {
+        // SAFETY: passed on.
+        unsafe { masu_core::usable_size(block) }
     }
 }
+
+/// The configuration of [`Masu`].
+static DEFAULT: Config = Config::new();
+
+#[inline(always)]
+fn alloc(layout: Layout, config: &Config) -> *mut u8 {
+    let p = match layout.align() <= 16 {
+        true => masu_core::alloc_fast(layout.size()),
+        false => masu_core::alloc_aligned_fast(layout.size(), layout.align()),
+    };
+    if p.is_null() { alloc_slow(layout.size(), layout.align(), config) } else { p }
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
+    process::ensure(config);
+    match align <= 16 {
+        true => masu_core::alloc_slow(size),
+        false => masu_core::alloc_aligned(size, align),
+    }
+}
+
+#[inline(always)]
+fn alloc_zeroed(layout: Layout, config: &Config) -> *mut u8 {
+    if layout.align() <= 16 {
+        let p = masu_core::alloc_zeroed_fast(layout.size());
+        if !p.is_null() {
+            return p;
+        }
+    }
+    alloc_zeroed_slow(layout.size(), layout.align(), config)
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_zeroed_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
+    process::ensure(config);
+    match align <= 16 {
+        true => masu_core::alloc_zeroed_slow(size),
+        false => masu_core::alloc_zeroed_aligned(size, align),
+    }
+}
+
+/// # Safety
+/// As for [`GlobalAlloc::realloc`].
+#[inline(always)]
+unsafe fn realloc(p: *mut u8, layout: Layout, size: usize, config: &Config) -> *mut u8 {
+    if layout.align() <= 16 {
+        // SAFETY: passed on.
+        let to = unsafe { masu_core::grow_fast(p, layout.size(), size) };
+        if !to.is_null() {
+            return to;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { realloc_slow(p, size, layout.align(), config) }
+}
+
+/// # Safety
+/// `p` is a live block aligned to `align`.
+#[cold]
+#[inline(never)]
+unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize, config: &Config) -> *mut u8 {
+    process::ensure(config);
+    // SAFETY: passed on.
+    unsafe { masu_core::realloc_slow(p, size, align.max(16)) }
+}
+
+/// Implements the allocator; `$config` is where the configuration is.
+macro_rules! global_alloc {
+    ($type:ty, $self:ident => $config:expr) => {
+        // SAFETY: the engine's blocks are at least as large and as aligned as asked, disjoint, and
+        // stay where they are until they are freed. Nothing unwinds.
+        unsafe impl GlobalAlloc for $type {
+            #[inline]
+            unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {
+                alloc(layout, $config)
+            }
+
+            #[inline]
+            unsafe fn alloc_zeroed(&$self, layout: Layout) -> *mut u8 {
+                alloc_zeroed(layout, $config)
+            }
+
+            // The size is known, and yet the block's address is looked at: a block that another
+            // allocator made, as from a `CString` of C's `strdup`, is told and left alone.
+            #[inline]
+            unsafe fn dealloc(&self, p: *mut u8, _layout: Layout) {
+                // SAFETY: the caller's block.
+                unsafe { masu_core::dealloc(p) }
+            }
+
+            #[inline]
+            unsafe fn realloc(&$self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+                // SAFETY: passed on.
+                unsafe { realloc(p, layout, size, $config) }
+            }
+        }
+    };
+}
+
+global_alloc!(Masu, self => &DEFAULT);
+global_alloc!(Configured, self => &self.0);

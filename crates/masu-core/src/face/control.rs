@@ -9,7 +9,7 @@ use crate::{heap, settings};
 pub use crate::settings::{
     background_thread, budget, huge_cache, huge_pages, retain_full, run_cache,
     set_background_thread, set_budget, set_huge_cache, set_huge_pages, set_retain_full,
-    set_run_cache, set_show_errors, set_show_stats, show_errors, show_stats,
+    set_run_cache, set_show_errors, show_errors, show_stats,
 };
 
 /// How long freed memory stays with the process.

@@ -81,6 +81,25 @@ fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
 /// # Safety
 /// `p` is a live block.
 pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        let old = heap::usable_size(p);
+        if old <= SMALL_MAX {
+            return size <= old;
+        }
+        let done = resize_large(p, size, zeroed);
+        if done {
+            heap::thread_bytes::resized(old, heap::usable_size(p));
+        }
+        done
+    }
+}
+
+/// [`resize_exact`] for a medium or huge block.
+///
+/// # Safety
+/// As there.
+unsafe fn resize_large(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let offset = region::offset(p);
     if offset >= region::limit() {
         let at_least = size.max(MEDIUM_MAX + 1);
@@ -92,8 +111,7 @@ pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
         // SAFETY: a live run starts at `p`.
         Kind::Run => size <= MEDIUM_MAX && unsafe { run::resize(p, size.max(1), zeroed) },
-        // SAFETY: passed on.
-        _ => size <= unsafe { heap::usable_size(p) },
+        _ => false,
     }
 }
 
@@ -115,10 +133,13 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return null_mut();
     }
     let aligned = (p as usize).is_multiple_of(align);
-    if aligned && (new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) }) {
+    // SAFETY: passed on.
+    let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
+    if aligned && fits() {
         return p;
     }
     if old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit() {
+        heap::thread_bytes::resized(old, new);
         // SAFETY: a live huge block.
         return unsafe { huge::grow_by_moving(p, new, align, zeroed) };
     }

@@ -57,6 +57,7 @@ fn new() -> Option<&'static Heap> {
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
     heap.role.set(Role::Thread);
+    heap.bytes.begin();
     // The word first: what follows may allocate.
     set_current(heap);
     init_process();

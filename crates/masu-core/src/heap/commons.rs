@@ -42,6 +42,7 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
     let want = (1usize << batches.min(BATCHES - 1)).min(most);
     let (first, rest) = lend(class, want);
+    heap.bytes.add((want * size_of_class(class)) as u64);
     heap.bin(class).set(rest);
     first
 }

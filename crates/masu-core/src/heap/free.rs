@@ -3,7 +3,7 @@
 
 use super::refill::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
-use super::{Heap, Role, birth};
+use super::{Heap, Role, birth, thread_bytes};
 use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::Pushed;
 use crate::slab::{self, Block, available};
@@ -46,6 +46,7 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
     }
     let offset = region::offset(p);
     if offset >= region::limit() {
+        thread_bytes::freed(huge::usable_size(p));
         // SAFETY: passed on; a pointer that is no huge block is reported.
         return unsafe { huge::free(p) };
     }
@@ -58,8 +59,12 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
         Kind::Run => unsafe {
             let heap = birth::current_or_new();
             match run::free(heap.map(|h| &h.runs), p) {
-                None => report::bad_free(p),
-                Some(bytes) => crate::purge::on_free(bytes),
+                0 => report::bad_free(p),
+                bytes => {
+                    thread_bytes::freed(bytes);
+                    // What went into the thread's cache is not stale.
+                    crate::purge::on_free(if heap.is_some() { 0 } else { bytes });
+                }
             }
         },
         Kind::None => report::foreign_free(p),
@@ -86,6 +91,7 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     unsafe {
         if let Some(heap) = heap {
             heap.counters.remote_frees.add(1);
+            heap.bytes.sub(dense.block_size() as u64);
             // Into a slab that nobody owns the free goes at once: it may be the one that claims it.
             if owner != 0 && heap.outbox.put(heap, slab, block) {
                 return;

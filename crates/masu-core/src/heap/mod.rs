@@ -33,7 +33,8 @@ mod free;
 pub mod outbox;
 mod refill;
 mod sparse;
-mod table;
+pub mod table;
+pub mod thread_bytes;
 mod tls;
 
 use outbox::Outbox;
@@ -54,6 +55,7 @@ use crate::stats::Counters;
 use crate::sync::AtomicU32;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::null_mut;
+use thread_bytes::ThreadBytes;
 
 /// Partial slabs that a heap keeps per class; further ones are published.
 pub const PARTIAL_KEEP: u32 = 4;
@@ -101,6 +103,8 @@ pub struct Heap {
     pub(crate) outbox: Outbox,
     /// Always-on counters.
     pub(crate) counters: Counters,
+    /// What its thread has allocated and freed.
+    pub(crate) bytes: ThreadBytes,
 }
 
 const _: () = assert!(size_of::<Heap>() <= HEAP_STRIDE);
@@ -147,6 +151,7 @@ impl Heap {
             runs: RunCache::new(),
             outbox: Outbox::new(),
             counters: Counters::new(),
+            bytes: ThreadBytes::new(),
         }
     }
 

@@ -131,6 +131,7 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             s.carve_behind(slab);
         }
         let n = s.free_len();
+        heap.bytes.sub(u64::from(n) * u64::from(s.size));
         let list = s.take_free();
         fill(heap, s, class, list, n)
     }
@@ -153,7 +154,9 @@ unsafe fn take_fresh(heap: &Heap, slab: u32, class: usize) -> *mut Block {
 }
 
 unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32) -> *mut Block {
-    heap.counters.refilled_bytes.add(u64::from(n) * u64::from(s.size));
+    let bytes = u64::from(n) * u64::from(s.size);
+    heap.counters.refilled_bytes.add(bytes);
+    heap.bytes.add(bytes);
     // The earliest moment at which the slab can be empty is when as many blocks have come back as
     // were out before these.
     s.set_countdown((s.out() - n).max(event::soonest(heap, s, class)));

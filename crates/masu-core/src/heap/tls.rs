@@ -5,6 +5,9 @@
 //! blocks, and an id that owns nothing, so the hot paths need no test for "not initialised yet".
 //! Executables relax the access to an immediate offset. Sixteen bytes always fit the surplus that
 //! glibc keeps for `dlopen`.
+//!
+//! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors
+//! instead (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
 use super::{Heap, Role};
 
@@ -31,7 +34,69 @@ core::arch::global_asm!(
     no_id = const NO_ID as u64,
 );
 
+/// The calling thread's words, through a descriptor. Nothing but the result register changes by the
+/// convention of such calls, but C libraries have broken it for others: no register is trusted.
+#[cfg(feature = "tls-descriptors")]
+#[inline]
+fn words() -> *mut Words {
+    let words: *mut Words;
+    // SAFETY: calls the resolver that the loader put into the descriptor, on an aligned stack.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!(
+            "lea rax, [rip + masu_heap_v0_1@TLSDESC]",
+            "call qword ptr [rax + masu_heap_v0_1@TLSCALL]",
+            "add rax, qword ptr fs:[0]",
+            out("rax") words, clobber_abi("C"));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!(
+            "adrp x0, :tlsdesc:masu_heap_v0_1",
+            "ldr x1, [x0, :tlsdesc_lo12:masu_heap_v0_1]",
+            "add x0, x0, :tlsdesc_lo12:masu_heap_v0_1",
+            ".tlsdesccall masu_heap_v0_1",
+            "blr x1",
+            "mrs x1, tpidr_el0",
+            "add x0, x0, x1",
+            out("x0") words, clobber_abi("C"));
+    }
+    words
+}
+
+/// The two words.
+#[cfg(feature = "tls-descriptors")]
+#[repr(C)]
+struct Words {
+    heap: *const Heap,
+    id: u64,
+}
+
 /// The calling thread's heap.
+#[cfg(feature = "tls-descriptors")]
+#[inline]
+pub fn current() -> &'static Heap {
+    // SAFETY: the thread's own word, which always holds the address of a static heap or of one in
+    // the type-stable table.
+    unsafe { &*(*words()).heap }
+}
+
+/// Whether `owner` is the id of the calling thread's heap.
+#[cfg(feature = "tls-descriptors")]
+#[inline]
+pub fn is_mine(owner: u32) -> bool {
+    // SAFETY: the thread's own word.
+    owner == unsafe { (*words()).id } as u32
+}
+
+/// Sets the calling thread's heap.
+#[cfg(feature = "tls-descriptors")]
+pub fn set_current(heap: &'static Heap) {
+    let set = Words { heap, id: heap.id.get().into() };
+    // SAFETY: the thread's own words.
+    unsafe { words().write(set) }
+}
+
+/// The calling thread's heap.
+#[cfg(not(feature = "tls-descriptors"))]
 #[inline(always)]
 pub fn current() -> &'static Heap {
     let heap: *const Heap;
@@ -55,6 +120,7 @@ pub fn current() -> &'static Heap {
 }
 
 /// Whether `owner` is the id of the calling thread's heap.
+#[cfg(not(feature = "tls-descriptors"))]
 #[inline(always)]
 pub fn is_mine(owner: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -75,6 +141,7 @@ pub fn is_mine(owner: u32) -> bool {
 }
 
 /// Sets the calling thread's heap.
+#[cfg(not(feature = "tls-descriptors"))]
 pub fn set_current(heap: &'static Heap) {
     let id = u64::from(heap.id.get());
     // SAFETY: writes the thread's own words.

@@ -84,6 +84,7 @@ pub fn usable_size(p: *const u8) -> usize {
     units_at(p).map_or(0, |u| u * UNIT)
 }
 
+<<<<<<< HEAD
 /// Frees the run at `p`, which lies in a chunk of runs. Returns the bytes that went to the pool,
 /// not into the cache; `None`: no run starts there.
 ///
@@ -91,6 +92,16 @@ pub fn usable_size(p: *const u8) -> usize {
 /// If a run starts at `p`, it is live and the caller's.
 pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> Option<usize> {
     let units = units_at(p)?;
+=======
+/// Frees the run at `p`, which lies in a chunk of runs. Returns its bytes, 0 if no run starts there.
+///
+/// # Safety
+/// If a run starts at `p`, it is live and the caller's.
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
+    let Some(units) = units_at(p) else {
+        return 0;
+    };
+>>>>>>> main
     match cache {
         Some(cache) => {
             // SAFETY: passed on.
@@ -102,6 +113,10 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> Option<usize> {
             Some(units * UNIT)
         }
     }
+<<<<<<< HEAD
+=======
+    units * UNIT
+>>>>>>> main
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains

@@ -5,9 +5,11 @@
 
 mod print;
 mod snapshot;
+mod tables;
 
 pub use print::print;
 pub use snapshot::{Stats, read};
+pub use tables::{ClassStats, HeapStats, classes, heaps};
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -25,6 +27,16 @@ impl Counter {
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Where its value is: a word that only grows.
+    pub fn word(&self) -> *const u64 {
+        self.0.as_ptr()
+    }
+
+    /// Back to zero.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
     /// Its value.

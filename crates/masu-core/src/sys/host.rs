@@ -9,9 +9,12 @@
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 
+/// The address of a function or variable that the process may lack; null if it does.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! weak {
     ($name:literal) => {{
-        let address: *const c_void;
+        let address: *const core::ffi::c_void;
         // SAFETY: loads one GOT slot; a weak symbol that nobody defines reads as null.
         unsafe {
             #[cfg(target_arch = "x86_64")]
@@ -56,7 +59,7 @@ pub fn key_set(key: Key, value: *mut c_void) -> bool {
 
 /// An entry of the auxiliary vector, 0 when absent or unknown.
 pub fn getauxval(kind: usize) -> usize {
-    let f = weak!("getauxval");
+    let f = crate::weak!("getauxval");
     if f.is_null() {
         return 0;
     }

@@ -69,7 +69,7 @@ pub mod run {
     ///
     /// # Safety
     /// None is needed.
-    pub unsafe fn free(_: Option<&RunCache>, _: *mut u8) -> bool {
+    pub unsafe fn free(_: Option<&RunCache>, _: *mut u8) -> usize {
         unreachable!()
     }
 

@@ -1,0 +1,124 @@
+//! A configuration that is compiled into the program.
+
+use masu_core::config::{Config as Options, Delay, Origin};
+
+pub use masu_core::config::BackgroundThread;
+
+/// What a program sets for itself, under what the environment of a run says.
+///
+/// Every value is checked when the program is compiled:
+///
+/// ```
+/// use masu::{BackgroundThread, Config, Configured, Masu};
+///
+/// const CONFIG: Config = Config::new()
+///     .decay_ms(2_000)
+///     .budget(16 << 20)
+///     .background_thread(BackgroundThread::Off);
+///
+/// #[global_allocator]
+/// static GLOBAL: Configured = Masu::with_config(CONFIG);
+/// ```
+///
+/// ```compile_fail
+/// # use masu::{Config, Configured, Masu};
+/// // More than there is address space.
+/// static GLOBAL: Configured = Masu::with_config(Config::new().huge_cache(1 << 60));
+/// ```
+///
+/// Sizes are in bytes. What is not set has the default that the engine documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config(Options);
+
+/// The largest size that makes sense: the user half of a 48-bit address space, 128 TiB.
+const SIZE_MAX: usize = 1 << 47;
+/// The longest decay time: a year of 365 days.
+const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
+
+/// Defines setters: documentation, name and type of the argument, what is checked, the value.
+macro_rules! setters {
+    ($($(#[doc = $doc:literal])+ $name:ident($argument:ident: $type:ty), $key:ident, $valid:expr,
+       $message:literal, $value:expr;)+) => {
+        impl Config {
+            $($(#[doc = $doc])+
+            #[must_use]
+            pub const fn $name(mut self, $argument: $type) -> Self {
+                assert!($valid, $message);
+                self.0.$key = $value;
+                self.0.origins.$key = Origin::Program;
+                self
+            })+
+        }
+    };
+}
+
+setters! {
+    /// How long freed memory stays with the process before it goes back to the system, in
+    /// milliseconds: 0, at once, to a year. By default 500.
+    ///
+    /// # Panics
+    /// When it is more than a year; see [`decay_never`](Config::decay_never).
+    decay_ms(ms: u64), decay, ms <= DECAY_MAX_MS,
+        "decay of more than a year: see Config::decay_never", Delay::Millis(ms);
+    /// Bytes of freed memory past their time above which the background thread may be started. By
+    /// default 4 MiB.
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    budget(bytes: usize), budget, bytes <= SIZE_MAX, "budget of more than 128 TiB", bytes;
+    /// Whether a background thread gives memory back while the program is idle. By default
+    /// [`BackgroundThread::Auto`].
+    background_thread(who: BackgroundThread), background_thread, true, "", who;
+    /// Most bytes of medium blocks (8 KiB to 1 MiB) that a thread keeps for its next requests. By
+    /// default 2 MiB.
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    run_cache(bytes: usize), run_cache, bytes <= SIZE_MAX, "run_cache of more than 128 TiB", bytes;
+    /// Most bytes of freed huge blocks (above 1 MiB) that are kept until they decay. By default
+    /// 1 GiB.
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    huge_cache(bytes: usize), huge_cache, bytes <= SIZE_MAX,
+        "huge_cache of more than 128 TiB", bytes;
+    /// Most full slabs of 64 KiB that a thread keeps as its own once other threads allocate too. By
+    /// default 32.
+    retain_full(count: u32), retain_full, true, "", count;
+    /// Whether a heap of more than 16 MiB that grows takes huge pages of 2 MiB. By default it does.
+    huge_pages(may: bool), huge_pages, true, "", may;
+    /// Whether statistics are written to stderr at exit. By default they are not.
+    show_stats(show: bool), show_stats, true, "", show;
+    /// Whether the configuration in force is written to stderr at start. By default it is not.
+    verbose(show: bool), verbose, true, "", show;
+    /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they
+    /// are.
+    show_errors(show: bool), show_errors, true, "", show;
+}
+
+impl Config {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Config(Options::DEFAULT)
+    }
+
+    /// Freed memory stays with the process for ever.
+    #[must_use]
+    pub const fn decay_never(mut self) -> Self {
+        self.0.decay = Delay::Never;
+        self.0.origins.decay = Origin::Program;
+        self
+    }
+
+    /// For the engine.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.0
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::new()
+    }
+}

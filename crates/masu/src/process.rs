@@ -1,0 +1,133 @@
+//! The process: start, fork and exit.
+//!
+//! A program that uses masu as its global allocator calls it long before `main`, and a constructor
+//! would not know the program's configuration. So the first slow allocation starts the engine: it
+//! reads the environment, registers the fork handlers, and, if asked for, the statistics at exit. No
+//! thread waits for another to do so: until it is done the defaults are in force. (Waiting could end
+//! in a deadlock with the loader's lock, which [`pin`] takes.)
+//!
+//! A library that is loaded by `dlopen` stays loaded ([`pin`]): the exits of threads and forks call
+//! into it, and blocks of it may be anywhere.
+
+use crate::Config;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::{MaybeUninit, transmute};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+type ForkHandler = unsafe extern "C" fn();
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+    fn getauxval(kind: usize) -> usize;
+    fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
+    fn atexit(function: extern "C" fn()) -> c_int;
+}
+
+/// Starts the engine if this is the first call.
+#[inline]
+pub fn ensure(config: &Config) {
+    if !STARTED.load(Ordering::Relaxed) {
+        start(config);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn start(config: &Config) {
+    const AT_SECURE: usize = 23;
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    pin();
+    // SAFETY: the C library's variable, which is null or holds the environment. A program that
+    // changes it while another thread allocates for the first time would break `getenv` as well.
+    unsafe { masu_core::start_configured(config.options(), environ, getauxval(AT_SECURE) != 0) };
+    // SAFETY: the engine's handlers may be called at any fork, and this object is not unloaded.
+    unsafe { pthread_atfork(prepare, parent, child) };
+    if masu_core::control::show_stats() {
+        // SAFETY: the function may be called at any exit. If it cannot be registered, nothing is
+        // shown.
+        unsafe { atexit(masu_exit) };
+    }
+}
+
+unsafe extern "C" fn prepare() {
+    masu_core::fork_prepare();
+}
+
+unsafe extern "C" fn parent() {
+    // SAFETY: called by fork, on the thread that prepared, in the parent.
+    unsafe { masu_core::fork_parent() }
+}
+
+unsafe extern "C" fn child() {
+    // SAFETY: called by fork, in the child, on its only thread.
+    unsafe { masu_core::fork_child() }
+}
+
+extern "C" fn masu_exit() {
+    masu_core::exit_report();
+}
+
+/// The start of an ELF file's header, and where it says that the program headers are.
+#[repr(C)]
+struct ElfHeader {
+    before: [u8; 32],
+    program_headers: u64,
+}
+
+/// Whether this code is in the program itself, which is never unloaded. The kernel says where the
+/// program's headers are, and the linker where those of this object are.
+fn is_program() -> bool {
+    const AT_PHDR: usize = 3;
+    let header = masu_core::weak!("__ehdr_start").cast::<ElfHeader>();
+    if header.is_null() {
+        return false;
+    }
+    // SAFETY: the linker's symbol for this object's ELF header, which is mapped.
+    let offset = unsafe { (*header).program_headers };
+    // SAFETY: any kind may be asked for.
+    header as usize + offset as usize == unsafe { getauxval(AT_PHDR) }
+}
+
+/// `Dl_info` of `dladdr`.
+#[repr(C)]
+struct SymbolInfo {
+    file: *const c_char,
+    rest: [*const c_void; 3],
+}
+
+/// Sees to it that the shared library this code is in is never unloaded. A program without a dynamic
+/// loader needs nothing.
+fn pin() {
+    const RTLD_LAZY: c_int = 1;
+    const RTLD_NOLOAD: c_int = 4;
+    const RTLD_NODELETE: c_int = 0x1000;
+    type Dladdr = unsafe extern "C" fn(*const c_void, *mut SymbolInfo) -> c_int;
+    type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+
+    if is_program() {
+        return;
+    }
+    let (dladdr, dlopen) = (masu_core::weak!("dladdr"), masu_core::weak!("dlopen"));
+    if dladdr.is_null() || dlopen.is_null() {
+        return;
+    }
+    // SAFETY: these are the C library's signatures.
+    let (dladdr, dlopen) = unsafe {
+        (transmute::<*const c_void, Dladdr>(dladdr), transmute::<*const c_void, Dlopen>(dlopen))
+    };
+    let mut info = MaybeUninit::<SymbolInfo>::uninit();
+    // SAFETY: any address may be asked for. The library is loaded, so that nothing is loaded or run
+    // by `dlopen`; the handle, a reference to it, is kept for ever.
+    unsafe {
+        let own: *const c_void = (&raw const STARTED).cast();
+        if dladdr(own, info.as_mut_ptr()) == 0 || info.assume_init_ref().file.is_null() {
+            return;
+        }
+        let file = CStr::from_ptr(info.assume_init_ref().file);
+        dlopen(file.as_ptr(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
