@@ -1,7 +1,10 @@
 //! The program's allocator, chosen when it is built.
 
 #[cfg(any(
-    all(feature = "masu", any(feature = "jemalloc", feature = "mimalloc", feature = "rusty_alloc")),
+    all(
+        feature = "masu",
+        any(feature = "jemalloc", feature = "mimalloc", feature = "rusty_alloc")
+    ),
     all(feature = "jemalloc", any(feature = "mimalloc", feature = "rusty_alloc")),
     all(feature = "mimalloc", feature = "rusty_alloc"),
 ))]

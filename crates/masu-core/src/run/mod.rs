@@ -84,15 +84,6 @@ pub fn usable_size(p: *const u8) -> usize {
     units_at(p).map_or(0, |u| u * UNIT)
 }
 
-<<<<<<< HEAD
-/// Frees the run at `p`, which lies in a chunk of runs. Returns the bytes that went to the pool,
-/// not into the cache; `None`: no run starts there.
-///
-/// # Safety
-/// If a run starts at `p`, it is live and the caller's.
-pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> Option<usize> {
-    let units = units_at(p)?;
-=======
 /// Frees the run at `p`, which lies in a chunk of runs. Returns its bytes, 0 if no run starts there.
 ///
 /// # Safety
@@ -101,22 +92,12 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
     let Some(units) = units_at(p) else {
         return 0;
     };
->>>>>>> main
     match cache {
-        Some(cache) => {
-            // SAFETY: passed on.
-            unsafe { cache.put(p, units) };
-            Some(0)
-        }
-        None => {
-            pool::give(&[p as usize]);
-            Some(units * UNIT)
-        }
+        // SAFETY: passed on.
+        Some(cache) => unsafe { cache.put(p, units) },
+        None => pool::give(&[p as usize]),
     }
-<<<<<<< HEAD
-=======
     units * UNIT
->>>>>>> main
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains

@@ -77,6 +77,14 @@ impl Outbox {
     ///
     /// # Safety
     /// None is needed.
+    pub unsafe fn add(&self, _: u32, _: *mut Block) -> bool {
+        false
+    }
+
+    /// Refuses the block.
+    ///
+    /// # Safety
+    /// None is needed.
     pub unsafe fn put(&self, _: &Heap, _: u32, _: *mut Block) -> bool {
         false
     }
