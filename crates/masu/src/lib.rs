@@ -26,6 +26,7 @@
 //!   allocation and free then makes one more call. In a program the linker removes it again.
 
 mod config;
+pub mod ctl;
 
 mod global;
 mod process;
