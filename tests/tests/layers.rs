@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("huge", "large blocks"),
     ("heap", "a thread's view of all three"),
     ("purge", "decides when the layers above give memory back"),
+    ("stats/tables", "looks at every slab and every heap"),
     ("stats/snapshot", "adds everybody's counters up"),
     ("stats/print", "and shows them"),
     ("face", "what the doors call"),
@@ -89,7 +90,7 @@ fn every_module_of_the_engine_is_a_layer_and_every_layer_exists() {
 #[test]
 fn the_engine_is_used_through_its_face() {
     let mut wrong = Vec::new();
-    let users = ["crates/libmasu", "crates/masu-cli", "crates/masu-lab", "tests"];
+    let users = ["crates/libmasu", "crates/masu", "crates/masu-cli", "crates/masu-lab", "tests"];
     for file in users.iter().flat_map(|user| rust_files(&workspace().join(user))) {
         let text = fs::read_to_string(&file).expect("readable");
         wrong.extend(past_the_face(&file, &text));

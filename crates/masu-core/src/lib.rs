@@ -54,4 +54,7 @@ use models::world::{clock, heap, huge, purge, region, report, run, settings, sys
 #[cfg(not(loom))]
 pub use face::*;
 #[cfg(not(loom))]
-pub use stats::{Stats, print as print_stats, read as stats};
+pub use stats::{
+    ClassStats, HeapStats, Stats, classes as class_stats, heaps as heap_stats,
+    print as print_stats, read as stats,
+};

@@ -26,7 +26,7 @@ pub const FOUR: Workload = Workload {
 };
 
 const SLOTS: usize = 64 << 10;
-const STEPS: usize = 16_000_000;
+const STEPS: usize = 20_000_000;
 
 fn run(input: &Input, threads: usize) -> Outcome {
     Outcome::of(team::sum_of(threads, |number| work(input, number, STEPS / threads)))

@@ -14,8 +14,8 @@ pub const BARNES: Workload = Workload {
     run,
 };
 
-const BODIES: usize = 8_000;
-const STEPS: usize = 6;
+const BODIES: usize = 20_000;
+const STEPS: usize = 16;
 /// A cell is far if its side is below this share of its distance.
 const FAR: f64 = 0.9;
 /// Softens the force of very near bodies.
@@ -59,15 +59,18 @@ fn run(input: &Input) -> Outcome {
         assert!((root.mass / mass - 1.0).abs() < 1e-9, "the tree lost bodies");
         for body in &mut bodies {
             let pull = root.pull(body.place, 1.0);
-            for axis in 0..3 {
-                body.speed[axis] += pull[axis] * TIME_STEP;
-                // Space is a torus, so that no body leaves it.
-                body.place[axis] = (body.place[axis] + body.speed[axis] * TIME_STEP).rem_euclid(1.0);
-            }
+            body.speed = plus(body.speed, pull.map(|part| part * TIME_STEP));
+            // Space is a torus, so that no body leaves it.
+            let place = plus(body.place, body.speed.map(|part| part * TIME_STEP));
+            body.place = place.map(|part| part.rem_euclid(1.0));
         }
     }
     let bits = bodies.iter().flat_map(|body| body.place).map(f64::to_bits);
     Outcome::of(bits.fold(0, |sum: u64, bits| sum.rotate_left(1) ^ bits))
+}
+
+fn plus(left: Vector, right: Vector) -> Vector {
+    [0, 1, 2].map(|axis| left[axis] + right[axis])
 }
 
 impl Cell {
@@ -84,18 +87,17 @@ impl Cell {
             self.pass_down(place, mass, middle, half, depth);
         }
         self.mass += mass;
-        for axis in 0..3 {
-            self.moment[axis] += mass * place[axis];
-        }
+        self.moment = plus(self.moment, place.map(|part| part * mass));
     }
 
     fn pass_down(&mut self, place: Vector, mass: f64, middle: Vector, half: f64, depth: u32) {
         let Some(parts) = &mut self.parts else { return };
         let above = [0, 1, 2].map(|axis| place[axis] >= middle[axis]);
-        let octant = usize::from(above[0]) | usize::from(above[1]) << 1 | usize::from(above[2]) << 2;
+        let octant =
+            usize::from(above[0]) | usize::from(above[1]) << 1 | usize::from(above[2]) << 2;
         let quarter = half / 2.0;
-        let middle = [0, 1, 2]
-            .map(|axis| middle[axis] + if above[axis] { quarter } else { -quarter });
+        let middle =
+            [0, 1, 2].map(|axis| middle[axis] + if above[axis] { quarter } else { -quarter });
         let part = parts[octant].get_or_insert_default();
         part.insert(place, mass, middle, quarter, depth + 1);
     }
@@ -110,12 +112,10 @@ impl Cell {
         let away = [0, 1, 2].map(|axis| centre[axis] - place[axis]);
         let square = away.iter().map(|part| part * part).sum::<f64>() + SOFT;
         match &self.parts {
-            Some(parts) if side * side > FAR * FAR * square => {
-                parts.iter().flatten().fold([0.0; 3], |sum, part| {
-                    let pull = part.pull(place, side / 2.0);
-                    [0, 1, 2].map(|axis| sum[axis] + pull[axis])
-                })
-            }
+            Some(parts) if side * side > FAR * FAR * square => parts
+                .iter()
+                .flatten()
+                .fold([0.0; 3], |sum, part| plus(sum, part.pull(place, side / 2.0))),
             _ => away.map(|part| part * self.mass / (square * square.sqrt())),
         }
     }

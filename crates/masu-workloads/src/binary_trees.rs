@@ -9,7 +9,7 @@ use super::{Input, Outcome, Workload};
 /// One thread.
 pub const ONE: Workload = Workload {
     name: "binary-trees",
-    about: "1 thread, full trees of depth 4..18, one of depth 18 stays",
+    about: "1 thread, full trees of depth 4..20, one of depth 20 stays",
     sleeps: false,
     run: |input| run(input, 1),
 };
@@ -23,7 +23,7 @@ pub const TWO: Workload = Workload {
 };
 
 const LEAST_DEPTH: u32 = 4;
-const MOST_DEPTH: u32 = 18;
+const MOST_DEPTH: u32 = 20;
 
 struct Node {
     children: Option<[Box<Node>; 2]>,
@@ -62,9 +62,11 @@ impl Node {
     /// The number of nodes and the sum of their values.
     fn count(&self) -> (u32, u64) {
         let own = (1, u64::from(self.value));
-        self.children.iter().flatten().map(|child| child.count()).fold(own, |sum, child| {
-            (sum.0 + child.0, sum.1 + child.1)
-        })
+        self.children
+            .iter()
+            .flatten()
+            .map(|child| child.count())
+            .fold(own, |sum, child| (sum.0 + child.0, sum.1 + child.1))
     }
 }
 

@@ -1,7 +1,8 @@
-//! A block from the C allocator that knows what was written into it.
+//! A block from the allocator that knows what was written into it.
 //!
 //! Invariants, from creation to release:
-//! 1. `start` is the result of malloc, calloc or realloc for `length` bytes, not yet freed.
+//! 1. `start` is the source's result for `length` bytes, not yet given back. Of the source
+//!    [`C`] it is the result of malloc, calloc or realloc.
 //! 2. The first word holds `tag`; where there is room, the last word holds `tag ^ length`
 //!    and the first byte of every page in between holds the tag's low byte.
 //!
@@ -9,6 +10,7 @@
 //! allocator's, and two overlapping blocks are found out when one is given back.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// The smallest block: one word for the tag.
@@ -16,21 +18,49 @@ pub const SMALLEST: usize = 8;
 const WORD: usize = 8;
 const PAGE: usize = 4096;
 
+/// Where blocks come from and where they go back to. Both work from any thread.
+pub trait Source {
+    /// Memory of `length` bytes, or null.
+    fn allocate(length: usize) -> *mut c_void;
+
+    /// Takes it back.
+    ///
+    /// # Safety
+    ///
+    /// `start` is a result of `allocate(length)` that is not used any more.
+    unsafe fn release(start: *mut c_void, length: usize);
+}
+
+/// The C functions.
+pub struct C;
+
+impl Source for C {
+    fn allocate(length: usize) -> *mut c_void {
+        // SAFETY: malloc takes any size.
+        unsafe { libc::malloc(length) }
+    }
+
+    unsafe fn release(start: *mut c_void, _: usize) {
+        // SAFETY: the caller passes a block of malloc.
+        unsafe { libc::free(start) }
+    }
+}
+
 /// An owned, tagged block.
-pub struct Block {
+pub struct Block<S: Source = C> {
     start: NonNull<u8>,
     length: usize,
     tag: u64,
+    source: PhantomData<S>,
 }
 
-// SAFETY: a block is plain memory with one owner; malloc and free work from any thread.
-unsafe impl Send for Block {}
+// SAFETY: a block is plain memory with one owner; sources work from any thread.
+unsafe impl<S: Source> Send for Block<S> {}
 
 impl Block {
     /// A block of `length` bytes from malloc.
     pub fn new(length: usize, tag: u64) -> Self {
-        // SAFETY: malloc takes any size.
-        Self::own(unsafe { libc::malloc(length) }, length, tag)
+        Self::from_source(length, tag)
     }
 
     /// A block from calloc, checked to be zero wherever it is looked at.
@@ -43,19 +73,6 @@ impl Block {
             assert_eq!(unsafe { *start.add(place) }, 0, "calloc gave memory that is not zero");
         }
         Self::own(start.cast(), length, tag)
-    }
-
-    fn own(start: *mut c_void, length: usize, tag: u64) -> Self {
-        assert!(length >= SMALLEST);
-        let start = NonNull::new(start.cast::<u8>()).expect("out of memory");
-        let mut block = Block { start, length, tag };
-        block.write(0);
-        block
-    }
-
-    /// The requested length.
-    pub fn length(&self) -> usize {
-        self.length
     }
 
     /// Resizes with realloc and keeps the contents, which are checked on the way.
@@ -74,6 +91,31 @@ impl Block {
             assert_eq!(found, self.tag as u8, "realloc lost the contents at byte {place}");
         }
         self.write(kept);
+    }
+}
+
+impl<S: Source> Block<S> {
+    /// A block of `length` bytes.
+    pub fn from_source(length: usize, tag: u64) -> Self {
+        Self::own(S::allocate(length), length, tag)
+    }
+
+    fn own(start: *mut c_void, length: usize, tag: u64) -> Self {
+        assert!(length >= SMALLEST);
+        let start = NonNull::new(start.cast::<u8>()).expect("out of memory");
+        let mut block = Block { start, length, tag, source: PhantomData };
+        block.write(0);
+        block
+    }
+
+    /// The requested length.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What the block was made with.
+    pub fn tag(&self) -> u64 {
+        self.tag
     }
 
     /// Checks the contents, frees the block and returns its tag.
@@ -113,10 +155,10 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl<S: Source> Drop for Block<S> {
     fn drop(&mut self) {
         // SAFETY: invariant 1; the block is not used after this.
-        unsafe { libc::free(self.start.as_ptr().cast()) }
+        unsafe { S::release(self.start.as_ptr().cast(), self.length) }
     }
 }
 

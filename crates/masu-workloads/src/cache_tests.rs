@@ -27,7 +27,7 @@ pub const CACHE_THRASH: Workload = Workload {
 };
 
 const THREADS: usize = 4;
-const BLOCKS: usize = 2_000;
+const BLOCKS: usize = 20_000;
 const WRITES: u64 = 10_000;
 
 /// One word of its own on the heap.

@@ -37,9 +37,8 @@ fn operators() -> &'static Operators {
     static OPERATORS: OnceLock<Operators> = OnceLock::new();
     OPERATORS.get_or_init(|| {
         // SAFETY: both calls only read the linker's tables.
-        let symbol = |name: &std::ffi::CStr| unsafe {
-            libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr())
-        };
+        let symbol =
+            |name: &std::ffi::CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         let (new, delete) = (symbol(c"_Znwm"), symbol(c"_ZdlPvm"));
         if new.is_null() || delete.is_null() {
             return Operators { new: libc::malloc, delete: unsized_delete };

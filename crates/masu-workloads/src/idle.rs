@@ -2,7 +2,8 @@
 //!
 //! A program works, frees everything and sleeps for two seconds. The settled figure is
 //! the anonymous memory it still holds then. In the second form the main thread made all
-//! blocks and others freed them, and the main thread sleeps without allocating again.
+//! blocks and others freed them, and the main thread sleeps without allocating again. In the
+//! third a hundred threads each keep a few of their blocks, which may not pin much.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -28,36 +29,70 @@ pub const REMOTE_IDLE: Workload = Workload {
     run: remote_idle,
 };
 
+/// A pool of many threads, each with a peak of its own.
+pub const IDLE_THREADS: Workload = Workload {
+    name: "idle-threads",
+    about: "100 threads, 2 MB each, all but 1 in 64 freed, 2 s of sleep",
+    sleeps: true,
+    run: idle_threads,
+};
+
 const WORKERS: u64 = 4;
+const POOL: u64 = 100;
 const VOLUME: usize = 200 << 20;
 const SLEEP: Duration = Duration::from_secs(2);
 
 fn idle(input: &Input) -> Outcome {
     let input = *input;
     let work = (0..WORKERS)
-        .map(|number| move || free_all(allocate(&input, number, VOLUME / WORKERS as usize)));
+        .map(|number| move || free_all(allocate(&input, number, VOLUME / WORKERS as usize)))
+        .map(|work| move || (work(), Vec::new()));
     sleep_after(work.collect())
 }
 
 fn remote_idle(input: &Input) -> Outcome {
     let share = VOLUME / WORKERS as usize;
     let shares: Vec<_> = (0..WORKERS).map(|number| allocate(input, number, share)).collect();
-    let work = shares.into_iter().map(|blocks| move || free_all(blocks));
+    let work = shares.into_iter().map(|blocks| move || (free_all(blocks), Vec::new()));
     sleep_after(work.collect())
 }
 
-/// Runs the work on threads that stay alive, sleeps once all of it is done, and looks.
-fn sleep_after<W: FnOnce() -> u64 + Send + 'static>(work: Vec<W>) -> Outcome {
+fn idle_threads(input: &Input) -> Outcome {
+    let input = *input;
+    let work = (0..POOL).map(|number| {
+        move || {
+            let mut kept = Vec::new();
+            let mut sum = 0u64;
+            let blocks = allocate(&input, number, VOLUME / POOL as usize);
+            for (place, block) in blocks.into_iter().enumerate() {
+                if place % 64 == 0 {
+                    kept.push(block);
+                } else {
+                    sum = sum.wrapping_add(block.release());
+                }
+            }
+            (sum, kept)
+        }
+    });
+    sleep_after(work.collect())
+}
+
+/// Runs the work on threads that stay alive, sleeps once all of it is done, and looks. What the
+/// work returns besides its sum lives on over the sleep.
+fn sleep_after<W>(work: Vec<W>) -> Outcome
+where
+    W: FnOnce() -> (u64, Vec<Block>) + Send + 'static,
+{
     let barrier = Arc::new(Barrier::new(work.len() + 1));
     let workers: Vec<_> = work
         .into_iter()
         .map(|work| {
             let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
-                let sum = work();
+                let (sum, kept) = work();
                 barrier.wait(); // the work is done
                 barrier.wait(); // the measurement is done
-                sum
+                sum.wrapping_add(free_all(kept))
             })
         })
         .collect();

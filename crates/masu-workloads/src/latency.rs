@@ -50,6 +50,18 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Waits for `operation`.
+    pub async fn time_async<T>(&mut self, operation: impl Future<Output = T>) -> T {
+        let start = self.0.as_ref().map(|_| Instant::now());
+        let result = operation.await;
+        if let (Some(histogram), Some(start)) = (&mut self.0, start) {
+            histogram.saturating_record(start.elapsed().as_nanos() as u64);
+        }
+        result
+    }
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
         if let Some(mine) = self.0.take() {

@@ -10,24 +10,52 @@
 //! take a recorder from [`Input::recorder`] and pass the operations through
 //! [`Recorder::time`]; the report then has their percentiles, and the timed runs pay nothing.
 
+mod alloc_test;
+mod barnes;
+mod binary_trees;
 mod block;
 mod buffers;
 mod burst;
+mod cache_tests;
+mod cfrac;
 mod churn;
+mod columnar;
+mod cxx;
 pub mod documents;
 mod frag;
+mod glibc_simple;
+mod glibc_thread;
 mod idle;
+mod images;
+mod json;
+mod larson;
 pub mod latency;
+mod lru_strings;
+mod malloc_large;
+mod maps;
 mod memory;
+mod mleak;
+mod mstress;
 mod mt_local;
 pub mod pairs;
+mod phases;
+mod prefork;
 pub mod probe;
 mod prodcons;
 pub mod program;
+mod queue;
+mod quoting;
+mod regexes;
+mod rptest;
 mod server;
+mod sh_bench;
 mod sizes;
 mod small;
+mod syntax;
+mod tasks;
+mod team;
 mod threads;
+mod xmalloc_test;
 
 pub use latency::Recorder;
 pub use memory::Memory;
@@ -94,20 +122,61 @@ pub struct Workload {
 
 /// Every workload, in the order of the table.
 pub const ALL: &[Workload] = &[
+    // One thread, blocks.
     churn::CHURN,
+    alloc_test::ONE,
+    glibc_simple::GLIBC_SIMPLE,
+    sh_bench::SH6BENCH,
+    burst::BURST,
+    small::SMALL,
+    buffers::MEDIUM,
+    buffers::GROW,
+    malloc_large::MALLOC_LARGE,
+    // One thread, what programs are made of.
+    cfrac::CFRAC,
+    barnes::BARNES,
+    binary_trees::ONE,
+    lru_strings::LRU_STRINGS,
+    json::JSON,
+    syntax::SYNTAX_TREES,
+    maps::BTREE_STRINGS,
+    maps::HASH_STRINGS,
+    regexes::REGEX_COMPILE,
+    columnar::COLUMNAR,
+    columnar::COLUMNAR_64,
+    // Threads that keep to themselves.
+    alloc_test::FOUR,
+    glibc_thread::GLIBC_THREAD,
+    mt_local::MT_LOCAL,
+    binary_trees::TWO,
+    images::IMAGES,
+    cache_tests::CACHE_THRASH,
+    cache_tests::CACHE_SCRATCH,
+    // Threads that free each other's blocks.
+    larson::LARSON,
+    larson::LARSON_SIZED,
     server::SERVER,
     prodcons::ONE_TO_ONE,
     prodcons::TWO_TO_TWO,
-    burst::BURST,
-    buffers::GROW,
-    buffers::MEDIUM,
-    threads::THREADS_100,
-    small::SMALL,
-    mt_local::MT_LOCAL,
+    xmalloc_test::XMALLOC_TEST,
+    sh_bench::SH8BENCH,
+    mstress::MSTRESS,
+    rptest::RPTEST,
+    quoting::QUOTING,
     documents::DOCUMENTS,
+    tasks::ASYNC_TASKS,
+    // Many threads, many processes.
+    mleak::MLEAK,
+    threads::THREADS_100,
+    threads::THREADS_1000,
+    threads::THREADS_10000,
+    prefork::PREFORK,
+    // What stays resident.
     frag::FRAG,
+    phases::PHASE_CHANGE,
     idle::IDLE,
     idle::REMOTE_IDLE,
+    idle::IDLE_THREADS,
 ];
 
 /// The workload called `name`.
@@ -135,6 +204,21 @@ mod tests {
             let sum = |seed| (workload.run)(&Input { seed, scale: 0.01 }).checksum;
             assert_ne!(sum(1), sum(2), "{}", workload.name);
         }
+    }
+
+    #[test]
+    fn workloads_that_sleep_give_the_same_checksum_twice_too() {
+        let sum = |workload: &Workload, seed| (workload.run)(&Input { seed, scale: 0.01 }).checksum;
+        // All at the same time, since each takes two seconds.
+        std::thread::scope(|scope| {
+            for workload in ALL.iter().filter(|workload| workload.sleeps) {
+                scope.spawn(move || {
+                    let [first, second, other] = [7, 7, 8].map(|seed| sum(workload, seed));
+                    assert_eq!(first, second, "{}", workload.name);
+                    assert_ne!(first, other, "{}", workload.name);
+                });
+            }
+        });
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const MALLOC_LARGE: Workload = Workload {
 };
 
 const BUFFERS: usize = 16;
-const REPLACED: usize = 60;
+const REPLACED: usize = 240;
 const SMALLEST: usize = 5 << 20;
 const LARGEST: usize = 25 << 20;
 

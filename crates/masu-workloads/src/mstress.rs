@@ -21,7 +21,7 @@ pub const MSTRESS: Workload = Workload {
 
 const GENERATIONS: usize = 20;
 const THREADS: usize = 4;
-const STEPS: usize = 90_000;
+const STEPS: usize = 360_000;
 const PLACES: usize = 1_000;
 
 type Place = Mutex<Option<Block>>;

@@ -3,11 +3,11 @@
 //! Blocks travel in parcels through one bounded queue, so both sides run at the pace of
 //! the slower and memory stays bounded.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 
 use super::block::Block;
+use super::queue::Queue;
 use super::sizes::Sizes;
 use super::{Input, Outcome, Workload};
 
@@ -33,47 +33,8 @@ const QUEUE: usize = 128;
 
 type Parcel = Vec<Block>;
 
-/// A bounded queue with many ends; closed when every producer is done.
-struct Queue {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    parcels: VecDeque<Parcel>,
-    producers: usize,
-}
-
-impl Queue {
-    fn new(producers: usize) -> Self {
-        let parcels = VecDeque::with_capacity(QUEUE);
-        Queue { state: Mutex::new(State { parcels, producers }), changed: Condvar::new() }
-    }
-
-    fn push(&self, parcel: Parcel) {
-        let state = self.state.lock().unwrap();
-        let mut state = self.changed.wait_while(state, |s| s.parcels.len() == QUEUE).unwrap();
-        state.parcels.push_back(parcel);
-        self.changed.notify_all();
-    }
-
-    fn close(&self) {
-        self.state.lock().unwrap().producers -= 1;
-        self.changed.notify_all();
-    }
-
-    fn pop(&self) -> Option<Parcel> {
-        let state = self.state.lock().unwrap();
-        let waiting = |s: &mut State| s.parcels.is_empty() && s.producers > 0;
-        let mut state = self.changed.wait_while(state, waiting).unwrap();
-        let parcel = state.parcels.pop_front();
-        self.changed.notify_all();
-        parcel
-    }
-}
-
 fn run(input: &Input, pairs: usize) -> Outcome {
-    let queue = Arc::new(Queue::new(pairs));
+    let queue = Arc::new(Queue::new(pairs, QUEUE));
     let producers: Vec<_> = (0..pairs)
         .map(|number| {
             let (queue, input) = (Arc::clone(&queue), *input);
@@ -93,7 +54,7 @@ fn run(input: &Input, pairs: usize) -> Outcome {
     Outcome::of(sums.fold(0, u64::wrapping_add))
 }
 
-fn produce(queue: &Queue, input: &Input, number: u64, parcels: usize) {
+fn produce(queue: &Queue<Parcel>, input: &Input, number: u64, parcels: usize) {
     let mut rng = input.rng(number);
     let sizes = Sizes::log_uniform(16, 2048, &mut rng);
     for _ in 0..input.scaled(parcels) {
@@ -104,7 +65,7 @@ fn produce(queue: &Queue, input: &Input, number: u64, parcels: usize) {
 }
 
 /// The sum does not depend on which consumer got which parcel.
-fn consume(queue: &Queue) -> u64 {
+fn consume(queue: &Queue<Parcel>) -> u64 {
     let mut checksum = 0u64;
     while let Some(parcel) = queue.pop() {
         for block in parcel {

@@ -28,7 +28,7 @@ pub const SH8BENCH: Workload = Workload {
     run: |input| run(input, 8),
 };
 
-const PASSES: usize = 480;
+const PASSES: usize = 1_600;
 const LARGEST: usize = 1000;
 /// A batch holds this many bytes, and a block at least.
 const BATCH_BYTES: usize = 16 << 10;
@@ -56,8 +56,7 @@ fn work(input: &Input, number: u64, passes: usize, shelves: &[Shelf]) -> u64 {
         let mut size = 8;
         while size <= LARGEST {
             let count = (BATCH_BYTES / size).max(3);
-            let mut batch: Vec<Block> =
-                (0..count).map(|_| Block::new(size, rng.u64(..))).collect();
+            let mut batch: Vec<Block> = (0..count).map(|_| Block::new(size, rng.u64(..))).collect();
             let newest = batch.split_off(count * 2 / 3);
             freed = freed.wrapping_add(free(newest.into_iter().rev()));
             let kept = batch.split_off(count / 3);

@@ -26,12 +26,12 @@ const SIZE: usize = 64;
 const QUEUE: usize = 8;
 
 fn run(input: &Input) -> Outcome {
-    let queue = Queue::<Vec<Block>>::new(PAIRS, QUEUE);
+    let queue = &Queue::<Vec<Block>>::new(PAIRS, QUEUE);
     thread::scope(|scope| {
         let allocators: Vec<_> = (0..PAIRS as u64)
-            .map(|number| scope.spawn(|| allocate(&queue, input, number)))
+            .map(|number| scope.spawn(move || allocate(queue, input, number)))
             .collect();
-        let freers: Vec<_> = (0..PAIRS).map(|_| scope.spawn(|| free(&queue))).collect();
+        let freers: Vec<_> = (0..PAIRS).map(|_| scope.spawn(move || free(queue))).collect();
         let sum = |threads: Vec<thread::ScopedJoinHandle<u64>>| {
             let sums = threads.into_iter().map(|thread| thread.join().expect("a thread failed"));
             sums.fold(0, u64::wrapping_add)

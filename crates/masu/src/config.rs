@@ -31,9 +31,9 @@ pub use masu_core::config::BackgroundThread;
 pub struct Config(Options);
 
 /// The largest size that makes sense: the user half of a 48-bit address space, 128 TiB.
-const SIZE_MAX: usize = 1 << 47;
+pub(crate) const SIZE_MAX: usize = 1 << 47;
 /// The longest decay time: a year of 365 days.
-const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
+pub(crate) const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// Defines setters: documentation, name and type of the argument, what is checked, the value.
 macro_rules! setters {

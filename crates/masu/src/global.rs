@@ -39,7 +39,7 @@ impl Masu {
     ///
     /// #[global_allocator]
     /// static GLOBAL: Configured = Masu::with_config(Config::new().decay_ms(50));
-    /// # fn main() { assert_eq!(*Box::new(7), 7); }
+    /// # fn main() { assert_eq!(masu::ctl::decay::read(), Ok(Some(50))); }
     /// ```
     #[must_use]
     pub const fn with_config(config: Config) -> Configured {
@@ -70,7 +70,7 @@ impl Masu {
 }
 
 /// The configuration of [`Masu`].
-static DEFAULT: Config = Config::new();
+pub(crate) static DEFAULT: Config = Config::new();
 
 #[inline(always)]
 fn alloc(layout: Layout, config: &Config) -> *mut u8 {

@@ -31,3 +31,21 @@ pub fn set_decay(decay: Delay) {
 pub fn flush_thread() {
     heap::flush();
 }
+
+/// Bytes that the calling thread has allocated, by size classes; what waits in its bins is not
+/// counted. 0 for a thread past its destructors. O(blocks in its bins).
+pub fn thread_allocated() -> u64 {
+    words().map_or(0, |(allocated, _)| allocated.saturating_sub(heap::binned_bytes()))
+}
+
+/// Bytes that the calling thread has freed, by size classes. Small blocks that it freed into its own
+/// slabs count once they are handed out again. 0 for a thread past its destructors.
+pub fn thread_deallocated() -> u64 {
+    words().map_or(0, |(_, deallocated)| deallocated)
+}
+
+fn words() -> Option<(u64, u64)> {
+    let (allocated, deallocated) = heap::thread_bytes::account()?.words();
+    // SAFETY: both can be read for ever, and only this thread writes them.
+    Some(unsafe { (*allocated, *deallocated) })
+}

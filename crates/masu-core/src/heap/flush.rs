@@ -10,7 +10,7 @@ use super::exit::push_back_into;
 use super::tls::current;
 use super::{Heap, Role, commons};
 use crate::region::{GRANULE, NIL};
-use crate::size_class::LAST_CLASS;
+use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, pool};
 use core::ptr::null_mut;
 
@@ -27,6 +27,21 @@ pub fn flush() {
         flush_bin(heap, class);
     }
     crate::purge::on_free(GRANULE);
+}
+
+/// Bytes in the calling thread's bins. O(blocks in them).
+pub fn binned_bytes() -> u64 {
+    let heap = current();
+    let mut bytes = 0;
+    for class in 1..=LAST_CLASS {
+        let mut at = heap.bin(class).get();
+        while !at.is_null() {
+            bytes += size_of_class(class) as u64;
+            // SAFETY: a block in this thread's bin is free and linked.
+            at = unsafe { (*at).next };
+        }
+    }
+    bytes
 }
 
 /// Puts the bin's blocks back into the active slab, and gives that back if nothing else is out.

@@ -42,7 +42,7 @@ use outbox::Outbox;
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use fast::{alloc_class, alloc_small, dealloc, usable_size, zero_small};
-pub use flush::flush;
+pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;
 pub use sparse::{hollow, hollow_own};
 pub use table::{counts, for_each, lock_for_fork, mapped_bytes};

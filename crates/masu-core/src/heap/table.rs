@@ -43,6 +43,11 @@ pub fn index_of(heap: &Heap) -> u32 {
     heap.id.get() - FIRST_ID
 }
 
+/// The index of the heap that an id in a dense entry names, if that is a thread's.
+pub fn index_of_id(id: u32) -> Option<u32> {
+    id.checked_sub(FIRST_ID).filter(|&index| index < MADE.load(Ordering::Acquire))
+}
+
 /// A heap for the calling thread; `None` when memory is out.
 pub fn acquire() -> Option<&'static Heap> {
     let _guard = LOCK.lock();

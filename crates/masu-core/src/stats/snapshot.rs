@@ -1,10 +1,10 @@
 //! Reading the statistics.
 
-use super::Counters;
+use super::{Counters, tables};
 use crate::heap;
-use crate::region::{self, GRANULE, GRANULE_SHIFT};
+use crate::region::{self, GRANULE};
 use crate::run;
-use crate::slab::{self, pool};
+use crate::slab::pool;
 use crate::{huge, purge, report};
 
 /// What the engine holds and has done, in bytes and counts.
@@ -85,7 +85,7 @@ pub fn read() -> Stats {
     s.threads = live.into();
     s.heaps = made.into();
     for class in 0..crate::size_class::CLASSES {
-        s.abandoned += u64::from(slab::available::count(class));
+        s.abandoned += u64::from(crate::slab::available::count(class));
     }
     let small = small_blocks();
     let h = huge::usage();
@@ -113,21 +113,6 @@ pub fn read() -> Stats {
 /// Bytes of small blocks that are neither on a slab's list nor in its remote chain.
 fn small_blocks() -> usize {
     let mut bytes = 0;
-    for slab in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
-        // SAFETY: below the limit. The owner may be writing its line: each field is read by
-        // itself, volatile, and a mixture of moments is off by a few blocks at worst.
-        unsafe {
-            if slab::dense(slab).class() == 0 {
-                continue;
-            }
-            let r = slab::record(slab);
-            let carved = u32::from((&raw const (*r).carved).read_volatile());
-            let base = (&raw const (*r).base).read_volatile();
-            let countdown = (&raw const (*r).countdown).read_volatile();
-            let size = (&raw const (*r).size).read_volatile();
-            let free = base.wrapping_sub(countdown).wrapping_add(slab::remote(slab).pending());
-            bytes += carved.saturating_sub(free) as usize * size as usize;
-        }
-    }
+    tables::for_each_slab(|look| bytes += look.allocated());
     bytes
 }

@@ -18,7 +18,7 @@ pub const CFRAC: Workload = Workload {
     run,
 };
 
-const NUMBERS: usize = 20;
+const NUMBERS: usize = 1_500;
 const STEPS: usize = 80;
 /// Digits of N, of 32 bits each.
 const DIGITS: usize = 8;
@@ -39,7 +39,8 @@ fn run(input: &Input) -> Outcome {
 fn expand(n: &Natural) -> u64 {
     let root = n.root();
     let (mut m, mut d, mut a) = (Natural::small(0), Natural::small(1), root.clone());
-    let (mut before, mut now) = ((Natural::small(1), Natural::small(0)), (a.clone(), Natural::small(1)));
+    let (mut before, mut now) =
+        ((Natural::small(1), Natural::small(0)), (a.clone(), Natural::small(1)));
     let mut checksum = 0u64;
     for step in 1..=STEPS {
         m = d.times(&a).minus(&m);
@@ -47,9 +48,8 @@ fn expand(n: &Natural) -> u64 {
         let (square, multiple) = (now.0.times(&now.0), n.times(&now.1.times(&now.1)));
         let found = if step % 2 == 0 { square.minus(&multiple) } else { multiple.minus(&square) };
         assert_eq!(found, d, "a number came out wrong");
-        checksum = d.digits().iter().fold(checksum, |sum, &digit| {
-            sum.rotate_left(5) ^ u64::from(digit)
-        });
+        checksum =
+            d.digits().iter().fold(checksum, |sum, &digit| sum.rotate_left(5) ^ u64::from(digit));
         if d == Natural::small(1) {
             break; // the period of a small N
         }

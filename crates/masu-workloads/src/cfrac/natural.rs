@@ -53,7 +53,8 @@ impl Natural {
     pub fn minus(&self, other: &Self) -> Self {
         let mut borrow = 0;
         let digits = Self::of((0..self.0.len()).map(|place| {
-            let (difference, below) = self.digit(place).overflowing_sub(other.digit(place) + borrow);
+            let (difference, below) =
+                self.digit(place).overflowing_sub(other.digit(place) + borrow);
             borrow = u64::from(below);
             difference as u32
         }));

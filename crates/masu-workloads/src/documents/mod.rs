@@ -10,7 +10,7 @@
 //! maps, trees and strings of all sizes come and go inside each thread. It is the program
 //! of the demonstration.
 
-mod text;
+pub(crate) mod text;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

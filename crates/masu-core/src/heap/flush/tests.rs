@@ -1,7 +1,7 @@
 //! What a flush leaves behind, on a thread of its own each time.
 
 use super::*;
-use crate::size_class::{CLASSES, size_of_class};
+use crate::size_class::CLASSES;
 use crate::{alloc, alloc_zeroed, dealloc};
 use std::thread;
 

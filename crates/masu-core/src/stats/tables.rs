@@ -1,0 +1,144 @@
+//! Where the bytes are: by size class, and by the threads' heaps.
+//!
+//! Read without a lock while everybody goes on: a table is off by the blocks that move meanwhile.
+
+use crate::heap::{self, table};
+use crate::region::{self, GRANULE, GRANULE_SHIFT};
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::slab;
+use crate::sync::Ordering;
+
+/// The slabs of one size class of small blocks.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct ClassStats {
+    /// Bytes in a block.
+    pub size: usize,
+    /// Slabs of 64 KiB in use.
+    pub slabs: usize,
+    /// Slabs among them with room that no heap owns.
+    pub abandoned: usize,
+    /// Blocks that the program holds; those in threads' bins count as held.
+    pub blocks: usize,
+    /// Blocks that fit into the slabs.
+    pub capacity: usize,
+}
+
+/// A thread's heap. The counters go on when a later thread takes it over.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct HeapStats {
+    /// Its number, unique among the heaps of a process.
+    pub index: u32,
+    /// Whether a thread has it now.
+    pub in_use: bool,
+    /// Slabs of 64 KiB that it owns.
+    pub slabs: usize,
+    /// Bytes in small blocks of these that the program holds, by any thread.
+    pub allocated: usize,
+    /// Bytes of freed medium blocks that the thread keeps for its next requests.
+    pub cached: usize,
+    /// Times that a bin of small blocks was refilled.
+    pub refills: u64,
+    /// Bytes put into its bins.
+    pub refilled_bytes: u64,
+    /// Slabs taken from the pool.
+    pub fresh_slabs: u64,
+    /// Slabs without owner taken over when allocating, and when freeing into them.
+    pub taken_slabs: u64,
+    /// Blocks that its threads have freed into slabs of other heaps, or of nobody.
+    pub remote_frees: u64,
+    /// Medium blocks allocated.
+    pub medium_allocs: u64,
+}
+
+/// One slab in use, as it looks from outside at some moment.
+pub(super) struct Look {
+    class: usize,
+    owner: u32,
+    size: usize,
+    blocks: usize,
+}
+
+impl Look {
+    /// Bytes of blocks that are neither on the slab's list nor in its remote chain.
+    pub(super) fn allocated(&self) -> usize {
+        self.blocks * self.size
+    }
+}
+
+/// Looks at every slab in use.
+pub(super) fn for_each_slab(mut f: impl FnMut(&Look)) {
+    for slab in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+        // SAFETY: below the limit. The owner may be writing its line: each field is read by
+        // itself, volatile, and a mixture of moments is off by a few blocks at worst.
+        let look = unsafe {
+            let dense = slab::dense(slab);
+            let class = dense.class();
+            if class == 0 || class > LAST_CLASS {
+                continue;
+            }
+            let r = slab::record(slab);
+            let carved = u32::from((&raw const (*r).carved).read_volatile());
+            let base = (&raw const (*r).base).read_volatile();
+            let countdown = (&raw const (*r).countdown).read_volatile();
+            let hollow = u32::from((&raw const (*r).hollow_len).read_volatile());
+            let free = base.wrapping_sub(countdown).wrapping_add(slab::remote(slab).pending());
+            Look {
+                class,
+                owner: dense.owner.load(Ordering::Relaxed),
+                size: size_of_class(class),
+                blocks: carved.saturating_sub(free).saturating_sub(hollow) as usize,
+            }
+        };
+        f(&look);
+    }
+}
+
+/// The table by size class, entry `i` for class `i + 1`. O(slabs).
+pub fn classes() -> [ClassStats; LAST_CLASS] {
+    let mut table = [ClassStats::default(); LAST_CLASS];
+    for (i, row) in table.iter_mut().enumerate() {
+        row.size = size_of_class(i + 1);
+        row.abandoned = slab::available::count(i + 1) as usize;
+    }
+    for_each_slab(|look| {
+        if let Some(row) = table.get_mut(look.class - 1) {
+            row.slabs += 1;
+            row.blocks += look.blocks;
+            row.capacity += GRANULE.checked_div(look.size).unwrap_or(0);
+        }
+    });
+    table
+}
+
+/// Fills `table` with the first heaps ever made and returns how many there are. O(slabs + heaps).
+pub fn heaps(table: &mut [HeapStats]) -> usize {
+    let mut made = 0;
+    heap::for_each(|heap| {
+        if let Some(row) = table.get_mut(made) {
+            let c = &heap.counters;
+            *row = HeapStats {
+                index: table::index_of(heap),
+                in_use: heap.live.load(Ordering::Relaxed) == table::LIVE,
+                slabs: 0,
+                allocated: 0,
+                cached: heap.runs.bytes(),
+                refills: c.refills.get(),
+                refilled_bytes: c.refilled_bytes.get(),
+                fresh_slabs: c.fresh_slabs.get(),
+                taken_slabs: c.adopted.get() + c.claimed.get(),
+                remote_frees: c.remote_frees.get(),
+                medium_allocs: c.medium_allocs.get(),
+            };
+        }
+        made += 1;
+    });
+    for_each_slab(|look| {
+        // Heaps stand in the table in the order of their numbers.
+        let row = table::index_of_id(look.owner).and_then(|index| table.get_mut(index as usize));
+        if let Some(row) = row {
+            row.slabs += 1;
+            row.allocated += look.allocated();
+        }
+    });
+    made
+}

@@ -1,0 +1,56 @@
+//! The figures of the last epoch.
+//!
+//! Each is an atomic word of its own: a reader during an advance may see some of the figures of the
+//! new epoch and some of the old one, as with jemalloc's.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use masu_core::Stats;
+
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+static FIGURES: [AtomicUsize; Figure::ALL] = [const { AtomicUsize::new(0) }; Figure::ALL];
+
+/// What is kept.
+#[derive(Clone, Copy)]
+pub enum Figure {
+    Allocated,
+    Active,
+    Metadata,
+    Resident,
+    Mapped,
+    Retained,
+}
+
+impl Figure {
+    const ALL: usize = Figure::Retained as usize + 1;
+
+    /// Its value in the last epoch. The first look at any begins the first epoch.
+    pub fn read(self) -> usize {
+        if EPOCH.load(Ordering::Acquire) == 0 {
+            advance();
+        }
+        FIGURES[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// Epochs so far.
+pub fn epoch() -> u64 {
+    EPOCH.load(Ordering::Acquire)
+}
+
+/// Takes all figures anew. Returns the number of the epoch.
+pub fn advance() -> u64 {
+    let Stats { allocated, active, metadata, resident, mapped, retained, .. } = masu_core::stats();
+    // jemalloc does not count as mapped what it retains.
+    let mapped = mapped - retained;
+    for (figure, value) in [
+        (Figure::Allocated, allocated),
+        (Figure::Active, active),
+        (Figure::Metadata, metadata),
+        (Figure::Resident, resident),
+        (Figure::Mapped, mapped),
+        (Figure::Retained, retained),
+    ] {
+        FIGURES[figure as usize].store(value, Ordering::Relaxed);
+    }
+    EPOCH.fetch_add(1, Ordering::Release) + 1
+}

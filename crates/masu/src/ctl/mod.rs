@@ -1,0 +1,173 @@
+//! Statistics and control while the program runs.
+//!
+//! The keys have the names and the shape of the crate `tikv-jemalloc-ctl`, so that a program that
+//! polls jemalloc is ported by a change of the import:
+//!
+//! ```
+//! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+//! use masu::ctl::{epoch, stats};
+//!
+//! # fn main() -> masu::ctl::Result<()> {
+//! let e = epoch::mib()?;
+//! let allocated = stats::allocated::mib()?;
+//! let resident = stats::resident::mib()?;
+//! e.advance()?;
+//! println!("{} bytes allocated, {} resident", allocated.read()?, resident.read()?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each key is a type with `read`, where it makes sense `write` and `update`, and `mib` for a handle
+//! that can be kept. (In jemalloc a handle saves looking the name up; here both cost the same.) What
+//! jemalloc has and masu does not, is not here: programs that use it fail to compile rather than read
+//! an invented figure.
+//!
+//! Beyond that: [`snapshot`] reads everything at once, [`classes`] and [`heaps`] are tables, [`purge`]
+//! and [`thread_flush`] give memory back, and the options [`decay`], [`budget`], [`run_cache`],
+//! [`huge_cache`] and [`retain_full`] can be read and set. A limit belongs to a heap, not to the
+//! process.
+//!
+//! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every slab
+//! in use: about a microsecond for each MiB of small blocks. Nothing here stops another thread.
+
+mod figures;
+mod key;
+pub mod opt;
+mod options;
+pub mod stats;
+pub mod thread;
+
+pub use key::{Error, Result};
+pub use options::{
+    background_thread, background_thread_mib, budget, budget_mib, decay, decay_mib, huge_cache,
+    huge_cache_mib, max_background_threads, max_background_threads_mib, retain_full,
+    retain_full_mib, run_cache, run_cache_mib,
+};
+
+use key::keys;
+pub use masu_core::{ClassStats, HeapStats, Stats};
+
+keys! {
+    /// `version`: the version of this crate.
+    version, version_mib: "version" => &'static str {
+        read: || env!("CARGO_PKG_VERSION"),
+    }
+
+    /// `epoch`: the figures of [`stats`] are those of the moment when it was advanced last.
+    epoch, epoch_mib: "epoch" => u64 {
+        read: figures::epoch,
+    }
+}
+
+impl epoch {
+    /// Takes the figures of [`stats`] anew, and returns the number of times that this was done.
+    /// O(slabs in use).
+    ///
+    /// ```
+    /// # use masu::ctl::epoch;
+    /// assert_eq!(epoch::advance()? + 1, epoch::advance()?);
+    /// # Ok::<(), masu::ctl::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn advance() -> Result<u64> {
+        Ok(figures::advance())
+    }
+}
+
+impl epoch_mib {
+    /// [`epoch::advance`].
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn advance(&self) -> Result<u64> {
+        epoch::advance()
+    }
+}
+
+/// All figures of this moment, in bytes and counts. O(slabs in use + threads).
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// let before = masu::ctl::snapshot().allocated;
+/// let block = vec![1u8; 10 << 20];
+/// assert!(masu::ctl::snapshot().allocated >= before + block.len());
+/// ```
+#[must_use]
+pub fn snapshot() -> Stats {
+    masu_core::stats()
+}
+
+/// The table of the size classes of small blocks, in ascending order. O(slabs in use).
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// let boxes: Vec<_> = (0..1000).map(|n| Box::new([n; 12])).collect();
+/// let class = masu::ctl::classes().into_iter().find(|class| class.size == 48).unwrap();
+/// assert!(class.blocks >= boxes.len() && class.blocks <= class.capacity);
+/// ```
+pub fn classes() -> impl IntoIterator<Item = ClassStats> {
+    masu_core::class_stats()
+}
+
+/// Fills `table` with the threads' heaps, the oldest first, and returns how many there are: if more
+/// than fit, ask again with room for them. O(slabs in use + heaps).
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// let block = Box::new([0u64; 100]);
+/// let mut table = [masu::ctl::HeapStats::default(); 64];
+/// let heaps = masu::ctl::heaps(&mut table).min(table.len());
+/// assert!(table[..heaps].iter().any(|heap| heap.in_use && heap.allocated >= size_of_val(&*block)));
+/// ```
+pub fn heaps(table: &mut [HeapStats]) -> usize {
+    masu_core::heap_stats(table)
+}
+
+/// Gives all free memory back to the system now: freed slabs, runs and huge blocks, what threads that
+/// are not using it at this moment keep in their caches, and free pages inside of slabs. Returns
+/// whether there was any.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// drop(vec![1u8; 10 << 20]);
+/// assert!(masu::ctl::purge());
+/// assert!(masu::ctl::snapshot().dirty < 1 << 20);
+/// ```
+pub fn purge() -> bool {
+    masu_core::purge()
+}
+
+/// Gives back what the calling thread keeps for its next requests, as a thread of a pool may do
+/// before it sleeps: `thread.tcache.flush` of jemalloc. O(blocks kept). The memory stays with the
+/// process until it decays, or until [`purge`].
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// drop(vec![0u8; 100_000]);
+/// masu::ctl::thread_flush();
+/// # let mut table = [masu::ctl::HeapStats::default(); 1];
+/// # masu::ctl::heaps(&mut table);
+/// # assert_eq!(table[0].cached, 0);
+/// ```
+pub fn thread_flush() {
+    masu_core::control::flush_thread();
+}
+
+/// Writes the statistics as text, a `name value` line each, in one or a few calls of `sink`. Nothing
+/// is allocated.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// let mut text = [0u8; 4096];
+/// let mut len = 0;
+/// masu::ctl::stats_print(&mut |part| {
+///     text[len..len + part.len()].copy_from_slice(part);
+///     len += part.len();
+/// });
+/// assert!(str::from_utf8(&text[..len]).unwrap().contains("allocated"));
+/// ```
+pub fn stats_print(sink: &mut dyn FnMut(&[u8])) {
+    masu_core::print_stats(&mut masu_core::text::Text::new(sink));
+}

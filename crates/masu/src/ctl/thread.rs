@@ -1,0 +1,63 @@
+//! What the calling thread has allocated and freed.
+
+use super::key::keys;
+use core::marker::PhantomData;
+
+keys! {
+    /// `thread.allocatedp`: bytes that the calling thread has allocated so far, by size classes.
+    /// Exact: blocks that wait in the thread's bins do not count.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// let allocated = masu::ctl::thread::allocatedp::read()?;
+    /// let before = allocated.get();
+    /// let block = Box::new([0u8; 1000]);
+    /// assert_eq!(allocated.get() - before, 1024);
+    /// # drop(block);
+    /// # Ok::<(), masu::ctl::Error>(())
+    /// ```
+    allocatedp, allocatedp_mib: "thread.allocatedp" => ThreadLocal<u64> {
+        read: || ThreadLocal { read: allocated, thread: PhantomData },
+    }
+
+    /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size classes. Medium
+    /// and huge blocks (above 8 KiB) and other threads' blocks count at once; small blocks that the
+    /// thread itself allocated count when their memory is handed out again, so the figure is behind
+    /// by what is free in the thread's slabs.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// let freed = masu::ctl::thread::deallocatedp::read()?;
+    /// let before = freed.get();
+    /// drop(vec![1u8; 100_000]);
+    /// assert!(freed.get() - before >= 100_000);
+    /// # Ok::<(), masu::ctl::Error>(())
+    /// ```
+    deallocatedp, deallocatedp_mib: "thread.deallocatedp" => ThreadLocal<u64> {
+        read: || ThreadLocal { read: deallocated, thread: PhantomData },
+    }
+}
+
+/// A figure of the thread that asked for it, and of no other.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadLocal<T> {
+    read: fn() -> T,
+    /// Not to be sent to another thread, whose figure would be another one.
+    thread: PhantomData<*const T>,
+}
+
+impl<T> ThreadLocal<T> {
+    /// The figure of this moment.
+    #[must_use]
+    pub fn get(self) -> T {
+        (self.read)()
+    }
+}
+
+fn allocated() -> u64 {
+    masu_core::control::thread_allocated()
+}
+
+fn deallocated() -> u64 {
+    masu_core::control::thread_deallocated()
+}

@@ -1,0 +1,326 @@
+//! [`Pool`]: objects that are used again.
+
+use super::store::{Slot, Store};
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use core::ptr::{NonNull, null_mut};
+
+/// How a pool makes its objects and what it does with them when they come back.
+///
+/// A closure that makes an object is a manager that leaves returned ones as they are; a pair of
+/// closures makes and resets.
+///
+/// ```
+/// use masu::pool::{Manage, Pool};
+///
+/// struct Buffers;
+/// impl Manage for Buffers {
+///     type Item = Vec<u8>;
+///     fn create(&self) -> Vec<u8> {
+///         Vec::with_capacity(4096)
+///     }
+///     fn recycle(&self, buffer: &mut Vec<u8>) -> bool {
+///         buffer.clear();
+///         buffer.capacity() <= 65536 // what has grown larger is not kept
+///     }
+/// }
+/// let pool = Pool::new(Buffers);
+/// assert!(pool.lease().is_empty());
+/// ```
+pub trait Manage {
+    /// What the pool holds.
+    type Item;
+
+    /// Makes an object.
+    fn create(&self) -> Self::Item;
+
+    /// Called with an object that comes back. `false`: it is dropped instead of kept.
+    fn recycle(&self, item: &mut Self::Item) -> bool {
+        let _ = item;
+        true
+    }
+}
+
+impl<T, F: Fn() -> T> Manage for F {
+    type Item = T;
+
+    #[inline]
+    fn create(&self) -> T {
+        self()
+    }
+}
+
+impl<T, F: Fn() -> T, R: Fn(&mut T)> Manage for (F, R) {
+    type Item = T;
+
+    #[inline]
+    fn create(&self) -> T {
+        self.0()
+    }
+
+    #[inline]
+    fn recycle(&self, item: &mut T) -> bool {
+        self.1(item);
+        true
+    }
+}
+
+/// Objects that are leased and come back: what is expensive about them is done once.
+///
+/// The object that came back last is leased first. All live until the pool is dropped.
+///
+/// ```
+/// use masu::Pool;
+///
+/// let pool = Pool::new((|| Vec::with_capacity(4096), Vec::clear));
+/// let mut lease = pool.lease();
+/// lease.extend_from_slice(b"hello");
+/// let address = lease.as_ptr();
+/// drop(lease);
+///
+/// let again = pool.lease();
+/// assert_eq!((again.len(), again.as_ptr()), (0, address));
+/// ```
+///
+/// A lease cannot outlive its pool:
+///
+/// ```compile_fail
+/// # use masu::Pool;
+/// let lease = {
+///     let pool = Pool::new(|| 1);
+///     pool.lease()
+/// };
+/// assert_eq!(*lease, 1);
+/// ```
+pub struct Pool<M: Manage> {
+    /// All objects, idle and leased. Of a live slot the link is the next idle one.
+    store: Store<M::Item>,
+    idle: Cell<*mut Slot<M::Item>>,
+    objects: Cell<usize>,
+    limit: usize,
+    manager: M,
+}
+
+// SAFETY: a pool owns its objects; the raw pointer is to its own memory.
+unsafe impl<M: Manage + Send> Send for Pool<M> where M::Item: Send {}
+
+impl<M: Manage> Pool<M> {
+    /// A pool that grows as needed. Allocates nothing yet.
+    pub const fn new(manager: M) -> Self {
+        Pool::bounded(manager, usize::MAX)
+    }
+
+    /// A pool of at most `limit` objects.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::bounded(|| 0, 1);
+    /// let lease = pool.lease();
+    /// assert!(pool.try_lease().is_none());
+    /// drop(lease);
+    /// assert!(pool.try_lease().is_some());
+    /// ```
+    pub const fn bounded(manager: M, limit: usize) -> Self {
+        Pool {
+            store: Store::new(),
+            idle: Cell::new(null_mut()),
+            objects: Cell::new(0),
+            limit,
+            manager,
+        }
+    }
+
+    /// Makes idle objects until there are `objects` in all, or the limit is reached.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::new(|| String::with_capacity(100));
+    /// pool.fill(10);
+    /// assert_eq!(pool.len(), 10);
+    /// ```
+    pub fn fill(&self, objects: usize) {
+        while self.objects.get() < objects.min(self.limit) {
+            if let Some(slot) = self.create() {
+                self.push_idle(slot);
+            }
+        }
+    }
+
+    /// Number of objects, idle and leased.
+    pub fn len(&self) -> usize {
+        self.objects.get()
+    }
+
+    /// Whether there are no objects yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Room for objects. O(chunks).
+    pub fn capacity(&self) -> usize {
+        self.store.capacity()
+    }
+
+    /// An idle object, or a new one. O(1), and what [`Manage::create`] costs.
+    ///
+    /// # Panics
+    /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    #[inline]
+    #[track_caller]
+    pub fn lease(&self) -> Lease<'_, M> {
+        match self.try_lease() {
+            Some(lease) => lease,
+            None => exhausted(),
+        }
+    }
+
+    /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    #[inline]
+    pub fn try_lease(&self) -> Option<Lease<'_, M>> {
+        let slot = match NonNull::new(self.idle.get()) {
+            Some(slot) => {
+                // SAFETY: idle objects' slots are live.
+                self.idle.set(unsafe { slot.as_ref() }.link.get());
+                slot
+            }
+            None => self.create()?,
+        };
+        Some(Lease { pool: self, slot, owns: PhantomData })
+    }
+
+    /// A new object, not idle. `None` at the limit.
+    #[inline]
+    fn create(&self) -> Option<NonNull<Slot<M::Item>>> {
+        /// Takes the count back when `create` panics.
+        struct Count<'a>(&'a Cell<usize>);
+        impl Drop for Count<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() - 1);
+            }
+        }
+        if self.objects.get() >= self.limit {
+            return None;
+        }
+        // Counted first: the manager may use this very pool.
+        self.objects.set(self.objects.get() + 1);
+        let count = Count(&self.objects);
+        let slot = self.store.put(self.manager.create());
+        core::mem::forget(count);
+        Some(slot)
+    }
+
+    #[inline]
+    fn push_idle(&self, slot: NonNull<Slot<M::Item>>) {
+        // SAFETY: a live slot of this pool.
+        unsafe { slot.as_ref() }.link.set(self.idle.get());
+        self.idle.set(slot.as_ptr());
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(super) fn exhausted() -> ! {
+    panic!("pool exhausted")
+}
+
+impl<M: Manage> fmt::Debug for Pool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("len", &self.len()).field("limit", &self.limit).finish()
+    }
+}
+
+/// An object of a [`Pool`], until it is dropped.
+///
+/// Forgetting it is safe: the object is never leased again and dropped with the pool. If
+/// [`Manage::recycle`] panics, likewise.
+pub struct Lease<'a, M: Manage> {
+    pool: &'a Pool<M>,
+    slot: NonNull<Slot<M::Item>>,
+    owns: PhantomData<M::Item>,
+}
+
+impl<M: Manage> Lease<'_, M> {
+    #[inline]
+    fn value(&self) -> *mut M::Item {
+        // SAFETY: the slot is alive.
+        unsafe { (&raw mut (*self.slot.as_ptr()).value).cast() }
+    }
+
+    /// Takes the object out of the pool for good.
+    ///
+    /// ```
+    /// # use masu::pool::{Lease, Pool};
+    /// let pool = Pool::new(|| String::from("hello"));
+    /// assert_eq!(Lease::into_inner(pool.lease()), "hello");
+    /// assert_eq!(pool.len(), 0);
+    /// ```
+    pub fn into_inner(this: Self) -> M::Item {
+        let this = ManuallyDrop::new(this);
+        // SAFETY: read once: the slot is vacant then, and the lease is not dropped.
+        unsafe {
+            let value = this.value().read();
+            this.forget_object();
+            value
+        }
+    }
+
+    /// # Safety
+    /// The object is gone, or will never be looked at again.
+    unsafe fn forget_object(&self) {
+        self.pool.objects.set(self.pool.objects.get() - 1);
+        // SAFETY: a live slot of this pool.
+        unsafe { self.pool.store.vacate(self.slot) }
+    }
+}
+
+impl<M: Manage> Deref for Lease<'_, M> {
+    type Target = M::Item;
+
+    #[inline]
+    fn deref(&self) -> &M::Item {
+        // SAFETY: a leased object is alive, and borrowed with the lease.
+        unsafe { &*self.value() }
+    }
+}
+
+impl<M: Manage> DerefMut for Lease<'_, M> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut M::Item {
+        // SAFETY: as above, and there is one lease only.
+        unsafe { &mut *self.value() }
+    }
+}
+
+impl<M: Manage> Drop for Lease<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: a leased object is alive.
+        if self.pool.manager.recycle(unsafe { &mut *self.value() }) {
+            self.pool.push_idle(self.slot);
+            return;
+        }
+        struct Forget<'a, 'b, M: Manage>(&'a Lease<'b, M>);
+        impl<M: Manage> Drop for Forget<'_, '_, M> {
+            fn drop(&mut self) {
+                // SAFETY: dropped below, also when that panics.
+                unsafe { self.0.forget_object() }
+            }
+        }
+        let forget = Forget(self);
+        // SAFETY: dropped once; nothing is put there before the slot is vacated.
+        unsafe { forget.0.value().drop_in_place() }
+    }
+}
+
+impl<M: Manage> fmt::Debug for Lease<'_, M>
+where
+    M::Item: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,291 @@
+//! [`ObjectPool`]: make objects, drop them, drop all that are left.
+
+use super::store::{Slot, Store};
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+/// Objects that are made and dropped one by one, or all at once with the pool.
+///
+/// In the manner of Boost's `object_pool`, whose `destroy` walks the list of what is free, and is
+/// O(1) here.
+///
+/// ```
+/// use masu::ObjectPool;
+///
+/// let pool = ObjectPool::new();
+/// let mut a = pool.alloc(String::from("a"));
+/// let b = pool.alloc(String::from("b"));
+/// a.push_str(&b);
+/// assert_eq!(*a, "ab");
+/// drop(a); // dropped, its slot is free again
+/// assert_eq!(pool.len(), 1);
+/// // b, then the pool: what is left in it would be dropped with it.
+/// ```
+///
+/// An object cannot outlive its pool:
+///
+/// ```compile_fail
+/// # use masu::ObjectPool;
+/// let object = {
+///     let pool = ObjectPool::new();
+///     pool.alloc(1)
+/// };
+/// assert_eq!(*object, 1);
+/// ```
+///
+/// And a pool is for one thread at a time; [`SharedSlab`](crate::SharedSlab) is for several:
+///
+/// ```compile_fail
+/// # use masu::ObjectPool;
+/// let pool = ObjectPool::new();
+/// std::thread::scope(|s| {
+///     s.spawn(|| pool.alloc(1));
+/// });
+/// ```
+pub struct ObjectPool<T> {
+    store: Store<T>,
+    len: Cell<usize>,
+}
+
+impl<T> ObjectPool<T> {
+    /// An empty pool. Allocates nothing.
+    pub const fn new() -> Self {
+        ObjectPool { store: Store::new(), len: Cell::new(0) }
+    }
+
+    /// A pool with room for `capacity` objects.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// assert!(ObjectPool::<u64>::with_capacity(100).capacity() >= 100);
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        ObjectPool { store: Store::with_capacity(capacity), len: Cell::new(0) }
+    }
+
+    /// Room for objects, used and free. O(chunks).
+    pub fn capacity(&self) -> usize {
+        self.store.capacity()
+    }
+
+    /// Number of objects.
+    pub fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes an object. Its handle drops it. O(1).
+    ///
+    /// # Panics
+    /// With `capacity overflow` when the pool would grow beyond `isize::MAX` bytes.
+    #[inline]
+    pub fn alloc(&self, value: T) -> PoolBox<'_, T> {
+        let slot = self.store.put(value);
+        self.len.set(self.len.get() + 1);
+        PoolBox { pool: self, slot, owns: PhantomData }
+    }
+
+    /// Makes an object without a handle: it lives until [`ObjectPool::destroy`], or as long as the
+    /// pool. O(1).
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::new();
+    /// let p = pool.construct(7);
+    /// // SAFETY: of this pool, and alive.
+    /// unsafe {
+    ///     assert_eq!(*p.as_ref(), 7);
+    ///     pool.destroy(p);
+    /// }
+    /// ```
+    #[inline]
+    pub fn construct(&self, value: T) -> NonNull<T> {
+        PoolBox::into_raw(self.alloc(value))
+    }
+
+    /// Drops an object that [`ObjectPool::construct`] made. O(1).
+    ///
+    /// # Safety
+    /// `object` came from this pool's `construct` or from [`PoolBox::into_raw`], is alive, and
+    /// nobody uses it.
+    #[inline]
+    pub unsafe fn destroy(&self, object: NonNull<T>) {
+        // SAFETY: passed on.
+        drop(unsafe { PoolBox::from_raw(self, object) });
+    }
+
+    /// Whether an address is one of this pool's objects', alive or not. O(chunks).
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::new();
+    /// let object = pool.alloc(1);
+    /// assert!(pool.is_from(&*object));
+    /// assert!(!pool.is_from(&1));
+    /// ```
+    pub fn is_from(&self, object: *const T) -> bool {
+        self.store.owns(object)
+    }
+}
+
+impl<T> Default for ObjectPool<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for ObjectPool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectPool")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
+    }
+}
+
+/// An object in an [`ObjectPool`]. Dropping it drops the object and frees its slot.
+///
+/// Forgetting it is safe: the object then lives until the pool is dropped.
+pub struct PoolBox<'a, T> {
+    pool: &'a ObjectPool<T>,
+    slot: NonNull<Slot<T>>,
+    owns: PhantomData<T>,
+}
+
+impl<'a, T> PoolBox<'a, T> {
+    fn value(&self) -> *mut T {
+        // SAFETY: the slot is alive.
+        unsafe { (&raw mut (*self.slot.as_ptr()).value).cast() }
+    }
+
+    /// Gives the slot back without dropping the object.
+    fn vacate(&self) {
+        self.pool.len.set(self.pool.len.get() - 1);
+        // SAFETY: live, and of this pool; callers do not look at the object again.
+        unsafe { self.pool.store.vacate(self.slot) }
+    }
+
+    /// Takes the object out of the pool.
+    ///
+    /// ```
+    /// # use masu::{ObjectPool, PoolBox};
+    /// let pool = ObjectPool::new();
+    /// let object = pool.alloc(String::from("hello"));
+    /// assert_eq!(PoolBox::into_inner(object), "hello");
+    /// ```
+    pub fn into_inner(this: Self) -> T {
+        let this = ManuallyDrop::new(this);
+        // SAFETY: read once: the slot is vacant then and the handle is not dropped.
+        let value = unsafe { this.value().read() };
+        this.vacate();
+        value
+    }
+
+    /// Gives up the handle: the object lives as long as the pool.
+    ///
+    /// ```
+    /// # use masu::{ObjectPool, PoolBox};
+    /// let pool = ObjectPool::new();
+    /// let object: &mut i32 = PoolBox::leak(pool.alloc(1));
+    /// *object += 1;
+    /// ```
+    pub fn leak(this: Self) -> &'a mut T {
+        // SAFETY: nobody else can reach the object; the pool keeps it, and is borrowed for `'a`.
+        unsafe { &mut *Self::into_raw(this).as_ptr() }
+    }
+
+    /// The object's address, which never changes; the handle is given up.
+    pub fn into_raw(this: Self) -> NonNull<T> {
+        let this = ManuallyDrop::new(this);
+        // SAFETY: not null.
+        unsafe { NonNull::new_unchecked(this.value()) }
+    }
+
+    /// The handle of an object.
+    ///
+    /// # Safety
+    /// `object` came from [`PoolBox::into_raw`] or [`ObjectPool::construct`] of this pool, is alive
+    /// and has no other handle.
+    pub unsafe fn from_raw(pool: &'a ObjectPool<T>, object: NonNull<T>) -> Self {
+        // SAFETY: the object lies in a slot.
+        let slot = unsafe { object.byte_sub(core::mem::offset_of!(Slot<T>, value)) }.cast();
+        PoolBox { pool, slot, owns: PhantomData }
+    }
+
+    /// The object pinned: it does not move while it lives, and the pool does not free its memory
+    /// before it has dropped it.
+    ///
+    /// ```
+    /// # use masu::{ObjectPool, PoolBox};
+    /// let pool = ObjectPool::new();
+    /// let mut future = PoolBox::into_pin(pool.alloc(async { 7 }));
+    /// let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// assert!(future.as_mut().poll(&mut context).is_ready());
+    /// # use std::future::Future;
+    /// ```
+    pub fn into_pin(this: Self) -> Pin<Self> {
+        // SAFETY: the object stays where it is until it is dropped, by this handle or by the pool;
+        // only `into_inner` takes it out, and a pinned handle cannot be given to that.
+        unsafe { Pin::new_unchecked(this) }
+    }
+}
+
+impl<T> Deref for PoolBox<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: a handle's object is alive, and borrowed with the handle.
+        unsafe { &*self.value() }
+    }
+}
+
+impl<T> DerefMut for PoolBox<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and there is one handle only.
+        unsafe { &mut *self.value() }
+    }
+}
+
+impl<T> Drop for PoolBox<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        /// Also when the object's drop panics.
+        struct Vacate<'a, 'b, T>(&'a PoolBox<'b, T>);
+        impl<T> Drop for Vacate<'_, '_, T> {
+            #[inline]
+            fn drop(&mut self) {
+                self.0.vacate();
+            }
+        }
+        let vacate = Vacate(self);
+        // SAFETY: dropped once; the slot is live, so that nothing else is put there, until it is
+        // vacated.
+        unsafe { vacate.0.value().drop_in_place() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PoolBox<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for PoolBox<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

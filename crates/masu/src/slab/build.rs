@@ -1,0 +1,113 @@
+//! Tables made as somebody else says: copies of others, and values under given keys.
+
+use super::table::{Table, mask};
+
+impl<T, X: Copy> Table<T, X> {
+    /// Replaces what is in this table by a copy of another's values under the same keys, with the
+    /// same keys vacant in the same order, in the pages that are there if they suffice.
+    pub fn copy_from(&mut self, source: &Self, mut copy: impl FnMut(&T) -> T) {
+        self.clear();
+        let end = source.used_end();
+        if self.capacity() < end || (0..self.pages()).any(|index| !self.page(index).mapped) {
+            self.free_pages();
+            if end != 0 {
+                self.map_first(end);
+            }
+        }
+        // Vacant first, in ascending order; if a copy panics, that is a valid table.
+        for _ in 0..end {
+            let place = self.carve();
+            // SAFETY: just carved: a link.
+            self.next = unsafe { (*place.slot).body.link };
+        }
+        let rebuild = Rebuild(self);
+        for key in (0..end).rev() {
+            // SAFETY: carved above.
+            let to = unsafe { rebuild.0.locate(key).unwrap_unchecked() };
+            let Some(from) = source.locate(key) else {
+                continue;
+            };
+            // SAFETY: both are initialised slots of their tables; `to` is vacant.
+            unsafe {
+                (&raw mut (*to.slot).extra).write((*from.slot).extra);
+                if source.occupied(key).is_some() {
+                    to.value().write(copy(&*from.value()));
+                    *to.word |= mask(key);
+                    rebuild.0.len += 1;
+                }
+            }
+        }
+        core::mem::forget(rebuild);
+        self.copy_vacancies(source, end);
+    }
+
+    fn copy_vacancies(&mut self, source: &Self, end: usize) {
+        self.next = self.fresh_key();
+        for key in (0..end).rev() {
+            // What has no memory in the source follows on its list of vacant keys, ascending.
+            if source.locate(key).is_none() {
+                // SAFETY: carved, and vacant as the source has no value there.
+                unsafe { self.recycle(key, &self.locate(key).unwrap_unchecked()) };
+            }
+        }
+        let (list, rest) = (source.next, self.next);
+        let (mut key, mut previous) = (list, None);
+        while let Some(from) = source.locate(key) {
+            // SAFETY: a located key on the list of vacant ones holds a link; it is carved here.
+            unsafe {
+                let to = self.locate(key).unwrap_unchecked();
+                (*to.slot).body.link = rest;
+                match previous {
+                    None => self.next = key,
+                    Some(before) => self.set_link(before, key),
+                }
+                previous = Some(key);
+                key = (*from.slot).body.link;
+            }
+        }
+    }
+
+    /// # Safety
+    /// `key` is vacant.
+    unsafe fn set_link(&mut self, key: usize, link: usize) {
+        // SAFETY: a vacant key has a slot.
+        unsafe { (*self.locate(key).unwrap_unchecked().slot).body.link = link }
+    }
+
+    /// Puts a value under a key that is not occupied. The list of vacant keys is to be made anew.
+    pub fn insert_at(&mut self, key: usize, value: T) {
+        for key in self.used_end()..=key {
+            self.next = key;
+            self.carve();
+        }
+        // SAFETY: carved now or before, and vacant.
+        unsafe {
+            let place = self.locate(key).unwrap_unchecked();
+            place.value().write(value);
+            *place.word |= mask(key);
+        }
+        self.len += 1;
+    }
+
+    /// Orders the vacant keys anew, the highest first. O(capacity).
+    pub fn chain_vacancies(&mut self) {
+        self.next = self.fresh_key();
+        for key in 0..self.used_end() {
+            if self.occupied(key).is_none()
+                && let Some(place) = self.locate(key)
+            {
+                // SAFETY: vacant.
+                unsafe { self.recycle(key, &place) }
+            }
+        }
+    }
+}
+
+/// Makes the list of vacant keys anew when dropped, also by a panic.
+struct Rebuild<'a, T, X: Copy>(&'a mut Table<T, X>);
+
+impl<T, X: Copy> Drop for Rebuild<'_, T, X> {
+    fn drop(&mut self) {
+        self.0.rebuild_vacancies();
+    }
+}

@@ -1,0 +1,425 @@
+//! [`Slab`]: what changes it.
+
+use super::entry::VacantEntry;
+use super::iter::Drain;
+use super::table::Table;
+
+/// Values of one type under `usize` keys that the slab chooses, at addresses that never change.
+///
+/// ```
+/// use masu::Slab;
+///
+/// let mut slab = Slab::new();
+/// let hello = slab.insert("hello");
+/// let world = slab.insert("world");
+/// assert_eq!(slab[hello], "hello");
+///
+/// slab[world] = "earth";
+/// assert_eq!(slab.remove(world), "earth");
+/// assert!(!slab.contains(world));
+/// ```
+///
+/// The [module](crate::slab) says how values are stored and what everything costs.
+pub struct Slab<T> {
+    pub(super) table: Table<T, ()>,
+}
+
+impl<T> Slab<T> {
+    /// An empty slab. Allocates nothing.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// static EMPTY: Slab<i32> = Slab::new();
+    /// assert_eq!(EMPTY.capacity(), 0);
+    /// ```
+    pub const fn new() -> Self {
+        Slab { table: Table::new(()) }
+    }
+
+    /// An empty slab whose first page has room for exactly `capacity` values.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::with_capacity(10);
+    /// for i in 0..10 {
+    ///     slab.insert(i);
+    /// }
+    /// assert_eq!(slab.capacity(), 10);
+    /// slab.insert(10);
+    /// assert_eq!(slab.capacity(), 20);
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        Slab { table: Table::with_capacity(capacity, ()) }
+    }
+
+    /// The number of values for which there are keys without another page. Every key is below it.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let slab: Slab<i32> = Slab::with_capacity(10);
+    /// assert_eq!(slab.capacity(), 10);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    /// Makes room for `additional` further values, so that inserting them allocates nothing. Pages
+    /// double, so this may reserve up to twice what is asked.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// slab.insert("hello");
+    /// slab.reserve(1000);
+    /// assert!(slab.capacity() >= 1001);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        let Some(slots) = self.len().checked_add(additional) else { panic!("capacity overflow") };
+        self.table.reserve_total(slots);
+    }
+
+    /// As [`Slab::reserve`]. The room is exactly what is asked for in a slab that has not been used
+    /// yet; later pages only come in their sizes, as nothing may move.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<i32> = Slab::new();
+    /// slab.reserve_exact(10);
+    /// assert_eq!(slab.capacity(), 10);
+    /// ```
+    pub fn reserve_exact(&mut self, additional: usize) {
+        self.reserve(additional);
+    }
+
+    /// Cuts off the capacity behind the last value and gives those pages back that lie wholly
+    /// behind it. Nothing moves. O(capacity) if there is something to cut off.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::with_capacity(10);
+    /// for i in 0..3 {
+    ///     slab.insert(i);
+    /// }
+    /// slab.shrink_to_fit();
+    /// assert!(slab.capacity() >= 3 && slab.capacity() < 10);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.table.shrink_to_fit();
+    }
+
+    /// Gives the memory of all pages back that hold no value, those in the middle included, and
+    /// returns how many there were. Keys and addresses of values stay as they are; the keys of a
+    /// released page come up again when no other key is vacant. O(capacity / 64), and O(capacity)
+    /// if there is such a page.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::with_capacity(64);
+    /// for i in 0..256 {
+    ///     slab.insert(i);
+    /// }
+    /// slab.retain(|_, &mut i| i == 200);
+    /// assert_eq!(slab.release_empty_pages(), 2); // keys 0..64 and 64..128
+    /// assert_eq!(slab[200], 200);
+    /// assert_eq!(slab.insert(7), 128);
+    /// ```
+    pub fn release_empty_pages(&mut self) -> usize {
+        self.table.release_empty_pages()
+    }
+
+    /// Moves values from the highest keys to the lowest vacant ones, then shrinks.
+    ///
+    /// `rekey` is called with the value, its old key and its new one before each move. When it
+    /// returns `false`, the value stays and the work ends. **This is the one method that changes
+    /// addresses.** If `rekey` panics, the value it was looking at is dropped. O(capacity).
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::with_capacity(10);
+    /// let a = slab.insert('a');
+    /// slab.insert('b');
+    /// slab.insert('c');
+    /// slab.remove(a);
+    /// slab.compact(|&mut value, from, to| {
+    ///     assert_eq!((value, from, to), ('c', 2, 0));
+    ///     true
+    /// });
+    /// assert_eq!(slab[0], 'c');
+    /// assert!(slab.capacity() >= 2 && slab.capacity() < 10);
+    /// ```
+    pub fn compact(&mut self, rekey: impl FnMut(&mut T, usize, usize) -> bool) {
+        self.table.compact(rekey);
+    }
+
+    /// Drops all values. The pages stay.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<_> = (0..3).map(|i| (i, i)).collect();
+    /// slab.clear();
+    /// assert!(slab.is_empty());
+    /// assert_eq!(slab.vacant_key(), 0);
+    /// ```
+    pub fn clear(&mut self) {
+        self.table.clear();
+    }
+
+    /// Number of values.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let slab: Slab<_> = (0..3).map(|i| (i, i)).collect();
+    /// assert_eq!(slab.len(), 3);
+    /// ```
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are no values.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// assert!(Slab::<i32>::new().is_empty());
+    /// ```
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Inserts a value and returns its key, which is [`Slab::vacant_key`]. O(1); when it grows, the
+    /// allocation of one page comes on top.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when it would grow beyond `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let key = slab.insert("hello");
+    /// assert_eq!(slab[key], "hello");
+    /// ```
+    #[inline]
+    pub fn insert(&mut self, value: T) -> usize {
+        self.table.insert(value).0
+    }
+
+    /// Inserts `values` and returns their keys, in the same order.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let [a, b] = slab.insert_array(["a", "b"]);
+    /// assert_eq!((slab[a], slab[b]), ("a", "b"));
+    /// ```
+    pub fn insert_array<const N: usize>(&mut self, values: [T; N]) -> [usize; N] {
+        self.insert_array_with(|_| values)
+    }
+
+    /// Reserves `N` slots at once, hands their keys to `make` and inserts what it returns: for
+    /// values that know their own keys and each other's. If `make` panics, nothing is inserted.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// struct Node {
+    ///     next: usize,
+    /// }
+    /// let mut slab = Slab::new();
+    /// let [a, b] = slab.insert_array_with(|[a, b]| [Node { next: b }, Node { next: a }]);
+    /// assert_eq!(slab[slab[a].next].next, a);
+    /// # let _ = b;
+    /// ```
+    pub fn insert_array_with<const N: usize>(
+        &mut self,
+        make: impl FnOnce([usize; N]) -> [T; N],
+    ) -> [usize; N] {
+        self.reserve(N);
+        let mut keys = [0; N];
+        // There is room for that many, so there are that many keys.
+        keys.iter_mut().zip(self.upcoming_keys()).for_each(|(key, upcoming)| *key = upcoming);
+        for value in make(keys) {
+            self.insert(value);
+        }
+        keys
+    }
+
+    /// The key of the next insertion, if nothing is removed before it. O(1).
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let key = slab.vacant_key();
+    /// assert_eq!(slab.insert("hello"), key);
+    /// ```
+    #[inline]
+    pub fn vacant_key(&self) -> usize {
+        self.table.next()
+    }
+
+    /// The keys of the next insertions, in order, up to the capacity, if nothing is removed before
+    /// them.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<char> = Slab::with_capacity(4);
+    /// slab.insert_array(['a', 'b', 'c']);
+    /// slab.remove(0);
+    /// slab.remove(1);
+    /// assert_eq!(slab.upcoming_keys().collect::<Vec<_>>(), [1, 0, 3]);
+    /// ```
+    pub fn upcoming_keys(&self) -> impl Iterator<Item = usize> + '_ {
+        self.table.upcoming()
+    }
+
+    /// The slot of the next insertion, for a value that wants to know its key or is to be made in
+    /// place.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let entry = slab.vacant_entry();
+    /// let key = entry.key();
+    /// entry.insert((key, "hello"));
+    /// assert_eq!(slab[key].0, key);
+    /// ```
+    #[inline]
+    pub fn vacant_entry(&mut self) -> VacantEntry<'_, T> {
+        VacantEntry::new(&mut self.table)
+    }
+
+    /// Removes and returns the value of a key; `None` if there is none. The key is the next to be
+    /// reused. O(1); use [`Slab::discard`] where the value is not wanted.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let hello = slab.insert("hello");
+    /// assert_eq!(slab.try_remove(hello), Some("hello"));
+    /// assert_eq!(slab.try_remove(hello), None);
+    /// ```
+    #[inline]
+    pub fn try_remove(&mut self, key: usize) -> Option<T> {
+        let place = self.table.occupied(key)?;
+        // SAFETY: occupied: the value is read once, as its bit is cleared.
+        unsafe {
+            self.table.vacate(key, &place);
+            let value = place.value().read();
+            self.table.recycle(key, &place);
+            Some(value)
+        }
+    }
+
+    /// Removes and returns the value of a key.
+    ///
+    /// # Panics
+    /// With `invalid key` if there is none.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let hello = slab.insert("hello");
+    /// assert_eq!(slab.remove(hello), "hello");
+    /// assert!(!slab.contains(hello));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn remove(&mut self, key: usize) -> T {
+        match self.try_remove(key) {
+            Some(value) => value,
+            None => invalid_key(),
+        }
+    }
+
+    /// Drops the value of a key where it lies, without moving it. `false` if there is none. O(1)
+    /// and independent of the value's size.
+    ///
+    /// If the drop panics, the key is vacant all the same.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let key = slab.insert([0u8; 4096]);
+    /// assert!(slab.discard(key));
+    /// assert!(!slab.discard(key));
+    /// ```
+    #[inline]
+    pub fn discard(&mut self, key: usize) -> bool {
+        match self.table.occupied(key) {
+            Some(place) => {
+                // SAFETY: occupied.
+                unsafe { self.table.discard(key, place) }
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// [`Slab::discard`] of a key that must be there.
+    ///
+    /// # Panics
+    /// With `invalid key` if there is no value.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let key = slab.insert(String::from("hello"));
+    /// slab.remove_in_place(key);
+    /// assert!(slab.is_empty());
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn remove_in_place(&mut self, key: usize) {
+        if !self.discard(key) {
+            invalid_key();
+        }
+    }
+
+    /// Drops all values for which `keep` returns `false`, in ascending order of their keys. O(n +
+    /// capacity / 64).
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<_> = (0..3).map(|i| (i, i)).collect();
+    /// slab.retain(|key, value| key != 1 && *value < 2);
+    /// assert_eq!(slab.len(), 1);
+    /// assert!(slab.contains(0));
+    /// ```
+    pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut T) -> bool) {
+        let mut cursor = self.table.cursor();
+        while let Some((key, place)) = cursor.next(&self.table) {
+            // SAFETY: the cursor's keys are occupied, and a discarded one is behind it.
+            unsafe {
+                if !keep(key, &mut *place.value()) {
+                    self.table.discard(key, place);
+                }
+            }
+        }
+    }
+
+    /// Removes all values and yields them in ascending order of their keys. What is not taken from
+    /// the iterator is dropped with it; if the iterator is forgotten, so are the values and the
+    /// pages.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<_> = (0..3).map(|i| (i, i)).collect();
+    /// assert_eq!(slab.drain().collect::<Vec<_>>(), [0, 1, 2]);
+    /// assert!(slab.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Drain<'_, T> {
+        Drain::new(self)
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub(super) fn invalid_key() -> ! {
+    panic!("invalid key")
+}

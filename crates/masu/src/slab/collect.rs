@@ -1,0 +1,52 @@
+//! Slabs made of pairs of key and value.
+
+use super::change::Slab;
+
+/// Puts values under given keys.
+pub(super) struct Builder<T> {
+    slab: Slab<T>,
+    /// A hole was filled, so the list of vacant keys is not a list any more.
+    broken: bool,
+}
+
+impl<T> Builder<T> {
+    pub fn with_capacity(capacity: usize) -> Self {
+        Builder { slab: Slab::with_capacity(capacity), broken: false }
+    }
+
+    /// A later value replaces an earlier one under the same key.
+    pub fn pair(&mut self, key: usize, value: T) {
+        let table = &mut self.slab.table;
+        if let Some(place) = table.occupied(key) {
+            // SAFETY: occupied.
+            unsafe { *place.value() = value };
+            return;
+        }
+        self.broken |= table.locate(key).is_some();
+        table.insert_at(key, value);
+    }
+
+    /// Keys that were left out are vacant: the highest first if the pairs came in ascending order,
+    /// else the lowest first.
+    pub fn build(mut self) -> Slab<T> {
+        if self.broken {
+            self.slab.table.rebuild_vacancies();
+        } else {
+            self.slab.table.chain_vacancies();
+        }
+        self.slab
+    }
+}
+
+impl<T> FromIterator<(usize, T)> for Slab<T> {
+    /// Puts each value under its key; the last one counts where a key comes twice. Takes memory for
+    /// as many values as the highest key says.
+    fn from_iter<I: IntoIterator<Item = (usize, T)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
+        let mut builder = Builder::with_capacity(pairs.size_hint().0);
+        for (key, value) in pairs {
+            builder.pair(key, value);
+        }
+        builder.build()
+    }
+}

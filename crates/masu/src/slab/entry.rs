@@ -1,0 +1,87 @@
+//! A vacant slot, about to be filled.
+
+use super::table::{Place, Table};
+use core::fmt;
+
+/// The slot of the next insertion: see [`Slab::vacant_entry`](super::Slab::vacant_entry). When it is
+/// dropped unused, nothing has happened.
+pub struct VacantEntry<'a, T> {
+    table: &'a mut Table<T, ()>,
+}
+
+impl<'a, T> VacantEntry<'a, T> {
+    pub(super) fn new(table: &'a mut Table<T, ()>) -> Self {
+        VacantEntry { table }
+    }
+
+    /// The key that the value will have.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<i32> = Slab::new();
+    /// assert_eq!(slab.vacant_entry().key(), 0);
+    /// ```
+    #[inline]
+    pub fn key(&self) -> usize {
+        self.table.next()
+    }
+
+    /// Inserts the value.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab = Slab::new();
+    /// let entry = slab.vacant_entry();
+    /// let key = entry.key();
+    /// *entry.insert(1) += 1;
+    /// assert_eq!(slab[key], 2);
+    /// ```
+    #[inline]
+    pub fn insert(self, value: T) -> &'a mut T {
+        let (_, place) = self.table.insert(value);
+        // SAFETY: occupied now, and borrowed with the slab.
+        unsafe { &mut *place.value() }
+    }
+
+    /// Lets `init` make the value where it will lie, so that nothing is copied. If `init` panics,
+    /// the slot stays vacant.
+    ///
+    /// # Safety
+    /// When `init` returns, the memory at its argument, which is uninitialised, valid for writes
+    /// and aligned for `T`, holds a valid `T`.
+    ///
+    /// ```
+    /// # use masu::Slab;
+    /// let mut slab: Slab<[u8; 4096]> = Slab::new();
+    /// // SAFETY: all of it is written.
+    /// let value = unsafe { slab.vacant_entry().insert_in_place(|p| p.write_bytes(7, 1)) };
+    /// assert_eq!(value[4095], 7);
+    /// ```
+    #[inline]
+    pub unsafe fn insert_in_place(self, init: impl FnOnce(*mut T)) -> &'a mut T {
+        /// Restores the link, on which the slot lies.
+        struct Undo<T>(Place<T, ()>, usize);
+        impl<T> Drop for Undo<T> {
+            fn drop(&mut self) {
+                // SAFETY: the slot is vacant still, and the table borrowed by the entry.
+                unsafe { (*self.0.slot).body.link = self.1 }
+            }
+        }
+        let (place, link) = self.table.claim();
+        let value = place.value();
+        let undo = Undo(place, link);
+        init(value);
+        // SAFETY: the caller's `init` has made a value; nothing else happened to the table.
+        unsafe {
+            self.table.commit(&undo.0, link);
+            core::mem::forget(undo);
+            &mut *value
+        }
+    }
+}
+
+impl<T> fmt::Debug for VacantEntry<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VacantEntry").field("key", &self.key()).finish()
+    }
+}

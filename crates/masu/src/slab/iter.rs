@@ -1,0 +1,197 @@
+//! The iterators of a [`Slab`].
+
+use super::change::Slab;
+use super::cursor::Cursor;
+use super::table::{Place, Table};
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::mem;
+
+/// Keys and values of a slab: see [`Slab::iter`].
+pub struct Iter<'a, T> {
+    table: &'a Table<T, ()>,
+    cursor: Cursor,
+}
+
+/// Keys and values of a slab, to be changed: see [`Slab::iter_mut`].
+pub struct IterMut<'a, T> {
+    /// Only a shared borrow of what finds the values, but an exclusive one of the values.
+    table: &'a Table<T, ()>,
+    cursor: Cursor,
+    values: PhantomData<&'a mut T>,
+}
+
+/// Keys and values of a slab that is consumed.
+pub struct IntoIter<T> {
+    table: Table<T, ()>,
+    cursor: Cursor,
+}
+
+/// The values of a slab that is emptied: see [`Slab::drain`].
+pub struct Drain<'a, T> {
+    slab: &'a mut Slab<T>,
+    values: IntoIter<T>,
+}
+
+impl<'a, T> Iter<'a, T> {
+    pub(super) fn new(table: &'a Table<T, ()>) -> Self {
+        Iter { table, cursor: Cursor::new(table) }
+    }
+}
+
+impl<'a, T> IterMut<'a, T> {
+    pub(super) fn new(table: &'a mut Table<T, ()>) -> Self {
+        IterMut { cursor: Cursor::new(table), table, values: PhantomData }
+    }
+}
+
+impl<T> IntoIter<T> {
+    pub(super) fn new(table: Table<T, ()>) -> Self {
+        IntoIter { cursor: Cursor::new(&table), table }
+    }
+
+    fn take(&mut self, found: Option<(usize, Place<T, ()>)>) -> Option<(usize, T)> {
+        let (key, place) = found?;
+        // SAFETY: occupied until its bit is cleared here, so read once and not dropped later.
+        unsafe {
+            self.table.vacate(key, &place);
+            Some((key, place.value().read()))
+        }
+    }
+}
+
+impl<'a, T> Drain<'a, T> {
+    pub(super) fn new(slab: &'a mut Slab<T>) -> Self {
+        let table = mem::replace(&mut slab.table, Table::new(()));
+        Drain { slab, values: IntoIter::new(table) }
+    }
+}
+
+impl<T> Drop for Drain<'_, T> {
+    fn drop(&mut self) {
+        struct GiveBack<'a, 'b, T>(&'a mut Drain<'b, T>);
+        impl<T> Drop for GiveBack<'_, '_, T> {
+            fn drop(&mut self) {
+                mem::swap(&mut self.0.slab.table, &mut self.0.values.table);
+            }
+        }
+        // Also when a value's drop panics; then all others have been dropped nevertheless.
+        let give_back = GiveBack(self);
+        give_back.0.values.table.clear();
+    }
+}
+
+impl<T> Clone for Iter<'_, T> {
+    fn clone(&self) -> Self {
+        Iter { table: self.table, cursor: self.cursor.clone() }
+    }
+}
+
+macro_rules! both_ends {
+    ($type:ty, $item:ty, [$($generics:tt)*], |$self:ident, $step:ident| $item_of:expr) => {
+        impl<$($generics)*> Iterator for $type {
+            type Item = $item;
+
+            #[inline]
+            fn next(&mut self) -> Option<$item> {
+                let $self = self;
+                let $step = Cursor::next;
+                $item_of
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (self.len(), Some(self.len()))
+            }
+        }
+
+        impl<$($generics)*> DoubleEndedIterator for $type {
+            #[inline]
+            fn next_back(&mut self) -> Option<$item> {
+                let $self = self;
+                let $step = Cursor::next_back;
+                $item_of
+            }
+        }
+
+        impl<$($generics)*> ExactSizeIterator for $type {
+            fn len(&self) -> usize {
+                self.cursor().remaining()
+            }
+        }
+
+        impl<$($generics)*> FusedIterator for $type {}
+    };
+}
+
+impl<T> Iter<'_, T> {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+}
+
+impl<T> IterMut<'_, T> {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+}
+
+impl<T> IntoIter<T> {
+    fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+}
+
+impl<T> Drain<'_, T> {
+    fn cursor(&self) -> &Cursor {
+        &self.values.cursor
+    }
+}
+
+both_ends!(Iter<'a, T>, (usize, &'a T), ['a, T], |this, step| {
+    let (key, place) = step(&mut this.cursor, this.table)?;
+    // SAFETY: occupied, and borrowed with the slab.
+    Some((key, unsafe { &*place.value() }))
+});
+
+both_ends!(IterMut<'a, T>, (usize, &'a mut T), ['a, T], |this, step| {
+    let (key, place) = step(&mut this.cursor, this.table)?;
+    // SAFETY: occupied, borrowed with the slab, and yielded only once.
+    Some((key, unsafe { &mut *place.value() }))
+});
+
+both_ends!(IntoIter<T>, (usize, T), [T], |this, step| {
+    let found = step(&mut this.cursor, &this.table);
+    this.take(found)
+});
+
+both_ends!(Drain<'_, T>, T, [T], |this, step| {
+    let values = &mut this.values;
+    let found = step(&mut values.cursor, &values.table);
+    values.take(found).map(|(_, value)| value)
+});
+
+macro_rules! debug_remaining {
+    ($name:literal, $type:ty) => {
+        impl<T: fmt::Debug> fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct($name).field("remaining", &self.cursor().remaining()).finish()
+            }
+        }
+    };
+}
+
+debug_remaining!("Iter", Iter<'_, T>);
+debug_remaining!("IterMut", IterMut<'_, T>);
+debug_remaining!("IntoIter", IntoIter<T>);
+
+impl<T> fmt::Debug for Drain<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").finish()
+    }
+}
+
+// SAFETY: as `&mut [T]`: it yields `&mut T` and nothing else.
+unsafe impl<T: Send> Send for IterMut<'_, T> {}
+// SAFETY: through `&IterMut` only its length can be had.
+unsafe impl<T: Sync> Sync for IterMut<'_, T> {}

@@ -1,0 +1,66 @@
+//! Where pages come from: the engine; under Miri and the model checker, the system's allocator.
+//!
+//! The engine gives a page back to whoever asks next, and to the kernel once it has rested for the
+//! decay time, so a slab that comes and goes costs no page faults.
+
+use alloc::alloc::{Layout, handle_alloc_error};
+use core::ptr::NonNull;
+
+#[cfg(not(any(miri, loom)))]
+mod source {
+    use super::Layout;
+
+    pub fn allocate(layout: Layout) -> *mut u8 {
+        masu_core::alloc_aligned(layout.size(), layout.align())
+    }
+
+    pub unsafe fn release(p: *mut u8, _layout: Layout) {
+        // SAFETY: the caller's block, from `allocate`.
+        unsafe { masu_core::dealloc(p) }
+    }
+
+    pub fn usable(layout: Layout) -> usize {
+        // An alignment above 16 may choose a larger class, never a smaller one.
+        masu_core::good_size(layout.size())
+    }
+}
+
+#[cfg(any(miri, loom))]
+mod source {
+    use super::Layout;
+
+    pub fn allocate(layout: Layout) -> *mut u8 {
+        // SAFETY: callers never ask for nothing.
+        unsafe { alloc::alloc::alloc(layout) }
+    }
+
+    pub unsafe fn release(p: *mut u8, layout: Layout) {
+        // SAFETY: the caller's block, from `allocate` with this layout.
+        unsafe { alloc::alloc::dealloc(p, layout) }
+    }
+
+    pub fn usable(layout: Layout) -> usize {
+        layout.size().next_multiple_of(16)
+    }
+}
+
+/// A block of `layout`, whose size is not 0; its contents are arbitrary. Ends as `Vec` does when
+/// memory is out.
+pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+    debug_assert_ne!(layout.size(), 0);
+    NonNull::new(source::allocate(layout)).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// `p` came from [`allocate`] with the same layout and is not used again.
+pub(crate) unsafe fn release(p: NonNull<u8>, layout: Layout) {
+    // SAFETY: passed on.
+    unsafe { source::release(p.as_ptr(), layout) }
+}
+
+/// Bytes that a block of `layout` really has; what is beyond `layout.size()` would be wasted.
+pub(crate) fn usable(layout: Layout) -> usize {
+    source::usable(layout)
+}

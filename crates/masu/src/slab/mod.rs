@@ -1,0 +1,56 @@
+//! Slabs: storage for values of one type under small integer keys, whose addresses never change.
+//!
+//! | type | keys | for |
+//! |---|---|---|
+//! | [`Slab`] | `usize`, reused | what the `slab` crate is used for |
+//! | [`PinSlab`] | `usize`, reused | values that must not move while they live: futures, intrusive nodes |
+//! | [`GenSlab`] | [`Key`]: index and generation | keys that outlive their values and must then miss |
+//! | [`SharedSlab`] | [`Key`] | threads that insert, read and remove without a lock around it |
+//!
+//! # How values are stored
+//!
+//! In pages. The first has the capacity that was asked for, or about a kibibyte; each further one is
+//! as large as all before it together, so that a slab of `n` values has at most `log2 n` of them.
+//! Growing adds a page: nothing is copied, no address changes and no insertion waits for a copy of
+//! everything. A slot is as large as the value, but at least 8 bytes, since a vacant one holds the
+//! key of the next vacant one; one bit a slot says whether it is occupied, and iteration looks at 64
+//! of these at once.
+//!
+//! Memory of a page is not written before it is needed. It comes from masu's engine, whether or not
+//! masu is the global allocator, and goes back there with the slab, by [`Slab::shrink_to_fit`] or by
+//! [`Slab::release_empty_pages`].
+//!
+//! # Addresses
+//!
+//! A value stays where it is from its insertion until it is removed, whatever else happens to the
+//! slab, the slab's own move included; only [`Slab::compact`] moves values, and says which.
+//! [`Slab::as_ptr`] hands an address out that may be used as long as the value lives. No method
+//! makes a reference to anything but the value it is asked for, so the use of one value never
+//! invalidates a pointer to another.
+//!
+//! # Complexity
+//!
+//! Insertion, access and removal are O(1); an insertion that grows allocates one page and touches
+//! one slot of it. Iteration is O(n + capacity / 64).
+//!
+//! The interface is that of the `slab` crate 0.4, so that its users change an import. Keys are given
+//! out in the same order: the key freed last is reused first, then the keys ascend.
+
+mod build;
+mod cursor;
+pub(crate) mod memory;
+mod page;
+mod table;
+mod upkeep;
+
+mod access;
+mod change;
+mod collect;
+mod entry;
+mod iter;
+mod traits;
+
+pub use access::GetDisjointMutError;
+pub use change::Slab;
+pub use entry::VacantEntry;
+pub use iter::{Drain, IntoIter, Iter, IterMut};

@@ -1,0 +1,417 @@
+//! The storage under [`Slab`](super::Slab) and its kin: keys, pages, vacancies.
+//!
+//! Page 0 covers the keys `0..base`, page `i > 0` the keys `base << (i - 1)..base << i`: each new
+//! page doubles the capacity and none ever moves.
+//!
+//! Invariants:
+//!
+//! 1. Below a page's `fill`, every slot is either occupied, and its bit set, or vacant, its bit
+//!    clear and its link on the list of vacant keys. At and above `fill` a slot and its bit are
+//!    uninitialised.
+//! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
+//!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
+//!    list is empty, so while it is not, its end does not change.
+//! 3. `len` is the number of bits set.
+//! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
+//!    whole page: what one caller holds is not touched by another's use of a different key.
+//! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
+
+use super::cursor::Cursor;
+use super::page::{Page, Slot, first_page_slots};
+use alloc::vec::Vec;
+use core::iter;
+use core::marker::PhantomData;
+use core::ptr;
+
+pub(crate) struct Table<T, X: Copy> {
+    pub(super) next: usize,
+    /// Page 0, in parts, so that a key below its fill is found without a further look.
+    pub(super) fill: usize,
+    pub(super) slots: *const Slot<T, X>,
+    pub(super) bits: *const u64,
+    pub(super) len: usize,
+    /// Keys that page 0 covers.
+    pub(super) base: usize,
+    /// Keys that page 0's memory has room for; 0 without memory.
+    pub(super) room: usize,
+    /// Pages 1 and up.
+    pub(super) later: Vec<Page<T, X>>,
+    /// What a slot's extra begins with.
+    pub fresh: X,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: a table owns its values and its memory as a `Vec<T>` does; the raw pointers are to these.
+unsafe impl<T: Send, X: Copy + Send> Send for Table<T, X> {}
+// SAFETY: through `&Table` only `&T` and copies of `X` can be had.
+unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
+
+/// A slot and the word with its bit.
+pub(crate) struct Place<T, X> {
+    pub slot: *mut Slot<T, X>,
+    pub word: *mut u64,
+}
+
+impl<T, X> Place<T, X> {
+    #[inline(always)]
+    pub fn value(&self) -> *mut T {
+        // SAFETY: a place's slot is inside its page's memory.
+        unsafe { (&raw mut (*self.slot).body.value).cast() }
+    }
+}
+
+#[inline(always)]
+pub(super) fn mask(key: usize) -> u64 {
+    1 << (key % 64)
+}
+
+impl<T, X: Copy> Table<T, X> {
+    pub const fn new(fresh: X) -> Self {
+        Table {
+            next: 0,
+            fill: 0,
+            slots: ptr::null(),
+            bits: ptr::null(),
+            len: 0,
+            base: 0,
+            room: 0,
+            later: Vec::new(),
+            fresh,
+            owns: PhantomData,
+        }
+    }
+
+    pub fn with_capacity(slots: usize, fresh: X) -> Self {
+        let mut table = Table::new(fresh);
+        if slots != 0 {
+            table.map_first(slots);
+        }
+        table
+    }
+
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The key of the next insertion.
+    #[inline(always)]
+    pub fn next(&self) -> usize {
+        self.next
+    }
+
+    /// The end of the keys that the pages cover.
+    pub fn capacity(&self) -> usize {
+        self.base << self.later.len()
+    }
+
+    /// Number of pages, those without memory included.
+    pub fn pages(&self) -> usize {
+        usize::from(self.base != 0) + self.later.len()
+    }
+
+    /// A page by its number.
+    #[inline]
+    pub fn page(&self, index: usize) -> Page<T, X> {
+        if index == 0 {
+            Page { slots: self.slots, bits: self.bits, fill: self.fill, mapped: self.room != 0 }
+        } else {
+            self.later[index - 1]
+        }
+    }
+
+    /// The first key of a page.
+    #[inline]
+    pub fn start(&self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.base << (index - 1) }
+    }
+
+    /// The key behind the last of a page.
+    pub fn end(&self, index: usize) -> usize {
+        self.base << index
+    }
+
+    /// Number of the page that covers a key at or above `base`, counted from page 1; pages that do
+    /// not exist included.
+    #[inline(always)]
+    pub(super) fn later_index(&self, key: usize) -> usize {
+        let shift = self.base.leading_zeros().wrapping_sub(key.leading_zeros());
+        // The lengths of both numbers say which of two pages it is.
+        (shift as usize).wrapping_sub(usize::from(key < self.base << (shift % 64)))
+    }
+
+    /// Where a key is whose slot has been used at least once.
+    #[inline(always)]
+    pub fn locate(&self, key: usize) -> Option<Place<T, X>> {
+        if key < self.fill {
+            return Some(Place {
+                slot: self.slots.wrapping_add(key).cast_mut(),
+                word: self.bits.wrapping_add(key / 64).cast_mut(),
+            });
+        }
+        self.locate_later(key)
+    }
+
+    #[inline]
+    fn locate_later(&self, key: usize) -> Option<Place<T, X>> {
+        if key < self.base {
+            return None;
+        }
+        let page = self.later.get(self.later_index(key))?;
+        (key < page.fill).then(|| Place { slot: page.slot(key), word: page.word(key) })
+    }
+
+    /// Where a key is that holds a value.
+    #[inline(always)]
+    pub fn occupied(&self, key: usize) -> Option<Place<T, X>> {
+        let place = self.locate(key)?;
+        // SAFETY: invariant 1: a located key's bit is valid.
+        (unsafe { *place.word } & mask(key) != 0).then_some(place)
+    }
+
+    /// Where a key is that is known to hold a value.
+    ///
+    /// # Safety
+    /// `key` is occupied.
+    #[inline(always)]
+    pub unsafe fn occupied_unchecked(&self, key: usize) -> Place<T, X> {
+        // SAFETY: an occupied key is below its page's fill.
+        unsafe { self.locate(key).unwrap_unchecked() }
+    }
+
+    /// Where the next insertion goes, and its slot's link. Grows if it must.
+    #[inline(always)]
+    pub fn claim(&mut self) -> (Place<T, X>, usize) {
+        let key = self.next;
+        let place = match self.locate(key) {
+            Some(place) => place,
+            None => self.carve(),
+        };
+        // SAFETY: `next` is vacant and, located or just carved, its slot holds a link.
+        let link = unsafe { (*place.slot).body.link };
+        (place, link)
+    }
+
+    /// Makes the claimed slot, now initialised, an occupied one.
+    ///
+    /// # Safety
+    /// `place` and `link` are [`Table::claim`]'s last answer, nothing else was done to the table
+    /// since, and the slot holds a value now.
+    #[inline(always)]
+    pub unsafe fn commit(&mut self, place: &Place<T, X>, link: usize) {
+        // SAFETY: invariant 1: the bit of a claimed slot is valid.
+        unsafe { *place.word |= mask(self.next) }
+        self.next = link;
+        self.len += 1;
+    }
+
+    #[inline(always)]
+    pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
+        let (place, link) = self.claim();
+        let key = self.next;
+        // SAFETY: the slot is vacant and ours; it holds a value when it is committed.
+        unsafe {
+            place.value().write(value);
+            self.commit(&place, link);
+        }
+        (key, place)
+    }
+
+    /// Says that the slot holds no value any more. It is lost until [`Table::recycle`].
+    ///
+    /// # Safety
+    /// `place` is an occupied key's.
+    #[inline(always)]
+    pub unsafe fn vacate(&mut self, key: usize, place: &Place<T, X>) {
+        // SAFETY: invariant 1.
+        unsafe { *place.word &= !mask(key) }
+        self.len -= 1;
+    }
+
+    /// Makes a vacated slot the next to be used.
+    ///
+    /// # Safety
+    /// `place` is a vacated key's, whose value is gone.
+    #[inline(always)]
+    pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
+        // SAFETY: the slot is vacant and ours.
+        unsafe { (*place.slot).body.link = self.next }
+        self.next = key;
+    }
+
+    /// Drops a value where it lies. If that panics, the slot is vacant nevertheless.
+    ///
+    /// # Safety
+    /// `place` is an occupied key's.
+    #[inline]
+    pub unsafe fn discard(&mut self, key: usize, place: Place<T, X>) {
+        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, Place<T, X>);
+        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: vacated below; the value is dropped or is unwinding.
+                unsafe { self.0.recycle(self.1, &self.2) }
+            }
+        }
+        // SAFETY: the caller's key is occupied: its value is dropped once, as its bit is clear.
+        unsafe {
+            self.vacate(key, &place);
+            let recycle = Recycle(self, key, place);
+            recycle.2.value().drop_in_place();
+        }
+    }
+
+    /// Takes the first never used slot into use as a vacant one: the list is empty (invariant 2).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn carve(&mut self) -> Place<T, X> {
+        let key = self.next;
+        if key == self.capacity() {
+            self.grow();
+        }
+        let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
+        self.map(index);
+        self.set_fill(index, key + 1);
+        let (page, start, end) = (self.page(index), self.start(index), self.end(index));
+        let place = Place { slot: page.slot(key), word: page.word(key) };
+        let link = if key + 1 == end { self.fresh_key() } else { key + 1 };
+        // SAFETY: the key is one that the page covers. Its word is new if it is the first key of
+        // the word or of the page.
+        unsafe {
+            if key.is_multiple_of(64) || key == start {
+                *place.word = 0;
+            }
+            (&raw mut (*place.slot).extra).write(self.fresh);
+            (*place.slot).body.link = link;
+        }
+        place
+    }
+
+    pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
+        match index {
+            0 => self.fill = fill,
+            _ => self.later[index - 1].fill = fill,
+        }
+    }
+
+    /// The key that a slot never used so far has to offer next; [`Table::capacity`] if none has.
+    pub fn fresh_key(&self) -> usize {
+        for index in 0..self.pages() {
+            let fill = self.page(index).fill;
+            if fill < self.end(index) {
+                return fill;
+            }
+        }
+        self.capacity()
+    }
+
+    /// The keys of the next insertions, in order, up to the capacity.
+    pub fn upcoming(&self) -> impl Iterator<Item = usize> + '_ {
+        iter::successors(Some(self.next), |&key| Some(self.next_after(key)))
+            .take_while(|&key| key < self.capacity())
+    }
+
+    /// What follows a key on the list of vacant keys, or behind its end.
+    fn next_after(&self, key: usize) -> usize {
+        if let Some(place) = self.locate(key) {
+            // SAFETY: a located key on the list is vacant and holds a link.
+            return unsafe { (*place.slot).body.link };
+        }
+        let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
+        if key + 1 < self.end(index) {
+            return key + 1;
+        }
+        (index + 1..self.pages())
+            .map(|index| (self.page(index).fill, self.end(index)))
+            .find_map(|(fill, end)| (fill < end).then_some(fill))
+            .unwrap_or(self.capacity())
+    }
+
+    /// The key of the slot that an address is in. O(pages).
+    pub fn key_at(&self, value: *const T) -> Option<usize> {
+        (0..self.pages()).find_map(|index| {
+            let (page, start) = (self.page(index), self.start(index));
+            let offset = value.addr().wrapping_sub(page.slot(start).addr());
+            let key = start.saturating_add(offset / size_of::<Slot<T, X>>());
+            (key < page.fill).then_some(key)
+        })
+    }
+
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(self)
+    }
+
+    /// Adds a page, which doubles the capacity.
+    fn grow(&mut self) {
+        if self.base == 0 {
+            self.map_first(first_page_slots::<T, X>());
+        } else if self.later.is_empty() && self.room > self.base {
+            // What a shrink cut off is still there.
+            self.base = self.room;
+        } else {
+            let start = self.capacity();
+            let Some(end) = start.checked_mul(2) else { panic!("capacity overflow") };
+            self.later.reserve(1);
+            self.later.push(Page::new(start, end));
+        }
+    }
+
+    pub(super) fn map_first(&mut self, slots: usize) {
+        debug_assert_eq!((self.base, self.room), (0, 0));
+        let page = Page::new(0, slots);
+        (self.slots, self.bits, self.base, self.room) = (page.slots, page.bits, slots, slots);
+    }
+
+    /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
+    /// page of exactly that many.
+    pub fn reserve_total(&mut self, slots: usize) {
+        if slots.checked_mul(size_of::<Slot<T, X>>()).is_none_or(|size| size > isize::MAX as usize)
+        {
+            panic!("capacity overflow");
+        }
+        if self.capacity() < slots && self.next == 0 && self.len == 0 && self.fill == 0 {
+            self.free_pages();
+            self.map_first(slots);
+        }
+        while self.capacity() < slots {
+            self.grow();
+        }
+        for index in 0..self.pages() {
+            self.map(index);
+        }
+    }
+
+    /// Gives a page memory if it has none.
+    fn map(&mut self, index: usize) {
+        let (start, end) = (self.start(index), self.end(index));
+        if index == 0 {
+            if self.room == 0 {
+                let page = Page::new(0, end);
+                (self.slots, self.bits, self.room) = (page.slots, page.bits, end);
+            }
+        } else if !self.later[index - 1].mapped {
+            self.later[index - 1] = Page::new(start, end);
+        }
+    }
+
+    /// Takes the lowest key that is not occupied into use, if it is a never used one.
+    pub(super) fn carve_lowest(&mut self, key: usize) {
+        if self.locate(key).is_none() {
+            self.next = key;
+            self.carve();
+        }
+    }
+}
+
+impl<T, X: Copy> Drop for Table<T, X> {
+    fn drop(&mut self) {
+        struct Free<'a, T, X: Copy>(&'a mut Table<T, X>);
+        impl<T, X: Copy> Drop for Free<'_, T, X> {
+            fn drop(&mut self) {
+                self.0.free_pages();
+            }
+        }
+        let free = Free(self);
+        free.0.drop_values();
+    }
+}

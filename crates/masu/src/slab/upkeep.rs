@@ -1,0 +1,253 @@
+//! What a [`Table`] does at leisure: emptying, shrinking, compacting, giving pages back.
+
+use super::cursor::Cursor;
+use super::table::{Table, mask};
+
+impl<T, X: Copy> Table<T, X> {
+    /// The key behind the last one ever used.
+    pub fn used_end(&self) -> usize {
+        (0..self.pages())
+            .rev()
+            .find_map(|index| {
+                let fill = self.page(index).fill;
+                (fill > self.start(index)).then_some(fill)
+            })
+            .unwrap_or(0)
+    }
+
+    /// The key behind the last occupied one.
+    fn occupied_end(&self) -> usize {
+        Cursor::new(self).next_back(self).map_or(0, |(key, _)| key + 1)
+    }
+
+    /// Drops all values; the memory stays. If one's drop panics, the others are still dropped.
+    pub fn clear(&mut self) {
+        struct Reset<'a, T, X: Copy>(&'a mut Table<T, X>);
+        impl<T, X: Copy> Drop for Reset<'_, T, X> {
+            fn drop(&mut self) {
+                self.0.forget_values();
+            }
+        }
+        let reset = Reset(self);
+        reset.0.drop_values();
+    }
+
+    /// Makes every slot a never used one, without dropping what it holds.
+    pub fn forget_values(&mut self) {
+        for index in 0..self.pages() {
+            self.set_fill(index, self.start(index));
+        }
+        self.len = 0;
+        self.next = self.fresh_key();
+    }
+
+    /// Drops every value and clears its bit. If one's drop panics, the rest follows before the
+    /// panic goes on. The list of vacant keys is not kept up.
+    pub fn drop_values(&mut self) {
+        struct Rest<'a, T, X: Copy> {
+            table: &'a mut Table<T, X>,
+            cursor: Cursor,
+        }
+        impl<T, X: Copy> Rest<'_, T, X> {
+            fn run(&mut self) {
+                while let Some((key, place)) = self.cursor.next(self.table) {
+                    // SAFETY: the cursor's keys are occupied.
+                    unsafe {
+                        self.table.vacate(key, &place);
+                        place.value().drop_in_place();
+                    }
+                }
+            }
+        }
+        impl<T, X: Copy> Drop for Rest<'_, T, X> {
+            fn drop(&mut self) {
+                self.run();
+            }
+        }
+        if core::mem::needs_drop::<T>() {
+            let cursor = Cursor::new(self);
+            Rest { table: self, cursor }.run();
+        }
+    }
+
+    /// Gives all memory back, and all keys with it. The values are forgotten.
+    pub fn free_pages(&mut self) {
+        self.truncate_pages(0);
+        if self.room != 0 {
+            // SAFETY: page 0 was made for that many slots, and is forgotten here.
+            unsafe { self.page(0).free(0, self.room) }
+        }
+        (self.base, self.room, self.fill, self.len, self.next) = (0, 0, 0, 0, 0);
+    }
+
+    /// Frees the pages from number `keep + 1` on.
+    fn truncate_pages(&mut self, keep: usize) {
+        while self.later.len() > keep {
+            let index = self.later.len();
+            let (start, end) = (self.start(index), self.end(index));
+            if let Some(page) = self.later.pop()
+                && page.mapped
+            {
+                // SAFETY: the page had these bounds when it was made: `base` changes only while
+                // there is no later page.
+                unsafe { page.free(start, end) }
+            }
+        }
+    }
+
+    /// Orders the vacant keys anew, the lowest first, so that a slab that shrinks stays dense.
+    /// O(capacity).
+    pub fn rebuild_vacancies(&mut self) {
+        self.next = self.fresh_key();
+        for index in (0..self.pages()).rev() {
+            let (page, start) = (self.page(index), self.start(index));
+            let mut key = page.fill;
+            while key > start {
+                key -= 1;
+                // SAFETY: `key` is in `start..fill`; a vacant slot may hold any link.
+                unsafe {
+                    if *page.word(key) & mask(key) == 0 {
+                        (*page.slot(key)).body.link = self.next;
+                        self.next = key;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts off everything from key `end` on, where nothing is occupied. The list of vacant keys is
+    /// to be made anew.
+    pub fn cut(&mut self, end: usize) {
+        if end == 0 {
+            return self.free_pages();
+        }
+        for index in (0..self.pages()).rev() {
+            let start = self.start(index);
+            if self.page(index).fill > end.max(start) {
+                self.set_fill(index, end.max(start));
+            }
+        }
+        if end <= self.base {
+            self.truncate_pages(0);
+            self.base = end;
+        } else {
+            self.truncate_pages(self.later_index(end - 1) + 1);
+        }
+    }
+
+    /// Cuts off what follows the last value.
+    pub fn shrink_to_fit(&mut self) {
+        let end = self.occupied_end();
+        let used = self.used_end();
+        self.cut(end);
+        if end != used {
+            self.rebuild_vacancies();
+        }
+    }
+
+    /// Gives back the memory of every page without a value. O(capacity) if there is one, else
+    /// O(capacity / 64). Number of pages released.
+    pub fn release_empty_pages(&mut self) -> usize {
+        let mut released = 0;
+        for index in 0..self.pages() {
+            let page = self.page(index);
+            if !page.mapped || self.count(index) != 0 {
+                continue;
+            }
+            released += 1;
+            let start = self.start(index);
+            if index == 0 {
+                // SAFETY: made for `room` slots; nothing on it is in use.
+                unsafe { page.free(0, self.room) }
+                (self.room, self.fill) = (0, 0);
+            } else {
+                // SAFETY: as in `truncate_pages`; nothing on it is in use.
+                unsafe { page.free(start, self.end(index)) }
+                self.later[index - 1] = super::page::Page::hollow(start);
+            }
+        }
+        if released != 0 {
+            while self.later.last().is_some_and(|page| !page.mapped) {
+                self.later.pop();
+            }
+            if self.later.is_empty() && self.room == 0 {
+                self.base = 0;
+            }
+            self.rebuild_vacancies();
+        }
+        released
+    }
+
+    /// Number of values on a page. O(slots / 64).
+    pub fn count(&self, index: usize) -> usize {
+        let (page, start) = (self.page(index), self.start(index));
+        let mut count = 0;
+        let mut key = start;
+        while key < page.fill {
+            // SAFETY: the words of `start..fill` are valid.
+            count += unsafe { *page.word(key) }.count_ones() as usize;
+            key = (key | 63) + 1;
+        }
+        count
+    }
+
+    /// Moves the values with the highest keys to the lowest vacant keys, as long as `rekey` agrees,
+    /// then cuts off what follows the last one. A value is dropped when `rekey` panics over it.
+    pub fn compact(&mut self, mut rekey: impl FnMut(&mut T, usize, usize) -> bool) {
+        struct Finish<'a, T, X: Copy> {
+            table: &'a mut Table<T, X>,
+            /// The value that the closure is looking at.
+            moving: Option<usize>,
+        }
+        impl<T, X: Copy> Drop for Finish<'_, T, X> {
+            fn drop(&mut self) {
+                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>);
+                impl<T, X: Copy> Drop for Shrink<'_, T, X> {
+                    fn drop(&mut self) {
+                        let end = self.0.occupied_end();
+                        self.0.cut(end);
+                        self.0.rebuild_vacancies();
+                    }
+                }
+                let shrink = Shrink(self.table);
+                if let Some(key) = self.moving.take()
+                    && let Some(place) = shrink.0.occupied(key)
+                {
+                    // SAFETY: occupied.
+                    unsafe {
+                        shrink.0.vacate(key, &place);
+                        place.value().drop_in_place();
+                    }
+                }
+            }
+        }
+
+        let mut high = Cursor::new(self);
+        let mut low = 0;
+        let finish = &mut Finish { table: self, moving: None };
+        while let Some((from, source)) = high.next_back(finish.table) {
+            while finish.table.occupied(low).is_some() {
+                low += 1;
+            }
+            if low >= from {
+                break;
+            }
+            finish.moving = Some(from);
+            // SAFETY: the cursor's keys are occupied, and nobody else looks at this one.
+            let agreed = rekey(unsafe { &mut *source.value() }, from, low);
+            finish.moving = None;
+            if !agreed {
+                break;
+            }
+            finish.table.carve_lowest(low);
+            if let Some(target) = finish.table.locate(low) {
+                // SAFETY: the value is moved, bit and all, to a vacant slot.
+                unsafe {
+                    source.value().copy_to_nonoverlapping(target.value(), 1);
+                    *source.word &= !mask(from);
+                    *target.word |= mask(low);
+                }
+            }
+        }
+    }
+}
