@@ -127,7 +127,7 @@ pub(super) unsafe fn push(
             if n as usize * size > GRANULE - size {
                 // The last block of an owned slab: its owner may sleep.
                 slab::emptied(true);
-                crate::purge::on_free(GRANULE);
+                look(heap);
             }
         }
         // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the
@@ -149,8 +149,15 @@ pub(super) unsafe fn push(
                 }
                 _ => give_up_partial(slab, false),
             }
-            crate::purge::on_free(GRANULE);
+            look(heap);
         },
+    }
+}
+
+/// Has the purge look what is stale, but for who pushes as part of a purge and has no heap.
+fn look(heap: Option<&Heap>) {
+    if heap.is_some() {
+        crate::purge::on_free(GRANULE);
     }
 }
 
