@@ -320,6 +320,11 @@ unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
     unsafe { exact::resize_exact(p, size, false) }
 }
 
+/// Gives what has been free for the decay time back to the kernel, if a look is due.
+pub fn purge_if_due() {
+    crate::purge::due();
+}
+
 /// Gives all free memory back to the kernel now. `true` if there was any.
 pub fn purge() -> bool {
     crate::purge::now() != 0

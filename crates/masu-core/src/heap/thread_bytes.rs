@@ -20,6 +20,7 @@ pub struct ThreadBytes {
     /// The largest difference of the two since `base` was set, less `base`.
     peak: Cell<u64>,
     base: Cell<u64>,
+    cache_unwanted: Cell<bool>,
 }
 
 impl ThreadBytes {
@@ -30,6 +31,7 @@ impl ThreadBytes {
             deallocated: Counter::new(),
             peak: Cell::new(0),
             base: Cell::new(0),
+            cache_unwanted: Cell::new(false),
         }
     }
 
@@ -39,6 +41,7 @@ impl ThreadBytes {
         self.deallocated.reset();
         self.peak.set(0);
         self.base.set(0);
+        self.cache_unwanted.set(false);
     }
 
     /// Bytes that the thread has taken.
@@ -67,6 +70,16 @@ impl ThreadBytes {
     /// was called last.
     pub fn peak(&self) -> u64 {
         self.peak.get()
+    }
+
+    /// Whether the thread wants a cache. A note for doors that are asked: it has one in any case.
+    pub fn cache_wanted(&self) -> bool {
+        !self.cache_unwanted.get()
+    }
+
+    /// Notes whether it does.
+    pub fn set_cache_wanted(&self, wanted: bool) {
+        self.cache_unwanted.set(!wanted);
     }
 
     /// Begins a new peak.

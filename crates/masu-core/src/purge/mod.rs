@@ -59,9 +59,10 @@ pub fn on_free(bytes: usize) {
 /// Below this nobody looks: 512 KiB.
 const MINIMUM: usize = 512 << 10;
 
+/// Ticks, if it is time.
 #[cold]
 #[inline(never)]
-fn due() {
+pub fn due() {
     let Some(decay) = settings::decay_ms() else { return };
     if decay == 0 {
         purge(true);

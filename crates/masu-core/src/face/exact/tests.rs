@@ -28,10 +28,11 @@ proptest! {
         let p = alloc_exact(size, align, zero);
         prop_assert!(!p.is_null());
         prop_assert!((p as usize).is_multiple_of(align));
+        // SAFETY: allocated above.
         let usable = unsafe { heap::usable_size(p) };
         prop_assert_eq!(usable, exact_size(size, align));
         prop_assert!(usable >= size);
-        // What the next block of this size gets back is not zero.
+        // SAFETY: the block is that long. What the next one gets back is not zero.
         unsafe {
             prop_assert!(!zero || is_zero(p, 0, usable));
             p.write_bytes(0xa5, usable);
@@ -48,27 +49,35 @@ proptest! {
         let mut mark = 0;
         for (i, (size, align, in_place)) in steps.into_iter().enumerate() {
             let align = ALIGNS[align];
+            // SAFETY: `p` is live, here and below.
             let old = unsafe { heap::usable_size(p) };
             let fill = i as u8 + 1;
+            // SAFETY: it is that long.
             unsafe { p.write_bytes(fill, old.min(70_000)) };
             mark = mark.max(old.min(70_000));
             if in_place {
+                // SAFETY: as above.
                 let moved_not = unsafe { resize_exact(p, size, true) };
+                // SAFETY: as above.
                 let now = unsafe { heap::usable_size(p) };
                 prop_assert!(moved_not || now == old);
                 prop_assert!(!moved_not || now >= size);
             } else {
+                // SAFETY: as above.
                 p = unsafe { realloc_exact(p, size, align, true) };
                 prop_assert!(!p.is_null() && (p as usize).is_multiple_of(align));
             }
+            // SAFETY: as above.
             let now = unsafe { heap::usable_size(p) };
             mark = mark.min(now);
             let kept = old.min(now).min(70_000);
+            // SAFETY: as above; it has `now` bytes.
             unsafe {
                 prop_assert!(core::slice::from_raw_parts(p, kept).iter().all(|&b| b == fill));
                 prop_assert!(is_zero(p, mark.max(kept), now), "{old} to {now}, mark {mark}");
             }
         }
+        // SAFETY: not used again.
         unsafe { heap::dealloc(p) };
     }
 }
@@ -80,6 +89,9 @@ fn what_cannot_be_had_has_no_size() {
     assert_eq!(exact_size(1, ALIGN_MAX << 1), 0);
     assert!(alloc_exact(usize::MAX, 16, false).is_null());
     let p = alloc_exact(50, 16, false);
-    assert!(unsafe { realloc_exact(p, usize::MAX / 2, 16, false) }.is_null());
-    unsafe { heap::dealloc(p) };
+    // SAFETY: live until it is freed.
+    unsafe {
+        assert!(realloc_exact(p, usize::MAX / 2, 16, false).is_null());
+        heap::dealloc(p);
+    }
 }
