@@ -13,8 +13,12 @@
 //! the other allocators.
 
 pub mod arm;
+pub mod find;
 pub mod progress;
 pub mod race;
 pub mod report;
+pub mod scale;
 pub mod stats;
+#[cfg(test)]
+mod testing;
 pub mod work;

@@ -2,17 +2,27 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar that is advanced before each step.
+use crate::race::Step;
+
+/// A bar that is told of each run before it starts.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar of so many steps; hidden if standard error is no terminal.
+    /// A bar for so many steps; hidden if standard error is no terminal.
     pub fn new(steps: usize) -> Self {
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-        Progress(ProgressBar::new(steps as u64).with_style(style.expect("the template is fixed")))
+        let template = "{bar:30.cyan/dim} {percent:>3} %  {msg}  about {eta} left";
+        let style = ProgressStyle::with_template(template).expect("the template is fixed");
+        Progress(ProgressBar::new(steps as u64).with_style(style))
     }
 
-    /// The next step begins.
+    /// The next run of a race begins.
+    pub fn race(&self, step: Step) {
+        self.0.set_length(step.total as u64);
+        self.0.set_position(step.done as u64);
+        self.0.set_message(format!("{} on {}, {}", step.task, step.arm, step.phase));
+    }
+
+    /// The next step of something else begins.
     pub fn step(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
         self.0.inc(1);

@@ -1,77 +1,258 @@
-//! The runner with real processes: what is preloaded is what is measured.
+//! The runner with real processes: what is preloaded is what is measured, and who misbehaves is out.
 
-use std::path::PathBuf;
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use common::{fake_allocator, library, script};
 use masu_bench::arm::Arm;
-use masu_bench::race::results::Results;
-use masu_bench::race::{self, Failure, Plan, job};
-use masu_bench::report::{Style, render};
+use masu_bench::race::results::{Results, Role, schema};
+use masu_bench::race::{self, Failure, Foreign, Plan, Task};
+use masu_bench::report::{Style, render, sentence};
 use masu_bench::work;
-use masu_workloads as workloads;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn command(workload: &str) -> std::process::Command {
+/// A short race of tasks between glibc and the `others`.
+fn plan(others: Vec<Arm>, tasks: Vec<Task>) -> Plan {
     work::build().expect("cargo builds masu-work");
-    job::command(workload, 1, 0.01).expect("masu-work was built")
+    let arms = others.into_iter().chain([Arm::glibc()]).collect();
+    Plan { rounds: 2, limit: LIMIT, warm_mib: 8, ..Plan::new(arms, tasks) }
 }
 
-/// An object that can be preloaded but exports no allocator.
-fn innocent_library() -> PathBuf {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let mut paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
-    paths.find(|path| path.contains("libgcc_s")).expect("std links libgcc_s").into()
+fn race(plan: &Plan) -> Results {
+    race::run(plan, |_| ()).expect("it can be run")
+}
+
+fn workload(name: &str, scale: f64) -> Task {
+    Task::workload(masu_workloads::named(name).expect("there is one"), 1, scale)
 }
 
 #[test]
-fn a_workload_runs_on_the_system_allocator() {
-    let checked = job::run(command("churn"), &Arm::glibc(), LIMIT).unwrap();
-    assert_eq!(checked.result.len(), 16);
-    assert!(checked.sample.minor_faults > 50);
-    assert!(checked.sample.peak_kib > 1000);
+fn workloads_run_and_everything_about_them_is_reported() {
+    let mut told = Vec::new();
+    let plan = Plan { copies: 2, ..plan(Vec::new(), vec![workload("churn", 0.01)]) };
+    let results = race::run(&plan, |step| told.push((step.done, step.total))).unwrap();
+    // One watched run; in each round glibc, its twin and two copies.
+    assert_eq!(told, (0..9).map(|done| (done, 9)).collect::<Vec<_>>());
+    assert!(results.complete && results.rounds == 2);
+    let roles: Vec<Role> = results.arms.iter().map(|arm| arm.role).collect();
+    assert_eq!(roles, [Role::Subject, Role::Twin, Role::Copy, Role::Copy]);
+    let measured = &results.workloads[0];
+    for (_, sample) in (0..4).flat_map(|arm| measured.samples(arm)) {
+        assert!(sample.minor_faults > 50 && sample.peak_kib > 1000 && sample.proven, "{sample:?}");
+    }
+    assert_eq!(measured.runs.len(), 8);
+    assert!(!measured.curves[0].points.is_empty());
+    let text = render(&results, Style::Markdown);
+    assert!(text.contains("| churn"), "{text}");
+    assert!(!text.contains("Failures"), "{text}");
+    assert!(text.contains("a first look"), "two rounds prove nothing: {text}");
+    assert!(text.contains("In all 8 runs the kernel's mappings"), "{text}");
+}
+
+#[test]
+fn results_survive_their_json_and_fit_its_schema() {
+    let results = race(&plan(Vec::new(), vec![workload("churn", 0.01), workload("frag", 0.001)]));
+    let json = results.json();
+    let again = Results::parse(&json).unwrap();
+    assert_eq!(render(&again, Style::Markdown), render(&results, Style::Markdown));
+
+    let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    value["workloads"][0]["runs"][0]["sample"]["wall_s"] = "fast".into();
+    assert!(!schema.is_valid(&value), "a wrong type is seen");
+
+    let committed = include_str!("../../../docs/benchmarks/results.schema.json");
+    let now = masu_bench::race::results::schema();
+    assert!(committed == now, "the schema has changed: `masu bench --schema` writes it");
+}
+
+#[test]
+fn other_versions_are_refused() {
+    let mut value: serde_json::Value =
+        serde_json::from_str(&race(&plan(Vec::new(), Vec::new())).json()).unwrap();
+    value["version"] = 1.into();
+    assert!(Results::parse(&value.to_string()).is_err());
+    assert!(Results::parse("{}").is_err() && Results::parse("x").is_err());
 }
 
 #[test]
 fn a_library_that_does_not_serve_malloc_is_refused() {
-    let arm = Arm {
-        name: "innocent".into(),
-        version: String::new(),
-        library: Some(innocent_library().canonicalize().unwrap()),
-    };
-    let failure = job::run(command("churn"), &arm, LIMIT).unwrap_err();
-    assert!(matches!(failure, Failure::WrongAllocator(_)), "{failure}");
+    let innocent = library("int innocent;");
+    let arm = innocent.arm("innocent");
+    let results = race(&plan(vec![arm], vec![workload("churn", 0.01)]));
+    let (_, failure) = results.workloads[0].failure(0).unwrap();
+    assert!(matches!(failure, Failure::WrongAllocator { .. }), "{failure}");
+    // Its twin is not even tried, and the system's allocator is measured all the same.
+    assert_eq!(results.workloads[0].runs.iter().filter(|run| run.arm == 2).count(), 0);
+    assert_eq!(results.workloads[0].samples(1).count(), 2);
 }
 
 #[test]
 fn a_run_that_takes_too_long_is_stopped() {
-    work::build().unwrap();
-    let forever = job::command("churn", 1, 1000.0).unwrap();
-    let failure = job::run(forever, &Arm::glibc(), Duration::from_millis(300)).unwrap_err();
-    assert_eq!(failure, Failure::Timeout(0.3));
+    let limit = Duration::from_millis(300);
+    let results = race(&Plan { limit, ..plan(Vec::new(), vec![workload("churn", 1000.0)]) });
+    let (_, failure) = results.workloads[0].failure(0).unwrap();
+    assert_eq!(*failure, Failure::Timeout { seconds: 0.3 });
 }
 
 #[test]
-fn a_small_race_is_reported_and_survives_its_own_json() {
-    work::build().unwrap();
-    let plan = Plan {
-        arms: vec![Arm::glibc()],
-        workloads: vec![workloads::named("churn").unwrap()],
-        rounds: 2,
-        seed: 1,
-        scale: 0.01,
-        limit: LIMIT,
-        twins: true,
-        warm_mib: 8,
+fn a_command_is_measured_without_its_knowledge() {
+    let fake = fake_allocator();
+    let task = script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo $i; exit 0");
+    let results = race(&plan(vec![fake.arm("fake")], vec![task]));
+    let measured = &results.workloads[0];
+    for (_, sample) in (0..2).flat_map(|arm| measured.samples(arm)) {
+        assert!(sample.proven, "the kernel's mappings show the allocator: {sample:?}");
+        // Of this test's own megabytes nothing is in the account.
+        assert!((500..8_000).contains(&sample.peak_kib), "{sample:?}");
+    }
+    assert_eq!(measured.samples(0).count(), 2);
+    let text = render(&results, Style::Markdown);
+    assert!(text.contains("| fake"), "{text}");
+    assert!(text.contains(&sentence(&results, measured)), "{text}");
+}
+
+#[test]
+fn a_command_that_prints_or_ends_differently_is_out() {
+    let fake = fake_allocator();
+    for (script_text, expected) in [
+        ("case $LD_PRELOAD in *fake*) echo spoilt;; *) echo good;; esac", "from line 1 on"),
+        ("case $LD_PRELOAD in *fake*) echo boom >&2; exit 3;; esac", "exit status 3: boom"),
+        ("case $LD_PRELOAD in *fake*) kill -SEGV $$;; esac", "SIGSEGV"),
+    ] {
+        let results = race(&plan(vec![fake.arm("fake")], vec![script(script_text)]));
+        let measured = &results.workloads[0];
+        let (_, failure) = measured.failure(0).expect("the fake one misbehaved");
+        assert!(failure.to_string().contains(expected), "{failure}");
+        assert!(measured.failure(1).is_none());
+        let said = render(&results, Style::Markdown);
+        assert!(said.contains("Nobody wins: only glibc"), "{said}");
+        assert!(said.contains("Out of the race: fake"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_prints_the_time_is_not_blamed() {
+    let fake = fake_allocator();
+    let results = race(&plan(vec![fake.arm("fake")], vec![script("date +%N; echo $$")]));
+    assert!(results.workloads[0].varies);
+    assert!(results.workloads[0].failure(0).is_none());
+    assert!(render(&results, Style::Markdown).contains("what it printed was not compared"));
+}
+
+#[test]
+fn a_command_that_fails_by_itself_is_not_raced() {
+    let fake = fake_allocator();
+    let mut runs = 0;
+    let plan = plan(vec![fake.arm("fake")], vec![script("echo no >&2; exit 4")]);
+    let results = race::run(&plan, |_| runs += 1).unwrap();
+    assert_eq!(results.workloads[0].runs.len(), 1);
+    let (_, failure) = results.workloads[0].failure(1).unwrap();
+    assert_eq!(failure.to_string(), "exit status 4: no");
+}
+
+#[test]
+fn any_exit_status_will_do_if_it_is_the_same() {
+    let fake = fake_allocator();
+    let mut task = script("exit 4");
+    let race::task::Kind::Command(foreign) = &mut task.kind else { unreachable!() };
+    foreign.any_status = true;
+    let results = race(&plan(vec![fake.arm("fake")], vec![task]));
+    assert!(results.workloads[0].failure(0).is_none());
+    let mut task = script("case $LD_PRELOAD in *fake*) exit 5;; esac; exit 4");
+    let race::task::Kind::Command(foreign) = &mut task.kind else { unreachable!() };
+    foreign.any_status = true;
+    let results = race(&plan(vec![fake.arm("fake")], vec![task]));
+    let (_, failure) = results.workloads[0].failure(0).unwrap();
+    assert_eq!(failure.to_string(), "exit status 5");
+}
+
+#[test]
+fn a_command_that_forks_is_accounted_for_with_its_children() {
+    let spin = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let command = script(&format!("({spin}) & ({spin}) & wait"));
+    let results = race(&plan(Vec::new(), vec![command, script(spin)]));
+    let cpu = |task: usize| {
+        let samples = results.workloads[task].samples(0);
+        samples.map(|(_, sample)| sample.user_s + sample.system_s).fold(0.0, f64::max)
     };
-    let mut steps = 0;
-    let results = race::run(&plan, |_, _, _| steps += 1).unwrap();
-    assert_eq!(steps, 2 * 3);
-    let json = serde_json::to_string(&results).unwrap();
-    let again: Results = serde_json::from_str(&json).unwrap();
-    let text = render(&again, Style::Markdown);
-    assert_eq!(text, render(&results, Style::Markdown));
-    assert!(text.contains("| churn"), "{text}");
-    assert!(!text.contains("Failures"), "{text}");
-    assert!(text.contains("a first look"), "two rounds prove nothing: {text}");
+    assert!(cpu(0) > cpu(1), "{} for two, {} for one", cpu(0), cpu(1));
+}
+
+#[test]
+fn every_run_reads_its_input_from_the_start() {
+    let input = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(input.path(), "a\nb\n").unwrap();
+    let foreign = Foreign {
+        program: "/usr/bin/wc".into(),
+        arguments: vec!["wc".into(), "-l".into()],
+        input: Some(input.path().into()),
+        any_status: false,
+    };
+    let results = race(&plan(Vec::new(), vec![Task::command("wc", foreign)]));
+    assert!(!results.workloads[0].varies);
+    assert_eq!(results.workloads[0].samples(0).count(), 2);
+}
+
+#[test]
+fn a_race_that_is_stopped_keeps_what_it_has() {
+    let plan = plan(Vec::new(), vec![workload("churn", 0.01), script("sleep 60")]);
+    let stop = plan.stop.clone();
+    let results = race::run(&plan, |step| {
+        // The long command has just been started.
+        if step.task == "sleep 60" {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+    });
+    let results = results.unwrap();
+    assert!(!results.complete);
+    assert_eq!(results.workloads[0].curves.len(), 1);
+    assert!(results.workloads[1].runs.is_empty());
+    assert!(render(&results, Style::Markdown).contains("partial results"));
+}
+
+#[test]
+fn a_budget_of_time_ends_the_race_after_a_whole_round() {
+    let time = Some(Duration::ZERO);
+    let results = race(&Plan { time, rounds: 9, ..plan(Vec::new(), vec![script("true")]) });
+    assert_eq!(results.rounds, 1);
+    assert!(results.complete);
+    assert_eq!(results.workloads[0].samples(0).count(), 1);
+}
+
+/// A program that knows how to hand over latencies does; the timed runs do not ask it to.
+#[test]
+fn latencies_come_from_runs_of_their_own() {
+    let histogram = tempfile::NamedTempFile::new().unwrap();
+    let mut values = hdrhistogram::Histogram::<u32>::new(2).unwrap();
+    (1..=100).for_each(|value| values.record(value * 1000).unwrap());
+    use hdrhistogram::serialization::Serializer;
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::V2Serializer::new().serialize(&values, &mut bytes).unwrap();
+    std::fs::write(histogram.path(), bytes).unwrap();
+    let text = format!(
+        "if [ -n \"$MASU_BENCH_LATENCY\" ]; then cat {} > $MASU_BENCH_LATENCY; fi",
+        histogram.path().display()
+    );
+    let plan = Plan { latency_rounds: 3, ..plan(Vec::new(), vec![script(&text)]) };
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    let results = race::run(&plan, |step| {
+        ASKED.fetch_or(step.phase == "latencies", Ordering::Relaxed);
+    });
+    let results = results.unwrap();
+    assert!(ASKED.load(Ordering::Relaxed));
+    let latency = &results.workloads[0].latencies[0];
+    assert_eq!(latency.count, 300);
+    let median = latency.quantiles.iter().find(|(quantile, _)| *quantile == 0.5).unwrap().1;
+    assert!((49_000..=52_000).contains(&median), "{median}");
 }

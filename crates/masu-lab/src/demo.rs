@@ -3,15 +3,13 @@
 //! It uses the runner of the race, so that runs are interleaved, accounted for by the
 //! kernel, and refused if another allocator served them or their results differ.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 
 use crate::arm::{self, Arm};
 use crate::progress::Progress;
 use crate::race::results::{Measured, Results};
-use crate::race::{self, Plan, Sample};
+use crate::race::{self, Plan, Sample, Task};
 use crate::stats::{Verdict, median, noise_floor, ratio, verdict};
 use crate::workloads::documents::{self, DOCUMENTS};
 
@@ -20,21 +18,19 @@ const SYSTEM: usize = 1;
 
 /// Runs the program `rounds` times on each allocator and prints what came of it.
 pub fn run(rounds: usize) -> Result<()> {
+    let arms = vec![arm::masu()?, Arm::glibc()];
+    let tasks = vec![Task::workload(&DOCUMENTS, 1, 1.0)];
     let plan = Plan {
-        arms: vec![arm::masu()?, Arm::glibc()],
-        workloads: vec![&DOCUMENTS],
         rounds,
-        seed: 1,
-        scale: 1.0,
-        limit: Duration::from_secs(60),
-        twins: false,
+        twins: Vec::new(),
         warm_mib: 256,
+        watch: false,
+        latency_rounds: 0,
+        ..Plan::new(arms, tasks)
     };
     println!("{}", introduction(&plan));
     let progress = Progress::new(2 * rounds);
-    let results = race::run(&plan, |_, round, arm| {
-        progress.step(format!("round {} of {rounds}: {arm}", round + 1));
-    })?;
+    let results = race::run(&plan, |step| progress.race(step))?;
     progress.done();
     let measured = &results.workloads[0];
     for (arm, entrant) in results.arms.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! The command `masu-lab`: builds peers and measures masu against them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use masu_bench::work;
 use masu_lab::arm::{self, Arm};
 use masu_lab::progress::Progress;
+use masu_lab::race::results::Results;
 use masu_lab::workloads::pairs;
 use masu_lab::{cost, demo, peers, race, report, workloads};
 
@@ -35,13 +37,12 @@ enum Task {
         #[arg(long, value_name = "N", default_value_t = 7)]
         rounds: usize,
     },
-    /// Make the tables of an earlier race again from its JSON.
+    /// Make the reports of an earlier race again from its JSON.
     Report {
-        /// What `race --json` wrote.
+        /// What `race --json` or `masu bench --json` wrote.
         results: PathBuf,
-        /// Write the tables as Markdown.
-        #[arg(long, value_name = "FILE")]
-        md: Option<PathBuf>,
+        #[command(flatten)]
+        files: Files,
     },
     /// Count instructions per malloc and free pair under callgrind.
     Cost(Cost),
@@ -91,12 +92,31 @@ struct Race {
     /// Give a run up after so many seconds.
     #[arg(long, value_name = "S", default_value_t = 60.0)]
     timeout: f64,
+    /// Enter so many more copies of the system's allocator, to show what choosing the best of
+    /// several does.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    null_copies: usize,
+    /// Count instructions under callgrind too, on this factor of the work.
+    #[arg(long, value_name = "F", num_args = 0..=1, default_missing_value = "0.01")]
+    instructions: Option<f64>,
+    /// Add the scale model's curves.
+    #[arg(long)]
+    scale_model: bool,
     /// Write the raw results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(Args)]
+struct Files {
     /// Write the tables as Markdown.
     #[arg(long, value_name = "FILE")]
     md: Option<PathBuf>,
+    /// Write everything as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
@@ -105,9 +125,9 @@ fn main() -> Result<()> {
             work::build()?;
             race_all(&options)
         }
-        Task::Report { results, md } => {
-            let results = serde_json::from_str(&fs::read_to_string(results)?)?;
-            show(&results, md.as_deref())
+        Task::Report { results, files } => {
+            let results = Results::parse(&fs::read_to_string(results)?)?;
+            show(&results, &files)
         }
         Task::Peers { names } => build_peers(&names),
         Task::Demo { rounds } => {
@@ -162,30 +182,27 @@ fn race_all(options: &Race) -> Result<()> {
         place += 1;
         place == 1 || arm.name != subject
     });
-    let workloads = match options.only.is_empty() {
+    let workloads: Vec<_> = match options.only.is_empty() {
         true => workloads::ALL.iter().collect(),
         false => options.only.iter().map(|name| workload(name)).collect::<Result<_>>()?,
     };
+    let tasks = workloads.into_iter();
+    let tasks = tasks.map(|one| race::Task::workload(one, options.seed, options.scale)).collect();
     let plan = race::Plan {
-        arms,
-        workloads,
         rounds: options.rounds,
-        seed: options.seed,
-        scale: options.scale,
         limit: Duration::from_secs_f64(options.timeout),
-        twins: true,
+        copies: options.null_copies,
         warm_mib: 2048,
+        instructions: options.instructions,
+        ..race::Plan::new(arms, tasks)
     };
-    let runs = plan.workloads.len() * plan.rounds * (plan.arms.len() + 2);
-    let progress = Progress::new(runs);
-    let results = race::run(&plan, |workload, round, arm| {
-        progress.step(format!("{workload} round {} {arm}", round + 1));
-    })?;
+    let progress = Progress::new(plan.rounds);
+    let results = race::run(&plan, |step| progress.race(step))?;
     progress.done();
     if let Some(file) = &options.json {
-        fs::write(file, serde_json::to_string_pretty(&results)? + "\n")?;
+        fs::write(file, results.json())?;
     }
-    show(&results, options.md.as_deref())
+    show(&results, &options.files)
 }
 
 fn workload(name: &str) -> Result<&'static workloads::Workload> {
@@ -195,10 +212,14 @@ fn workload(name: &str) -> Result<&'static workloads::Workload> {
     })
 }
 
-fn show(results: &race::results::Results, md: Option<&Path>) -> Result<()> {
-    println!("{}", report::render(results, report::Style::Terminal));
-    if let Some(file) = md {
+fn show(results: &Results, files: &Files) -> Result<()> {
+    let colour = std::io::stdout().is_terminal();
+    println!("{}", report::render(results, report::Style::Terminal { colour }));
+    if let Some(file) = &files.md {
         fs::write(file, report::render(results, report::Style::Markdown))?;
+    }
+    if let Some(file) = &files.html {
+        fs::write(file, report::html::page(results))?;
     }
     Ok(())
 }

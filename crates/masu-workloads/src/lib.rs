@@ -30,6 +30,7 @@ mod images;
 mod json;
 mod larson;
 pub mod latency;
+pub mod launch;
 mod lru_strings;
 mod malloc_large;
 mod maps;

@@ -5,9 +5,11 @@
 //! less keeps this process small.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::latency;
+use crate::launch::{self, die_with_parent};
 use crate::pairs::Shape;
 use crate::pairs::driver::{self, Subject};
 use crate::probe::{self, Probe};
@@ -15,22 +17,32 @@ use crate::{ALL, Input, Memory, named};
 
 /// Does what the command line says; the exit code.
 pub fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    if let [verb, report, preload, program, rest @ ..] = arguments.as_slice()
+        && verb == "launch"
+    {
+        return launch::launch(report, preload, program, rest);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(|word| word.to_str().unwrap_or("?")).collect();
     let probe = Probe::of_this_process();
     println!("allocator {probe}");
     match arguments.as_slice() {
         ["probe"] => {
-            let mapped = probe.single().is_some_and(probe::is_mapped);
-            println!("mapped {}", if mapped { "yes" } else { "no" });
+            say_mapped(&probe);
             ExitCode::SUCCESS
         }
         ["pairs", subject, shape, size, batches] => pairs(subject, shape, size, batches),
         ["touch", mib] => touch(mib),
-        ["run", name] => run(name, "1", "1"),
-        ["run", name, seed, scale] => run(name, seed, scale),
+        ["run", name] => run(&probe, name, "1", "1"),
+        ["run", name, seed, scale] => run(&probe, name, seed, scale),
         _ => usage(),
     }
+}
+
+/// Says whether the kernel, too, lists the object that serves the allocation functions.
+fn say_mapped(probe: &Probe) {
+    let mapped = probe.single().is_some_and(probe::is_mapped);
+    println!("mapped {}", if mapped { "yes" } else { "no" });
 }
 
 /// Writes to every page of so much memory, once.
@@ -42,16 +54,19 @@ fn touch(mib: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(name: &str, seed: &str, scale: &str) -> ExitCode {
+fn run(probe: &Probe, name: &str, seed: &str, scale: &str) -> ExitCode {
     let (Some(workload), Ok(seed), Ok(scale)) = (named(name), seed.parse(), scale.parse()) else {
         return usage();
     };
+    die_with_parent();
     let outcome = (workload.run)(&Input { seed, scale });
     println!("checksum {:016x}", outcome.checksum);
     if let Some(settled) = outcome.settled_kib {
         println!("settled_kib {settled}");
     }
     println!("peak_kib {}", Memory::now().peak_kib);
+    // After the measurement: reading the mappings takes memory.
+    say_mapped(probe);
     match latency::hand_over() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -79,6 +94,7 @@ fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
     eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
+    eprintln!("       masu-work launch REPORT LIBRARY PROGRAM NAME ARGUMENTS…");
     for workload in ALL {
         eprintln!("  {:<12} {}", workload.name, workload.about);
     }

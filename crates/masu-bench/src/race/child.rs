@@ -1,31 +1,43 @@
 //! One child process: started, watched, accounted for.
 //!
-//! `wait4` gives the kernel's own account of the child. Its peak memory is *not* taken
-//! from there: on exec the kernel carries the parent's peak over into that field, so the
-//! measured program reads its own and prints it.
+//! `wait4` gives the kernel's own account of the child and of what it waited for. Peak memory in
+//! it starts from what this process had when it made the child, since the kernel carries that over
+//! on exec. So a workload reads its own peak, and a command is started by `masu-work launch`, whose
+//! account of it replaces that of the process seen here.
 
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use masu_workloads::launch::Report;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::counters::Counters;
+use super::remains::Mark;
 use super::sample::Failure;
+use super::watch::{Seen, Watch, Watcher};
 
-/// A child that ended well: what it printed and what it cost.
+/// A child that ended by itself.
 #[derive(Debug)]
 pub struct Finished {
+    /// How.
+    pub status: ExitStatus,
     /// Everything it wrote to standard output.
-    pub output: String,
+    pub output: File,
+    /// Everything it wrote to standard error.
+    pub errors: File,
     /// From start to end.
     pub wall: Duration,
     /// The kernel's account.
     pub usage: Usage,
+    /// What was seen from outside.
+    pub seen: Seen,
 }
 
 /// The part of the kernel's account that is used.
@@ -45,54 +57,70 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// See [`super::Sample::involuntary_switches`].
     pub involuntary_switches: u64,
-    /// The peak as the kernel passes it on; an upper bound, see the module.
+    /// The peak as the kernel passes it on; see the module.
     pub peak_kib: u64,
 }
 
-/// Runs `command` to its end, or kills it and all it started after `limit`.
-pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Failure> {
-    let start_error = |error: &dyn std::fmt::Display| Failure::Start(error.to_string());
-    let file = || tempfile::tempfile().map_err(|error| start_error(&error));
+/// When a child is given up.
+#[derive(Debug, Clone, Copy)]
+pub struct Until<'u> {
+    /// After so long.
+    pub limit: Duration,
+    /// Or when this becomes true.
+    pub stop: &'u AtomicBool,
+}
+
+/// Runs `command` to its end, or kills it and all it started when `until` says so. Its standard
+/// input is the caller's business.
+pub fn run(mut command: Command, watch: &Watch, until: Until) -> Result<Finished, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Start { reason: error.to_string() };
+    if until.stop.load(Ordering::Relaxed) {
+        return Err(Failure::Stopped);
+    }
+    let file = || tempfile::tempfile().map_err(|error| failed(&error));
     // Files, not pipes: a child that prints a lot must not wait for its reader.
-    let (mut output, mut errors) = (file()?, file()?);
-    let share = |file: &File| file.try_clone().map_err(|error| start_error(&error));
-    command.stdin(Stdio::null()).stdout(share(&output)?).stderr(share(&errors)?).process_group(0);
+    let (output, errors) = (file()?, file()?);
+    let share = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| failed(&error));
+    command.stdout(share(&output)?).stderr(share(&errors)?).process_group(0);
+    let mark = Mark::set(&mut command);
     let counters = Counters::open();
     let start = Instant::now();
-    let child = command.spawn().map_err(|error| start_error(&error))?;
+    let child = command.spawn().map_err(|error| failed(&error))?;
     let pid = Pid::from_child(&child);
-    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| start_error(&error))?;
-    let in_time = ended_within(&handle, limit);
-    if !in_time {
-        // It may just have ended; then there is nothing left to kill.
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
-    let (status, mut usage) = reap(pid);
+    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(&error))?;
+    let mut watcher = Watcher::new(watch, child.id());
+    let given_up = wait(&handle, &mut watcher, start, until);
     let wall = start.elapsed();
+    Mark::end_group(pid);
+    let (status, mut usage) = reap(pid);
+    mark.end_orphans();
     (usage.user_cycles, usage.user_instructions) = counters.read();
-    if !in_time {
-        return Err(Failure::Timeout(limit.as_secs_f64()));
-    }
-    match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(Finished { output: all_of(&mut output), wall, usage }),
-        (Some(code), _) => Err(Failure::Exit(code, last_words(&mut errors))),
-        (None, number) => Err(Failure::Signal(number.unwrap_or(0), last_words(&mut errors))),
+    match given_up {
+        Some(failure) => Err(failure),
+        None => Ok(Finished { status, output, errors, wall, usage, seen: watcher.done() }),
     }
 }
 
-/// Waits until the process has ended; false if it has not within `limit`.
-fn ended_within(handle: &OwnedFd, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
+/// Waits until the process has ended, or says why it has to be.
+fn wait(handle: &OwnedFd, watcher: &mut Watcher, start: Instant, until: Until) -> Option<Failure> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = until.limit.saturating_sub(start.elapsed());
+        // The longest pause bounds how late a request to stop is seen.
+        let pause = watcher.pause().min(left);
         let timeout =
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: i64::from(pause.subsec_nanos()) };
         match poll(&mut [PollFd::new(&handle.as_fd(), PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return false,
-            Ok(_) => return true,
-            Err(rustix::io::Errno::INTR) => continue,
+            Ok(1..) => return None,
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll on a process failed: {error}"),
         }
+        if until.stop.load(Ordering::Relaxed) {
+            return Some(Failure::Stopped);
+        }
+        if left.is_zero() {
+            return Some(Failure::Timeout { seconds: until.limit.as_secs_f64() });
+        }
+        watcher.look();
     }
 }
 
@@ -123,6 +151,52 @@ fn reap(pid: Pid) -> (ExitStatus, Usage) {
     (ExitStatus::from_raw(status), usage)
 }
 
+impl Finished {
+    /// Replaces the account of the process that started the program by that of the program, which
+    /// it wrote to `report`; false if there is none.
+    pub fn take_account(&mut self, report: &Path) -> bool {
+        let text = std::fs::read_to_string(report).unwrap_or_default();
+        let figures: Vec<i64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let Ok(figures) = Report::try_from(figures) else { return false };
+        let [status, wall, user, system, peak, faults, voluntary, involuntary] = figures;
+        self.status = ExitStatus::from_raw(status as i32);
+        self.wall = Duration::from_nanos(wall as u64);
+        self.usage = Usage {
+            user: Duration::from_nanos(user as u64),
+            system: Duration::from_nanos(system as u64),
+            peak_kib: peak as u64,
+            minor_faults: faults as u64,
+            voluntary_switches: voluntary as u64,
+            involuntary_switches: involuntary as u64,
+            ..self.usage
+        };
+        true
+    }
+
+    /// Everything it wrote to standard output, as text.
+    pub fn text(&mut self) -> String {
+        all_of(&mut self.output)
+    }
+
+    /// The failure that its end is, unless it exited with `expected`.
+    pub fn unexpected(&mut self, expected: i32) -> Option<Failure> {
+        let status = self.status;
+        match (status.code(), status.signal()) {
+            (Some(code), _) if code == expected => None,
+            (Some(status), _) => Some(Failure::Exit { status, words: self.last_words() }),
+            (None, number) => {
+                Some(Failure::Signal { number: number.unwrap_or(0), words: self.last_words() })
+            }
+        }
+    }
+
+    /// The last line it wrote on standard error that is not empty.
+    pub fn last_words(&mut self) -> String {
+        let text = all_of(&mut self.errors);
+        text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_string()
+    }
+}
+
 fn all_of(file: &mut File) -> String {
     let mut bytes = Vec::new();
     // A file this process just made; if it cannot be read, the run has no output.
@@ -130,84 +204,5 @@ fn all_of(file: &mut File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The last non-empty line it printed on standard error.
-fn last_words(errors: &mut File) -> String {
-    let text = all_of(errors);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_string()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shell(script: &str, limit: Duration) -> Result<Finished, Failure> {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        run(command, limit)
-    }
-
-    const LONG: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn output_and_cost_of_a_good_run() {
-        let finished = shell("echo hello; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done", LONG);
-        let finished = finished.unwrap();
-        assert_eq!(finished.output, "hello\n");
-        assert!(finished.usage.minor_faults > 0);
-        assert!(finished.usage.user + finished.usage.system > Duration::ZERO);
-        assert!(finished.wall >= finished.usage.user);
-    }
-
-    #[test]
-    fn instructions_grow_with_the_work_where_they_are_counted() {
-        let count = |rounds: u32| {
-            let script = format!("i=0; while [ $i -lt {rounds} ]; do i=$((i+1)); done");
-            shell(&script, LONG).unwrap().usage.user_instructions
-        };
-        if let (Some(little), Some(much)) = (count(1_000), count(101_000)) {
-            assert!(much > little + 100_000 * 50, "{little} and {much}");
-        }
-    }
-
-    #[test]
-    fn a_failing_command_reports_status_and_last_words() {
-        let failure = shell("echo first >&2; echo boom >&2; exit 3", LONG).unwrap_err();
-        assert_eq!(failure, Failure::Exit(3, "boom".into()));
-    }
-
-    #[test]
-    fn a_crash_reports_the_signal() {
-        let failure = shell("kill -SEGV $$", LONG).unwrap_err();
-        assert_eq!(failure, Failure::Signal(libc::SIGSEGV, String::new()));
-    }
-
-    #[test]
-    fn a_hanging_command_is_killed_with_what_it_started() {
-        let place = tempfile::NamedTempFile::new().unwrap();
-        let script = format!("sleep 60 & echo $! > {}; sleep 60", place.path().display());
-        let start = Instant::now();
-        let failure = shell(&script, Duration::from_millis(500)).unwrap_err();
-        assert_eq!(failure, Failure::Timeout(0.5));
-        assert!(start.elapsed() < Duration::from_secs(10));
-        let grandchild = std::fs::read_to_string(place.path()).unwrap();
-        let status = format!("/proc/{}/stat", grandchild.trim());
-        // Dead, but perhaps not yet collected by whoever adopts orphans here.
-        let dead = || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
-        while !dead() {
-            assert!(start.elapsed() < Duration::from_secs(10), "the grandchild lives on");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    #[test]
-    fn a_command_that_prints_more_than_a_pipe_holds_ends() {
-        let finished = shell("head -c 1000000 /dev/zero", LONG).unwrap();
-        assert_eq!(finished.output.len(), 1_000_000);
-    }
-
-    #[test]
-    fn a_missing_command_is_a_failure() {
-        let missing = run(Command::new("/nonexistent/command"), LONG).unwrap_err();
-        assert!(matches!(missing, Failure::Start(_)));
-    }
-}
+mod tests;

@@ -1,80 +1,74 @@
-//! The race: every workload on every allocator, round by round.
+//! The race: every task on every allocator, round by round.
 //!
-//! In each round every arm runs once, in an order that rotates and turns round, so that
-//! no arm always follows the same one. The first arm is the subject; it and the system's
-//! allocator take part twice, and what two entries of the same one differ by is noise.
+//! ```text
+//! plan      who takes part, in which order, under which conditions
+//! task      how one run is started, and whether it is believed
+//! child     the process: started, waited for, accounted for, ended with all it started
+//! watch     what is seen of it from outside: the allocator, its memory over time
+//! extras    runs that are not timed: latencies, instructions under callgrind
+//! results   what is kept
+//! ```
+//!
+//! In each round every task runs once on every allocator, in an order that rotates and turns
+//! round, so that nobody always follows the same one. A round goes over all tasks: what has been
+//! measured when a race is stopped covers everything, and a slow change of the machine hits all
+//! alike. Some allocators take part twice, and what two entries of the same one differ by is noise.
 
 pub mod child;
 mod counters;
-pub mod job;
+mod extras;
+pub mod latency;
 pub mod machine;
+mod output;
+pub mod plan;
+mod remains;
 pub mod results;
 pub mod sample;
+pub mod task;
+pub mod watch;
 
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-
-use masu_workloads::Workload;
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{arm::Arm, work};
+use child::Until;
 use machine::Machine;
-use results::{Entrant, Measured, Results, Run, SCHEMA};
+pub use plan::Plan;
+use results::{Curve, Measured, Results, Run, SCHEMA, VERSION};
 pub use sample::{Failure, Sample};
+use task::{Checked, Conditions, Kind, Printed};
+pub use task::{Foreign, Task};
+use watch::Watch;
 
-/// What is to be raced.
-pub struct Plan {
-    /// The allocators: the subject first, then all others.
-    pub arms: Vec<Arm>,
-    /// The workloads.
-    pub workloads: Vec<&'static Workload>,
-    /// How often each pair runs.
-    pub rounds: usize,
-    /// Where random choices start.
-    pub seed: u64,
-    /// The factor on the amount of work.
-    pub scale: f64,
-    /// When a run is given up.
-    pub limit: Duration,
-    /// Whether the subject and the system's allocator take part twice, to show the noise.
-    pub twins: bool,
-    /// How much of the machine's memory to touch before the first run, in MiB.
-    pub warm_mib: u64,
+/// How far a race is.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'s> {
+    /// The task that is run next.
+    pub task: &'s str,
+    /// What for.
+    pub phase: &'s str,
+    /// On which allocator.
+    pub arm: &'s str,
+    /// Runs done so far.
+    pub done: usize,
+    /// Runs there will be, as far as can be told.
+    pub total: usize,
 }
 
-/// Runs the plan. `done` is told the workload, round and arm of each run before it starts.
-pub fn run(plan: &Plan, mut done: impl FnMut(&str, usize, &str)) -> Result<Results> {
+/// Runs the plan. `tell` is called before each run. A request to stop is no error: the results
+/// say that they are not complete.
+pub fn run(plan: &Plan, tell: impl FnMut(Step)) -> Result<Results> {
     ensure!(!plan.arms.is_empty(), "a race needs a subject");
     ensure!(plan.rounds > 0, "a race needs at least one round");
-    let mut arms: Vec<(Arm, bool)> = plan.arms.iter().cloned().map(|arm| (arm, false)).collect();
-    if plan.twins {
-        arms.push((plan.arms[0].clone(), true));
-        arms.push((Arm::glibc(), true));
-    }
-    let mut results = Results {
-        schema: SCHEMA,
-        date: now(),
-        machine: Machine::here(),
-        arms: arms.iter().map(|(arm, null)| Entrant::of(arm, *null)).collect(),
-        rounds: plan.rounds,
-        seed: plan.seed,
-        scale: plan.scale,
-        settings: settings(),
-        workloads: Vec::new(),
-    };
-    warm_up(plan.warm_mib)?;
-    for workload in &plan.workloads {
-        let arms: Vec<&Arm> = arms.iter().map(|(arm, _)| arm).collect();
-        let runs = measure(plan, workload, &arms, &mut done)?;
-        results.workloads.push(Measured {
-            name: workload.name.into(),
-            about: workload.about.into(),
-            sleeps: workload.sleeps,
-            runs,
-        });
-    }
-    Ok(results)
+    let mut race = Race::new(plan, tell);
+    race.warm_up()?;
+    race.first_runs()?;
+    race.rounds();
+    race.extras();
+    Ok(race.finish())
 }
 
 /// The time, in UTC, to the second.
@@ -82,66 +76,231 @@ pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The order of the arms in a round.
-fn order(arms: usize, round: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..arms).map(|place| (place + round / 2) % arms).collect();
-    if round % 2 == 1 {
-        order.reverse();
-    }
-    order
+/// A race under way.
+struct Race<'p, T> {
+    plan: &'p Plan,
+    tell: T,
+    start: Instant,
+    entrants: Vec<Arm>,
+    results: Results,
+    /// By task.
+    tracks: Vec<Track>,
+    done: usize,
+    total: usize,
 }
 
-fn measure(
-    plan: &Plan,
-    workload: &Workload,
-    arms: &[&Arm],
-    done: &mut impl FnMut(&str, usize, &str),
-) -> Result<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut printed = Vec::new();
-    for round in 0..plan.rounds {
-        for arm in order(arms.len(), round) {
-            done(workload.name, round, &arms[arm].name);
-            // A failed arm is out of this workload: a crash is a crash.
-            if runs.iter().any(|run| run.arm == arm && run.outcome.is_err()) {
+/// What is known of one task besides its results.
+#[derive(Default)]
+struct Track {
+    /// What it printed on the system's allocator.
+    expected: Option<Printed>,
+    /// How each timed run's output differed from that.
+    differences: Vec<Option<String>>,
+    /// It handed latencies over.
+    has_operations: bool,
+    /// It fails by itself, on the system's allocator too.
+    hopeless: bool,
+}
+
+impl<'p, T: FnMut(Step)> Race<'p, T> {
+    fn new(plan: &'p Plan, tell: T) -> Self {
+        let entrants: Vec<Arm> = plan.entrants().into_iter().map(|(arm, _)| arm).collect();
+        let measured = |task: &Task| Measured {
+            name: task.name.clone(),
+            about: task.about.clone(),
+            sleeps: task.sleeps,
+            varies: false,
+            work: match task.kind {
+                Kind::Work(work) => Some(work),
+                Kind::Command(_) => None,
+            },
+            runs: Vec::new(),
+            curves: Vec::new(),
+            latencies: Vec::new(),
+            instructions: Vec::new(),
+        };
+        let results = Results {
+            schema: SCHEMA.into(),
+            version: VERSION,
+            date: now(),
+            seconds: 0.0,
+            complete: false,
+            machine: Machine::here(),
+            arms: plan.recorded(),
+            rounds: 0,
+            settings: settings(),
+            workloads: plan.tasks.iter().map(measured).collect(),
+            scale: Vec::new(),
+        };
+        let tracks = plan.tasks.iter().map(|_| Track::default()).collect();
+        let first = plan.tasks.len() * if plan.watch { plan.arms.len() } else { 1 };
+        let total = first + plan.rounds * plan.tasks.len() * entrants.len();
+        Race { plan, tell, start: Instant::now(), entrants, results, tracks, done: 0, total }
+    }
+
+    fn stopped(&self) -> bool {
+        self.plan.stop.load(Ordering::Relaxed)
+    }
+
+    fn step(&mut self, task: usize, phase: &str, entrant: usize) {
+        let (done, total) = (self.done, self.total.max(self.done + 1));
+        self.done += 1;
+        let (task, arm) = (&self.plan.tasks[task].name, &self.entrants[entrant].name);
+        (self.tell)(Step { task, phase, arm, done, total });
+    }
+
+    /// On a virtual machine the first touch of memory can be several times slower than any
+    /// later one, whoever touches it. A child of its own touches enough of it first.
+    fn warm_up(&self) -> Result<()> {
+        let mib = self.plan.warm_mib.min(Machine::available_kib() / 1024 / 2);
+        let mut command = Command::new(work::binary()?);
+        command.args(["touch", &mib.to_string()]).stdin(Stdio::null());
+        Arm::glibc().apply(&mut command);
+        let until = Until { limit: Duration::from_secs(120), stop: &self.plan.stop };
+        match child::run(command, &Watch::default(), until) {
+            Ok(finished) if finished.status.success() => Ok(()),
+            Err(Failure::Stopped) => Ok(()),
+            _ => bail!("cannot touch {mib} MiB of memory before the race"),
+        }
+    }
+
+    /// One run of each task that is not timed: it warms the file cache, fixes what the system's
+    /// allocator prints, and shows memory over time.
+    fn first_runs(&mut self) -> Result<()> {
+        let system = self.plan.system();
+        let others = (0..self.plan.arms.len()).filter(|&arm| arm != system && self.plan.watch);
+        let arms: Vec<usize> = std::iter::once(system).chain(others).collect();
+        for task in 0..self.plan.tasks.len() {
+            for &arm in &arms {
+                if self.stopped() {
+                    return Ok(());
+                }
+                self.step(task, "watched", arm);
+                if self.tracks[task].hopeless {
+                    continue;
+                }
+                let file = tempfile::NamedTempFile::new().context("no temporary file")?;
+                let outcome = self.attempt(task, arm, self.plan.watch, Some(file.path()));
+                let histogram = latency::read(file.path()).ok().flatten();
+                self.tracks[task].has_operations |= histogram.is_some();
+                let measured = &mut self.results.workloads[task];
+                match outcome {
+                    Ok(checked) => {
+                        if !checked.curve.is_empty() {
+                            measured.curves.push(Curve { arm, points: checked.curve });
+                        }
+                        if arm == system {
+                            self.tracks[task].expected = Some(checked.printed);
+                        }
+                    }
+                    Err(Failure::Stopped) => return Ok(()),
+                    Err(failure) => {
+                        let foreign = matches!(self.plan.tasks[task].kind, Kind::Command(_));
+                        self.tracks[task].hopeless |= foreign && arm == system;
+                        let outcome = Err(failure).into();
+                        measured.runs.push(Run { arm, round: 0, outcome });
+                        self.tracks[task].differences.push(None);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a task once on an entrant.
+    fn attempt(
+        &self,
+        task: usize,
+        entrant: usize,
+        memory: bool,
+        latency: Option<&std::path::Path>,
+    ) -> Result<Checked, Failure> {
+        let expected = self.tracks[task].expected.as_ref();
+        let conditions = Conditions {
+            until: Until { limit: self.plan.limit, stop: &self.plan.stop },
+            status: self.plan.tasks[task].status().or(expected.map(Printed::status)),
+            others: &self.plan.libraries(),
+            memory,
+            latency,
+        };
+        self.plan.tasks[task].run(&self.entrants[entrant], conditions)
+    }
+
+    fn rounds(&mut self) {
+        let each = self.plan.tasks.len() * self.entrants.len();
+        let mut longest = Duration::ZERO;
+        for round in 0..self.plan.rounds {
+            let late = |time| round > 0 && self.start.elapsed() + longest > time;
+            if self.stopped() || self.plan.time.is_some_and(late) {
+                break;
+            }
+            let start = Instant::now();
+            self.results.rounds = round + 1;
+            for task in 0..self.plan.tasks.len() {
+                self.one_round(task, round);
+            }
+            longest = longest.max(start.elapsed());
+            if let Some(time) = self.plan.time {
+                let left = time.saturating_sub(self.start.elapsed()).as_secs_f64();
+                let more = (left / longest.as_secs_f64().max(1e-9)) as usize;
+                self.total = self.done + more.min(self.plan.rounds - round - 1) * each;
+            }
+        }
+    }
+
+    fn one_round(&mut self, task: usize, round: usize) {
+        let phase = format!("round {}", round + 1);
+        for entrant in plan::order(self.entrants.len(), round) {
+            if self.stopped() {
+                return;
+            }
+            self.step(task, &phase, entrant);
+            if self.is_out(task, entrant) {
                 continue;
             }
-            let command = job::command(workload.name, plan.seed, plan.scale)?;
-            let checked = job::run(command, arms[arm], plan.limit);
-            printed.push(checked.as_ref().map(|run| run.result.clone()).ok());
-            runs.push(Run { arm, round, outcome: checked.map(|run| run.sample) });
+            let checked = self.attempt(task, entrant, false, None);
+            if checked.as_ref().err() == Some(&Failure::Stopped) {
+                return;
+            }
+            let track = &mut self.tracks[task];
+            let difference = match (&checked, &track.expected) {
+                (Ok(checked), Some(expected)) => checked.printed.difference(expected),
+                _ => None,
+            };
+            track.differences.push(difference);
+            let outcome = checked.map(|checked| checked.sample).into();
+            self.results.workloads[task].runs.push(Run { arm: entrant, round, outcome });
         }
     }
-    let system = arms.iter().position(|arm| arm.library.is_none());
-    refuse_different(&mut runs, &printed, system.unwrap_or(0));
-    Ok(runs)
-}
 
-/// Turns runs that printed something else than the reference arm into failures.
-fn refuse_different(runs: &mut [Run], printed: &[Option<String>], reference: usize) {
-    let of_reference = runs.iter().zip(printed).filter(|(run, _)| run.arm == reference);
-    let Some(expected) = of_reference.filter_map(|(_, printed)| printed.clone()).next() else {
-        return;
-    };
-    for (run, printed) in runs.iter_mut().zip(printed) {
-        if let Some(printed) = printed
-            && *printed != expected
-        {
-            run.outcome = Err(Failure::Differs(format!("{printed} instead of {expected}")));
-        }
+    /// A failed entrant is out of this task: a crash is a crash. So are the second entries of an
+    /// allocator that failed.
+    fn is_out(&self, task: usize, entrant: usize) -> bool {
+        let same = |arm: usize| self.entrants[arm].library == self.entrants[entrant].library;
+        let runs = &self.results.workloads[task].runs;
+        let failed = runs.iter().any(|run| same(run.arm) && run.outcome.failure().is_some());
+        failed || self.tracks[task].hopeless
     }
-}
 
-/// On a virtual machine the first touch of memory can be several times slower than any
-/// later one, whoever touches it. A child of its own touches enough of it first.
-fn warm_up(mib: u64) -> Result<()> {
-    let mib = mib.min(Machine::available_kib() / 1024 / 2);
-    let mut command = Command::new(work::binary()?);
-    command.args(["touch", &mib.to_string()]);
-    Arm::glibc().apply(&mut command);
-    let outcome = child::run(command, Duration::from_secs(120));
-    ensure!(outcome.is_ok(), "cannot touch {mib} MiB of memory before the race");
-    Ok(())
+    fn finish(mut self) -> Results {
+        for (track, measured) in self.tracks.iter().zip(&mut self.results.workloads) {
+            let system = &self.entrants[self.plan.system()].library;
+            let of_system = |run: &Run| &self.entrants[run.arm].library == system;
+            let mut pairs = measured.runs.iter().zip(&track.differences);
+            measured.varies = pairs.any(|(run, how)| of_system(run) && how.is_some());
+            if measured.varies {
+                continue;
+            }
+            for (run, how) in measured.runs.iter_mut().zip(&track.differences) {
+                if let Some(how) = how.clone() {
+                    run.outcome = Err(Failure::Differs { how }).into();
+                }
+            }
+        }
+        self.results.complete = !self.stopped();
+        self.results.seconds = self.start.elapsed().as_secs_f64();
+        self.results
+    }
 }
 
 /// The options of the subject that come from the environment.
@@ -153,53 +312,4 @@ fn settings() -> Vec<String> {
         .collect();
     settings.sort();
     settings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_round_runs_every_arm_once() {
-        for round in 0..20 {
-            let mut arms = order(7, round);
-            arms.sort_unstable();
-            assert_eq!(arms, [0, 1, 2, 3, 4, 5, 6]);
-        }
-    }
-
-    #[test]
-    fn no_arm_always_follows_the_same_one() {
-        let before_three = |round| {
-            let order = order(5, round);
-            let place = order.iter().position(|&arm| arm == 3).unwrap();
-            (place > 0).then(|| order[place - 1])
-        };
-        let mut seen: Vec<_> = (0..10).map(before_three).collect();
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen, [None, Some(2), Some(4)]);
-    }
-
-    #[test]
-    fn a_run_that_prints_another_result_is_a_failure() {
-        let sample = Sample {
-            wall_s: 1.0,
-            user_s: 1.0,
-            system_s: 0.0,
-            peak_kib: 1,
-            settled_kib: None,
-            minor_faults: 1,
-            user_cycles: None,
-            user_instructions: None,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-        };
-        let run = |arm| Run { arm, round: 0, outcome: Ok(sample.clone()) };
-        let mut runs = [run(0), run(1), run(2)];
-        let printed = [Some("bad".into()), Some("good".into()), Some("good".into())];
-        refuse_different(&mut runs, &printed, 2);
-        assert!(matches!(runs[0].outcome, Err(Failure::Differs(_))));
-        assert!(runs[1].outcome.is_ok() && runs[2].outcome.is_ok());
-    }
 }

@@ -3,90 +3,229 @@
 //! Everything a report says is computed from this file, so that a table can be made
 //! again, in another form or by a corrected formula, without measuring again.
 
+use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::latency::Latency;
 use super::machine::Machine;
 use super::sample::{Failure, Sample};
 use crate::arm::Arm;
+use crate::scale::Curve as ScaleCurve;
 
+/// The name of the format.
+pub const SCHEMA: &str = "masu-bench";
 /// Bumped whenever a field changes its meaning.
-pub const SCHEMA: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A whole race.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
     /// See [`SCHEMA`].
-    pub schema: u32,
+    pub schema: String,
+    /// See [`VERSION`].
+    pub version: u32,
     /// When it began, in UTC.
     pub date: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// False if it was interrupted: what is there is good, but not all that was asked for.
+    pub complete: bool,
     /// Where it ran.
     pub machine: Machine,
     /// The allocators, the subject first.
     pub arms: Vec<Entrant>,
-    /// How often each pair of workload and allocator ran.
+    /// How many rounds were begun.
     pub rounds: usize,
-    /// Where the workloads' random choices started.
-    pub seed: u64,
-    /// The factor on the amount of work.
-    pub scale: f64,
     /// Options of masu that the surroundings set.
     pub settings: Vec<String>,
     /// What was measured.
     pub workloads: Vec<Measured>,
+    /// What the scale model says, where it was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scale: Vec<ScaleCurve>,
 }
 
 /// One allocator of the race.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Entrant {
     /// The name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// True for a second entry of an allocator, which is there to show the noise.
-    pub null: bool,
+    /// The object that was preloaded; none for the system's own.
+    pub library: Option<String>,
+    /// What it is there for.
+    pub role: Role,
+}
+
+/// What an entrant is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The one that is compared.
+    Subject,
+    /// One it is compared with.
+    Peer,
+    /// The second entry of an allocator: what it differs by from the first is noise.
+    Twin,
+    /// One of several entries of the system's allocator: what the best of them seems to win by is
+    /// what choosing the best of several does.
+    Copy,
 }
 
 impl Entrant {
     /// An arm as it is recorded.
-    pub fn of(arm: &Arm, null: bool) -> Self {
-        Entrant { name: arm.name.clone(), version: arm.version.clone(), null }
+    pub fn of(arm: &Arm, role: Role) -> Self {
+        let library = arm.library.as_ref().map(|path| path.display().to_string());
+        Entrant { name: arm.name.clone(), version: arm.version.clone(), library, role }
+    }
+
+    /// True for those whose figures are shown under their name.
+    pub fn is_shown(&self) -> bool {
+        matches!(self.role, Role::Subject | Role::Peer)
     }
 }
 
 /// One workload's runs.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// The workload's name.
     pub name: String,
-    /// What it imitates.
+    /// What it imitates; for a command, the command.
     pub about: String,
     /// True if its wall time says nothing.
     pub sleeps: bool,
-    /// All runs, in the order they happened.
+    /// True if it prints something else every time, so that what it prints was not compared.
+    pub varies: bool,
+    /// Where the workload's random choices started, and the factor on its work.
+    pub work: Option<Work>,
+    /// All timed runs, in the order they happened.
     pub runs: Vec<Run>,
+    /// Resident memory over time, from a run that was not timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
+    /// How long single operations took, from runs that were not timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<Latency>,
+    /// Instructions under callgrind, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<Instructions>,
+}
+
+/// What a workload was given.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Work {
+    /// Where its random choices started.
+    pub seed: u64,
+    /// The factor on the amount of work.
+    pub scale: f64,
 }
 
 /// One run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Index into [`Results::arms`].
     pub arm: usize,
     /// From 0.
     pub round: usize,
     /// What came of it.
-    pub outcome: Result<Sample, Failure>,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ended well.
+    Sample(Sample),
+    /// It does not count.
+    Failure(Failure),
+}
+
+impl From<Result<Sample, Failure>> for Outcome {
+    fn from(result: Result<Sample, Failure>) -> Self {
+        result.map_or_else(Outcome::Failure, Outcome::Sample)
+    }
+}
+
+impl Outcome {
+    /// The figures, if it ended well.
+    pub fn sample(&self) -> Option<&Sample> {
+        match self {
+            Outcome::Sample(sample) => Some(sample),
+            Outcome::Failure(_) => None,
+        }
+    }
+
+    /// The failure, if it was one.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Outcome::Sample(_) => None,
+            Outcome::Failure(failure) => Some(failure),
+        }
+    }
+}
+
+/// Resident memory of one run over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Curve {
+    /// Index into [`Results::arms`].
+    pub arm: usize,
+    /// Seconds since the start, and KiB: the proportional share (PSS) of all its processes.
+    pub points: Vec<(f64, u64)>,
+}
+
+/// Instructions of one run under callgrind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Instructions {
+    /// Index into [`Results::arms`].
+    pub arm: usize,
+    /// The factor on the amount of work, smaller than the timed runs'.
+    pub scale: f64,
+    /// All instructions in user mode; none if it cannot run there.
+    pub count: Option<u64>,
 }
 
 impl Measured {
     /// The good samples of an arm with their rounds.
     pub fn samples(&self, arm: usize) -> impl Iterator<Item = (usize, &Sample)> {
         let of_arm = self.runs.iter().filter(move |run| run.arm == arm);
-        of_arm.filter_map(|run| Some((run.round, run.outcome.as_ref().ok()?)))
+        of_arm.filter_map(|run| Some((run.round, run.outcome.sample()?)))
     }
 
     /// The first failure of an arm.
     pub fn failure(&self, arm: usize) -> Option<(usize, &Failure)> {
         let mut of_arm = self.runs.iter().filter(|run| run.arm == arm);
-        of_arm.find_map(|run| Some((run.round, run.outcome.as_ref().err()?)))
+        of_arm.find_map(|run| Some((run.round, run.outcome.failure()?)))
     }
+}
+
+impl Results {
+    /// Reads what a race wrote.
+    pub fn parse(json: &str) -> Result<Self> {
+        let value: serde_json::Value = serde_json::from_str(json).context("not JSON")?;
+        ensure!(
+            value["schema"] == SCHEMA && value["version"] == VERSION,
+            "these are not results of version {VERSION} of {SCHEMA}"
+        );
+        serde_json::from_value(value).context("not the results of a race")
+    }
+
+    /// The file's content.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data") + "\n"
+    }
+
+    /// The arms under their own names: the subject, then the peers.
+    pub fn shown(&self) -> impl Iterator<Item = usize> {
+        (0..self.arms.len()).filter(|&arm| self.arms[arm].is_shown())
+    }
+}
+
+/// The JSON schema of the file.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Results);
+    serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The figures of one run that ended well.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// From start to end, in seconds.
     pub wall_s: f64,
@@ -13,51 +14,81 @@ pub struct Sample {
     pub user_s: f64,
     /// In the kernel, all threads, in seconds.
     pub system_s: f64,
-    /// The most memory that was ever resident, in KiB.
+    /// The most memory that was ever resident, in KiB; of several processes, the largest.
     pub peak_kib: u64,
     /// Anonymous memory at the moment the workload is about, in KiB.
     pub settled_kib: Option<u64>,
     /// Page faults that needed no reading from a device.
     pub minor_faults: u64,
     /// Processor cycles in user mode, where the machine counts them.
-    #[serde(default)]
     pub user_cycles: Option<u64>,
     /// Instructions in user mode, where the machine counts them.
-    #[serde(default)]
     pub user_instructions: Option<u64>,
     /// Times a thread gave the processor up by itself.
     pub voluntary_switches: u64,
     /// Times it was taken away.
     pub involuntary_switches: u64,
+    /// True if the kernel's list of mappings of this very process showed the allocator. A run
+    /// that is over before anybody can look has no proof of its own.
+    pub proven: bool,
 }
 
 /// Why a run does not count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Failure {
     /// It could not be started.
-    Start(String),
-    /// It ended with a status other than zero; with its last words.
-    Exit(i32, String),
-    /// A signal ended it; with its last words.
-    Signal(i32, String),
-    /// It was stopped after so many seconds.
-    Timeout(f64),
+    Start {
+        /// What the system said.
+        reason: String,
+    },
+    /// It ended with another status than it should have.
+    Exit {
+        /// The status.
+        status: i32,
+        /// The last line it wrote on standard error.
+        words: String,
+    },
+    /// A signal ended it.
+    Signal {
+        /// The signal.
+        number: i32,
+        /// The last line it wrote on standard error.
+        words: String,
+    },
+    /// It was stopped since it took too long.
+    Timeout {
+        /// After so many seconds.
+        seconds: f64,
+    },
     /// Another allocator than the arm's served it.
-    WrongAllocator(String),
-    /// It printed something else than the other arms.
-    Differs(String),
+    WrongAllocator {
+        /// Which one, as far as known.
+        reason: String,
+    },
+    /// It printed something else than under the system's allocator.
+    Differs {
+        /// What, and instead of what.
+        how: String,
+    },
+    /// Whoever started the race stopped it.
+    Stopped,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with =
+            |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
         match self {
-            Failure::Start(reason) => write!(f, "cannot start: {reason}"),
-            Failure::Exit(status, words) => write!(f, "exit status {status} {words}"),
-            Failure::Signal(number, words) => write!(f, "{} {words}", signal_name(*number)),
-            Failure::Timeout(seconds) => write!(f, "stopped after {seconds} s"),
-            Failure::WrongAllocator(reason) => write!(f, "wrong allocator: {reason}"),
-            Failure::Differs(printed) => write!(f, "printed another result: {printed}"),
+            Failure::Start { reason } => write!(f, "cannot be started: {reason}"),
+            Failure::Exit { status, words } => write!(f, "exit status {status}{}", with(words)),
+            Failure::Signal { number, words } => {
+                write!(f, "ended by {}{}", signal_name(*number), with(words))
+            }
+            Failure::Timeout { seconds } => write!(f, "stopped after {seconds} s"),
+            Failure::WrongAllocator { reason } => write!(f, "wrong allocator: {reason}"),
+            Failure::Differs { how } => write!(f, "printed something else: {how}"),
+            Failure::Stopped => write!(f, "interrupted"),
         }
     }
 }
@@ -69,6 +100,7 @@ fn signal_name(number: i32) -> String {
         libc::SIGBUS => "SIGBUS".into(),
         libc::SIGILL => "SIGILL".into(),
         libc::SIGKILL => "SIGKILL".into(),
+        libc::SIGTERM => "SIGTERM".into(),
         other => format!("signal {other}"),
     }
 }

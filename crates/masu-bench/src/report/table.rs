@@ -1,92 +1,39 @@
-//! A race as text: one table a metric, the losses, the failures.
+//! The tables of a race over several workloads, the losses, the failures.
 
-use comfy_table::{Cell, CellAlignment, Color, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, Table};
 
-use super::{Comparison, Judged, Metric, Row};
+use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
 use crate::stats::Verdict;
 
-/// For whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// Colours and box lines.
-    Terminal,
-    /// A document.
-    Markdown,
+/// Everybody against the virtual best.
+pub fn summary(results: &Results, style: Style) -> String {
+    let summary = Summary::new(results);
+    let mut table = Table::new();
+    let titles = summary.metrics.iter().map(|metric| metric.name());
+    table.set_header(std::iter::once("geometric mean of ratios").chain(titles));
+    for (arm, ratios) in &summary.rows {
+        table.add_row(means(&results.arms[*arm].name, ratios));
+    }
+    let one = vec![Some(1.0); summary.metrics.len()];
+    table.add_row(means("virtual best of the peers", &one));
+    if let Some((copies, ratios)) = &summary.null {
+        table.add_row(means(&format!("null: the system's against {copies} of its own"), ratios));
+    }
+    let noise = summary.noise.iter().map(|noise| right(format!("{:.1} %", noise * 100.0)));
+    table.add_row(std::iter::once(Cell::new("noise of a row")).chain(noise));
+    style.draw(&mut table);
+    table.to_string() + "\n"
 }
 
-/// Rounds from which on the resampled intervals mean what they say.
-const ENOUGH: usize = 7;
-
-/// The whole report.
-pub fn render(results: &Results, style: Style) -> String {
-    let mut text = header(results, style);
-    let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
-    for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
-        text += &heading(comparison.metric.title(), style);
-        text += &table(comparison, style);
-    }
-    text += &heading("Against the best of the others", style);
-    text += &summary(&comparisons);
-    text += &failures(results);
-    text
+fn means(name: &str, ratios: &[Option<f64>]) -> Vec<Cell> {
+    let ratio =
+        |ratio: &Option<f64>| right(ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")));
+    std::iter::once(Cell::new(name)).chain(ratios.iter().map(ratio)).collect()
 }
 
-fn heading(title: &str, style: Style) -> String {
-    match style {
-        Style::Terminal => format!("\n{title}\n"),
-        Style::Markdown => format!("\n## {title}\n\n"),
-    }
-}
-
-fn header(results: &Results, style: Style) -> String {
-    let machine = &results.machine;
-    let subject = &results.arms[0];
-    let versions: Vec<String> = results
-        .arms
-        .iter()
-        .filter(|arm| !arm.null)
-        .map(|arm| format!("{} {}", arm.name, arm.version))
-        .collect();
-    let settings = match results.settings.is_empty() {
-        true => "defaults".to_string(),
-        false => results.settings.join(" "),
-    };
-    let mut lines = vec![
-        format!("Measured {} with {}.", results.date, versions.join(", ")),
-        format!(
-            "{}, {} processors, {} GiB, Linux {}, {}, huge pages: {}, load before: {}.",
-            machine.processor,
-            machine.processors,
-            (machine.memory_mib + 512) / 1024,
-            machine.kernel,
-            machine.system,
-            machine.huge_pages,
-            machine.load,
-        ),
-        format!(
-            "{} interleaved rounds, seed {}, scale {}, {}'s settings: {settings}.",
-            results.rounds, results.seed, results.scale, subject.name
-        ),
-        format!(
-            "Figures are {}'s medians; the other columns are its ratio to each allocator, below 1 is better. \
-             `~` marks a difference within the noise, which is what two entries of the same allocator differ by; \
-             `!` marks a loss. The best allocator of a row is chosen on odd rounds and compared on even ones.",
-            subject.name
-        ),
-    ];
-    if results.rounds < ENOUGH {
-        lines.push(format!(
-            "Fewer than {ENOUGH} rounds: a first look. The intervals are too narrow to be trusted."
-        ));
-    }
-    if style == Style::Markdown {
-        lines.insert(0, "# The race".into());
-    }
-    lines.join(if style == Style::Markdown { "\n\n" } else { "\n" }) + "\n"
-}
-
-fn table(comparison: &Comparison, style: Style) -> String {
+/// The subject against each peer in one metric.
+pub fn comparison(comparison: &Comparison, style: Style) -> String {
     let mut table = Table::new();
     let fixed = ["workload", comparison.subject.as_str(), "noise"];
     let peers = comparison.peers.iter().map(String::as_str);
@@ -101,10 +48,7 @@ fn table(comparison: &Comparison, style: Style) -> String {
     });
     let label = [Cell::new("geometric mean"), Cell::new(""), Cell::new("")];
     table.add_row(label.into_iter().chain(means));
-    table.load_style(match style {
-        Style::Terminal => presets::UTF8_FULL_CONDENSED,
-        Style::Markdown => presets::ASCII_MARKDOWN,
-    });
+    style.draw(&mut table);
     table.to_string() + "\n"
 }
 
@@ -138,8 +82,8 @@ fn shown(judged: &Judged) -> String {
 fn coloured(text: String, judged: &Judged, style: Style) -> Cell {
     let cell = right(text);
     match (style, judged.verdict) {
-        (Style::Terminal, Verdict::Win) => cell.fg(Color::Green),
-        (Style::Terminal, Verdict::Loss) => cell.fg(Color::Red),
+        (Style::Terminal { colour: true }, Verdict::Win) => cell.fg(Color::Green),
+        (Style::Terminal { colour: true }, Verdict::Loss) => cell.fg(Color::Red),
         _ => cell,
     }
 }
@@ -148,8 +92,81 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
+/// How long single operations took, where workloads have them.
+pub fn latencies(results: &Results, style: Style) -> String {
+    let mut table = Table::new();
+    table.set_header(["workload", "allocator", "operations", "50 %", "99 %", "99.9 %", "longest"]);
+    for measured in &results.workloads {
+        for latency in &measured.latencies {
+            let at = |wanted: f64| {
+                let found = latency.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
+                right(found.map_or("-".into(), |(_, value)| duration(*value)))
+            };
+            let names = [&measured.name, &results.arms[latency.arm].name].map(Cell::new);
+            let figures = [right(latency.count.to_string()), at(0.5), at(0.99), at(0.999), at(1.0)];
+            table.add_row(names.into_iter().chain(figures));
+        }
+    }
+    style.draw(&mut table);
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{}{table}\n", style.heading("Latency of single operations")),
+    }
+}
+
+/// Nanoseconds for people.
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        _ => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
+
+/// Instructions under callgrind, where they were counted.
+pub fn instructions(results: &Results, style: Style) -> String {
+    let counted = results.workloads.iter().filter(|measured| !measured.instructions.is_empty());
+    let mut table = Table::new();
+    let names = results.shown().map(|arm| results.arms[arm].name.as_str());
+    table.set_header(std::iter::once("million instructions").chain(names));
+    for measured in counted {
+        let counts = results.shown().map(|arm| {
+            let found = measured.instructions.iter().find(|one| one.arm == arm);
+            let count = found.and_then(|one| one.count);
+            right(count.map_or("-".into(), |count| format!("{:.1}", count as f64 / 1e6)))
+        });
+        table.add_row(std::iter::once(Cell::new(&measured.name)).chain(counts));
+    }
+    style.draw(&mut table);
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{}{table}\n", style.heading("Instructions under callgrind")),
+    }
+}
+
+/// What the scale model says, where it was asked.
+pub fn scale(results: &Results, style: Style) -> String {
+    let mut table = Table::new();
+    let title = "speed-up | transfers | lock hand-overs per operation";
+    table.set_header(["trace", "design", "cores", title]);
+    for curve in &results.scale {
+        for point in &curve.points {
+            let figures =
+                format!("{:.1} | {:.3} | {:.3}", point.speedup, point.transfers, point.hand_overs);
+            let names = [&curve.workload, &curve.design].map(Cell::new);
+            table
+                .add_row(names.into_iter().chain([right(point.cores.to_string()), right(figures)]));
+        }
+    }
+    style.draw(&mut table);
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{}{table}\n", style.heading("Beyond this machine: the scale model")),
+    }
+}
+
 /// Score and losses, the worst first.
-fn summary(comparisons: &[Comparison]) -> String {
+pub fn losses(comparisons: &[Comparison]) -> String {
     let mut text = String::new();
     for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
         let (won, tied, lost) = comparison.score();
@@ -169,14 +186,14 @@ fn summary(comparisons: &[Comparison]) -> String {
     text
 }
 
-fn failures(results: &Results) -> String {
+/// Who failed where.
+pub fn failures(results: &Results) -> String {
     let mut text = String::new();
     for measured in &results.workloads {
-        for (arm, entrant) in results.arms.iter().enumerate() {
+        for arm in results.shown() {
             if let Some((round, failure)) = measured.failure(arm) {
-                let (workload, name) = (&measured.name, &entrant.name);
-                text +=
-                    &format!("- {workload} failed on {name} in round {}: {failure}\n", round + 1);
+                let (workload, name) = (&measured.name, &results.arms[arm].name);
+                text += &format!("- {workload} on {name}, round {}: {failure}\n", round + 1);
             }
         }
     }

@@ -1,0 +1,97 @@
+//! Runs whose time does not count: single operations are timed, or instructions are counted.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
+
+use super::child::{self, Until};
+use super::latency::{self, Latency};
+use super::results::{Instructions, Work};
+use super::task::{Kind, Task};
+use super::watch::Watch;
+use super::{Race, Step, plan};
+use crate::arm::Arm;
+use crate::work;
+
+impl<T: FnMut(Step)> Race<'_, T> {
+    /// Does what was asked for beyond the rounds.
+    pub(super) fn extras(&mut self) {
+        for task in 0..self.plan.tasks.len() {
+            if self.tracks[task].has_operations {
+                self.time_operations(task);
+            }
+            if let Some(scale) = self.plan.instructions {
+                self.count_instructions(task, scale);
+            }
+        }
+    }
+
+    fn time_operations(&mut self, task: usize) {
+        let mut all: Vec<Option<Histogram<u64>>> = vec![None; self.plan.arms.len()];
+        for round in 0..self.plan.latency_rounds {
+            for arm in plan::order(self.plan.arms.len(), round) {
+                if self.stopped() {
+                    return;
+                }
+                if self.is_out(task, arm) {
+                    continue;
+                }
+                self.step(task, "latencies", arm);
+                let Ok(file) = tempfile::NamedTempFile::new() else { continue };
+                let good = self.attempt(task, arm, false, Some(file.path())).is_ok();
+                if let (true, Ok(Some(one))) = (good, latency::read(file.path())) {
+                    latency::add(&mut all[arm], one);
+                }
+            }
+        }
+        let latencies = all.iter().enumerate();
+        let latencies = latencies.filter_map(|(arm, one)| Some(Latency::of(arm, one.as_ref()?)));
+        self.results.workloads[task].latencies = latencies.collect();
+    }
+
+    fn count_instructions(&mut self, task: usize, scale: f64) {
+        for arm in 0..self.plan.arms.len() {
+            if self.stopped() {
+                return;
+            }
+            if self.is_out(task, arm) {
+                continue;
+            }
+            self.step(task, "callgrind", arm);
+            let scale = if self.results.workloads[task].work.is_some() { scale } else { 1.0 };
+            // Some allocators cannot live under valgrind; then there is no figure.
+            let until = Until { limit: self.plan.limit * 50, stop: &self.plan.stop };
+            let count = count(&self.plan.tasks[task], &self.plan.arms[arm], scale, until).ok();
+            let counts = &mut self.results.workloads[task].instructions;
+            counts.push(Instructions { arm, scale, count });
+        }
+    }
+}
+
+/// Instructions of one whole run, in user mode.
+fn count(task: &Task, arm: &Arm, scale: f64, until: Until) -> Result<u64> {
+    let out = tempfile::NamedTempFile::new()?;
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "-q"]);
+    command.arg(format!("--callgrind-out-file={}", out.path().display()));
+    arm.apply(&mut command);
+    match &task.kind {
+        Kind::Work(Work { seed, .. }) => {
+            command.arg(work::binary()?).args(["run", &task.name]);
+            command.args([seed.to_string(), scale.to_string()]).stdin(Stdio::null());
+        }
+        Kind::Command(foreign) => {
+            command.arg(&foreign.program).args(foreign.arguments.iter().skip(1));
+            command.stdin(foreign.standard_input()?);
+        }
+    }
+    let mut finished = child::run(command, &Watch::default(), until)
+        .map_err(|failure| anyhow::anyhow!("{failure}"))?;
+    let expected = task.status().or(finished.status.code()).unwrap_or(0);
+    ensure!(finished.unexpected(expected).is_none(), "it fails under valgrind");
+    let profile = std::fs::read_to_string(out.path())?;
+    let totals =
+        profile.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
+    totals.context("callgrind wrote no totals")
+}

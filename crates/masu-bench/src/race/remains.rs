@@ -1,0 +1,62 @@
+//! What a child leaves behind when it ends: processes that would disturb the next run.
+//!
+//! Most are in the child's process group. Those that left it (daemons) become children of this
+//! process, which makes itself the reaper of orphans, and are known by a mark in the environment
+//! that they inherited.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+
+use super::watch::children;
+
+const VARIABLE: &str = "MASU_BENCH_RUN";
+
+/// The mark of one run.
+pub struct Mark(String);
+
+impl Mark {
+    /// Marks what `command` will start.
+    pub fn set(command: &mut Command) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // Where the kernel refuses, daemons go to another reaper and are not found.
+        let _ = rustix::process::set_child_subreaper(Some(Pid::INIT));
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}.{count}", std::process::id());
+        command.env(VARIABLE, &mark);
+        Mark(format!("{VARIABLE}={mark}"))
+    }
+
+    /// Ends everything that is left of the run that `leader` led. Must come before the leader is
+    /// waited for: until then nobody else can have its number.
+    pub fn end_group(leader: Pid) {
+        // Mostly there is nobody left.
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+
+    /// Ends the orphans of the run; to be called when its leader is gone.
+    pub fn end_orphans(&self) {
+        // Each one that goes may leave orphans of its own.
+        for _ in 0..16 {
+            let orphans: Vec<Pid> = children(std::process::id())
+                .into_iter()
+                .filter(|&process| self.is_on(process))
+                .filter_map(|process| Pid::from_raw(process as i32))
+                .collect();
+            if orphans.is_empty() {
+                return;
+            }
+            for orphan in orphans {
+                let _ = kill_process(orphan, Signal::KILL);
+                let _ = waitpid(Some(orphan), WaitOptions::empty());
+            }
+        }
+    }
+
+    fn is_on(&self, process: u32) -> bool {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == self.0.as_bytes())
+    }
+}

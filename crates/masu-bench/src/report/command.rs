@@ -1,0 +1,113 @@
+//! One command under every allocator: a table with a row for each, and who wins.
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
+
+use super::standing::{Place, Standing};
+use super::{Metric, Style, sentence};
+use crate::race::results::{Measured, Results};
+use crate::stats::Verdict;
+
+const METRICS: [Metric; 5] =
+    [Metric::Wall, Metric::Cpu, Metric::Instructions, Metric::Peak, Metric::Faults];
+
+/// The table and the sentence.
+pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
+    let standings: Vec<(Metric, Standing)> = METRICS
+        .into_iter()
+        .map(|metric| (metric, Standing::new(results, measured, metric)))
+        .filter(|(_, standing)| !standing.places.is_empty())
+        .collect();
+    let mut table = Table::new();
+    let titles = standings.iter().map(|(metric, _)| metric.name());
+    table.set_header(std::iter::once("").chain(titles).map(|title| bold(Cell::new(title), style)));
+    // The order of the rows is that of the first column of figures.
+    let first = standings.first().map(|(_, standing)| standing.places.as_slice()).unwrap_or(&[]);
+    for &Place { arm, .. } in first {
+        let cells = standings.iter().map(|(metric, standing)| {
+            let place = standing.places.iter().find(|place| place.arm == arm);
+            place.map_or(Cell::new("-"), |place| cell(*metric, place, style))
+        });
+        let entrant = &results.arms[arm];
+        let name = Cell::new(format!("{} {}", entrant.name, entrant.version));
+        table.add_row(std::iter::once(name).chain(cells));
+    }
+    let noise = standings.iter().map(|(_, standing)| {
+        let text = format!("{:.1} %", standing.noise * 100.0);
+        dim(Cell::new(text).set_alignment(CellAlignment::Right), style)
+    });
+    table.add_row(std::iter::once(dim(Cell::new("noise"), style)).chain(noise));
+    style.draw(&mut table);
+    let mut text = format!("{table}\n\n{}\n", sentence(results, measured));
+    text += &misbehaviour(results, measured);
+    if measured.varies {
+        text += "It prints something else every time, so what it printed was not compared.\n";
+    }
+    text
+}
+
+/// The median, and in brackets the ratio to the best; `~` marks one within the noise.
+fn cell(metric: Metric, place: &Place, style: Style) -> Cell {
+    let value = metric.show(place.median);
+    let (text, verdict) = match place.to_leader {
+        Some(judged) if judged.verdict == Verdict::Tie && judged.ratio.centre != 1.0 => {
+            (format!("{value} (~{:.2})", judged.ratio.centre), Verdict::Win)
+        }
+        Some(judged) if judged.verdict == Verdict::Loss => {
+            (format!("{value} ({:.2})", judged.ratio.centre), Verdict::Loss)
+        }
+        Some(judged) => (format!("{value} ({:.2})", judged.ratio.centre), Verdict::Win),
+        None => (value, Verdict::Tie),
+    };
+    let cell = Cell::new(text).set_alignment(CellAlignment::Right);
+    match (style, verdict) {
+        (Style::Terminal { colour: true }, Verdict::Win) => cell.fg(Color::Green),
+        _ => cell,
+    }
+}
+
+fn bold(cell: Cell, style: Style) -> Cell {
+    match style {
+        Style::Terminal { colour: true } => cell.add_attribute(Attribute::Bold),
+        _ => cell,
+    }
+}
+
+fn dim(cell: Cell, style: Style) -> Cell {
+    match style {
+        Style::Terminal { colour: true } => cell.add_attribute(Attribute::Dim),
+        _ => cell,
+    }
+}
+
+/// Who is out, and why.
+fn misbehaviour(results: &Results, measured: &Measured) -> String {
+    let line = |arm: usize| {
+        let (_, failure) = measured.failure(arm)?;
+        Some(format!("Out of the race: {} {failure}.\n", results.arms[arm].name))
+    };
+    results.shown().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::results::Role;
+    use crate::testing;
+
+    #[test]
+    fn the_best_comes_first_and_who_failed_is_out() {
+        let results = testing::results(&[
+            ("masu", Role::Subject, &[f64::NAN; 6]),
+            ("glibc", Role::Peer, &[2.0; 6]),
+            ("other", Role::Peer, &[1.0; 6]),
+            ("glibc", Role::Twin, &[2.0; 6]),
+        ]);
+        let text = render(&results, &results.workloads[0], Style::Markdown);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[2].starts_with("| other 1") && lines[2].contains("1.00 s (1.00)"), "{text}");
+        assert!(lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s (2.00)"), "{text}");
+        assert!(lines[4].starts_with("| noise") && lines[4].contains("1.0 %"), "{text}");
+        assert!(text.contains("Out of the race: masu stopped after 1 s."), "{text}");
+        assert!(text.contains("other wins: 2.00 times as fast as glibc"), "{text}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Who wins one workload, said in a sentence.
+
+use super::compare::{Series, best_of, compares, noise, paired, series};
+use super::{Judged, Metric};
+use crate::race::results::{Measured, Results};
+use crate::stats::{Verdict, median, verdict};
+
+/// Rounds from which on an interval means something.
+pub const ENOUGH: usize = 5;
+
+/// All arms in one metric, the best first.
+#[derive(Debug)]
+pub struct Standing {
+    /// What two entries of the same allocator differ by, as a fraction.
+    pub noise: f64,
+    /// The arms that behaved, by their median.
+    pub places: Vec<Place>,
+}
+
+/// One arm's place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// Index into the results' arms.
+    pub arm: usize,
+    /// Its median.
+    pub median: f64,
+    /// Its ratio to the leader: the leader's own is 1.
+    pub to_leader: Option<Judged>,
+}
+
+impl Standing {
+    /// Computes it. Nobody who failed, or printed something else, has a place.
+    pub fn new(results: &Results, measured: &Measured, metric: Metric) -> Self {
+        let behaved = |&arm: &usize| measured.failure(arm).is_none();
+        let of = |arm: usize| series(measured, metric, arm);
+        let arms: Vec<usize> = results.shown().filter(behaved).collect();
+        let all: Vec<Series> = arms.iter().map(|&arm| of(arm)).collect();
+        let noise = noise(results, of);
+        let leader = best_of(&all);
+        let place = |(&arm, mine): (&usize, &Series)| {
+            let median = median(&mine.values().copied().collect::<Vec<_>>())?;
+            let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(results)));
+            let judge = |ratio| Judged { ratio, verdict: verdict(ratio, noise) };
+            Some(Place { arm, median, to_leader: ratio.map(judge) })
+        };
+        let mut places: Vec<Place> = arms.iter().zip(&all).filter_map(place).collect();
+        let key = |place: &Place| place.to_leader.map_or(f64::MAX, |judged| judged.ratio.centre);
+        places.sort_by(|a, b| key(a).total_cmp(&key(b)).then(a.median.total_cmp(&b.median)));
+        Standing { noise, places }
+    }
+
+    /// The arms that nothing tells from the best.
+    fn best(&self) -> Vec<Place> {
+        let is_best =
+            |place: &&Place| place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss);
+        self.places.iter().filter(is_best).copied().collect()
+    }
+}
+
+/// Who wins `measured`, by how much, and whether that is more than noise.
+pub fn sentence(results: &Results, measured: &Measured) -> String {
+    let name = |place: &Place| results.arms[place.arm].name.as_str();
+    let standing = Standing::new(results, measured, Metric::Wall);
+    let noise = format!("the noise of {:.1} %", standing.noise * 100.0);
+    let caution = match results.rounds < ENOUGH {
+        true => format!(" Fewer than {ENOUGH} rounds prove little."),
+        false => String::new(),
+    };
+    let best = standing.best();
+    let time = match (best.as_slice(), standing.places.get(best.len())) {
+        ([], _) => return "Nobody wins: no allocator served it without a failure.".into(),
+        ([only], None) => {
+            return format!("Nobody wins: only {} served it without a failure.", name(only));
+        }
+        ([winner], Some(next)) => {
+            let ratio = next.to_leader.expect("it lost, so it was compared").ratio;
+            format!(
+                "{} wins: {:.2} times as fast as {} ({:.2} to {:.2}), beyond {noise}",
+                name(winner),
+                ratio.centre,
+                name(next),
+                ratio.low,
+                ratio.high,
+            )
+        }
+        (several, rest) => {
+            let names: Vec<&str> = several.iter().map(name).collect();
+            let (last, others) = names.split_last().expect("there are several");
+            let tie =
+                format!("A tie: {} and {last} differ by no more than {noise}", others.join(", "));
+            match rest.and_then(|next| Some((next, next.to_leader?.ratio))) {
+                Some((next, ratio)) => {
+                    format!("{tie}; {} takes {:.2} times as long", name(next), ratio.centre)
+                }
+                None => tie,
+            }
+        }
+    };
+    format!("{time}.{}{caution}", memory(results, measured, &best[0]))
+}
+
+/// What the winner does to memory, compared with the system's allocator.
+fn memory(results: &Results, measured: &Measured, winner: &Place) -> String {
+    let system = results.shown().find(|&arm| results.arms[arm].library.is_none());
+    let Some(system) = system.filter(|&arm| measured.failure(arm).is_none()) else {
+        return String::new();
+    };
+    let subject = results.shown().next().expect("a race has a subject");
+    // Of the system's allocator itself nothing can be said; then the subject is of interest.
+    let arm = if winner.arm == system { subject } else { winner.arm };
+    if arm == system || measured.failure(arm).is_some() {
+        return String::new();
+    }
+    let of = |arm: usize| series(measured, Metric::Peak, arm);
+    let Some(ratio) = paired(&of(arm), &of(system), |_| true) else { return String::new() };
+    let (name, other) = (&results.arms[arm].name, &results.arms[system].name);
+    let percent = (ratio.centre - 1.0).abs() * 100.0;
+    match verdict(ratio, noise(results, of)) {
+        Verdict::Win => format!(" {name} takes {percent:.0} % less memory than {other}."),
+        Verdict::Loss => format!(" {name} takes {percent:.0} % more memory than {other}."),
+        Verdict::Tie => format!(" {name} takes as much memory as {other}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::results::Role;
+    use crate::testing;
+
+    fn said(masu: f64, glibc: f64, other: f64, rounds: usize) -> String {
+        let walls = [masu, glibc, other].map(|wall| vec![wall; rounds]);
+        let results = testing::results(&[
+            ("masu", Role::Subject, &walls[0]),
+            ("glibc", Role::Peer, &walls[1]),
+            ("other", Role::Peer, &walls[2]),
+            ("glibc", Role::Twin, &walls[1]),
+        ]);
+        sentence(&results, &results.workloads[0])
+    }
+
+    #[test]
+    fn a_winner_is_named_with_its_margin() {
+        assert_eq!(
+            said(1.0, 1.5, 1.2, 8),
+            "masu wins: 1.20 times as fast as other (1.20 to 1.20), beyond the noise of 1.0 %. \
+             masu takes 33 % less memory than glibc."
+        );
+        assert_eq!(
+            said(1.5, 1.0, 2.0, 8),
+            "glibc wins: 1.50 times as fast as masu (1.50 to 1.50), beyond the noise of 1.0 %. \
+             masu takes 50 % more memory than glibc."
+        );
+    }
+
+    #[test]
+    fn a_difference_within_the_noise_is_a_tie() {
+        let said = said(1.0, 1.005, 2.0, 8);
+        assert!(
+            said.starts_with(
+                "A tie: masu and glibc differ by no more than the noise of 1.0 %; \
+                 other takes 2.00 times as long."
+            ),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn few_rounds_prove_little() {
+        assert!(said(1.0, 2.0, 3.0, 3).ends_with("Fewer than 5 rounds prove little."));
+    }
+
+    #[test]
+    fn who_failed_wins_nothing() {
+        let said = said(f64::NAN, 2.0, 3.0, 8);
+        assert!(said.starts_with("glibc wins: 1.50 times as fast as other"), "{said}");
+        assert!(!said.contains("masu"), "{said}");
+        let nobody = self::said(f64::NAN, f64::NAN, f64::NAN, 8);
+        assert_eq!(nobody, "Nobody wins: no allocator served it without a failure.");
+        let one = self::said(1.0, f64::NAN, f64::NAN, 8);
+        assert_eq!(one, "Nobody wins: only masu served it without a failure.");
+    }
+}

@@ -1,0 +1,145 @@
+//! A race as text.
+
+use comfy_table::{Table, presets};
+
+use super::{Comparison, Metric, command, table};
+use crate::race::results::{Measured, Results, Role};
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Box lines, and colours if the terminal shows them.
+    Terminal {
+        /// Whether it does.
+        colour: bool,
+    },
+    /// A document.
+    Markdown,
+}
+
+impl Style {
+    /// Draws the lines of a table.
+    pub(super) fn draw(self, table: &mut Table) {
+        match self {
+            Style::Terminal { .. } => table.load_style(presets::UTF8_FULL_CONDENSED),
+            Style::Markdown => table.load_style(presets::ASCII_MARKDOWN),
+        };
+    }
+
+    pub(super) fn heading(self, title: &str) -> String {
+        match self {
+            Style::Terminal { .. } => format!("\n{title}\n"),
+            Style::Markdown => format!("\n## {title}\n\n"),
+        }
+    }
+}
+
+/// The whole report.
+pub fn render(results: &Results, style: Style) -> String {
+    let mut text = header(results, style);
+    if let Some(measured) = only_command(results) {
+        return text + "\n" + &command::render(results, measured, style);
+    }
+    let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
+    text += &style.heading("Everybody against the virtual best");
+    text += &table::summary(results, style);
+    for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
+        text += &style.heading(comparison.metric.title());
+        text += &table::comparison(comparison, style);
+    }
+    text += &table::latencies(results, style);
+    text += &table::instructions(results, style);
+    text += &table::scale(results, style);
+    text += &style.heading("Against the best of the others");
+    text += &table::losses(&comparisons);
+    text + &table::failures(results)
+}
+
+/// The command, if a single one was raced and no workload.
+pub fn only_command(results: &Results) -> Option<&Measured> {
+    match results.workloads.as_slice() {
+        [measured] if measured.work.is_none() => Some(measured),
+        _ => None,
+    }
+}
+
+/// Rounds from which on the resampled intervals of a whole suite mean what they say.
+const ENOUGH: usize = 7;
+
+/// What the race was, in lines.
+pub fn header_lines(results: &Results) -> Vec<String> {
+    let machine = &results.machine;
+    let subject = &results.arms[0].name;
+    let versions: Vec<String> = results
+        .shown()
+        .map(|arm| format!("{} {}", results.arms[arm].name, results.arms[arm].version))
+        .collect();
+    let settings = match results.settings.is_empty() {
+        true => "defaults".to_string(),
+        false => results.settings.join(" "),
+    };
+    let work = results.workloads.iter().find_map(|measured| measured.work);
+    let work = work.map_or(String::new(), |w| format!(", seed {}, scale {}", w.seed, w.scale));
+    let mut lines = vec![
+        format!("Measured {} with {}.", results.date, versions.join(", ")),
+        format!(
+            "{}, {} processors, {} GiB, Linux {}, {}, huge pages: {}, load before: {}.",
+            machine.processor,
+            machine.processors,
+            (machine.memory_mib + 512) / 1024,
+            machine.kernel,
+            machine.system,
+            machine.huge_pages,
+            machine.load,
+        ),
+        format!(
+            "{} interleaved rounds in {:.0} s{work}, {subject}'s settings: {settings}.",
+            results.rounds, results.seconds
+        ),
+        proof(results),
+    ];
+    if !results.complete {
+        lines.push("Interrupted: these are partial results.".into());
+    }
+    if results.rounds < ENOUGH && only_command(results).is_none() {
+        lines.push(format!(
+            "Fewer than {ENOUGH} rounds: a first look. The intervals are too narrow to be trusted."
+        ));
+    }
+    lines
+}
+
+/// In how many runs the allocator was seen at work.
+fn proof(results: &Results) -> String {
+    let runs = || results.workloads.iter().flat_map(|measured| &measured.runs);
+    let good = runs().filter_map(|run| run.outcome.sample());
+    let (all, proven) =
+        good.fold((0, 0), |(all, proven), sample| (all + 1, proven + usize::from(sample.proven)));
+    match proven == all {
+        true => format!("In all {all} runs the kernel's mappings showed the intended allocator."),
+        false => format!(
+            "In {proven} of {all} runs the kernel's mappings showed the intended allocator; \
+             the others were over before anybody could look."
+        ),
+    }
+}
+
+fn header(results: &Results, style: Style) -> String {
+    let mut lines = header_lines(results);
+    let subject = &results.arms[0].name;
+    if only_command(results).is_none() {
+        lines.push(format!(
+            "Figures are {subject}'s medians; the other columns are its ratio to each allocator, \
+             below 1 is better. `~` marks a difference within the noise, which is what two entries \
+             of the same allocator differ by; `!` marks a loss. The best allocator of a row is \
+             chosen on odd rounds and compared on even ones.",
+        ));
+    }
+    if results.arms.iter().all(|arm| arm.role != Role::Twin) {
+        lines.push("Nobody took part twice, so the noise is not known.".into());
+    }
+    match style {
+        Style::Terminal { .. } => lines.join("\n") + "\n",
+        Style::Markdown => format!("# The race\n\n{}\n", lines.join("\n\n")),
+    }
+}

@@ -1,0 +1,48 @@
+//! What the tests share: an object that passes for an allocator, and commands.
+
+use std::process::Command;
+
+use masu_bench::arm::Arm;
+use masu_bench::race::{Foreign, Task};
+use tempfile::TempDir;
+
+/// Exports a malloc, like every allocator, which is glibc's own: enough to see it loaded.
+const FAKE: &str = "#include <stddef.h>\n\
+    void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
+
+/// An allocator that is glibc's in disguise.
+pub struct Fake(TempDir);
+
+/// Compiles one.
+pub fn fake_allocator() -> Fake {
+    library(FAKE)
+}
+
+/// Compiles an object that can be preloaded.
+pub fn library(code: &str) -> Fake {
+    let directory = TempDir::with_prefix("masu-bench-").expect("a directory");
+    let (source, object) = (directory.path().join("fake.c"), directory.path().join("libfake.so"));
+    std::fs::write(&source, code).expect("written");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source);
+    assert!(cc.status().expect("a C compiler, which Rust needs too").success());
+    Fake(directory)
+}
+
+impl Fake {
+    pub fn arm(&self, name: &str) -> Arm {
+        let object = self.0.path().join("libfake.so");
+        Arm::preloading(name, "0", object.canonicalize().expect("it was built"))
+    }
+}
+
+/// A shell script as a command.
+pub fn script(text: &str) -> Task {
+    let foreign = Foreign {
+        program: "/bin/sh".into(),
+        arguments: ["sh", "-c", text].map(Into::into).into(),
+        input: None,
+        any_status: false,
+    };
+    Task::command(text, foreign)
+}
