@@ -40,23 +40,19 @@ fn what_another_thread_frees_goes_back() {
         probe.pass("peak");
         Moment::settled(probe, "freed")
     })
-    // Held today. The aim is nothing beyond the 4 MiB that every row may keep; the sleeping
-    // allocator's active slabs, one for each class, are above it.
-    .close_to_live(6 * MIB)
+    .close_to_live(0)
     // A gibibyte of blocks of these sizes is more than eight million.
     .counted("remote_frees", 1e5);
 }
 
-/// At rest, a thread may pin one page a class and its own records; that is the whole residue.
+/// What stays of each thread is its stack and its records.
 #[test]
-fn a_hundred_sleeping_threads_keep_one_page_a_class() {
+fn a_hundred_sleeping_threads_keep_nothing() {
     compare("sleepers", "sleepers", &[], |probe| {
         probe.pass("peak");
         Moment::settled(probe, "freed")
     })
-    // Held today even when the machine is busy, which puts the purge off; at rest it is the residue
-    // alone.
-    .close_to_live(100 * (20 * 4 * KIB + 16 * KIB) + 24 * MIB);
+    .close_to_live(100 * 16 * KIB);
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     let batches = heap.borrowed[class & 63].get();
     heap.borrowed[class & 63].set((batches + 1).min(BATCHES));
     heap.zero.set(heap.zero.get() & !(1 << class));
+    heap.sent[class & 63].set(0);
     let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
     let want = (1usize << batches.min(BATCHES - 1)).min(most);
     let (first, rest) = lend(class, want);
@@ -80,6 +81,21 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
         rest = block;
     }
     (first, rest)
+}
+
+/// Blocks of a class that a thread frees without taking a batch before it is taken to need no more.
+const IDLE_AFTER: u8 = 64;
+
+/// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
+/// and frees returns what is left of its last batch, for it may be about to sleep.
+pub fn sent(heap: &Heap, class: usize, n: u32) {
+    let sent = &heap.sent[class & 63];
+    let before = sent.replace(sent.get().saturating_add(n as u8));
+    if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
+        let rest = heap.bin(class).replace(null_mut());
+        // SAFETY: without an active slab, the bin's blocks are of the commons (heap invariant 3).
+        unsafe { give_back(rest) };
+    }
 }
 
 /// Returns blocks that a thread borrowed and never handed out.

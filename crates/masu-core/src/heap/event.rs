@@ -63,6 +63,15 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
         heap.partial(class).remove(slab);
         pool::give(slab);
     }
+    // The class's last slab but the active one: if that is next, it must not be missed, for the
+    // thread may be about to sleep.
+    let last = heap.partial(class).len() + heap.full(class).len() == 0;
+    let rest = heap.active(class).get();
+    if last && rest != NIL {
+        heap.walks[class & 63].set(heap.walks[class & 63].get().max(1));
+        // SAFETY: the active slab is this heap's.
+        unsafe { active(heap, rest, &mut *slab::record(rest), class) };
+    }
 }
 
 unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {

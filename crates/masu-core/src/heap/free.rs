@@ -3,7 +3,7 @@
 
 use super::refill::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
-use super::{Heap, Role, birth, thread_bytes};
+use super::{Heap, Role, birth, commons, thread_bytes};
 use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::Pushed;
 use crate::slab::{self, Block, available};
@@ -27,6 +27,8 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
         // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
         if unsafe { heap.outbox.add(granule, p.cast()) } {
             heap.counters.remote_frees.add(1);
+            // SAFETY: as above.
+            heap.bytes.sub(unsafe { slab::dense(granule) }.block_size() as u64);
             return;
         }
     }
@@ -87,6 +89,7 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
         return report::bad_free(block.cast());
     }
     let heap = birth::current_or_new();
+    let class = dense.class();
     // SAFETY: the block is being freed, so it is ours; it lies in `slab`.
     unsafe {
         if let Some(heap) = heap {
@@ -98,6 +101,9 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
             }
         }
         push(heap, slab, block, block, 1);
+    }
+    if let Some(heap) = heap {
+        commons::sent(heap, class, 1);
     }
 }
 
@@ -163,7 +169,7 @@ fn look(heap: Option<&Heap>) {
 
 /// Whether a heap takes slabs of the class as its own.
 fn keeps(heap: &Heap, class: usize) -> bool {
-    heap.role.get() == Role::Thread && !super::commons::borrows(heap, class)
+    heap.role.get() == Role::Thread && !commons::borrows(heap, class)
 }
 
 /// [`super::usable_size`] for what is not a small block.

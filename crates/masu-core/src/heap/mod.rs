@@ -87,6 +87,8 @@ pub struct Heap {
     pub(crate) walks: [Cell<u8>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
+    /// Per class: freed blocks sent since the last batch was taken from the commons.
+    pub(crate) sent: [Cell<u8>; CLASSES],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
     pub(crate) lent: [Cell<u8>; CLASSES],
     /// Bytes in slow frees since the last look at the clock.
@@ -143,6 +145,7 @@ impl Heap {
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
+            sent: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
             freed: Cell::new(0),
             exit_round: Cell::new(0),

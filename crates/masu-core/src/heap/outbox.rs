@@ -9,10 +9,10 @@
 //! Invariant: a slot is empty (`count == 0`) or holds `count` linked blocks of `slab`, from `first`
 //! to `last`; slots are touched only inside the handshake.
 
-use super::Heap;
 use super::free::push;
+use super::{Heap, commons};
 use crate::handshake::Handshake;
-use crate::slab::Block;
+use crate::slab::{Block, dense};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::barrier;
 use core::cell::Cell;
@@ -89,7 +89,7 @@ impl Outbox {
     /// `block` is a freed block of `slab`, which the heap's thread gives up.
     #[inline]
     pub unsafe fn put(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
-        let Some(_inside) = self.handshake.enter() else {
+        let Some(inside) = self.handshake.enter() else {
             return false;
         };
         let slot = &self.slots[slab as usize % SLOTS];
@@ -100,11 +100,13 @@ impl Outbox {
             slot.first.set(block);
             slot.count.set(count + 1);
             if count + 1 >= CHAIN {
-                send(Some(heap), slot);
+                let (class, n) = send(Some(heap), slot);
+                drop(inside);
+                commons::sent(heap, class, n);
             }
             return true;
         }
-        send(Some(heap), slot);
+        let (class, n) = send(Some(heap), slot);
         slot.slab.set(slab);
         slot.count.set(1);
         slot.first.set(block);
@@ -114,6 +116,8 @@ impl Outbox {
             self.since.store(crate::clock::tick(), Ordering::Relaxed);
             HOLDING.fetch_add(1, Ordering::Relaxed);
         }
+        drop(inside);
+        commons::sent(heap, class, n);
         true
     }
 
@@ -150,12 +154,19 @@ impl Outbox {
     }
 }
 
-/// Pushes a slot's chain, if it has one.
-fn send(heap: Option<&Heap>, slot: &Slot) {
+/// Pushes a slot's chain, if it has one. Returns its class and length.
+fn send(heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
     let count = slot.count.replace(0);
-    if count != 0 {
-        // SAFETY: the slot holds a chain of freed blocks of its slab, which is given up here.
-        unsafe { push(heap, slot.slab.get(), slot.first.get(), slot.last.get(), count) };
+    if count == 0 {
+        return (0, 0);
+    }
+    let slab = slot.slab.get();
+    // SAFETY: the slot holds a chain of freed blocks of its slab, which is in use until they are given
+    // up here.
+    unsafe {
+        let class = dense(slab).class();
+        push(heap, slab, slot.first.get(), slot.last.get(), count);
+        (class, count)
     }
 }
 

@@ -20,7 +20,7 @@ pub use ticker::{after_fork_in_child, starts as background_starts};
 
 use crate::clock;
 use crate::config::BackgroundThread;
-use crate::region::GRANULE;
+use crate::region::{self, GRANULE};
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
@@ -107,6 +107,7 @@ fn purge(all: bool) -> usize {
         + slab::pool::purge(all)
         + run::pool::purge(all)
         + huge::purge(all);
+    region::trim_tables();
     PURGED.fetch_add(bytes as u64, Ordering::Relaxed);
     bytes
 }

@@ -29,13 +29,15 @@
 
 mod layout;
 mod table;
+mod trim;
 
 pub use layout::*;
 pub use table::Table;
+pub use trim::trim_tables;
 
 use crate::lock::Lock;
 use crate::settings;
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::{Errno, auxv, mem, time};
 
 /// Start of the window; 0 until the first allocation.
@@ -50,6 +52,9 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 /// First chunk of the list of free chunks, `NIL` when empty. Under `LOCK`.
 static FREE_CHUNKS: AtomicU32 = AtomicU32::new(NIL);
+
+/// Whether chunks were freed since the tables were last looked at.
+static FREED: AtomicBool = AtomicBool::new(false);
 
 static DENSE: Table = Table::new(DENSE_BELOW, size_of::<Dense>());
 static SLABS: Table = Table::new(SLABS_BELOW, LINE);
@@ -130,7 +135,7 @@ pub struct ChunkRecord {
     pub dirty: AtomicU32,
     /// Dirty slabs that were already dirty at the last tick.
     pub old: AtomicU32,
-    /// Next free chunk. Under the region's lock.
+    /// Next free chunk, or [`IN_USE`]. Under the region's lock.
     link: AtomicU32,
 }
 
@@ -310,7 +315,7 @@ pub fn alloc_chunk() -> Option<u32> {
             mem::forbid_huge(at, CHUNK);
             record.free.store(0, Ordering::Relaxed);
         }
-        FREE_CHUNKS.store(record.link.load(Ordering::Relaxed), Ordering::Relaxed);
+        FREE_CHUNKS.store(record.link.swap(IN_USE, Ordering::Relaxed), Ordering::Relaxed);
         return Some(first);
     }
     if limit() + CHUNK > MAPPED.load(Ordering::Relaxed) {
@@ -318,7 +323,10 @@ pub fn alloc_chunk() -> Option<u32> {
     }
     let at = limit();
     LIMIT.store(at + CHUNK, Ordering::Release);
-    Some((at / CHUNK) as u32)
+    let chunk = (at / CHUNK) as u32;
+    // SAFETY: below the limit now.
+    unsafe { chunk_record(chunk) }.link.store(IN_USE, Ordering::Relaxed);
+    Some(chunk)
 }
 
 /// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
@@ -350,6 +358,9 @@ const SLOW: u64 = 20;
 const PAUSE: u64 = 10_000;
 /// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 16 MiB.
 pub const GROWING: usize = 16 << 20;
+
+/// In a chunk's record: it is handed out.
+const IN_USE: u32 = NIL - 1;
 
 /// In a free chunk's record: its addresses are not mapped.
 const UNMAPPED: u32 = 1;
@@ -384,6 +395,7 @@ pub fn free_chunk(chunk: u32) {
     let record = unsafe { chunk_record(chunk) };
     record.link.store(FREE_CHUNKS.load(Ordering::Relaxed), Ordering::Relaxed);
     FREE_CHUNKS.store(chunk, Ordering::Relaxed);
+    FREED.store(true, Ordering::Relaxed);
 }
 
 /// Puts the window in place if it is not yet.

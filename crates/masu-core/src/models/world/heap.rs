@@ -315,6 +315,9 @@ mod fork {
 }
 
 mod commons {
+    /// Nobody borrows, so nobody returns.
+    pub fn sent(_: &super::Heap, _: usize, _: u32) {}
+
     use super::Heap;
     use crate::slab::Block;
 

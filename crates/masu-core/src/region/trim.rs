@@ -1,0 +1,64 @@
+//! Giving back the pages of the tables that describe free chunks.
+//!
+//! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free
+//! chunk's entries are never read for what they say, or say "nothing" when they are zero: dense
+//! entries ([`Kind::None`](super::Kind)), owner's lines (a clean slab), remote words (no state), run
+//! records (made anew with the chunk). So pages that describe free chunks only are discarded, under
+//! the region's lock, which whoever makes a chunk one of its own must take first.
+
+use super::{
+    CHUNK, Dense, FREED, GRANULES_PER_CHUNK, IN_USE, LINE, LOCK, RUN_CHUNK_STRIDE, Table, base,
+    chunk_record, limit,
+};
+use super::{DENSE, DENSE_BELOW, REMOTES, REMOTES_BELOW, RUN_CHUNKS, RUN_CHUNKS_BELOW};
+use super::{SLABS, SLABS_BELOW};
+use crate::sync::Ordering;
+use crate::sys::{auxv, mem};
+
+/// The tables with what they hold for each chunk, in bytes.
+static TABLES: [(&Table, usize, usize); 4] = [
+    (&DENSE, DENSE_BELOW, GRANULES_PER_CHUNK * size_of::<Dense>()),
+    (&SLABS, SLABS_BELOW, GRANULES_PER_CHUNK * LINE),
+    (&REMOTES, REMOTES_BELOW, GRANULES_PER_CHUNK * LINE),
+    (&RUN_CHUNKS, RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE),
+];
+
+/// Discards the tables' pages for all free chunks, if chunks were freed since the last time.
+pub fn trim_tables() {
+    if !FREED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _guard = LOCK.lock();
+    let chunks = (limit() / CHUNK) as u32;
+    let mut chunk = 0;
+    while chunk < chunks {
+        let start = chunk;
+        while chunk < chunks && is_free(chunk) {
+            chunk += 1;
+        }
+        if chunk != start {
+            discard(start as usize, chunk as usize);
+        }
+        chunk += 1;
+    }
+}
+
+/// Whether nobody has the chunk, or the window jumped over it.
+fn is_free(chunk: u32) -> bool {
+    // SAFETY: below the limit.
+    unsafe { chunk_record(chunk) }.link.load(Ordering::Relaxed) != IN_USE
+}
+
+fn discard(start: usize, end: usize) {
+    let page = auxv::page_size();
+    for (table, below, bytes) in &TABLES {
+        let table_start = base() - below;
+        let from = (table_start + start * bytes).next_multiple_of(page);
+        let to = (table_start + (end * bytes).min(table.mapped_bytes())) / page * page;
+        if from < to {
+            // SAFETY: the pages hold entries of free chunks, which nobody reads or writes without
+            // the lock that the caller holds but to find that they are nothing.
+            unsafe { mem::discard(from, to - from) };
+        }
+    }
+}
