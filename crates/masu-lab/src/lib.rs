@@ -13,6 +13,7 @@
 pub mod arm;
 pub mod cost;
 pub mod demo;
+pub mod experiments;
 pub mod paths;
 pub mod peers;
 

@@ -12,7 +12,7 @@ use masu_lab::arm::{self, Arm};
 use masu_lab::progress::Progress;
 use masu_lab::race::results::Results;
 use masu_lab::workloads::pairs;
-use masu_lab::{cost, demo, peers, race, report, workloads};
+use masu_lab::{cost, demo, experiments, peers, race, report, workloads};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -46,6 +46,8 @@ enum Task {
     },
     /// Count instructions per malloc and free pair under callgrind.
     Cost(Cost),
+    /// A tool whose workers got slower with every thread: one binary for each allocator and C library.
+    Xquo(experiments::xquo::Options),
 }
 
 #[derive(Args)]
@@ -135,6 +137,7 @@ fn main() -> Result<()> {
             demo::run(rounds)
         }
         Task::Cost(options) => count_cost(&options),
+        Task::Xquo(options) => experiments::xquo::run(options),
     }
 }
 

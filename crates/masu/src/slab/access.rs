@@ -236,7 +236,7 @@ impl<T> Slab<T> {
         self.table.occupied(key).is_some()
     }
 
-    /// Keys and values in ascending order of the keys. O(n + capacity / 64) in all.
+    /// Keys and values in ascending order of the keys. O(n + capacity / 8) in all.
     ///
     /// ```
     /// # use masu::Slab;

@@ -1,13 +1,14 @@
 //! Tables made as somebody else says: copies of others, and values under given keys.
 
-use super::table::{Table, mask};
+use super::page::{OCCUPIED, UNUSED, VACANT};
+use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
     /// Replaces what is in this table by a copy of another's values under the same keys, with the
     /// same keys vacant in the same order, in the pages that are there if they suffice.
     pub fn copy_from(&mut self, source: &Self, mut copy: impl FnMut(&T) -> T) {
         self.clear();
-        let end = source.used_end();
+        let end = source.carved_end();
         if self.capacity() < end || (0..self.pages()).any(|index| !self.page(index).mapped) {
             self.free_pages();
             if end != 0 {
@@ -16,9 +17,9 @@ impl<T, X: Copy> Table<T, X> {
         }
         // Vacant first, in ascending order; if a copy panics, that is a valid table.
         for _ in 0..end {
-            let place = self.carve();
+            let place = self.carve(1);
             // SAFETY: just carved: a link.
-            self.next = unsafe { (*place.slot).body.link };
+            self.next = unsafe { (*place.slot()).body.link };
         }
         let rebuild = Rebuild(self);
         for key in (0..end).rev() {
@@ -29,10 +30,11 @@ impl<T, X: Copy> Table<T, X> {
             };
             // SAFETY: both are initialised slots of their tables; `to` is vacant.
             unsafe {
-                (&raw mut (*to.slot).extra).write((*from.slot).extra);
+                (&raw mut (*to.slot()).extra).write((*from.slot()).extra);
+                *to.flag = if *from.flag == UNUSED { UNUSED } else { VACANT };
                 if source.occupied(key).is_some() {
                     to.value().write(copy(&*from.value()));
-                    *to.word |= mask(key);
+                    *to.flag = OCCUPIED;
                     rebuild.0.len += 1;
                 }
             }
@@ -56,13 +58,13 @@ impl<T, X: Copy> Table<T, X> {
             // SAFETY: a located key on the list of vacant ones holds a link; it is carved here.
             unsafe {
                 let to = self.locate(key).unwrap_unchecked();
-                (*to.slot).body.link = rest;
+                (*to.slot()).body.link = rest;
                 match previous {
                     None => self.next = key,
                     Some(before) => self.set_link(before, key),
                 }
                 previous = Some(key);
-                key = (*from.slot).body.link;
+                key = (*from.slot()).body.link;
             }
         }
     }
@@ -71,20 +73,22 @@ impl<T, X: Copy> Table<T, X> {
     /// `key` is vacant.
     unsafe fn set_link(&mut self, key: usize, link: usize) {
         // SAFETY: a vacant key has a slot.
-        unsafe { (*self.locate(key).unwrap_unchecked().slot).body.link = link }
+        unsafe { (*self.locate(key).unwrap_unchecked().slot()).body.link = link }
     }
 
     /// Puts a value under a key that is not occupied. The list of vacant keys is to be made anew.
     pub fn insert_at(&mut self, key: usize, value: T) {
-        for key in self.used_end()..=key {
+        for key in self.carved_end()..=key {
             self.next = key;
-            self.carve();
+            let place = self.carve(1);
+            // SAFETY: just carved. What was passed over counts as used.
+            unsafe { *place.flag = VACANT }
         }
         // SAFETY: carved now or before, and vacant.
         unsafe {
             let place = self.locate(key).unwrap_unchecked();
             place.value().write(value);
-            *place.word |= mask(key);
+            *place.flag = OCCUPIED;
         }
         self.len += 1;
     }
@@ -92,7 +96,7 @@ impl<T, X: Copy> Table<T, X> {
     /// Orders the vacant keys anew, the highest first. O(capacity).
     pub fn chain_vacancies(&mut self) {
         self.next = self.fresh_key();
-        for key in 0..self.used_end() {
+        for key in 0..self.carved_end() {
             if self.occupied(key).is_none()
                 && let Some(place) = self.locate(key)
             {

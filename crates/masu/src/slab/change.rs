@@ -115,7 +115,7 @@ impl<T> Slab<T> {
 
     /// Gives the memory of all pages back that hold no value, those in the middle included, and
     /// returns how many there were. Keys and addresses of values stay as they are; the keys of a
-    /// released page come up again when no other key is vacant. O(capacity / 64), and O(capacity)
+    /// released page come up again when no other key is vacant. O(capacity / 8), and O(capacity)
     /// if there is such a page.
     ///
     /// ```
@@ -306,9 +306,9 @@ impl<T> Slab<T> {
     #[inline]
     pub fn try_remove(&mut self, key: usize) -> Option<T> {
         let place = self.table.occupied(key)?;
-        // SAFETY: occupied: the value is read once, as its bit is cleared.
+        // SAFETY: occupied: the value is read once, as its flag is cleared.
         unsafe {
-            self.table.vacate(key, &place);
+            self.table.vacate(&place);
             let value = place.value().read();
             self.table.recycle(key, &place);
             Some(value)
@@ -381,7 +381,7 @@ impl<T> Slab<T> {
     }
 
     /// Drops all values for which `keep` returns `false`, in ascending order of their keys. O(n +
-    /// capacity / 64).
+    /// capacity / 8).
     ///
     /// ```
     /// # use masu::Slab;

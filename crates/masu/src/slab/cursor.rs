@@ -1,14 +1,15 @@
 //! A walk over the occupied keys, in ascending order from the front and in descending order from
-//! the back, by the bits: 64 slots at a time.
+//! the back, by their flags: eight at a time.
 //!
 //! It borrows nothing: each step is given the table, which must be the one it was made for and
 //! whose values it has not passed yet must be where they were. What it has passed may go.
 
+use super::page::GROUP;
 use super::table::{Place, Table};
 
 #[derive(Clone)]
 pub(crate) struct Cursor {
-    /// Values between the two ends. Both ends keep a copy of the word they are in, so only this
+    /// Values between the two ends. Both ends keep a copy of the group they are in, so only this
     /// says when they meet.
     remaining: usize,
     front: End,
@@ -18,18 +19,18 @@ pub(crate) struct Cursor {
 #[derive(Clone)]
 struct End {
     page: usize,
-    /// The key of the word's lowest bit.
+    /// The lowest key of the group.
     base: usize,
-    /// What is left of the word.
-    word: u64,
+    /// What is left of the group's flags.
+    group: u64,
 }
 
 impl Cursor {
     pub fn new<T, X: Copy>(table: &Table<T, X>) -> Self {
         let mut cursor = Cursor {
             remaining: table.len(),
-            front: End { page: 0, base: 0, word: 0 },
-            back: End { page: table.pages(), base: 0, word: 0 },
+            front: End { page: 0, base: 0, group: 0 },
+            back: End { page: table.pages(), base: 0, group: 0 },
         };
         if cursor.remaining != 0 {
             cursor.front.load(table);
@@ -49,19 +50,19 @@ impl Cursor {
         }
         self.remaining -= 1;
         let end = &mut self.front;
-        while end.word == 0 {
-            end.base += 64;
+        while end.group == 0 {
+            end.base += GROUP;
             if end.base >= table.page(end.page).fill {
                 end.page += 1;
                 while table.page(end.page).fill == table.start(end.page) {
                     end.page += 1;
                 }
-                end.base = table.start(end.page) & !63;
+                end.base = table.start(end.page) & !(GROUP - 1);
             }
             end.load(table);
         }
-        let key = end.base + end.word.trailing_zeros() as usize;
-        end.word &= end.word - 1;
+        let key = end.base + end.group.trailing_zeros() as usize / 8;
+        end.group &= end.group - 1;
         Some((key, end.place(table, key)))
     }
 
@@ -72,21 +73,21 @@ impl Cursor {
         }
         self.remaining -= 1;
         let end = &mut self.back;
-        while end.word == 0 {
+        while end.group == 0 {
             if end.page == table.pages() || end.base <= table.start(end.page) {
                 end.page -= 1;
                 while table.page(end.page).fill == table.start(end.page) {
                     end.page -= 1;
                 }
-                end.base = (table.page(end.page).fill - 1) & !63;
+                end.base = (table.page(end.page).fill - 1) & !(GROUP - 1);
             } else {
-                end.base -= 64;
+                end.base -= GROUP;
             }
             end.load(table);
         }
-        let bit = 63 - end.word.leading_zeros() as usize;
-        end.word &= !(1 << bit);
-        let key = end.base + bit;
+        let highest = 63 - end.group.leading_zeros() as usize;
+        end.group &= !(1 << highest);
+        let key = end.base + highest / 8;
         Some((key, end.place(table, key)))
     }
 }
@@ -95,12 +96,12 @@ impl End {
     #[inline]
     fn load<T, X: Copy>(&mut self, table: &Table<T, X>) {
         let page = table.page(self.page);
-        // A page may begin inside the word, which then is its own all the same.
+        // A page may begin inside the group, which then is its own all the same.
         let key = self.base.max(table.start(self.page));
         // The table's first page may be one without values.
-        self.word = if key < page.fill {
-            // SAFETY: the word of a key below the page's fill is valid.
-            unsafe { *page.word(key) }
+        self.group = if key < page.fill {
+            // SAFETY: the key is on the page and below its fill.
+            unsafe { page.group(key) }
         } else {
             0
         };
@@ -108,7 +109,6 @@ impl End {
 
     #[inline]
     fn place<T, X: Copy>(&self, table: &Table<T, X>, key: usize) -> Place<T, X> {
-        let page = table.page(self.page);
-        Place { slot: page.slot(key), word: page.word(key) }
+        table.page(self.page).place(key)
     }
 }

@@ -64,7 +64,7 @@ impl<'a, T> VacantEntry<'a, T> {
         impl<T> Drop for Undo<T> {
             fn drop(&mut self) {
                 // SAFETY: the slot is vacant still, and the table borrowed by the entry.
-                unsafe { (*self.0.slot).body.link = self.1 }
+                unsafe { (*self.0.slot()).body.link = self.1 }
             }
         }
         let (place, link) = self.table.claim();

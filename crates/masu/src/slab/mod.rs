@@ -13,7 +13,7 @@
 //! as large as all before it together, so that a slab of `n` values has at most `log2 n` of them.
 //! Growing adds a page: nothing is copied, no address changes and no insertion waits for a copy of
 //! everything. A slot is as large as the value, but at least 8 bytes, since a vacant one holds the
-//! key of the next vacant one; one bit a slot says whether it is occupied, and iteration looks at 64
+//! key of the next vacant one; one byte a slot says whether it is occupied, and iteration looks at eight
 //! of these at once.
 //!
 //! Memory of a page is not written before it is needed. It comes from masu's engine, whether or not
@@ -31,7 +31,7 @@
 //! # Complexity
 //!
 //! Insertion, access and removal are O(1); an insertion that grows allocates one page and touches
-//! one slot of it. Iteration is O(n + capacity / 64).
+//! one slot of it. Iteration is O(n + capacity / 8).
 //!
 //! The interface is that of the `slab` crate 0.4, so that its users change an import. Keys are given
 //! out in the same order: the key freed last is reused first, then the keys ascend.

@@ -5,33 +5,36 @@
 //!
 //! Invariants:
 //!
-//! 1. Below a page's `fill`, every slot is either occupied, and its bit set, or vacant, its bit
-//!    clear and its link on the list of vacant keys. At and above `fill` a slot and its bit are
-//!    uninitialised.
+//! 1. Below a page's `fill`, every slot is either occupied or vacant, as its flag says, and if vacant, its
+//!    link is on the list of vacant keys. At and above `fill` a slot is
+//!    uninitialised; the flags of its group say vacant if the group has a key below `fill`, else
+//!    they are uninitialised too.
 //! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
 //!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
 //!    list is empty, so while it is not, its end does not change.
-//! 3. `len` is the number of bits set.
+//! 3. `len` is the number of flags that say occupied.
 //! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
 //!    whole page: what one caller holds is not touched by another's use of a different key.
 //! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
 
 use super::cursor::Cursor;
-use super::page::{Page, Slot, first_page_slots};
+use super::page::{GROUP, OCCUPIED, Page, Slot, UNUSED, VACANT, first_page_slots};
 use alloc::vec::Vec;
 use core::iter;
 use core::marker::PhantomData;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 pub(crate) struct Table<T, X: Copy> {
     pub(super) next: usize,
     /// Page 0, in parts, so that a key below its fill is found without a further look.
     pub(super) fill: usize,
     pub(super) slots: *const Slot<T, X>,
-    pub(super) bits: *const u64,
+    pub(super) flags: *const u8,
     pub(super) len: usize,
     /// Keys that page 0 covers.
-    pub(super) base: usize,
+    base: usize,
+    /// The binary logarithm of `base`, rounded down.
+    base_log: u32,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
     /// Pages 1 and up.
@@ -46,23 +49,37 @@ unsafe impl<T: Send, X: Copy + Send> Send for Table<T, X> {}
 // SAFETY: through `&Table` only `&T` and copies of `X` can be had.
 unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
 
-/// A slot and the word with its bit.
+/// Says that the code around it is seldom reached, so that it is laid out of the way.
+#[cold]
+#[inline(always)]
+fn unlikely() {}
+
+/// A slot and its flag.
 pub(crate) struct Place<T, X> {
-    pub slot: *mut Slot<T, X>,
-    pub word: *mut u64,
+    slot: NonNull<Slot<T, X>>,
+    pub flag: *mut u8,
 }
 
 impl<T, X> Place<T, X> {
+    /// # Safety
+    /// The pointers are a slot of a page and its flag.
+    #[inline(always)]
+    pub unsafe fn new(slot: *const Slot<T, X>, flag: *const u8) -> Self {
+        // SAFETY: the address of a slot is not null.
+        let slot = unsafe { NonNull::new_unchecked(slot.cast_mut()) };
+        Place { slot, flag: flag.cast_mut() }
+    }
+
+    #[inline(always)]
+    pub fn slot(&self) -> *mut Slot<T, X> {
+        self.slot.as_ptr()
+    }
+
     #[inline(always)]
     pub fn value(&self) -> *mut T {
         // SAFETY: a place's slot is inside its page's memory.
-        unsafe { (&raw mut (*self.slot).body.value).cast() }
+        unsafe { (&raw mut (*self.slot()).body.value).cast() }
     }
-}
-
-#[inline(always)]
-pub(super) fn mask(key: usize) -> u64 {
-    1 << (key % 64)
 }
 
 impl<T, X: Copy> Table<T, X> {
@@ -71,9 +88,10 @@ impl<T, X: Copy> Table<T, X> {
             next: 0,
             fill: 0,
             slots: ptr::null(),
-            bits: ptr::null(),
+            flags: ptr::null(),
             len: 0,
             base: 0,
+            base_log: 0,
             room: 0,
             later: Vec::new(),
             fresh,
@@ -100,7 +118,13 @@ impl<T, X: Copy> Table<T, X> {
         self.next
     }
 
+    /// Keys that page 0 covers.
+    pub(super) fn base(&self) -> usize {
+        self.base
+    }
+
     /// The end of the keys that the pages cover.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.base << self.later.len()
     }
@@ -114,7 +138,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline]
     pub fn page(&self, index: usize) -> Page<T, X> {
         if index == 0 {
-            Page { slots: self.slots, bits: self.bits, fill: self.fill, mapped: self.room != 0 }
+            Page { slots: self.slots, flags: self.flags, fill: self.fill, mapped: self.room != 0 }
         } else {
             self.later[index - 1]
         }
@@ -135,38 +159,55 @@ impl<T, X: Copy> Table<T, X> {
     /// not exist included.
     #[inline(always)]
     pub(super) fn later_index(&self, key: usize) -> usize {
-        let shift = self.base.leading_zeros().wrapping_sub(key.leading_zeros());
-        // The lengths of both numbers say which of two pages it is.
-        (shift as usize).wrapping_sub(usize::from(key < self.base << (shift % 64)))
+        // The lengths of both numbers say which of two pages it is. A key below `base` gives a
+        // number that no page has.
+        let shift = (key | 1).ilog2().wrapping_sub(self.base_log);
+        (shift as usize).wrapping_sub(usize::from(key < self.base.wrapping_shl(shift)))
     }
 
-    /// Where a key is whose slot has been used at least once.
+    /// Where a key is, on page 0.
+    ///
+    /// # Safety
+    /// The key is below page 0's fill.
     #[inline(always)]
+    unsafe fn first_place(&self, key: usize) -> Place<T, X> {
+        // SAFETY: the page covers the key.
+        unsafe { Place::new(self.slots.wrapping_add(key), self.flags.wrapping_add(key)) }
+    }
+
+    /// Where a key is whose slot has been used at least once, or is about to be.
+    #[inline]
     pub fn locate(&self, key: usize) -> Option<Place<T, X>> {
         if key < self.fill {
-            return Some(Place {
-                slot: self.slots.wrapping_add(key).cast_mut(),
-                word: self.bits.wrapping_add(key / 64).cast_mut(),
-            });
+            // SAFETY: just compared.
+            return Some(unsafe { self.first_place(key) });
         }
         self.locate_later(key)
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate_later(&self, key: usize) -> Option<Place<T, X>> {
-        if key < self.base {
-            return None;
-        }
         let page = self.later.get(self.later_index(key))?;
-        (key < page.fill).then(|| Place { slot: page.slot(key), word: page.word(key) })
+        (key < page.fill).then(|| page.place(key))
     }
 
     /// Where a key is that holds a value.
     #[inline(always)]
     pub fn occupied(&self, key: usize) -> Option<Place<T, X>> {
-        let place = self.locate(key)?;
-        // SAFETY: invariant 1: a located key's bit is valid.
-        (unsafe { *place.word } & mask(key) != 0).then_some(place)
+        // The look at the flag is written twice on purpose: what follows page 0's is then compiled
+        // for page 0, and not for a choice of two addresses.
+        if key < self.fill {
+            // SAFETY: just compared; invariant 1: the flag is valid.
+            unsafe {
+                let place = self.first_place(key);
+                (*place.flag == OCCUPIED).then_some(place)
+            }
+        } else {
+            unlikely();
+            let place = self.locate_later(key)?;
+            // SAFETY: invariant 1: a located key's flag is valid.
+            (unsafe { *place.flag } == OCCUPIED).then_some(place)
+        }
     }
 
     /// Where a key is that is known to hold a value.
@@ -183,13 +224,27 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub fn claim(&mut self) -> (Place<T, X>, usize) {
         let key = self.next;
-        let place = match self.locate(key) {
-            Some(place) => place,
-            None => self.carve(),
+        let place = if key < self.fill {
+            // SAFETY: just compared.
+            unsafe { self.first_place(key) }
+        } else {
+            unlikely();
+            match self.locate_later(key) {
+                Some(place) => place,
+                None => self.claim_fresh(),
+            }
         };
         // SAFETY: `next` is vacant and, located or just carved, its slot holds a link.
-        let link = unsafe { (*place.slot).body.link };
+        let link = unsafe { (*place.slot()).body.link };
         (place, link)
+    }
+
+    /// The claimed slot when the list of vacant keys is empty.
+    #[cold]
+    #[inline(never)]
+    fn claim_fresh(&mut self) -> Place<T, X> {
+        // A few at a time, as long as they lie on one or two pages of memory.
+        self.carve((4096 / size_of::<Slot<T, X>>()).max(1))
     }
 
     /// Makes the claimed slot, now initialised, an occupied one.
@@ -199,8 +254,8 @@ impl<T, X: Copy> Table<T, X> {
     /// since, and the slot holds a value now.
     #[inline(always)]
     pub unsafe fn commit(&mut self, place: &Place<T, X>, link: usize) {
-        // SAFETY: invariant 1: the bit of a claimed slot is valid.
-        unsafe { *place.word |= mask(self.next) }
+        // SAFETY: invariant 1: the flag of a claimed slot is valid.
+        unsafe { *place.flag = OCCUPIED }
         self.next = link;
         self.len += 1;
     }
@@ -222,9 +277,9 @@ impl<T, X: Copy> Table<T, X> {
     /// # Safety
     /// `place` is an occupied key's.
     #[inline(always)]
-    pub unsafe fn vacate(&mut self, key: usize, place: &Place<T, X>) {
+    pub unsafe fn vacate(&mut self, place: &Place<T, X>) {
         // SAFETY: invariant 1.
-        unsafe { *place.word &= !mask(key) }
+        unsafe { *place.flag = VACANT }
         self.len -= 1;
     }
 
@@ -235,7 +290,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
         // SAFETY: the slot is vacant and ours.
-        unsafe { (*place.slot).body.link = self.next }
+        unsafe { (*place.slot()).body.link = self.next }
         self.next = key;
     }
 
@@ -253,38 +308,43 @@ impl<T, X: Copy> Table<T, X> {
                 unsafe { self.0.recycle(self.1, &self.2) }
             }
         }
-        // SAFETY: the caller's key is occupied: its value is dropped once, as its bit is clear.
+        // SAFETY: the caller's key is occupied: its value is dropped once, as its flag is clear.
         unsafe {
-            self.vacate(key, &place);
+            self.vacate(&place);
             let recycle = Recycle(self, key, place);
             recycle.2.value().drop_in_place();
         }
     }
 
-    /// Takes the first never used slot into use as a vacant one: the list is empty (invariant 2).
-    #[cold]
-    #[inline(never)]
-    pub(super) fn carve(&mut self) -> Place<T, X> {
+    /// Takes up to `count` slots never used so far into use as vacant ones, from [`Table::next`] on,
+    /// which is the first of them: the list is empty (invariant 2). No more than a group's.
+    pub(super) fn carve(&mut self, count: usize) -> Place<T, X> {
         let key = self.next;
         if key == self.capacity() {
             self.grow();
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         self.map(index);
-        self.set_fill(index, key + 1);
         let (page, start, end) = (self.page(index), self.start(index), self.end(index));
-        let place = Place { slot: page.slot(key), word: page.word(key) };
-        let link = if key + 1 == end { self.fresh_key() } else { key + 1 };
-        // SAFETY: the key is one that the page covers. Its word is new if it is the first key of
-        // the word or of the page.
+        let stop = end.min(key.saturating_add(count)).min((key | (GROUP - 1)) + 1);
+        self.set_fill(index, stop);
+        // SAFETY: the keys are ones that the page covers. The group is new if the first of them is
+        // the first key of the group or of the page.
         unsafe {
-            if key.is_multiple_of(64) || key == start {
-                *place.word = 0;
+            if key.is_multiple_of(GROUP) || key == start {
+                page.clear_group(key);
             }
-            (&raw mut (*place.slot).extra).write(self.fresh);
-            (*place.slot).body.link = link;
+            for key in key..stop {
+                let slot = page.slot(key);
+                (&raw mut (*slot).extra).write(self.fresh);
+                (*slot).body.link = key + 1;
+                *page.flag(key) = UNUSED;
+            }
+            if stop == end {
+                (*page.slot(end - 1)).body.link = self.fresh_key();
+            }
         }
-        place
+        page.place(key)
     }
 
     pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
@@ -315,7 +375,7 @@ impl<T, X: Copy> Table<T, X> {
     fn next_after(&self, key: usize) -> usize {
         if let Some(place) = self.locate(key) {
             // SAFETY: a located key on the list is vacant and holds a link.
-            return unsafe { (*place.slot).body.link };
+            return unsafe { (*place.slot()).body.link };
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         if key + 1 < self.end(index) {
@@ -347,7 +407,7 @@ impl<T, X: Copy> Table<T, X> {
             self.map_first(first_page_slots::<T, X>());
         } else if self.later.is_empty() && self.room > self.base {
             // What a shrink cut off is still there.
-            self.base = self.room;
+            self.set_base(self.room);
         } else {
             let start = self.capacity();
             let Some(end) = start.checked_mul(2) else { panic!("capacity overflow") };
@@ -356,10 +416,16 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
+    pub(super) fn set_base(&mut self, base: usize) {
+        self.base = base;
+        self.base_log = (base | 1).ilog2();
+    }
+
     pub(super) fn map_first(&mut self, slots: usize) {
         debug_assert_eq!((self.base, self.room), (0, 0));
         let page = Page::new(0, slots);
-        (self.slots, self.bits, self.base, self.room) = (page.slots, page.bits, slots, slots);
+        (self.slots, self.flags, self.room) = (page.slots, page.flags, slots);
+        self.set_base(slots);
     }
 
     /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
@@ -387,7 +453,7 @@ impl<T, X: Copy> Table<T, X> {
         if index == 0 {
             if self.room == 0 {
                 let page = Page::new(0, end);
-                (self.slots, self.bits, self.room) = (page.slots, page.bits, end);
+                (self.slots, self.flags, self.room) = (page.slots, page.flags, end);
             }
         } else if !self.later[index - 1].mapped {
             self.later[index - 1] = Page::new(start, end);
@@ -398,7 +464,7 @@ impl<T, X: Copy> Table<T, X> {
     pub(super) fn carve_lowest(&mut self, key: usize) {
         if self.locate(key).is_none() {
             self.next = key;
-            self.carve();
+            self.carve(1);
         }
     }
 }

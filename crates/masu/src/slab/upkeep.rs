@@ -1,18 +1,27 @@
 //! What a [`Table`] does at leisure: emptying, shrinking, compacting, giving pages back.
 
 use super::cursor::Cursor;
-use super::table::{Table, mask};
+use super::page::{GROUP, OCCUPIED, Page, UNUSED, VACANT};
+use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
-    /// The key behind the last one ever used.
+    /// The key behind the last one that has been given out since its page was mapped or cleared.
     pub fn used_end(&self) -> usize {
-        (0..self.pages())
-            .rev()
-            .find_map(|index| {
-                let fill = self.page(index).fill;
-                (fill > self.start(index)).then_some(fill)
-            })
-            .unwrap_or(0)
+        let mut end = self.carved_end();
+        while end > 0
+            && let Some(place) = self.locate(end - 1)
+            // SAFETY: a located key's flag is valid.
+            && unsafe { *place.flag } == UNUSED
+        {
+            end -= 1;
+        }
+        end
+    }
+
+    /// The highest fill of a page in use.
+    pub fn carved_end(&self) -> usize {
+        let fills = (0..self.pages()).rev().map(|index| (self.page(index).fill, self.start(index)));
+        fills.into_iter().find_map(|(fill, start)| (fill > start).then_some(fill)).unwrap_or(0)
     }
 
     /// The key behind the last occupied one.
@@ -41,7 +50,7 @@ impl<T, X: Copy> Table<T, X> {
         self.next = self.fresh_key();
     }
 
-    /// Drops every value and clears its bit. If one's drop panics, the rest follows before the
+    /// Drops every value and clears its flag. If one's drop panics, the rest follows before the
     /// panic goes on. The list of vacant keys is not kept up.
     pub fn drop_values(&mut self) {
         struct Rest<'a, T, X: Copy> {
@@ -50,10 +59,10 @@ impl<T, X: Copy> Table<T, X> {
         }
         impl<T, X: Copy> Rest<'_, T, X> {
             fn run(&mut self) {
-                while let Some((key, place)) = self.cursor.next(self.table) {
+                while let Some((_, place)) = self.cursor.next(self.table) {
                     // SAFETY: the cursor's keys are occupied.
                     unsafe {
-                        self.table.vacate(key, &place);
+                        self.table.vacate(&place);
                         place.value().drop_in_place();
                     }
                 }
@@ -77,7 +86,8 @@ impl<T, X: Copy> Table<T, X> {
             // SAFETY: page 0 was made for that many slots, and is forgotten here.
             unsafe { self.page(0).free(0, self.room) }
         }
-        (self.base, self.room, self.fill, self.len, self.next) = (0, 0, 0, 0, 0);
+        self.set_base(0);
+        (self.room, self.fill, self.len, self.next) = (0, 0, 0, 0);
     }
 
     /// Frees the pages from number `keep + 1` on.
@@ -106,7 +116,7 @@ impl<T, X: Copy> Table<T, X> {
                 key -= 1;
                 // SAFETY: `key` is in `start..fill`; a vacant slot may hold any link.
                 unsafe {
-                    if *page.word(key) & mask(key) == 0 {
+                    if *page.flag(key) != OCCUPIED {
                         (*page.slot(key)).body.link = self.next;
                         self.next = key;
                     }
@@ -127,9 +137,9 @@ impl<T, X: Copy> Table<T, X> {
                 self.set_fill(index, end.max(start));
             }
         }
-        if end <= self.base {
+        if end <= self.base() {
             self.truncate_pages(0);
-            self.base = end;
+            self.set_base(end);
         } else {
             self.truncate_pages(self.later_index(end - 1) + 1);
         }
@@ -146,7 +156,7 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     /// Gives back the memory of every page without a value. O(capacity) if there is one, else
-    /// O(capacity / 64). Number of pages released.
+    /// O(capacity / 8). Number of pages released.
     pub fn release_empty_pages(&mut self) -> usize {
         let mut released = 0;
         for index in 0..self.pages() {
@@ -163,7 +173,7 @@ impl<T, X: Copy> Table<T, X> {
             } else {
                 // SAFETY: as in `truncate_pages`; nothing on it is in use.
                 unsafe { page.free(start, self.end(index)) }
-                self.later[index - 1] = super::page::Page::hollow(start);
+                self.later[index - 1] = Page::hollow(start);
             }
         }
         if released != 0 {
@@ -171,22 +181,22 @@ impl<T, X: Copy> Table<T, X> {
                 self.later.pop();
             }
             if self.later.is_empty() && self.room == 0 {
-                self.base = 0;
+                self.set_base(0);
             }
             self.rebuild_vacancies();
         }
         released
     }
 
-    /// Number of values on a page. O(slots / 64).
+    /// Number of values on a page. O(slots / 8).
     pub fn count(&self, index: usize) -> usize {
         let (page, start) = (self.page(index), self.start(index));
         let mut count = 0;
         let mut key = start;
         while key < page.fill {
-            // SAFETY: the words of `start..fill` are valid.
-            count += unsafe { *page.word(key) }.count_ones() as usize;
-            key = (key | 63) + 1;
+            // SAFETY: `key` is in `start..fill`.
+            count += unsafe { page.group(key) }.count_ones() as usize;
+            key = (key | (GROUP - 1)) + 1;
         }
         count
     }
@@ -215,7 +225,7 @@ impl<T, X: Copy> Table<T, X> {
                 {
                     // SAFETY: occupied.
                     unsafe {
-                        shrink.0.vacate(key, &place);
+                        shrink.0.vacate(&place);
                         place.value().drop_in_place();
                     }
                 }
@@ -241,11 +251,11 @@ impl<T, X: Copy> Table<T, X> {
             }
             finish.table.carve_lowest(low);
             if let Some(target) = finish.table.locate(low) {
-                // SAFETY: the value is moved, bit and all, to a vacant slot.
+                // SAFETY: the value is moved, flag and all, to a vacant slot.
                 unsafe {
                     source.value().copy_to_nonoverlapping(target.value(), 1);
-                    *source.word &= !mask(from);
-                    *target.word |= mask(low);
+                    *source.flag = VACANT;
+                    *target.flag = OCCUPIED;
                 }
             }
         }

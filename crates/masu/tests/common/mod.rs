@@ -1,0 +1,69 @@
+//! What the tests share: building what they load, and running programs.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The directory of the profile that this test was built with.
+pub fn target() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    test.ancestors().nth(2).expect("below the target directory").to_owned()
+}
+
+/// Builds something of the workspace, in the profile that it has by default.
+pub fn build(arguments: &[&str]) {
+    let mut cargo = Command::new(env!("CARGO"));
+    // Beside this test, whatever variables named the directory to the build.
+    let directory = target();
+    let directory = directory.parent().expect("the target directory");
+    cargo.args(["build", "--quiet", "--target-dir"]).arg(directory).args(arguments);
+    if target().ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The library that is preloaded.
+pub fn library() -> PathBuf {
+    build(&["-p", "libmasu"]);
+    target().join("libmasu.so")
+}
+
+/// Runs a program that must succeed, and returns what it wrote.
+pub fn output(command: &mut Command) -> String {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{}{}", show(&output), output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn show(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// Runs one test of this program again, in a process of its own that `prepare` may change. That test
+/// finds `MASU_TEST_CHILD` set.
+pub fn again(test: &str, prepare: impl FnOnce(&mut Command)) -> Output {
+    let program: &Path = &std::env::current_exe().expect("a test has a path");
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env("MASU_TEST_CHILD", "1");
+    prepare(&mut command);
+    command.output().expect("a test can be run again")
+}
+
+/// Whether this process was started by [`again`].
+pub fn is_child() -> bool {
+    std::env::var_os("MASU_TEST_CHILD").is_some()
+}
+
+/// Runs a test's body in a process of its own, in which no other test comes or goes.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    if is_child() {
+        return body();
+    }
+    let output = again(test, |_| ());
+    assert!(output.status.success(), "{}", show(&output));
+    assert!(show(&output).contains("1 passed"), "no test is called {test}");
+}
