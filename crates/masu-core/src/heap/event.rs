@@ -79,6 +79,7 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     unsafe {
         let word = slab::remote(slab);
         if word.pending() != 0 {
+            heap.note_sharing();
             s.merge(slab, word.take());
         }
     }

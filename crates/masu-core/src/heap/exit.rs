@@ -88,16 +88,16 @@ pub(super) unsafe fn leave(slab: u32) {
         let s = &mut *slab::record(slab);
         let word = slab::remote(slab);
         loop {
-            s.merge(slab, word.take());
             let has_room = !s.free.is_null() || s.has_uncarved();
             if has_room {
                 return give_up_partial(slab, false);
             }
             s.place = Place::Unowned;
             slab::dense(slab).owner.store(0, Ordering::Relaxed);
-            if word.give_up(s.out(), false) {
+            if word.give_up(s.out(), false, slab::threshold(s.class as usize)) {
                 return;
             }
+            s.merge(slab, word.take());
         }
     }
 }

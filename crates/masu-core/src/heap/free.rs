@@ -5,7 +5,7 @@ use super::refill::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, birth, commons, thread_bytes};
 use crate::region::{self, GRANULE, Kind};
-use crate::slab::remote::Pushed;
+use crate::slab::remote::{Chain, Pushed};
 use crate::slab::{self, Block, available};
 use crate::sync::Ordering;
 use crate::{huge, report, run};
@@ -19,11 +19,9 @@ use core::ptr::null_mut;
 #[cold]
 #[inline(never)]
 pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
-    // SAFETY: below the limit, as the caller says.
-    let owner = unsafe { slab::dense(granule) }.owner.load(Ordering::Relaxed);
     let heap = current();
-    // Owned by somebody, so it is a slab in use.
-    if owner != 0 && heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
+    // A slab has chains in the outbox only while it is in use.
+    if heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
         // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
         if unsafe { heap.outbox.add(granule, p.cast()) } {
             heap.counters.remote_frees.add(1);
@@ -95,8 +93,7 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
         if let Some(heap) = heap {
             heap.counters.remote_frees.add(1);
             heap.bytes.sub(dense.block_size() as u64);
-            // Into a slab that nobody owns the free goes at once: it may be the one that claims it.
-            if owner != 0 && heap.outbox.put(heap, slab, block) {
+            if heap.outbox.put(heap, slab, block) {
                 return;
             }
         }
@@ -143,12 +140,11 @@ pub(super) unsafe fn push(
                 available::unlink(slab, class);
             }
             let s = &mut *slab::record(slab);
-            s.merge(slab, chain);
-            (*last).next = s.free;
-            s.free = first;
-            s.base = s.base.wrapping_add(n);
+            link((chain.count != 0).then_some(chain.head));
+            s.splice(slab, Chain { head: slab::sixteenths(first), count: chain.count + n });
             match heap {
                 Some(heap) if keeps(heap, class) => {
+                    heap.note_sharing();
                     heap.counters.claimed.add(1);
                     dense.owner.store(heap.id.get(), Ordering::Relaxed);
                     keep_partial(heap, slab, class);

@@ -75,6 +75,8 @@ pub struct Heap {
     pub(crate) zero: Cell<u64>,
     /// The tick at which the budgets below were last reset.
     pub(crate) tick: Cell<u32>,
+    /// The tick at which blocks last crossed between this thread and others; 0: never yet.
+    pub(crate) shared: Cell<u32>,
     /// Full slabs kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
@@ -138,6 +140,7 @@ impl Heap {
             role: Cell::new(role),
             zero: Cell::new(0),
             tick: Cell::new(0),
+            shared: Cell::new(0),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
@@ -178,6 +181,18 @@ impl Heap {
 
     pub(crate) fn active(&self, class: usize) -> &Cell<u32> {
         &self.active[class & (CLASSES - 1)]
+    }
+
+    /// Notes that others free this thread's blocks, or it theirs.
+    #[inline]
+    pub(crate) fn note_sharing(&self) {
+        self.shared.set(crate::clock::tick());
+    }
+
+    /// Whether blocks crossed between this thread and others lately.
+    pub(crate) fn is_shared(&self) -> bool {
+        let at = self.shared.get();
+        at != 0 && crate::clock::tick().wrapping_sub(at) <= 2
     }
 
     /// Renews the per-tick budgets when the clock has ticked.

@@ -1,36 +1,77 @@
-//! The outbox: blocks on their way to slabs that other threads own.
+//! The outbox: blocks on their way to slabs that this thread does not own.
 //!
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
-//! The outbox collects such blocks by slab, in a few direct-mapped slots, and pushes each slot's
-//! chain as one. A slot goes out when it has [`CHAIN`] blocks, when another slab needs it, and at
-//! the thread's exit. What a sleeping thread holds, at most `SLOTS * (CHAIN - 1)` blocks, the purge
+//! The outbox collects such blocks by slab, in direct-mapped slots, and pushes each slot's chain as
+//! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another slab needs it,
+//! and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
 //! sends out through the handshake.
 //!
 //! Invariant: a slot is empty (`count == 0`) or holds `count` linked blocks of `slab`, from `first`
-//! to `last`; slots are touched only inside the handshake.
+//! to `last`, and takes `left` more; slots are touched only inside the handshake.
 
 use super::free::push;
 use super::{Heap, commons};
 use crate::handshake::Handshake;
-use crate::slab::{Block, dense};
+use crate::region::GRANULE;
+use crate::slab::{Block, block_at, dense};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::barrier;
 use core::cell::Cell;
-use core::ptr::null_mut;
 
-/// Slots; slabs share them by their numbers.
-const SLOTS: usize = 8;
+/// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
+/// has some fifty slabs in its hands.
+const SLOTS: usize = 64;
 /// Blocks that go out at once.
-const CHAIN: u32 = 16;
+const CHAIN: usize = 16;
+/// Bytes in a chain, if that is more than one block.
+const CHAIN_BYTES: usize = 16 << 10;
 
 /// Outboxes that hold anything.
 static HOLDING: AtomicUsize = AtomicUsize::new(0);
 
 struct Slot {
     slab: Cell<u32>,
-    count: Cell<u32>,
-    first: Cell<*mut Block>,
-    last: Cell<*mut Block>,
+    /// Offset / 16 in the slab, as `last`.
+    first: Cell<u16>,
+    last: Cell<u16>,
+    count: Cell<u8>,
+    left: Cell<u8>,
+}
+
+impl Slot {
+    /// Makes an empty slot one for a slab whose first block will be `block`.
+    fn begin(&self, slab: u32, block: *mut Block, most: usize) {
+        self.slab.set(slab);
+        self.first.set(sixteenths(block));
+        self.last.set(sixteenths(block));
+        self.left.set(most as u8);
+    }
+
+    /// Puts a block in front of the chain.
+    ///
+    /// # Safety
+    /// A freed block of the slot's slab, which the caller gives up; the slot takes more.
+    #[inline(always)]
+    unsafe fn push(&self, block: *mut Block) {
+        // The last block's link is set when the chain goes out.
+        // SAFETY: as the caller says.
+        unsafe { (*block).next = at(block as usize, self.first.get()) };
+        self.first.set(sixteenths(block));
+        self.count.set(self.count.get() + 1);
+        self.left.set(self.left.get() - 1);
+    }
+}
+
+/// A block's offset / 16 in its slab.
+#[inline(always)]
+fn sixteenths(block: *mut Block) -> u16 {
+    ((block as usize & (GRANULE - 1)) / 16) as u16
+}
+
+/// The block at an offset / 16 in the slab that holds an address.
+#[inline(always)]
+fn at(address: usize, sixteenths: u16) -> *mut Block {
+    (address & !(GRANULE - 1) | usize::from(sixteenths) * 16) as *mut Block
 }
 
 /// A thread's outbox.
@@ -53,9 +94,10 @@ impl Outbox {
             slots: [const {
                 Slot {
                     slab: Cell::new(0),
+                    first: Cell::new(0),
+                    last: Cell::new(0),
                     count: Cell::new(0),
-                    first: Cell::new(null_mut()),
-                    last: Cell::new(null_mut()),
+                    left: Cell::new(0),
                 }
             }; SLOTS],
         }
@@ -71,16 +113,17 @@ impl Outbox {
         let Some(_inside) = self.handshake.enter() else {
             return false;
         };
-        let slot = &self.slots[slab as usize % SLOTS];
-        let count = slot.count.get();
-        if slot.slab.get() != slab || !(1..CHAIN - 1).contains(&count) {
+        let slot = self.slot(slab);
+        if slot.slab.get() != slab || slot.left.get() <= 1 {
             return false;
         }
-        // SAFETY: the block is free and ours.
-        unsafe { (*block).next = slot.first.get() };
-        slot.first.set(block);
-        slot.count.set(count + 1);
+        // SAFETY: passed on; the chain is not empty, as it takes more.
+        unsafe { slot.push(block) };
         true
+    }
+
+    fn slot(&self, slab: u32) -> &Slot {
+        &self.slots[slab as usize % SLOTS]
     }
 
     /// Puts a freed block in. `false`: the purge is at it; push the block directly.
@@ -92,33 +135,30 @@ impl Outbox {
         let Some(inside) = self.handshake.enter() else {
             return false;
         };
-        let slot = &self.slots[slab as usize % SLOTS];
-        let count = slot.count.get();
-        if count != 0 && slot.slab.get() == slab {
-            // SAFETY: the block is free and ours.
-            unsafe { (*block).next = slot.first.get() };
-            slot.first.set(block);
-            slot.count.set(count + 1);
-            if count + 1 >= CHAIN {
-                let (class, n) = send(Some(heap), slot);
-                drop(inside);
-                commons::sent(heap, class, n);
-            }
-            return true;
+        let slot = self.slot(slab);
+        let mut sent = [(0, 0); 2];
+        if slot.count.get() == 0 || slot.slab.get() != slab {
+            sent[0] = send(Some(heap), slot);
+            // SAFETY: the block makes it a slab in use.
+            let size = unsafe { dense(slab) }.block_size();
+            slot.begin(slab, block, (CHAIN_BYTES / size.max(1)).clamp(1, CHAIN));
+            self.note_holding();
         }
-        let (class, n) = send(Some(heap), slot);
-        slot.slab.set(slab);
-        slot.count.set(1);
-        slot.first.set(block);
-        slot.last.set(block);
-        if !self.holding.get() {
-            self.holding.set(true);
+        // SAFETY: passed on.
+        unsafe { slot.push(block) };
+        if slot.left.get() == 0 {
+            sent[1] = send(Some(heap), slot);
+        }
+        drop(inside);
+        sent.iter().for_each(|&(class, n)| commons::sent(heap, class, n));
+        true
+    }
+
+    fn note_holding(&self) {
+        if !self.holding.replace(true) {
             self.since.store(crate::clock::tick(), Ordering::Relaxed);
             HOLDING.fetch_add(1, Ordering::Relaxed);
         }
-        drop(inside);
-        commons::sent(heap, class, n);
-        true
     }
 
     fn send_all(&self, heap: Option<&Heap>) {
@@ -149,7 +189,10 @@ impl Outbox {
     /// Forgets the contents, in a fork's child: their owner may have been frozen inside.
     pub fn forget(&self) {
         self.handshake.reset();
-        self.slots.iter().for_each(|s| s.count.set(0));
+        self.slots.iter().for_each(|s| {
+            s.count.set(0);
+            s.left.set(0);
+        });
         self.holding.set(false);
     }
 }
@@ -160,13 +203,15 @@ fn send(heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
     if count == 0 {
         return (0, 0);
     }
+    slot.left.set(0);
     let slab = slot.slab.get();
+    let block = |sixteenths: &Cell<u16>| block_at(slab, u32::from(sixteenths.get()));
     // SAFETY: the slot holds a chain of freed blocks of its slab, which is in use until they are given
     // up here.
     unsafe {
         let class = dense(slab).class();
-        push(heap, slab, slot.first.get(), slot.last.get(), count);
-        (class, count)
+        push(heap, slab, block(&slot.first), block(&slot.last), u32::from(count));
+        (class, u32::from(count))
     }
 }
 

@@ -121,6 +121,7 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             if word.pending() == 0 {
                 return null_mut();
             }
+            heap.note_sharing();
             s.merge(slab, word.take());
             if s.free.is_null() {
                 return null_mut();
@@ -252,6 +253,7 @@ unsafe fn freed_full_slab(heap: &Heap, class: usize) -> Option<u32> {
         unsafe {
             at = list.after(slab);
             if slab::remote(slab).pending() != 0 {
+                heap.note_sharing();
                 list.remove(slab);
                 heap.full_count.set(heap.full_count.get() - 1);
                 return Some(slab);
@@ -270,10 +272,13 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
         s.set_countdown(slab::threshold(class));
         heap.full(class).push_back(slab);
         heap.full_count.set(heap.full_count.get() + 1);
-        let keep =
-            if heap.role.get() == Role::Commons { 0 } else { crate::settings::retain_full() };
+        let (keep, of_class) = match (heap.role.get(), heap.is_shared()) {
+            (Role::Commons, _) => (0, 0),
+            (_, true) => (crate::settings::retain_full(), FULL_KEEP),
+            (_, false) => (crate::settings::retain_full().saturating_mul(UNSHARED_KEEP), u32::MAX),
+        };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !shared() || heap.full_count.get() <= keep && heap.full(class).len() <= FULL_KEEP {
+            if !many() || heap.full_count.get() <= keep && heap.full(class).len() <= of_class {
                 break;
             }
             let Some(oldest) = heap.full(class).pop_front() else { break };
@@ -285,9 +290,12 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
 
 /// Whether more than one thread has ever allocated. Before that, a heap keeps all that it has, for
 /// there is nobody to give it to, and its own frees are fastest into its own slabs.
-fn shared() -> bool {
+fn many() -> bool {
     super::table::counts().1 > 1
 }
+
+/// A heap whose blocks nobody else frees keeps so many times the slabs.
+const UNSHARED_KEEP: u32 = 16;
 
 /// Most slabs that are given up in one go, when a heap has far more than it should keep because it
 /// was alone until now.
@@ -302,14 +310,12 @@ unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
     unsafe {
         let s = &mut *slab::record(slab);
         let word = slab::remote(slab);
-        if word.pending() == 0 {
-            s.place = Place::Unowned;
-            slab::dense(slab).owner.store(0, Ordering::Relaxed);
-            if word.give_up(s.out(), false) {
-                return;
-            }
-            slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+        s.place = Place::Unowned;
+        slab::dense(slab).owner.store(0, Ordering::Relaxed);
+        if word.give_up(s.out(), false, slab::threshold(class)) {
+            return;
         }
+        slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
         s.merge(slab, word.take());
         keep_partial(heap, slab, class);
     }
@@ -333,10 +339,14 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         s.since = clock::tick();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
-        // A thread that only frees keeps the one that it is just freeing into.
-        let keep = if heap.active(class).get() == NIL { 1 } else { PARTIAL_KEEP };
+        let keep = match heap.is_shared() {
+            // A thread that only frees keeps the one that it is just freeing into.
+            true if heap.active(class).get() == NIL => 1,
+            true => PARTIAL_KEEP,
+            false => PARTIAL_KEEP * 64,
+        };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !shared() || heap.partial(class).len() <= keep {
+            if !many() || heap.partial(class).len() <= keep {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };
@@ -356,13 +366,13 @@ pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
     unsafe {
         let s = &mut *slab::record(slab);
         loop {
-            s.merge(slab, slab::remote(slab).take());
             if s.out() == 0 {
                 return pool::give(slab);
             }
             if available::publish(slab, last) {
                 return;
             }
+            s.merge(slab, slab::remote(slab).take());
         }
     }
 }

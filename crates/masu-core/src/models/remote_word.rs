@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  OWNED ──push──▶ OWNED            OWNED ──take (owner)──▶ OWNED, chain empty
-//!  OWNED ──give_up (owner, chain empty)──▶ FULL | AVAILABLE
+//!  OWNED ──give_up (owner)──▶ FULL | AVAILABLE, the chain stays if it is below the threshold
 //!  FULL | AVAILABLE ──push, below the threshold and not the last──▶ same
 //!  FULL | AVAILABLE ──push, otherwise──▶ OWNED by the pusher
 //!  AVAILABLE ──claim──▶ OWNED by the claimer
@@ -113,14 +113,15 @@ impl Slab {
     /// The owner gives the slab back if it is empty, and else gives it up.
     fn let_go(&self, available: bool) {
         loop {
-            self.merge(self.word.take());
             if self.free_blocks() == self.total {
                 assert_eq!(self.given_back.fetch_add(1, Ordering::Relaxed), 0, "given back twice");
                 return;
             }
-            if self.word.give_up((self.total - self.free_blocks()) as u32, available) {
+            let used = (self.total - self.free_blocks()) as u32;
+            if self.word.give_up(used, available, self.threshold) {
                 return;
             }
+            self.merge(self.word.take());
         }
     }
 

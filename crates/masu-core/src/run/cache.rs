@@ -1,10 +1,10 @@
 //! What a thread keeps of the medium blocks it freed.
 //!
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
-//! [`FIRST_LIMIT`] bytes at first. When a request misses although the cache had to give blocks away
-//! in the same tick, the limit doubles, up to the option `run_cache`. All caches together may hold
-//! [`CROWD`] times that before they stop growing: where many threads are at it, each stays at what
-//! it began with, and the pool, which they share, serves the rest. A thread that sleeps does not keep its cache: the purge visits it
+//! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests miss although the cache had to give
+//! blocks away in the same tick, the limit doubles, up to the option `run_cache`. All caches together may hold
+//! [`CROWD`] times that: where many threads are at it, each gets its share, and where that is less
+//! than what a cache begins with, nothing: the pool, which they share, serves them all. A thread that sleeps does not keep its cache: the purge visits it
 //! ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
@@ -22,6 +22,8 @@ use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
 const FIRST_LIMIT: usize = 128 << 10;
+/// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
+const GROW_AFTER: u32 = 64;
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 
@@ -44,6 +46,8 @@ pub struct RunCache {
     used: AtomicU32,
     /// Tick of the last time that blocks were given away for want of room.
     gave: Cell<u32>,
+    /// Requests that missed in that tick.
+    misses: Cell<u32>,
     bytes: AtomicUsize,
     limit: Cell<usize>,
     /// What this cache has added to `HELD`.
@@ -60,6 +64,7 @@ impl RunCache {
             handshake: Handshake::new(),
             used: AtomicU32::new(0),
             gave: Cell::new(u32::MAX),
+            misses: Cell::new(0),
             bytes: AtomicUsize::new(0),
             limit: Cell::new(FIRST_LIMIT),
             held: Cell::new(0),
@@ -90,9 +95,10 @@ impl RunCache {
     fn missed(&self) {
         let tick = clock::tick();
         self.used.store(tick, Ordering::Relaxed);
-        if self.gave.get() == tick {
-            self.limit.set((self.limit.get() * 2).min(share()));
-            self.gave.set(u32::MAX);
+        let misses = if self.gave.get() == tick { self.misses.get() + 1 } else { 0 };
+        self.misses.set(misses % GROW_AFTER);
+        if misses == GROW_AFTER {
+            self.limit.set((self.limit.get() * 2).max(FIRST_LIMIT).min(share()));
         }
     }
 
@@ -117,8 +123,11 @@ impl RunCache {
             self.started();
         }
         if self.bytes() + bytes > self.limit.get() {
-            self.make_room(bytes);
+            if bytes <= self.limit.get() {
+                self.make_room(bytes);
+            }
             if self.bytes() + bytes > self.limit.get() {
+                self.gave.set(clock::tick());
                 return pool::give(&[p as usize]);
             }
         }
@@ -246,8 +255,8 @@ impl RunCache {
 fn share() -> usize {
     let most = settings::run_cache();
     let share = most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD);
-    // Never less than a cache begins with: the pool's lock would be all there is.
-    share.max(FIRST_LIMIT).min(most)
+    // In a crowd little caches would only be filled and emptied: the pool serves all.
+    if share < FIRST_LIMIT.min(most) { 0 } else { share }
 }
 
 /// An estimate of the bytes in all threads' caches.

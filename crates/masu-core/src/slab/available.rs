@@ -5,7 +5,7 @@
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
 
 use super::list::List;
-use super::record::{Place, dense, record, remote};
+use super::record::{Place, dense, record, remote, threshold};
 use super::remote::Chain;
 use crate::clock;
 use crate::lock::Lock;
@@ -38,8 +38,8 @@ loom::lazy_static! {
     static ref SHELVES: [Shelf; CLASSES] = core::array::from_fn(|_| Shelf::new());
 }
 
-/// Gives up a slab of the caller's that has room. `false`, with nothing changed, when blocks have
-/// come back from other threads in the meantime: merge them and decide again. `last`: it is to be
+/// Gives up a slab of the caller's that has room. `false`, with nothing changed, when many blocks have
+/// come back from other threads, or all that were out: merge them and decide again. `last`: it is to be
 /// used after all others.
 ///
 /// # Safety
@@ -57,7 +57,7 @@ pub unsafe fn publish(slab: u32, last: bool) -> bool {
         (*s).place = Place::Unowned;
         (*s).since = clock::tick();
         dense(slab).owner.store(0, Ordering::Relaxed);
-        if !remote(slab).give_up(used, true) {
+        if !remote(slab).give_up(used, true, threshold(class)) {
             dense(slab).owner.store(owner, Ordering::Relaxed);
             return false;
         }

@@ -74,7 +74,9 @@ impl ChunkSet {
     fn first_from(&self, word: usize) -> Option<u32> {
         let lowest = self.lowest.load(Ordering::Relaxed);
         let mut index = lowest.max(word);
-        while index < WORDS {
+        // Nothing is set beyond the window's end.
+        let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);
+        while index < end {
             let bits = self.words[index].load(Ordering::Relaxed);
             if bits != 0 {
                 if word <= lowest {

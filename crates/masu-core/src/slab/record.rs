@@ -264,18 +264,38 @@ impl Slab {
             self.hollow_len = 0;
             return;
         }
+        // SAFETY: passed on.
+        unsafe { self.splice(slab, chain) }
+    }
+
+    /// Puts a chain, not an empty one, on the local free list.
+    ///
+    /// # Safety
+    /// The chain has `count` linked blocks of this slab, which are the owner's, as is the slab.
+    pub unsafe fn splice(&mut self, slab: u32, chain: Chain) {
         let head = block_at(slab, chain.head);
-        if !self.free.is_null() {
-            let mut tail = head;
-            // SAFETY: remote invariant 1: the chain has `count` linked blocks of this slab.
+        let (mut tail, n) = if chain.count <= self.free_len() {
+            (head, chain.count)
+        } else {
+            (self.free, self.free_len())
+        };
+        if self.free.is_null() {
+            self.free = head;
+        } else {
+            // The shorter one is walked: each step may miss the cache.
+            // SAFETY: the chain is as the caller says; and slab invariant 1.
             unsafe {
-                for _ in 1..chain.count {
+                for _ in 1..n {
                     tail = (*tail).next;
                 }
-                (*tail).next = self.free;
+                if n == chain.count {
+                    (*tail).next = self.free;
+                    self.free = head;
+                } else {
+                    (*tail).next = head;
+                }
             }
         }
-        self.free = head;
         self.base = self.base.wrapping_add(chain.count);
     }
 

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! `head` and `count` describe a chain of freed blocks (`head` is a block's offset / 16, the links
-//! are in the blocks). `used` is meaningful only while nobody owns the slab: blocks that were
-//! neither on its local list nor in the chain when it was given up. The states and their
+//! are in the blocks). `used` is meaningful only while nobody owns the slab: blocks that were not on
+//! its local list when it was given up, those in the chain included. The states and their
 //! transitions, each a single compare-and-swap:
 //!
 //! ```text
 //!  OWNED ──push (any thread)──▶ OWNED                  chain grows
 //!  OWNED ──take (owner)──▶ OWNED                       chain moves to the owner
-//!  OWNED ──give_up (owner, chain empty)──▶ FULL | AVAILABLE
+//!  OWNED ──give_up (owner)──▶ FULL | AVAILABLE         the chain, below the threshold, stays
 //!  FULL | AVAILABLE ──push──▶ same                     while the chain stays below the threshold
 //!  FULL | AVAILABLE ──push──▶ OWNED by the pusher      the chain reaches it, or holds all of `used`
 //!  AVAILABLE ──claim (a thread that allocates)──▶ OWNED
@@ -230,13 +230,23 @@ impl RemoteWord {
         self.0.store(new, Ordering::Release);
     }
 
-    /// Gives the slab up with `used` blocks out. Fails, and changes nothing, when blocks have come
-    /// back in the meantime: take them first. Owner only.
-    pub fn give_up(&self, used: u32, available: bool) -> bool {
+    /// Gives the slab up with `used` blocks out, those in the chain included. Fails, and changes
+    /// nothing, when the chain holds all of these or as many as the threshold: take it first. Owner
+    /// only.
+    pub fn give_up(&self, used: u32, available: bool, threshold: u32) -> bool {
         let state = if available { AVAILABLE } else { FULL };
-        let old = pack(NO_HEAD, 0, 0, OWNED);
-        let new = pack(NO_HEAD, 0, used as u64, state);
-        self.0.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let n = count(word) as u32;
+            if word & STATE != OWNED || n >= threshold || n == used {
+                return false;
+            }
+            let new = pack(head(word), count(word), used as u64, state);
+            match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Claims a slab found on the list of available ones; `None` when a freer was faster.
