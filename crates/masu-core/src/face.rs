@@ -277,10 +277,12 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             crate::report::foreign_free(p);
             return null_mut();
         }
-        if resize_in_place(p, old, size) {
+        let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
+        let moves = grows && huge::had_better_move(p, size, align);
+        if !moves && resize_in_place(p, old, size) {
             return p;
         }
-        if old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit() {
+        if grows {
             heap::thread_bytes::resized(old, good_size(size));
             return shared::grow_huge_by_moving(p, size, align, false);
         }

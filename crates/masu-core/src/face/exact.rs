@@ -142,12 +142,15 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return null_mut();
     }
     let aligned = (p as usize).is_multiple_of(align);
-    // SAFETY: passed on.
+    let grows = old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit();
+    // SAFETY: passed on, here and below.
+    let moves = grows && unsafe { huge::had_better_move(p, new, align) };
+    // SAFETY: as above.
     let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
-    if aligned && fits() {
+    if aligned && !moves && fits() {
         return p;
     }
-    if old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit() {
+    if grows {
         heap::thread_bytes::resized(old, new);
         // SAFETY: a live huge block.
         return unsafe { shared::grow_huge_by_moving(p, new, align, zeroed) };
