@@ -87,7 +87,9 @@ mod tests {
     fn the_best_object_of_each_is_found_once() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().canonicalize().unwrap();
-        for file in ["libjemalloc.so.1", "libjemalloc.so.2", "libtcmalloc.so.4.5.10", "libjemallocx.so"] {
+        for file in
+            ["libjemalloc.so.1", "libjemalloc.so.2", "libtcmalloc.so.4.5.10", "libjemallocx.so"]
+        {
             fs::write(place.join(file), "").unwrap();
         }
         std::os::unix::fs::symlink("libjemalloc.so.1", place.join("libjemalloc.so")).unwrap();

@@ -1,7 +1,9 @@
 //! What can be typed after `masu`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -18,6 +20,7 @@ Examples:
   masu run -- ruby app.rb               any program, unchanged
   masu run --stats -- sort big.txt      statistics on stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
+  masu bench -- ./my-program            is masu better for it?
 
 `masu run --help` lists the configuration keys and the exit codes."
 )]
@@ -29,6 +32,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Bench(Bench),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -85,4 +89,122 @@ pub struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Is masu better for this program? Measure it under several allocators.
+///
+/// Runs the program in turns under masu, the system's malloc and every other allocator that is
+/// installed, compares time and memory, and says who wins, by how much, and whether that is more
+/// than noise. What it prints and its exit status have to be the same everywhere.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu bench -- ./my-program --its-options
+  masu bench --rounds 20 --html report.html -- sort big.txt
+  masu bench --against jemalloc,mine=./libmine.so -- ruby app.rb
+  masu bench --suite quick                  the built-in workloads, in a few minutes
+  masu bench --suite larson --against none  one of them, masu against the system's malloc
+
+Allocators: names of installed ones (jemalloc, mimalloc, tcmalloc, snmalloc, rpmalloc, scudo, hoard,
+tbbmalloc), paths of shared libraries, or NAME=PATH. The system's malloc and masu always take part;
+the system's does so twice, and what its two entries differ by is the noise.
+
+Each program runs once unmeasured first: its memory is watched then. Standard input is read anew in
+every run if it is a file; otherwise the program reads nothing.
+
+Exit codes:
+  0 measured                 1 measured, but a program misbehaved under one of the allocators
+  2 mistyped command line    125 the program cannot be measured, or fails by itself
+  126 not executable         127 not found
+  130 interrupted; what was measured until then is reported")]
+pub struct Bench {
+    /// The other allocators: names, paths or NAME=PATH; `none` for no others
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub against: Option<Vec<String>>,
+
+    /// How often the program runs under each allocator [default: 10; suites: 7, quick: up to 5]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroU16>,
+
+    /// Begin no round that would end later than this, such as 30s or 5m
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub time: Option<Duration>,
+
+    /// Give a single run up after this long [default: 10m; suites: 2m]
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub timeout: Option<Duration>,
+
+    /// What the program reads on standard input
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+
+    /// Accept any exit status, as long as it is the same under every allocator
+    #[arg(short, long)]
+    pub ignore_failure: bool,
+
+    /// Count instructions under callgrind too (needs valgrind, takes fifty times as long)
+    #[arg(long)]
+    pub instructions: bool,
+
+    /// Run built-in workloads: `quick`, `full`, or names of single ones
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub suite: Option<Vec<String>>,
+
+    /// Write a report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the raw results as JSON; `-` for stdout, without the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub md: Option<PathBuf>,
+
+    /// Print the JSON schema of the results and do nothing else
+    #[arg(long)]
+    pub schema: bool,
+
+    /// The libmasu.so to measure, instead of the one that belongs to this command
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// A time in the engine's units: 500ms, 30s, 5m.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| "not a time like 500ms, 30s or 5m".to_owned())?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("not a time that can be waited for".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        for wrong in ["", "s", "5 s", "-1s", "5d", "0s", "1e99h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! main ─ cli            what can be typed
-//!   └─ run              the steps of `masu run`
-//!        ├─ conf        --conf, judged by the engine's own parser
-//!        ├─ library     where libmasu.so is, and whether it is an allocator at all
-//!        ├─ program     PATH, #! lines, env: which file the kernel will load
-//!        ├─ elf         what an ELF file says about itself
-//!        ├─ allocators  whether a program brings an allocator of its own
-//!        ├─ privilege   whether the dynamic loader will ignore LD_PRELOAD
-//!        ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
-//!        └─ exec        the program takes this process over
+//!   ├─ run              the steps of `masu run`
+//!   │    ├─ conf        --conf, judged by the engine's own parser
+//!   │    ├─ library     where libmasu.so is, and whether it is an allocator at all
+//!   │    ├─ program     PATH, #! lines, env: which file the kernel will load
+//!   │    ├─ elf         what an ELF file says about itself
+//!   │    ├─ allocators  whether a program brings an allocator of its own
+//!   │    ├─ privilege   whether the dynamic loader will ignore LD_PRELOAD
+//!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
+//!   │    └─ exec        the program takes this process over
+//!   └─ bench            `masu bench`: the same look at the program, then a race of allocators
 //! ```
 //!
 //! `masu run` ends in `exec`: there is no parent left that would have to pass on signals, the
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), no_main)]
 
 mod allocators;
+mod bench;
 mod cli;
 mod conf;
 mod elf;
@@ -72,6 +74,7 @@ fn start(arguments: Vec<OsString>) -> u8 {
 fn dispatch(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(order) => Err(run::run(&order)),
+        Verb::Bench(order) => bench::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);

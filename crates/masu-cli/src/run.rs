@@ -44,7 +44,7 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
 }
 
 /// Whether the library will be loaded into the program in the file `binary`, and what it will find.
-fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
+pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
     let shown = binary.display();
     let refuse = |why: String| Failure::new(REFUSED, format!("`{shown}` {why}"));
 

@@ -4,7 +4,7 @@
 //! `isize::MAX`; the caller says `ENOMEM`.
 
 use crate::config::Config;
-use crate::heap::{self, alloc_small};
+use crate::heap::{self, alloc_small, shared};
 use crate::lock::DISCARD;
 use crate::region;
 use crate::size_class::{
@@ -18,7 +18,10 @@ use core::ffi::c_char;
 use core::ptr::{copy_nonoverlapping, null_mut};
 
 mod exact;
+mod heaps;
 
+pub use crate::heap::Scope;
+pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use exact::*;
 
@@ -47,7 +50,7 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
 #[inline(always)]
 fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
-    if p.is_null() && size <= isize::MAX as usize && reclaim() {
+    if p.is_null() && size <= isize::MAX as usize && !refused(size) && reclaim() {
         p = ask();
     }
     if size > SMALL_MAX && !p.is_null() {
@@ -64,9 +67,18 @@ fn reclaim() -> bool {
     huge::unmap_end() || unmapped || purged
 }
 
+/// Whether it is the limit of a scope's heap that stands in the way, not memory.
+#[cold]
+fn refused(size: usize) -> bool {
+    heap::scope().is_some_and(|shared| !shared.has_room(size))
+}
+
 fn alloc_once(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
         return heap::alloc_small_slow(class_of(size)).cast();
+    }
+    if let Some(shared) = heap::scope() {
+        return shared.alloc_once(size, 16, false);
     }
     if size <= MEDIUM_MAX {
         return run::alloc(heap::run_cache(), size);
@@ -110,6 +122,9 @@ fn alloc_zeroed_once(size: usize) -> *mut u8 {
         }
         return p;
     }
+    if let Some(shared) = heap::scope() {
+        return shared.alloc_once(size, 16, true);
+    }
     if size <= MEDIUM_MAX {
         return run::alloc_zeroed(heap::run_cache(), size);
     }
@@ -130,6 +145,9 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         return heap::alloc_class(class_of(aligned_size(size.max(1), align)));
     }
     or_reclaim(size, || {
+        if let Some(shared) = heap::scope() {
+            return shared.alloc_once(size, align, false);
+        }
         if size <= MEDIUM_MAX && align <= UNIT {
             return run::alloc(heap::run_cache(), size);
         }
@@ -173,6 +191,9 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         return p;
     }
     or_reclaim(size, || {
+        if let Some(shared) = heap::scope() {
+            return shared.alloc_once(size, align, true);
+        }
         if size <= MEDIUM_MAX && align <= UNIT {
             return run::alloc_zeroed(heap::run_cache(), size);
         }
@@ -256,14 +277,19 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             crate::report::foreign_free(p);
             return null_mut();
         }
-        if resize_in_place(p, old, size) {
+        let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
+        let moves = grows && huge::had_better_move(p, size, align);
+        if !moves && resize_in_place(p, old, size) {
             return p;
         }
-        if old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit() {
+        if grows {
             heap::thread_bytes::resized(old, good_size(size));
-            return huge::grow_by_moving(p, size, align, false);
+            return shared::grow_huge_by_moving(p, size, align, false);
         }
-        let to = alloc_aligned(size, align);
+        let to = match SharedHeap::of(p) {
+            Some(heap) => heap.alloc(size, align, false),
+            None => alloc_aligned(size, align),
+        };
         if !to.is_null() {
             copy_nonoverlapping(p, to, old.min(size));
             dealloc(p);
@@ -369,10 +395,10 @@ pub fn exit_report() {
     }
 }
 
-/// All locks, in their order.
+/// All locks but the one of the table of shared heaps, in their order.
 fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
-    [heap::commons_lock_for_fork(), &DISCARD]
-        .into_iter()
+    shared::heap_locks_for_fork()
+        .chain([heap::commons_lock_for_fork(), &DISCARD])
         .chain(slab::available::locks_for_fork())
         .chain([
             run::pool::lock_for_fork(),
@@ -385,6 +411,7 @@ fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
 
 /// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
 pub fn fork_prepare() {
+    shared::lock_for_fork().acquire();
     locks().for_each(crate::lock::Lock::acquire);
     crate::lock::fork::begin();
 }
@@ -395,8 +422,11 @@ pub fn fork_prepare() {
 /// The calling thread called [`fork_prepare`].
 pub unsafe fn fork_parent() {
     crate::lock::fork::end();
-    // SAFETY: taken in `fork_prepare`. The order does not matter.
-    locks().for_each(|lock| unsafe { lock.release() });
+    // SAFETY: taken in `fork_prepare`. The order does not matter, but that there are as many.
+    unsafe {
+        locks().for_each(|lock| lock.release());
+        shared::lock_for_fork().release();
+    }
 }
 
 /// After a fork, in the child.
@@ -406,9 +436,13 @@ pub unsafe fn fork_parent() {
 pub unsafe fn fork_child() {
     crate::lock::fork::end();
     // SAFETY: the holder is this thread; sleepers do not exist here.
-    locks().for_each(|lock| unsafe { lock.reset() });
+    unsafe {
+        locks().for_each(|lock| lock.reset());
+        shared::lock_for_fork().reset();
+    }
     crate::purge::after_fork_in_child();
     heap::fork::mark_orphans();
+    shared::after_fork_in_child();
 }
 
 pub mod control;

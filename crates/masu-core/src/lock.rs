@@ -6,10 +6,14 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! `commons` → `DISCARD` → `available[class]` (by class) → `runs` → `huge` → `slabs` → `region` →
-//! `heaps`
+//! table of shared heaps → each shared heap (by index) → `commons` → `DISCARD` → `available[class]`
+//! (by class) → `runs` → `huge` → `slabs` → `region` → `heaps`
 //!
-//! Orderings: `lock` acquires what the previous `unlock` released.
+//! Frees and the purge only ever *try* a shared heap's lock, so they may do so whatever they hold.
+//!
+//! Orderings: `lock` acquires what the previous `unlock` released. The release takes part in the total
+//! order of sequentially consistent operations, for who leaves work at a held lock
+//! (`heap/shared/gate.rs`); on x86-64 it is the same instruction.
 
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
 
@@ -48,7 +52,7 @@ impl Lock {
         self.0
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            .then_some(Guard(self))
+            .then(|| Guard(self))
     }
 
     /// Takes the lock without a guard, for fork's prepare handler.
@@ -101,7 +105,7 @@ impl Lock {
         if fork::is_forking_thread() {
             return;
         }
-        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+        if self.0.swap(FREE, Ordering::SeqCst) == CONTENDED {
             #[cfg(not(loom))]
             crate::sys::futex::wake(self.0.as_ptr(), 1);
             #[cfg(loom)]

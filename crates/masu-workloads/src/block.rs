@@ -1,15 +1,17 @@
 //! A block from the allocator that knows what was written into it.
 //!
 //! Invariants, from creation to release:
-//! 1. `start` is the source's result for `length` bytes, not yet given back. Of the source
-//!    [`C`] it is the result of malloc, calloc or realloc.
+//! 1. `start` is the source's result for `length` bytes, not yet given back.
 //! 2. The first word holds `tag`; where there is room, the last word holds `tag ^ length`
 //!    and the first byte of every page in between holds the tag's low byte.
+//!
+//! Blocks come from Rust's global allocator, which in `masu-work` is a thin layer over malloc and
+//! free and in a program with an allocator linked in is that one.
 //!
 //! So every page of a block is really used, the cost of writing stays small against the
 //! allocator's, and two overlapping blocks are found out when one is given back.
 
-use std::ffi::c_void;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -21,33 +23,38 @@ const PAGE: usize = 4096;
 /// Where blocks come from and where they go back to. Both work from any thread.
 pub trait Source {
     /// Memory of `length` bytes, or null.
-    fn allocate(length: usize) -> *mut c_void;
+    fn allocate(length: usize) -> *mut u8;
 
     /// Takes it back.
     ///
     /// # Safety
     ///
     /// `start` is a result of `allocate(length)` that is not used any more.
-    unsafe fn release(start: *mut c_void, length: usize);
+    unsafe fn release(start: *mut u8, length: usize);
 }
 
-/// The C functions.
-pub struct C;
+/// Rust's global allocator.
+pub struct Global;
 
-impl Source for C {
-    fn allocate(length: usize) -> *mut c_void {
-        // SAFETY: malloc takes any size.
-        unsafe { libc::malloc(length) }
+impl Source for Global {
+    fn allocate(length: usize) -> *mut u8 {
+        // SAFETY: no block is smaller than `SMALLEST`.
+        unsafe { alloc(layout(length)) }
     }
 
-    unsafe fn release(start: *mut c_void, _: usize) {
-        // SAFETY: the caller passes a block of malloc.
-        unsafe { libc::free(start) }
+    unsafe fn release(start: *mut u8, length: usize) {
+        // SAFETY: the caller passes a block of `allocate`, which had this layout.
+        unsafe { dealloc(start, layout(length)) }
     }
+}
+
+fn layout(length: usize) -> Layout {
+    assert!(length >= SMALLEST);
+    Layout::from_size_align(length, WORD).expect("a block that fits into memory")
 }
 
 /// An owned, tagged block.
-pub struct Block<S: Source = C> {
+pub struct Block<S: Source = Global> {
     start: NonNull<u8>,
     length: usize,
     tag: u64,
@@ -58,37 +65,37 @@ pub struct Block<S: Source = C> {
 unsafe impl<S: Source> Send for Block<S> {}
 
 impl Block {
-    /// A block of `length` bytes from malloc.
+    /// A block of `length` bytes.
     pub fn new(length: usize, tag: u64) -> Self {
         Self::from_source(length, tag)
     }
 
-    /// A block from calloc, checked to be zero wherever it is looked at.
+    /// A block that comes zeroed, checked to be so wherever it is looked at.
     pub fn zeroed(length: usize, tag: u64) -> Self {
-        // SAFETY: calloc takes any size.
-        let start = unsafe { libc::calloc(1, length) }.cast::<u8>();
+        // SAFETY: the layout has a size.
+        let start = unsafe { alloc_zeroed(layout(length)) };
+        assert!(!start.is_null(), "out of memory");
         let places = marks(length).chain([0, length - 1]);
         for place in places {
-            // SAFETY: `place` is below `length`, and calloc initialises all of it.
-            assert_eq!(unsafe { *start.add(place) }, 0, "calloc gave memory that is not zero");
+            // SAFETY: `place` is below `length`, and all of it is initialised.
+            assert_eq!(unsafe { *start.add(place) }, 0, "memory asked for as zero is not");
         }
-        Self::own(start.cast(), length, tag)
+        Self::own(start, length, tag)
     }
 
-    /// Resizes with realloc and keeps the contents, which are checked on the way.
+    /// Resizes and keeps the contents, which are checked on the way.
     pub fn resize(&mut self, length: usize) {
-        assert!(length >= SMALLEST);
         self.check();
-        let old = self.length;
+        let (old, new) = (self.length, layout(length));
         // SAFETY: invariant 1; the old pointer is not used again.
-        let start = unsafe { libc::realloc(self.start.as_ptr().cast(), length) };
-        self.start = NonNull::new(start.cast::<u8>()).expect("out of memory");
+        let start = unsafe { realloc(self.start.as_ptr(), layout(old), new.size()) };
+        self.start = NonNull::new(start).expect("out of memory");
         self.length = length;
         let kept = old.min(length);
         for place in marks(old).take_while(|place| place + WORD < kept) {
             // SAFETY: `place` is inside both the old and the new length, and was written.
             let found = unsafe { *self.start.as_ptr().add(place) };
-            assert_eq!(found, self.tag as u8, "realloc lost the contents at byte {place}");
+            assert_eq!(found, self.tag as u8, "resizing lost the contents at byte {place}");
         }
         self.write(kept);
     }
@@ -100,9 +107,8 @@ impl<S: Source> Block<S> {
         Self::own(S::allocate(length), length, tag)
     }
 
-    fn own(start: *mut c_void, length: usize, tag: u64) -> Self {
-        assert!(length >= SMALLEST);
-        let start = NonNull::new(start.cast::<u8>()).expect("out of memory");
+    fn own(start: *mut u8, length: usize, tag: u64) -> Self {
+        let start = NonNull::new(start).expect("out of memory");
         let mut block = Block { start, length, tag, source: PhantomData };
         block.write(0);
         block
@@ -158,7 +164,7 @@ impl<S: Source> Block<S> {
 impl<S: Source> Drop for Block<S> {
     fn drop(&mut self) {
         // SAFETY: invariant 1; the block is not used after this.
-        unsafe { S::release(self.start.as_ptr().cast(), self.length) }
+        unsafe { S::release(self.start.as_ptr(), self.length) }
     }
 }
 

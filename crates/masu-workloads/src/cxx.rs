@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::mem::transmute;
 use std::sync::OnceLock;
 
-use super::block::Source;
+use super::block::{SMALLEST, Source};
 
 type New = unsafe extern "C" fn(usize) -> *mut c_void;
 type SizedDelete = unsafe extern "C" fn(*mut c_void, usize);
@@ -22,14 +22,15 @@ struct Operators {
 pub struct Cxx;
 
 impl Source for Cxx {
-    fn allocate(length: usize) -> *mut c_void {
+    fn allocate(length: usize) -> *mut u8 {
+        assert!(length >= SMALLEST);
         // SAFETY: the operator takes any size.
-        unsafe { (operators().new)(length) }
+        unsafe { (operators().new)(length).cast() }
     }
 
-    unsafe fn release(start: *mut c_void, length: usize) {
+    unsafe fn release(start: *mut u8, length: usize) {
         // SAFETY: the caller passes a block of `allocate` with its length.
-        unsafe { (operators().delete)(start, length) }
+        unsafe { (operators().delete)(start.cast(), length) }
     }
 }
 

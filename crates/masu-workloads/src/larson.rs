@@ -8,7 +8,7 @@
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use super::block::{Block, C, Source};
+use super::block::{Block, Global, Source};
 use super::cxx::Cxx;
 use super::sizes::Sizes;
 use super::{Input, Outcome, Workload};
@@ -18,7 +18,7 @@ pub const LARSON: Workload = Workload {
     name: "larson",
     about: "4 lanes of 200 threads, 5k live each, 10 B..1000 B, malloc and free",
     sleeps: false,
-    run: run::<C>,
+    run: run::<Global>,
 };
 
 /// With the C++ operators.

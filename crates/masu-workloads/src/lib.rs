@@ -44,6 +44,7 @@ mod prefork;
 pub mod probe;
 mod prodcons;
 pub mod program;
+pub mod programs;
 mod queue;
 mod quoting;
 mod regexes;

@@ -50,6 +50,10 @@ fn children_of_a_busy_program_allocate_free_and_start_threads() {
                 let mut round = seed;
                 while !stop.load(Ordering::Relaxed) {
                     assert_eq!(churn(round), 1);
+                    // Under a lock much of the time, so that many a fork finds one taken.
+                    for _ in 0..2000 {
+                        drop(std::hint::black_box(Vec::<u8>::with_capacity(3 << 20)));
+                    }
                     round += 1;
                     let _ = send.send(vec![1; 100 + round % 1000]);
                 }

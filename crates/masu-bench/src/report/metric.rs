@@ -59,6 +59,19 @@ impl Metric {
         }
     }
 
+    /// What machines call it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Metric::Wall => "wall",
+            Metric::Cpu => "cpu",
+            Metric::Cycles => "cycles",
+            Metric::Instructions => "instructions",
+            Metric::Peak => "peak",
+            Metric::Settled => "settled",
+            Metric::Faults => "faults",
+        }
+    }
+
     /// The figure of a run; none where it says nothing. Counters that can be zero start
     /// from one, since ratios are taken.
     pub fn of(self, sample: &Sample, sleeps: bool) -> Option<f64> {
@@ -79,6 +92,7 @@ impl Metric {
             Metric::Wall | Metric::Cpu if value < 0.1 => format!("{:.1} ms", value * 1e3),
             Metric::Wall | Metric::Cpu => format!("{value:.2} s"),
             Metric::Peak | Metric::Settled => format!("{:.1} MiB", value / 1024.0),
+            Metric::Cycles | Metric::Instructions if value < 1e7 => format!("{:.2} M", value / 1e6),
             Metric::Cycles | Metric::Instructions => format!("{:.0} M", value / 1e6),
             Metric::Faults if value >= 10_000.0 => format!("{:.0} k", value / 1e3),
             Metric::Faults => format!("{value:.0}"),

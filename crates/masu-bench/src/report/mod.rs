@@ -13,10 +13,10 @@ mod command;
 pub mod compare;
 pub mod html;
 mod metric;
-mod standing;
+pub(crate) mod standing;
 mod summary;
 mod table;
-mod text;
+pub(crate) mod text;
 
 pub use compare::{Comparison, Judged, Row};
 pub use metric::Metric;

@@ -40,7 +40,11 @@ impl Standing {
         let place = |(&arm, mine): (&usize, &Series)| {
             let median = median(&mine.values().copied().collect::<Vec<_>>())?;
             let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(results)));
-            let judge = |ratio| Judged { ratio, verdict: verdict(ratio, noise) };
+            // Better than what was the best in the other rounds: the rounds contradict each other.
+            let judge = |ratio| match verdict(ratio, noise) {
+                Verdict::Win => Judged { ratio, verdict: Verdict::Tie },
+                verdict => Judged { ratio, verdict },
+            };
             Some(Place { arm, median, to_leader: ratio.map(judge) })
         };
         let mut places: Vec<Place> = arms.iter().zip(&all).filter_map(place).collect();

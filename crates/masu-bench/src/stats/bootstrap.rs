@@ -41,6 +41,11 @@ pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
     })
 }
 
+/// The median of positive values, with the interval that holds it.
+pub fn interval(values: &[f64]) -> Option<Ratio> {
+    ratio(values, &vec![1.0; values.len()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +90,15 @@ mod tests {
         let theirs = [1.0; 7];
         let mine = [1.1, 1.1, 1.1, 1.1, 1.1, 1.1, 40.0];
         assert!((ratio(&mine, &theirs).unwrap().centre - 1.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_holds_it_and_narrows() {
+        let few = interval(&series(8, 5.0, 0.2, 3)).unwrap();
+        let many = interval(&series(200, 5.0, 0.2, 3)).unwrap();
+        assert!(few.low < few.centre && few.centre < few.high);
+        assert!(many.low < 5.0 && 5.0 < many.high, "{many:?}");
+        assert!((many.high - many.low) < (few.high - few.low) / 2.0);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 mod bootstrap;
 mod verdict;
 
-pub use bootstrap::{Ratio, ratio};
+pub use bootstrap::{Ratio, interval, ratio};
 pub use verdict::{Verdict, noise_floor, verdict};
 
 /// The median; of an even number, the mean of the middle two.

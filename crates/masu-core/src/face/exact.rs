@@ -4,8 +4,8 @@
 //! The ordinary face is faster and may serve a small request with a block of the next class; these
 //! functions never do. The alignment is a power of two up to [`ALIGN_MAX`] throughout.
 
-use super::{ALIGN_MAX, or_reclaim};
-use crate::heap;
+use super::{ALIGN_MAX, SharedHeap, or_reclaim};
+use crate::heap::{self, shared};
 use crate::region::{self, Kind};
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
@@ -22,6 +22,17 @@ enum Source {
     Medium(usize),
     /// A range of the huge window, by this many bytes.
     Huge(usize),
+}
+
+impl Source {
+    /// The usable size of its blocks.
+    fn size(&self) -> usize {
+        match *self {
+            Source::Small(class) => size_of_class(class),
+            Source::Medium(units) => units * UNIT,
+            Source::Huge(bytes) => bytes,
+        }
+    }
 }
 
 /// Where a block of `size` bytes at a multiple of `align` comes from; `None`: nowhere.
@@ -41,12 +52,7 @@ fn source(size: usize, align: usize) -> Option<Source> {
 
 /// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
 pub fn exact_size(size: usize, align: usize) -> usize {
-    match source(size, align) {
-        Some(Source::Small(class)) => size_of_class(class),
-        Some(Source::Medium(units)) => units * UNIT,
-        Some(Source::Huge(bytes)) => bytes,
-        None => 0,
-    }
+    source(size, align).map_or(0, |source| source.size())
 }
 
 /// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
@@ -59,6 +65,9 @@ pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
 }
 
 fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
+    if let (Some(shared), Source::Medium(_) | Source::Huge(_)) = (heap::scope(), source) {
+        return shared.alloc_once(source.size(), align, zeroed);
+    }
     match *source {
         Source::Small(class) => {
             let p = heap::alloc_class(class);
@@ -105,12 +114,12 @@ unsafe fn resize_large(p: *mut u8, size: usize, zeroed: bool) -> bool {
         let at_least = size.max(MEDIUM_MAX + 1);
         // A huge block that shrinks below what is huge stays, as small as a huge one can be.
         // SAFETY: a live block outside the window is a huge one.
-        return unsafe { huge::resize_in_place(p, at_least, zeroed) };
+        return unsafe { shared::resize_huge(p, at_least, zeroed) };
     }
     // SAFETY: the offset is below the limit.
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
         // SAFETY: a live run starts at `p`.
-        Kind::Run => size <= MEDIUM_MAX && unsafe { run::resize(p, size.max(1), zeroed) },
+        Kind::Run => size <= MEDIUM_MAX && unsafe { shared::resize_run(p, size.max(1), zeroed) },
         _ => false,
     }
 }
@@ -133,17 +142,23 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return null_mut();
     }
     let aligned = (p as usize).is_multiple_of(align);
-    // SAFETY: passed on.
+    let grows = old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit();
+    // SAFETY: passed on, here and below.
+    let moves = grows && unsafe { huge::had_better_move(p, new, align) };
+    // SAFETY: as above.
     let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
-    if aligned && fits() {
+    if aligned && !moves && fits() {
         return p;
     }
-    if old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit() {
+    if grows {
         heap::thread_bytes::resized(old, new);
         // SAFETY: a live huge block.
-        return unsafe { huge::grow_by_moving(p, new, align, zeroed) };
+        return unsafe { shared::grow_huge_by_moving(p, new, align, zeroed) };
     }
-    let to = alloc_exact(size, align, false);
+    let to = match SharedHeap::of(p) {
+        Some(heap) => heap.alloc(size, align, false),
+        None => alloc_exact(size, align, false),
+    };
     if !to.is_null() {
         // SAFETY: two blocks, each at least as long as what is written to it.
         unsafe {

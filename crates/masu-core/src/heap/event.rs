@@ -26,11 +26,18 @@ const LITTLE: u32 = 12 << 10;
 #[cold]
 #[inline(never)]
 pub fn countdown_reached_zero(p: *mut u8) {
-    let heap = current();
-    let slab = slab::slab_of(region::offset(p));
+    // SAFETY: the free path checked that the slab is the thread's heap's.
+    unsafe { look_at(current(), slab::slab_of(region::offset(p))) };
+    crate::purge::on_free(GRANULE);
+}
+
+/// Looks at a slab of the heap's whose countdown has reached zero.
+///
+/// # Safety
+/// The caller has the heap to itself, and owns the slab through it.
+pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
     heap.observe_tick();
-    // SAFETY: the free path checked that the slab is this heap's; its line and the lists it is in
-    // are this thread's.
+    // SAFETY: the slab's line and the lists that it is in are the caller's.
     unsafe {
         let s = &mut *slab::record(slab);
         let class = s.class as usize;
@@ -46,7 +53,6 @@ pub fn countdown_reached_zero(p: *mut u8) {
             Place::Unowned => {}
         }
     }
-    crate::purge::on_free(GRANULE);
 }
 
 unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {

@@ -7,7 +7,7 @@
 
 use super::refill::give_up_partial;
 use super::tls::{GONE, set_current};
-use super::{Heap, birth, table};
+use super::{Heap, birth, scope, table};
 use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{self, Block, Place};
@@ -34,6 +34,7 @@ pub unsafe extern "C" fn destructor(heap: *mut c_void) {
 
 /// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.
 pub fn abandon(heap: &'static Heap) {
+    scope::close_all(heap);
     heap.runs.drain();
     heap.outbox.drain(heap);
     for class in 1..=LAST_CLASS {

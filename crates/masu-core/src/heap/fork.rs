@@ -71,6 +71,7 @@ fn adopt() {
 fn recover(heap: &'static Heap) {
     heap.runs.forget();
     heap.outbox.forget();
+    super::scope::close_all(heap);
     for class in 1..=LAST_CLASS {
         *heap.partial(class) = slab::List::new();
         *heap.full(class) = slab::List::new();

@@ -2,6 +2,7 @@
 //! and what is not the engine's.
 
 use super::refill::{give_up_partial, keep_partial};
+use super::shared::{self, SharedHeap};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, birth, commons, thread_bytes};
 use crate::region::{self, GRANULE, Kind};
@@ -48,7 +49,12 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
     if offset >= region::limit() {
         thread_bytes::freed(huge::usable_size(p));
         // SAFETY: passed on; a pointer that is no huge block is reported.
-        return unsafe { huge::free(p) };
+        return unsafe {
+            match SharedHeap::of(p) {
+                Some(heap) => heap.free(p.cast()),
+                None => huge::free(p),
+            }
+        };
     }
     let s = slab::slab_of(offset);
     // SAFETY: the offset is below the limit.
@@ -57,6 +63,10 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
         Kind::Slab => unsafe { remote_free(s, p.cast()) },
         // SAFETY: passed on.
         Kind::Run => unsafe {
+            if let Some(heap) = SharedHeap::of(p) {
+                thread_bytes::freed(run::usable_size(p));
+                return heap.free(p.cast());
+            }
             let heap = birth::current_or_new();
             match run::free(heap.map(|h| &h.runs), p) {
                 0 => report::bad_free(p),
@@ -85,6 +95,11 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     }
     if dense.class() == 0 || !(block as usize).is_multiple_of(16) {
         return report::bad_free(block.cast());
+    }
+    if let Some(heap) = shared::by_id(owner) {
+        thread_bytes::freed(dense.block_size());
+        // SAFETY: the slab is the heap's, and so are its live blocks.
+        return unsafe { heap.free(block) };
     }
     let heap = birth::current_or_new();
     let class = dense.class();

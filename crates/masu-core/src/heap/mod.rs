@@ -13,6 +13,9 @@
 //!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
 //! ```
 //!
+//! Besides threads' heaps there are [`shared`] ones, which programs make themselves; a [`scope`] lets
+//! a thread's allocations come from one.
+//!
 //! Invariants:
 //! 1. the heap's thread alone touches it, but for what the [`handshake`] guards and the counters.
 //! 2. every owned slab is `active[class]` or in `partial[class]` or `full[class]`.
@@ -32,6 +35,8 @@ pub mod fork;
 mod free;
 pub mod outbox;
 mod refill;
+mod scope;
+pub mod shared;
 mod sparse;
 pub mod table;
 pub mod thread_bytes;
@@ -44,6 +49,7 @@ pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use fast::{alloc_class, alloc_small, dealloc, usable_size, zero_small};
 pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;
+pub use scope::{Scope, current as scope};
 pub use sparse::{hollow, hollow_own};
 pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
 
@@ -54,7 +60,7 @@ use crate::slab::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
 use core::cell::{Cell, UnsafeCell};
-use core::ptr::null_mut;
+use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
 
 /// Partial slabs that a heap keeps per class; further ones are published.
@@ -93,6 +99,12 @@ pub struct Heap {
     pub(crate) sent: [Cell<u8>; CLASSES],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
     pub(crate) lent: [Cell<u8>; CLASSES],
+    /// The shared heap that the thread allocates from while a scope is open, or null: see [`scope`].
+    pub(crate) scope: Cell<*const shared::SharedHeap>,
+    /// While a scope is open: what was in the bins.
+    pub(crate) aside: [Cell<*mut Block>; CLASSES],
+    /// While a scope is open: what `zero` was.
+    pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
     pub(crate) freed: Cell<usize>,
     /// Rounds of the exit destructor so far.
@@ -125,6 +137,8 @@ pub enum Role {
     Thread,
     /// The shared heap that lends blocks to threads with little demand.
     Commons,
+    /// Part of a first-class heap: see [`shared`].
+    Shared,
 }
 
 // SAFETY: invariant 1; what other threads touch is atomic or guarded.
@@ -150,6 +164,9 @@ impl Heap {
             borrowed: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
+            scope: Cell::new(null()),
+            aside: [const { Cell::new(null_mut()) }; CLASSES],
+            aside_zero: Cell::new(0),
             freed: Cell::new(0),
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),

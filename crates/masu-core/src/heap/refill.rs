@@ -4,7 +4,7 @@
 //! only then what was never used.
 
 use super::tls::current;
-use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event};
+use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, scope};
 use crate::clock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
@@ -58,6 +58,9 @@ pub fn alloc_exact(class: usize) -> *mut Block {
     let Some(heap) = birth::current_or_new() else {
         return commons::one(class);
     };
+    if let Some(shared) = scope::of(heap) {
+        return shared.alloc_small(class, size_of_class(class)).0;
+    }
     if heap.active(class).get() == NIL && commons::borrows(heap, class) {
         return commons::borrow(heap, class);
     }
@@ -167,7 +170,10 @@ unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32
 }
 
 /// Puts the former active slab where it belongs: it has room that was never used, or it is full.
-unsafe fn park(heap: &Heap, slab: u32, class: usize) {
+///
+/// # Safety
+/// The slab is the caller's heap's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the slab is this heap's and in no list, and its bin is empty.
     unsafe {
         let s = &mut *slab::record(slab);
@@ -200,6 +206,10 @@ unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
         }
         if let Some(slab) = freed_full_slab(heap, class) {
             return Some(slab);
+        }
+        if heap.role.get() == Role::Shared {
+            // All blocks of its slabs are its own.
+            return None;
         }
         let (slab, chain) = available::adopt(class)?;
         heap.counters.adopted.add(1);
@@ -278,7 +288,9 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
             (_, false) => (crate::settings::retain_full().saturating_mul(UNSHARED_KEEP), u32::MAX),
         };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !many() || heap.full_count.get() <= keep && heap.full(class).len() <= of_class {
+            if !gives_up(heap)
+                || heap.full_count.get() <= keep && heap.full(class).len() <= of_class
+            {
                 break;
             }
             let Some(oldest) = heap.full(class).pop_front() else { break };
@@ -288,14 +300,17 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
     }
 }
 
-/// Whether more than one thread has ever allocated. Before that, a heap keeps all that it has, for
-/// there is nobody to give it to, and its own frees are fastest into its own slabs.
-fn many() -> bool {
-    super::table::counts().1 > 1
+/// Whether a heap gives up slabs: not before a second thread has allocated, for there is nobody to
+/// give them to, and its own frees are fastest into its own slabs. A shared heap never does.
+fn gives_up(heap: &Heap) -> bool {
+    heap.role.get() != Role::Shared && super::table::counts().1 > 1
 }
 
-/// A heap whose blocks nobody else frees keeps so many times the slabs.
+/// A heap whose blocks nobody else frees keeps so many times `retain_full` full slabs. What it gave
+/// up it would free into as if it were others', and others would put their blocks there.
 const UNSHARED_KEEP: u32 = 16;
+/// And so many partial ones of a class.
+const UNSHARED_PARTIAL_KEEP: u32 = 256;
 
 /// Most slabs that are given up in one go, when a heap has far more than it should keep because it
 /// was alone until now.
@@ -343,10 +358,10 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             // A thread that only frees keeps the one that it is just freeing into.
             true if heap.active(class).get() == NIL => 1,
             true => PARTIAL_KEEP,
-            false => PARTIAL_KEEP * 64,
+            false => UNSHARED_PARTIAL_KEEP,
         };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !many() || heap.partial(class).len() <= keep {
+            if !gives_up(heap) || heap.partial(class).len() <= keep {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };

@@ -7,7 +7,7 @@
 
 use super::refill::give_up_partial;
 use super::tls::current;
-use super::{Role, commons};
+use super::{Heap, Role, commons};
 use crate::clock;
 use crate::lock::DISCARD;
 use crate::size_class::LAST_CLASS;
@@ -20,7 +20,7 @@ const AT_ONCE: u32 = 256;
 /// back.
 pub fn hollow(all: bool) -> usize {
     commons::rest(all);
-    let mut bytes = 0;
+    let mut bytes = super::shared::hollow(all);
     for class in 1..=LAST_CLASS {
         let most = available::count(class);
         for _ in 0..if all { most } else { most.min(AT_ONCE) } {
@@ -50,6 +50,12 @@ pub fn hollow_own() -> usize {
     if heap.role.get() != Role::Thread {
         return 0;
     }
+    hollow_partial(heap, false)
+}
+
+/// Hollows a heap's partial slabs that have rested for a tick, or `all`. Returns the bytes given
+/// back. The caller has the heap to itself.
+pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     let mut bytes = 0;
     // A fork waits, so that its child finds no slab half hollowed.
     let _discard = DISCARD.lock();
@@ -62,7 +68,7 @@ pub fn hollow_own() -> usize {
             unsafe {
                 at = list.after(slab);
                 let s = &mut *slab::record(slab);
-                let rested = clock::tick().wrapping_sub(s.since) >= 2;
+                let rested = all || clock::tick().wrapping_sub(s.since) >= 2;
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
                     bytes += s.hollow_out(slab);
                     s.looked = s.out() as u16;

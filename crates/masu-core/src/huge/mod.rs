@@ -63,12 +63,12 @@ fn units(bytes: usize) -> usize {
 
 /// A block of `size` bytes at a multiple of `align` (a power of two); null when memory is out.
 pub fn alloc(size: usize, align: usize) -> *mut u8 {
-    alloc_range(size, align, 0).map_or(null_mut(), |(p, _)| p)
+    alloc_range(size, align, None).map_or(null_mut(), |(p, _)| p)
 }
 
 /// A block of `size` zero bytes; null when memory is out.
 pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
-    let Some((p, dirty)) = alloc_range(size, align, 0) else {
+    let Some((p, dirty)) = alloc_range(size, align, None) else {
         return null_mut();
     };
     // SAFETY: the block is ours and at least `size` long; beyond `dirty` it reads as zeroes.
@@ -76,9 +76,10 @@ pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
     p
 }
 
-/// A block with `room` further units behind it if they can be had; also the bytes from its start
-/// that may be non-zero.
-fn alloc_range(size: usize, align: usize, room: usize) -> Option<(*mut u8, usize)> {
+/// A block; also the bytes from its start that may be non-zero. For a block that grows, of which so
+/// many bytes may be resident (`growing`), it comes from a kept range with twice as many, or has as
+/// much room again behind it if that can be had.
+fn alloc_range(size: usize, align: usize, growing: Option<usize>) -> Option<(*mut u8, usize)> {
     if size > isize::MAX as usize {
         return None;
     }
@@ -88,7 +89,14 @@ fn alloc_range(size: usize, align: usize, room: usize) -> Option<(*mut u8, usize
     let lock = window::lock();
     let ranges = window::ranges(&lock);
     let mut reused = true;
-    let found = ranges.take_dirty(n, align).or_else(|| {
+    let room = if growing.is_some() { n } else { 0 };
+    let kept = match growing {
+        None => ranges.take_dirty(n, align),
+        Some(own) => ranges
+            .richest_dirty(n, align, 2 * own)
+            .map(|unit| ranges.take_from_dirty(unit, n, align)),
+    };
+    let found = kept.or_else(|| {
         reused = false;
         window::make_room(&lock, LIVE.load(Ordering::Relaxed));
         window::take_clean(&lock, n + room, align)
@@ -154,8 +162,14 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let lock = window::lock();
     let record = window::record(unit);
     let old = record.bytes.get();
-    if units(bytes) > record.units.get() && !window::extend(&lock, unit, units(bytes)) {
-        return false;
+    let had = record.units.get();
+    if units(bytes) > had {
+        if !window::extend(&lock, unit, units(bytes)) {
+            return false;
+        }
+        if bytes >= GROWING {
+            window::mark_growing(&lock, unit, had.max(units(record.dirty.get())));
+        }
     }
     record.bytes.set(bytes);
     if bytes > old {
@@ -191,10 +205,32 @@ unsafe fn zero(p: *mut u8, from: usize, to: usize) {
     unsafe { p.add(from).write_bytes(0, to.saturating_sub(from)) };
 }
 
+/// A block that grows to this and beyond is worth huge pages: 16 MiB.
+const GROWING: usize = 16 << 20;
+
 /// Resident bytes behind a shrunk block that are given back at once.
 const SLACK: usize = 256 << 10;
 /// The largest page size.
 const PAGE_MAX: usize = 64 << 10;
+
+/// Whether a block that must grow to `size` bytes had better move into a range that is kept with its
+/// pages than take fresh ones where it is: if that range has twice the block's pages at least, the
+/// move loses fewer than it gains.
+///
+/// # Safety
+/// `p` is a live huge block of the caller's.
+pub unsafe fn had_better_move(p: *mut u8, size: usize, align: usize) -> bool {
+    let Some(unit) = unit_of(p) else { return false };
+    if size > isize::MAX as usize || dirty_bytes() == 0 {
+        return false;
+    }
+    let n = units(size.next_multiple_of(UNIT));
+    let lock = window::lock();
+    let (record, ranges) = (window::record(unit), window::ranges(&lock));
+    n > record.units.get()
+        && !ranges.has_dirty_behind(unit)
+        && ranges.richest_dirty(n, (align / UNIT_BYTES).max(1), 2 * record.dirty.get()).is_some()
+}
 
 /// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if
 /// the kernel can, else by its bytes; what it gains is zero if `zeroed`. Null when memory is out; the
@@ -204,11 +240,11 @@ const PAGE_MAX: usize = 64 << 10;
 /// `p` is a live huge block of the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     let old = usable_size(p);
-    let Some((to, dirty)) = alloc_range(size, align, units(size)) else {
-        return null_mut();
-    };
     // Pages that move take along what a former use left behind the block's end.
     let left = unit_of(p).map_or(0, |from| window::record(from).dirty.get());
+    let Some((to, dirty)) = alloc_range(size, align, Some(left)) else {
+        return null_mut();
+    };
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
     unsafe {
         let moved = match (unit_of(p), unit_of(to)) {
@@ -216,6 +252,10 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
             _ => 0,
         };
         MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
+        if let (Some(unit), true) = (unit_of(to), moved == old && size >= GROWING) {
+            let lock = window::lock();
+            window::mark_growing(&lock, unit, units(left.max(dirty)));
+        }
         core::ptr::copy_nonoverlapping(p.add(moved), to.add(moved), old - moved);
         if zeroed {
             zero(to, old, left.max(dirty).min(usable_size(to)));

@@ -9,6 +9,8 @@ use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
 
 const BUCKETS: usize = 24;
+/// Most dirty ranges that a search looks at, newest first.
+const LOOK_AT: usize = 64;
 
 static DIRTY: AtomicUsize = AtomicUsize::new(0);
 
@@ -184,6 +186,7 @@ impl Ranges {
         let t = record(tail);
         t.units.set(rest);
         t.set_moved(r.moved());
+        t.marked.set(r.marked.get());
         r.pieces.split(n * UNIT_BYTES, &t.pieces);
         t.dirty.set(r.dirty.get().saturating_sub(n * UNIT_BYTES));
         r.dirty.set(r.dirty.get().min(n * UNIT_BYTES));
@@ -206,6 +209,7 @@ impl Ranges {
             at.units.set(units - skip);
             at.dirty.set(dirty.saturating_sub(skip * UNIT_BYTES));
             at.set_moved(r.moved());
+            at.marked.set(r.marked.get());
             r.pieces.split(skip * UNIT_BYTES, &at.pieces);
             r.units.set(skip);
             r.dirty.set(dirty.min(skip * UNIT_BYTES));
@@ -219,10 +223,8 @@ impl Ranges {
         unit
     }
 
-    /// The dirty range that serves best, made live: the one with the fewest pages that suffice, or
-    /// else with the most pages.
+    /// The shortest dirty range that suffices, made live.
     pub fn take_dirty(&self, n: usize, align: usize) -> Option<u32> {
-        const LOOK_AT: usize = 64;
         let mut best: Option<(u32, usize)> = None;
         let mut at = self.newest.get();
         for _ in 0..LOOK_AT {
@@ -240,8 +242,34 @@ impl Ranges {
             at = r.prev.get();
         }
         let (unit, _) = best?;
+        Some(self.take_from_dirty(unit, n, align))
+    }
+
+    /// The dirty range with the most bytes of those that suffice, if it has `bytes` at least.
+    pub fn richest_dirty(&self, n: usize, align: usize, bytes: usize) -> Option<u32> {
+        let mut best: Option<(u32, usize)> = None;
+        let mut at = self.newest.get();
+        for _ in 0..LOOK_AT {
+            if at == NONE {
+                break;
+            }
+            let r = record(at);
+            let dirty = r.dirty.get();
+            if r.units.get() >= n + skip_to(at, align)
+                && dirty >= bytes
+                && best.is_none_or(|(_, most)| dirty > most)
+            {
+                best = Some((at, dirty));
+            }
+            at = r.prev.get();
+        }
+        best.map(|(unit, _)| unit)
+    }
+
+    /// Makes a dirty range a live one of `n` units; what is left of it stays dirty.
+    pub fn take_from_dirty(&self, unit: u32, n: usize, align: usize) -> u32 {
         self.remove_dirty(unit);
-        Some(self.make_live(unit, skip_to(unit, align), n))
+        self.make_live(unit, skip_to(unit, align), n)
     }
 
     /// A clean range, made live: from the lowest bucket that has one long enough.
@@ -271,6 +299,11 @@ impl Ranges {
         }
     }
 
+    /// Whether the range right behind a live one is free with its pages.
+    pub fn has_dirty_behind(&self, unit: u32) -> bool {
+        self.starts_at(unit + record(unit).units.get() as u32, RangeState::Dirty)
+    }
+
     /// Makes a live range `n` units long with the free units right behind it; `false` if they do
     /// not suffice.
     pub fn absorb(&self, unit: u32, n: usize) -> bool {
@@ -294,10 +327,12 @@ impl Ranges {
             if behind.dirty.get() != 0 {
                 r.dirty.set(have * UNIT_BYTES + behind.dirty.get());
             }
-            if r.moved() || behind.moved() {
+            // Clean units behind a marked range are about to be marked like it.
+            if r.moved() && !r.marked.get() || behind.moved() {
                 r.set_moved(true);
                 r.pieces.push(have * UNIT_BYTES);
                 r.pieces.append(&behind.pieces, have * UNIT_BYTES);
+                r.marked.set(behind.marked.get());
                 behind.set_moved(false);
             }
             Self::mark(unit, have + behind.units.get(), RangeState::Live);

@@ -39,6 +39,8 @@ pub struct Record {
     /// What the range is.
     pub state: Cell<RangeState>,
     moved: Cell<bool>,
+    /// Whether its last part is faulted in huge pages; it is `moved` then too.
+    pub marked: Cell<bool>,
     /// Next range in its list.
     pub next: Cell<u32>,
     /// Previous range in its list.
@@ -92,6 +94,7 @@ impl Record {
         if moved {
             MOVED.fetch_add(1, Ordering::Relaxed);
         } else {
+            self.marked.set(false);
             self.pieces.clear();
         }
     }
@@ -217,6 +220,7 @@ pub unsafe fn move_block(from: u32, to: u32) -> usize {
     let behind = Pieces::new();
     target.pieces.split(len, &behind);
     target.pieces.clear();
+    target.marked.set(false);
     target.set_moved(true);
     let mut start = 0;
     for end in source.pieces.iter().chain([len]) {
@@ -237,6 +241,26 @@ pub unsafe fn move_block(from: u32, to: u32) -> usize {
         source.dirty.set(0);
     }
     start
+}
+
+/// Has the kernel fault the live range at `unit` in by huge pages, from its unit `from` to its end:
+/// a block that grows is filled. The marks make a mapping of that part, which a fresh mapping over the
+/// range melts into its neighbours again, as after a move.
+pub fn mark_growing(_guard: &Guard<'static>, unit: u32, from: usize) {
+    let r = record(unit);
+    let (start, end) = (from * UNIT_BYTES, r.units.get() * UNIT_BYTES);
+    if start >= end {
+        return;
+    }
+    let few = r.moved() || MOVED.load(Ordering::Relaxed) < MOST_MOVED / 2;
+    let was = r.marked.get();
+    let is = few && settings::huge_pages() && mem::allow_huge(address(unit) + start, end - start);
+    // What was marked before ends where this begins, and is one mapping with it.
+    if was != is {
+        r.set_moved(true);
+        r.marked.set(is);
+        r.pieces.push(start);
+    }
 }
 
 /// Ranges that lie partly in mappings of their own.

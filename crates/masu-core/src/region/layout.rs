@@ -55,12 +55,24 @@ pub const HUGE_STRIDE: usize = 128;
 pub const MAX_HUGE_UNITS: usize = 1 << 23;
 /// Distance of the table of huge units below the base.
 pub const HUGE_BELOW: usize = HEAPS_BELOW + MAX_HUGE_UNITS * HUGE_STRIDE;
+/// Bytes per shared heap. The size is asserted where it is defined.
+pub const SHARED_STRIDE: usize = 8192;
+/// Most shared heaps at one time.
+pub const MAX_SHARED: usize = 1 << 16;
+/// Distance of the shared heaps below the base.
+pub const SHARED_BELOW: usize = HUGE_BELOW + MAX_SHARED * SHARED_STRIDE;
+/// Bytes of a tag: what says which shared heap a medium or huge block belongs to.
+pub const TAG_STRIDE: usize = 16;
+/// Distance of the tags of medium blocks below the base, one for each 4 KiB of the window.
+pub const RUN_TAGS_BELOW: usize = SHARED_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
+/// Distance of the tags of huge blocks below the base, one for each of their units.
+pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// All that lies below the base.
-pub const BELOW: usize = 8 * GIB;
+pub const BELOW: usize = 10 * GIB;
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SLABS_BELOW < 1 << 31);
-const _: () = assert!(HUGE_BELOW <= BELOW);
+const _: () = assert!(HUGE_TAGS_BELOW <= BELOW);
 const _: () =
     assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
 

@@ -7,12 +7,14 @@
 //! window and grow in step with it, so everything about a pointer is arithmetic on it:
 //!
 //! ```text
-//!  base - 8 GiB                                                             base        base + limit
+//!  base - 10 GiB                                                            base        base + limit
 //!  | huge units | heaps | run chunks | slab chunks | remote | slabs | dense | chunk | chunk | … (grows) →
 //!                                                       one entry per 64 KiB granule of the window
 //! ```
 //!
-//! Each table is mapped up to what the window needs; the rest of its span is not mapped at all.
+//! Each table is mapped up to what the window needs; the rest of its span is not mapped at all. (Lowest
+//! of all lie the tables of shared heaps, [`tags`] among them, of which nothing is mapped before the
+//! first such heap.)
 //!
 //! Invariants:
 //! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
@@ -29,6 +31,7 @@
 
 mod layout;
 mod table;
+pub mod tags;
 mod trim;
 
 pub use layout::*;
@@ -436,7 +439,7 @@ pub fn mapped_bytes() -> (usize, usize) {
         .iter()
         .map(|t| t.mapped_bytes())
         .sum();
-    (MAPPED.load(Ordering::Relaxed), tables)
+    (MAPPED.load(Ordering::Relaxed), tables + tags::mapped_bytes())
 }
 
 /// The lock, for fork.

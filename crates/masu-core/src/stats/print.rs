@@ -27,6 +27,7 @@ pub fn print(text: &mut Text) {
     };
     count("threads", s.threads);
     count("heaps", s.heaps);
+    count("shared_heaps", s.shared_heaps);
     count("slabs", s.slabs);
     count("abandoned", s.abandoned);
     count("refills", s.refills);

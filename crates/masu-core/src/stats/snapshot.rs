@@ -31,6 +31,8 @@ pub struct Stats {
     pub threads: u64,
     /// Heaps ever made.
     pub heaps: u64,
+    /// First-class heaps alive.
+    pub shared_heaps: u64,
     /// Slabs of small blocks in use.
     pub slabs: u64,
     /// Slabs with room that no heap owns.
@@ -70,8 +72,7 @@ pub struct Stats {
 /// Reads the statistics: O(slabs + heaps), no lock, nothing stops.
 pub fn read() -> Stats {
     let mut s = Stats::default();
-    heap::for_each(|heap| {
-        let c: &Counters = &heap.counters;
+    let mut add = |c: &Counters| {
         s.refills += c.refills.get();
         s.refilled_bytes += c.refilled_bytes.get();
         s.fresh_slabs += c.fresh_slabs.get();
@@ -79,11 +80,14 @@ pub fn read() -> Stats {
         s.slabs_claimed += c.claimed.get();
         s.remote_frees += c.remote_frees.get();
         s.medium_allocs += c.medium_allocs.get();
-        s.thread_cached += heap.runs.bytes();
-    });
+    };
+    heap::for_each(|heap| add(&heap.counters));
+    heap::shared::for_each_counters(add);
+    heap::for_each(|heap| s.thread_cached += heap.runs.bytes());
     let (live, made) = heap::counts();
     s.threads = live.into();
     s.heaps = made.into();
+    s.shared_heaps = heap::shared::live().into();
     for class in 0..crate::size_class::CLASSES {
         s.abandoned += u64::from(crate::slab::available::count(class));
     }
@@ -95,7 +99,7 @@ pub fn read() -> Stats {
     s.active = pool::in_use() * GRANULE + run::pool::used_bytes() + h.live;
     s.dirty = pool::dirty_bytes() + run::pool::dirty_bytes() + h.dirty;
     let (window, tables) = region::mapped_bytes();
-    s.metadata = tables + heap::mapped_bytes() + h.metadata;
+    s.metadata = tables + heap::mapped_bytes() + heap::shared::mapped_bytes() + h.metadata;
     s.mapped = window + h.mapped + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;

@@ -86,6 +86,12 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
     }
 }
 
+/// Allows transparent huge pages in a range: pages are faulted in 2 MiB at a time, if the kernel has
+/// them at hand. `false`: it refused.
+pub fn allow_huge(addr: usize, len: usize) -> bool {
+    madvise(addr, len, MADV_HUGEPAGE).is_ok()
+}
+
 /// Forbids transparent huge pages in a range. A refusal has no consequence.
 pub fn forbid_huge(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_NOHUGEPAGE);

@@ -123,6 +123,8 @@ pub enum Role {
     Thread,
     /// Never here.
     Commons,
+    /// Never here.
+    Shared,
 }
 
 // SAFETY: a heap is its thread's alone, and `GONE` is never written to.
@@ -320,6 +322,48 @@ mod table {
 
 mod fork {
     pub fn adopt_an_orphan() {}
+}
+
+mod scope {
+    use super::Heap;
+    use super::shared::SharedHeap;
+
+    pub fn of(_: &Heap) -> Option<&'static SharedHeap> {
+        None
+    }
+
+    pub fn close_all(_: &Heap) {}
+}
+
+/// Heaps that programs make: there are none.
+mod shared {
+    use crate::slab::Block;
+
+    pub enum SharedHeap {}
+
+    impl SharedHeap {
+        pub fn of(_: *const u8) -> Option<&'static SharedHeap> {
+            None
+        }
+
+        pub fn alloc_small(&self, _: usize, _: usize) -> (*mut Block, bool) {
+            match *self {}
+        }
+
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn free(&self, _: *mut Block) {
+            match *self {}
+        }
+    }
+
+    pub fn by_id(_: u32) -> Option<&'static SharedHeap> {
+        None
+    }
+
+    pub fn hollow(_: bool) -> usize {
+        0
+    }
 }
 
 mod commons {

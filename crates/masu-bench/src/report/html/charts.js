@@ -1,0 +1,197 @@
+"use strict";
+// Charts as SVG. Each takes data and returns an element; colours come from the style sheet.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function el(name, attributes = {}, ...children) {
+  const svg = ["svg", "g", "line", "path", "rect", "circle", "text", "title"].includes(name);
+  const element = svg ? document.createElementNS(SVG, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+const trim = (number, digits) => String(Number(number.toPrecision(digits)));
+
+const ratioText = (ratio) => ratio.toFixed(ratio < 9.95 ? 2 : 1);
+
+function nanoseconds(value) {
+  if (value < 1e3) return `${trim(value, 3)} ns`;
+  if (value < 1e6) return `${trim(value / 1e3, 3)} µs`;
+  if (value < 1e9) return `${trim(value / 1e6, 3)} ms`;
+  return `${trim(value / 1e9, 3)} s`;
+}
+
+function kibibytes(value) {
+  if (value < 1024) return `${trim(value, 3)} KiB`;
+  if (value < 1024 * 1024) return `${trim(value / 1024, 3)} MiB`;
+  return `${trim(value / 1024 / 1024, 3)} GiB`;
+}
+
+/** About `count` round numbers from 0 or `low` to `high`. */
+function ticks(low, high, count) {
+  const span = high - low || Math.abs(high) || 1;
+  const power = 10 ** Math.floor(Math.log10(span / count));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => span / s <= count);
+  const result = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) result.push(at);
+  return result;
+}
+
+/** Round amounts of memory from 0 to `high`, all in KiB. */
+function memoryTicks(high, count) {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log(high / 2) / Math.log(1024)));
+  return ticks(0, high / unit, count).map((value) => [value * unit, value ? kibibytes(value * unit) : "0"]);
+}
+
+/** Round numbers for a logarithmic axis. */
+function logTicks(low, high, count) {
+  const all = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+    for (const digit of [1, 1.1, 1.2, 1.3, 1.5, 1.75, 2, 3, 5, 7]) all.push(digit * 10 ** power);
+  }
+  let inside = all.filter((at) => at >= low * 0.999 && at <= high * 1.001);
+  const coarse = [[1, 1.2, 1.5, 2, 3, 5, 7], [1, 1.5, 2, 3, 5], [1, 2, 5], [1, 3], [1]];
+  for (const digits of coarse) {
+    if (inside.length <= count) break;
+    inside = inside.filter((at) => {
+      const digit = at / 10 ** Math.floor(Math.log10(at) + 1e-9);
+      return digits.some((one) => Math.abs(one - digit) < 1e-6);
+    });
+  }
+  while (inside.length > count) inside = inside.filter((_, place) => place % 2 === 0);
+  return inside;
+}
+
+/** A drawing with axes. `x` and `y` map values to places; ticks are pairs of value and text. */
+function frame(width, height, margin, x, y, xTicks, yTicks) {
+  const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  for (const [value, text] of yTicks) {
+    svg.append(el("line", { class: "axis", x1: margin.left, x2: width - margin.right, y1: y(value), y2: y(value) }));
+    svg.append(el("text", { x: margin.left - 8, y: y(value) + 4, "text-anchor": "end" }, text));
+  }
+  for (const [value, text] of xTicks) {
+    svg.append(el("line", { class: "axis", x1: x(value), x2: x(value), y1: height - margin.bottom, y2: height - margin.bottom + 4 }));
+    svg.append(el("text", { x: x(value), y: height - margin.bottom + 18, "text-anchor": "middle" }, text));
+  }
+  return svg;
+}
+
+const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+const logarithmic = (low, high, from, to) => linear(Math.log(low), Math.log(high), from, to);
+
+/** Points of time and memory ratios; less of both, the lower left corner, is better. */
+function scatterChart(points) {
+  const [width, height] = [620, 430];
+  const margin = { left: 54, right: 70, top: 30, bottom: 46 };
+  const range = (key) => {
+    const values = points.map((point) => point[key]);
+    return [Math.min(0.95, ...values) / 1.04, Math.max(1.3, ...values) * 1.08];
+  };
+  const [[x0, x1], [y0, y1]] = [range("x"), range("y")];
+  const mapX = logarithmic(x0, x1, margin.left, width - margin.right);
+  const mapY = logarithmic(y0, y1, height - margin.bottom, margin.top);
+  const x = (value) => mapX(Math.log(value));
+  const y = (value) => mapY(Math.log(value));
+  const marks = (low, high) => logTicks(low, high, 7).map((value) => [value, trim(value, 3)]);
+  const svg = frame(width, height, margin, x, y, marks(x0, x1), marks(y0, y1));
+  svg.append(el("line", { class: "guide", x1: x(1), x2: x(1), y1: margin.top, y2: height - margin.bottom }));
+  svg.append(el("line", { class: "guide", x1: margin.left, x2: width - margin.right, y1: y(1), y2: y(1) }));
+  svg.append(el("text", { x: width - margin.right, y: height - 8, "text-anchor": "end" }, "time →"));
+  svg.append(el("text", { x: margin.left - 44, y: 12 }, "↑ memory"));
+  svg.append(el("text", { class: "halo", x: margin.left + 8, y: height - margin.bottom - 10 }, "↙ faster and smaller"));
+  const taken = [];
+  for (const point of [...points].sort((a, b) => Number(b.strong) - Number(a.strong))) {
+    const [cx, cy] = [x(point.x), y(point.y)];
+    const dot = el("circle", { cx, cy, r: point.strong ? 10 : 7.5, style: `fill:var(--c${point.colour})`, "fill-opacity": 0.92 });
+    hint(dot, `${point.name}\ntime ${ratioText(point.x)}, memory ${ratioText(point.y)}`);
+    svg.append(dot);
+    const label = { width: point.name.length * 7 + 4, y: cy + 4 };
+    const right = cx + 14 + label.width < width;
+    label.x = right ? cx + 14 : cx - 14 - label.width;
+    const hits = () => taken.some((t) => label.x < t.x + t.width && t.x < label.x + label.width && Math.abs(label.y - t.y) < 14);
+    for (let step = 1; hits() && step < 9; step++) label.y = cy + 4 + Math.ceil(step / 2) * 14 * (step % 2 ? 1 : -1);
+    taken.push(label, { x: cx - 9, width: 18, y: cy + 4 });
+    svg.append(el("text", {
+      class: point.strong ? "strong halo" : "halo", x: right ? label.x : label.x + label.width, y: label.y,
+      "text-anchor": right ? "start" : "end",
+    }, point.name));
+  }
+  return svg;
+}
+
+/** Horizontal bars with intervals. */
+function barChart(bars) {
+  const [width, row, left, right] = [400, 22, 92, 108];
+  const height = bars.length * row + 4;
+  const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const most = Math.max(...bars.map((bar) => bar.high));
+  const x = linear(0, most, left, width - right);
+  const winners = bars.filter((bar) => bar.best).length;
+  bars.forEach((bar, place) => {
+    const y = place * row + 3;
+    const middle = y + row / 2 - 2;
+    const group = el("g");
+    group.append(el("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: bar.strong ? "strong" : "" }, bar.name));
+    group.append(el("rect", { x: left, y, width: Math.max(1.5, x(bar.value) - left), height: row - 7, rx: 3, style: `fill:var(--c${bar.colour})` }));
+    if (bar.high > bar.low) {
+      group.append(el("line", { class: "whisker", x1: x(bar.low), x2: x(bar.high), y1: middle, y2: middle }));
+      for (const end of [bar.low, bar.high]) {
+        group.append(el("line", { class: "whisker", x1: x(end), x2: x(end), y1: middle - 3.5, y2: middle + 3.5 }));
+      }
+    }
+    const ratio = bar.best ? (winners > 1 ? "tie" : "best") : bar.ratio === null ? "" : `×${ratioText(bar.ratio)}`;
+    group.append(el("text", { x: width - 46, y: middle + 4, "text-anchor": "end" }, bar.shown));
+    const mark = el("text", { x: width, y: middle + 4, "text-anchor": "end", class: bar.best ? "strong" : "" }, ratio);
+    if (bar.best) mark.style.fill = "var(--good)";
+    group.append(mark);
+    hint(group, bar.hint);
+    svg.append(group);
+  });
+  return svg;
+}
+
+/** Lines over a linear or logarithmic axis. */
+function lineChart(lines, options) {
+  const [width, height] = [400, options.height ?? 150];
+  const margin = { left: 62, right: 12, top: 8, bottom: 26 };
+  const all = lines.flatMap((line) => line.points);
+  const xs = all.map((point) => point[0]);
+  const ys = all.map((point) => point[1]);
+  const bounds = (values, log) => [log ? Math.min(...values) : 0, Math.max(...values)];
+  const [[x0, x1], [y0, y1]] = [bounds(xs, options.logX), bounds(ys, options.logY)];
+  const scale = (log, low, high, from, to) => {
+    const map = log ? logarithmic(low, high * (low === high ? 2 : 1), from, to) : linear(low, high, from, to);
+    return log ? (value) => map(Math.log(value)) : map;
+  };
+  const x = scale(options.logX, x0, x1, margin.left, width - margin.right);
+  const y = scale(options.logY, y0, y1, height - margin.bottom, margin.top);
+  const marks = (log, low, high, count, text) => (log ? logTicks(low, high, count) : ticks(low, high, count)).map((value) => [value, text(value)]);
+  const xTicks = options.xTicks ?? marks(options.logX, x0, x1, 5, options.xText);
+  const yTicks = options.memory ? memoryTicks(y1, 4) : marks(options.logY, y0, y1, 4, options.yText);
+  const svg = frame(width, height, margin, x, y, xTicks, yTicks);
+  for (const line of lines) {
+    const path = line.points.map((point, place) => `${place ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("");
+    const stroke = `stroke:var(--c${line.colour});stroke-width:${line.strong ? 2.6 : 1.6}`;
+    const drawn = el("path", { d: path, fill: "none", style: stroke, "stroke-linejoin": "round" });
+    hint(drawn, line.hint);
+    svg.append(drawn);
+    if (options.dots) for (const point of line.points) {
+      svg.append(el("circle", { cx: x(point[0]), cy: y(point[1]), r: line.strong ? 3 : 2.2, style: `fill:var(--c${line.colour})` }));
+    }
+  }
+  return svg;
+}
+
+/** Shows a text while the pointer is on an element. */
+function hint(element, text) {
+  const tip = document.getElementById("tip");
+  element.addEventListener("pointermove", (event) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+  });
+  element.addEventListener("pointerleave", () => { tip.hidden = true; });
+  element.append(el("title", {}, text));
+}

@@ -1,0 +1,248 @@
+// The page: what is chosen stands behind the # of the address, so that a view can be linked to.
+
+addEventListener("error", (event) => { document.body.dataset.error = event.message; });
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+const colours = new Map(data.arms.map((arm, place) => [arm.id, place % 12]));
+const armOf = new Map(data.arms.map((arm) => [arm.id, arm]));
+const single = data.sentence !== null;
+
+const state = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const hidden = new Set((state.hide ?? "").split(",").filter(Boolean));
+const shown = (id) => !hidden.has(armOf.get(id)?.name);
+
+function choose(key, value) {
+  if (value) state[key] = value;
+  else delete state[key];
+  history.replaceState(null, "", `#${new URLSearchParams(state)}`);
+  draw();
+}
+
+function theme() {
+  const dark = state.theme ? state.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").textContent = dark ? "☀ light" : "☾ dark";
+}
+
+function drawLegend() {
+  $("legend").replaceChildren(...data.arms.map((arm) => {
+    const chip = el("button", { class: "chip", type: "button", "aria-pressed": shown(arm.id), style: `--own:var(--c${colours.get(arm.id)})` },
+      el("i"), arm.name, el("small", {}, arm.version));
+    chip.addEventListener("click", () => {
+      if (!hidden.delete(arm.name)) hidden.add(arm.name);
+      choose("hide", [...hidden].join(","));
+    });
+    return chip;
+  }));
+}
+
+/** An arm's ratio to the best, for the scatter: over all workloads, or of the only one. */
+function ratios(id, metric) {
+  if (single) {
+    const row = data.workloads[0].rows.find((one) => one.metric === metric);
+    return row?.bars.find((bar) => bar.arm === id)?.ratio ?? null;
+  }
+  const column = data.summary.metrics.indexOf(metric);
+  return data.summary.rows.find(([arm]) => arm === id)?.[1][column] ?? null;
+}
+
+function drawScatter() {
+  const time = data.metrics.some((metric) => metric.key === "wall") ? "wall" : "cpu";
+  const point = (arm) => ({
+    name: arm.name, x: ratios(arm.id, time), y: ratios(arm.id, "peak"), colour: colours.get(arm.id), strong: arm.subject,
+  });
+  const points = data.arms.filter((arm) => shown(arm.id)).map(point).filter((one) => one.x && one.y);
+  $("scatter-note").textContent = single
+    ? "Ratios to the best in each; the lower left corner is the place to be."
+    : "Geometric means of the ratios to the virtual best: the best of the peers in each workload.";
+  $("scatter").replaceChildren(points.length ? scatterChart(points) : el("p", {}, "Nothing to show."));
+}
+
+function drawSummary() {
+  const columns = single ? data.metrics.map((metric) => metric.key).filter((key) => key !== "cycles") : data.summary.metrics;
+  const by = columns.includes(state.by) ? state.by : columns[0];
+  const down = state.down === "1";
+  const value = (id, key) => ratios(id, key);
+  const order = data.arms.filter((arm) => shown(arm.id)).sort((a, b) => {
+    const difference = (value(a.id, by) ?? Infinity) - (value(b.id, by) ?? Infinity);
+    return down ? -difference : difference;
+  });
+  const head = el("tr", {}, el("th", {}, "ratio to the best"));
+  for (const key of columns) {
+    const button = el("button", { type: "button" }, data.metrics.find((metric) => metric.key === key).name);
+    button.addEventListener("click", () => {
+      state.down = by === key && !down ? "1" : "";
+      choose("by", key);
+    });
+    const sorted = key === by ? { "aria-sort": down ? "descending" : "ascending" } : {};
+    head.append(el("th", sorted, button));
+  }
+  const body = order.map((arm) => {
+    const name = el("td", {}, el("span", { class: "dot", style: `--own:var(--c${colours.get(arm.id)})` }), arm.name);
+    const cells = columns.map((key) => {
+      const ratio = value(arm.id, key);
+      const least = Math.min(...order.map((one) => value(one.id, key) ?? Infinity));
+      return el("td", ratio === least ? { class: "best" } : {}, ratio === null ? "–" : ratioText(ratio));
+    });
+    return el("tr", arm.subject ? { class: "subject" } : {}, name, ...cells);
+  });
+  const noise = columns.map((key) => {
+    const own = single ? data.workloads[0].rows.find((row) => row.metric === key)?.noise : data.summary.noise[columns.indexOf(key)];
+    return el("td", {}, own === undefined ? "–" : `± ${(own * 100).toFixed(1)} %`);
+  });
+  body.push(el("tr", { class: "quiet" }, el("td", {}, single ? "noise" : "noise of one row"), ...noise));
+  if (!single && data.summary.null) {
+    const [copies, own] = data.summary.null;
+    const cells = own.map((ratio) => el("td", {}, ratio === null ? "–" : ratioText(ratio)));
+    body.push(el("tr", { class: "quiet" }, el("td", {}, `null: system against ${copies} of itself`), ...cells));
+  }
+  $("table-title").textContent = single ? "All figures" : "Against the virtual best";
+  $("table-note").textContent = "Less is better. The best is chosen on odd rounds and compared on even ones.";
+  $("summary").replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
+}
+
+const barHint = (arm, bar, unit) =>
+  `${arm.name} ${arm.version}\n${unit}: ${bar.shown}\n95 % interval: ${(bar.low / bar.value * 100 - 100).toFixed(1)} to +${(bar.high / bar.value * 100 - 100).toFixed(1)} %`;
+
+function bars(workload, metric) {
+  const row = workload.rows.find((one) => one.metric === metric.key);
+  const list = (row?.bars ?? []).filter((bar) => shown(bar.arm)).sort((a, b) => a.value - b.value);
+  if (!list.length) return el("p", { class: "mute" }, `No figures of ${metric.name}.`);
+  return barChart(list.map((bar) => {
+    const arm = armOf.get(bar.arm);
+    return { ...bar, name: arm.name, colour: colours.get(bar.arm), strong: arm.subject, hint: barHint(arm, bar, metric.name) };
+  }));
+}
+
+function lines(list, points, text) {
+  return list.filter((one) => shown(one.arm)).map((one) => {
+    const arm = armOf.get(one.arm);
+    return { points: points(one), colour: colours.get(one.arm), strong: arm.subject, hint: `${arm.name}\n${text(one)}` };
+  }).filter((line) => line.points.length > 1).sort((a, b) => Number(a.strong) - Number(b.strong));
+}
+
+function memoryChart(workload) {
+  const peak = (one) => `peak ${kibibytes(Math.max(...one.points.map((point) => point[1])))}`;
+  const drawn = lines(workload.curves, (one) => one.points, peak);
+  const seconds = (value) => (value < 1 && value > 0 ? `${trim(value * 1e3, 3)} ms` : `${trim(value, 3)} s`);
+  return drawn.length ? lineChart(drawn, { xText: seconds, memory: true }) : null;
+}
+
+function latencyChart(workload) {
+  // A quantile q stands at 1 / (1 - q): each step to the right is ten times rarer.
+  const rarity = (quantile) => 1 / (1 - quantile);
+  const points = (one) => one.quantiles.filter(([quantile]) => quantile < 1).map(([quantile, ns]) => [rarity(quantile), Math.max(ns, 1)]);
+  const text = (one) => one.quantiles.map(([quantile, ns]) => `${trim(quantile * 100, 7)} %: ${nanoseconds(ns)}`).join("\n");
+  const drawn = lines(workload.latencies, points, text);
+  const xTicks = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].map((quantile) => [rarity(quantile), `${trim(quantile * 100, 7)} %`]);
+  return drawn.length ? lineChart(drawn, { logX: true, logY: true, xTicks, yText: nanoseconds, dots: true }) : null;
+}
+
+function card(workload, metric) {
+  const article = el("article", { class: "card", "data-name": workload.name });
+  if (!single) article.append(el("h3", {}, workload.name), el("p", { class: "about" }, workload.about));
+  for (const one of single ? data.metrics : [metric]) {
+    article.append(el("h4", {}, one.title), bars(workload, one));
+  }
+  const [memory, latency] = [memoryChart(workload), latencyChart(workload)];
+  const extra = [];
+  if (memory) extra.push(el("h4", {}, "Resident memory over time"), memory);
+  if (latency) extra.push(el("h4", {}, "Latency of one operation, by percentile"), latency);
+  article.append(...extra);
+  for (const [arm, text] of workload.failures) {
+    article.append(el("p", { class: "failure" }, `${armOf.get(arm).name}: ${text}`));
+  }
+  if (workload.varies) article.append(el("p", { class: "mute" }, "It prints something else every time; the output was not compared."));
+  return article;
+}
+
+/** A single program fills the width: one card for each figure and curve. */
+function singleCards() {
+  const workload = data.workloads[0];
+  const cards = data.metrics.map((metric) => el("article", { class: "card" }, el("h3", {}, metric.title), bars(workload, metric)));
+  const [memory, latency] = [memoryChart(workload), latencyChart(workload)];
+  if (memory) cards.push(el("article", { class: "card" }, el("h3", {}, "Resident memory over time"), memory));
+  if (latency) cards.push(el("article", { class: "card" }, el("h3", {}, "Latency of one operation"), latency));
+  for (const [arm, text] of workload.failures) {
+    cards.push(el("article", { class: "card" }, el("h3", {}, "Out of the race"), el("p", { class: "failure" }, `${armOf.get(arm).name}: ${text}`)));
+  }
+  return cards;
+}
+
+const orders = {
+  given: ["as measured", () => 0],
+  name: ["by name", (a, b) => a.name.localeCompare(b.name)],
+  worst: ["where the first loses most", (a, b) => lost(b) - lost(a)],
+  best: ["where the first wins most", (a, b) => lost(a) - lost(b)],
+};
+
+/** The subject's figure against the best of the others, in the chosen metric. */
+function lost(workload) {
+  const row = workload.rows.find((one) => one.metric === chosenMetric().key);
+  const own = row?.bars.find((bar) => armOf.get(bar.arm).subject)?.value ?? 0;
+  const others = row?.bars.filter((bar) => !armOf.get(bar.arm).subject).map((bar) => bar.value) ?? [];
+  return own / Math.min(...others, Infinity) || 0;
+}
+
+const chosenMetric = () => data.metrics.find((metric) => metric.key === state.metric) ?? data.metrics[0];
+
+function drawCards() {
+  if (single) return void $("cards").replaceChildren(...singleCards());
+  const words = (state.filter ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (one) => words.every((word) => `${one.name} ${one.about}`.toLowerCase().includes(word));
+  const list = data.workloads.filter(matches).sort((orders[state.sort] ?? orders.given)[1]);
+  $("cards").replaceChildren(...list.map((workload) => card(workload, chosenMetric())));
+  $("none").hidden = list.length > 0;
+}
+
+function drawScale() {
+  $("scale").hidden = data.scale.length === 0;
+  const traces = [...new Set(data.scale.map((curve) => curve.workload))];
+  const kinds = [["speedup", "Throughput, as a multiple of one core's", true], ["transfers", "Cache lines moved between cores, per operation", false]];
+  const charts = traces.flatMap((trace) => kinds.map(([key, title, log]) => {
+    const curves = data.scale.filter((curve) => curve.workload === trace);
+    const drawn = curves.map((curve, place) => ({
+      points: curve.points.map((point) => [point.cores, point[key]]), colour: place, strong: place === 0,
+      hint: curve.points.map((point) => `${point.cores} cores: ${trim(point[key], 3)}`).join("\n"),
+    }));
+    const cores = curves[0].points.map((point) => [point.cores, String(point.cores)]);
+    const names = curves.map((curve, place) => el("span", { class: "chip", style: `--own:var(--c${place})` }, el("i"), curve.design));
+    return el("article", { class: "card" }, el("h3", {}, trace), el("p", { class: "about" }, title),
+      lineChart(drawn, { logX: true, logY: log, xTicks: cores, yText: (value) => trim(value, 3), dots: true, height: 200 }), ...names);
+  }));
+  $("scale-charts").replaceChildren(...charts);
+}
+
+function draw() {
+  theme();
+  drawLegend();
+  drawScatter();
+  drawSummary();
+  drawCards();
+  drawScale();
+}
+
+function setUp() {
+  document.title = `masu bench: ${data.title}`;
+  $("title").textContent = data.title;
+  $("sentence").hidden = !single;
+  $("sentence").textContent = data.sentence ?? "";
+  $("details-title").textContent = single ? "The program under each allocator" : "Workload by workload";
+  $("about").replaceChildren(...data.header.map((line) => el("p", {}, line)));
+  $("metric").append(...data.metrics.map((metric) => el("option", { value: metric.key }, metric.title)));
+  $("sort").append(...Object.entries(orders).map(([key, [text]]) => el("option", { value: key }, text)));
+  $("metric").value = chosenMetric()?.key ?? "";
+  $("sort").value = state.sort in orders ? state.sort : "given";
+  $("filter").value = state.filter ?? "";
+  for (const label of ["metric", "sort", "filter"]) $(label).parentElement.hidden = single;
+  $("metric").addEventListener("change", (event) => choose("metric", event.target.value));
+  $("sort").addEventListener("change", (event) => choose("sort", event.target.value));
+  $("filter").addEventListener("input", (event) => choose("filter", event.target.value));
+  $("theme").addEventListener("click", () => choose("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
+  draw();
+  document.body.dataset.ready = "1";
+}
+
+setUp();

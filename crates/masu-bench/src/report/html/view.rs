@@ -1,0 +1,183 @@
+//! What the page shows, as data: everything is computed here, the page only draws.
+
+use serde::Serialize;
+
+use crate::race::latency::Latency;
+use crate::race::results::{Curve, Measured, Results};
+use crate::report::compare::series;
+use crate::report::standing::Standing;
+use crate::report::text::{header_lines, only_command};
+use crate::report::{Metric, Summary, sentence};
+use crate::scale::Curve as ScaleCurve;
+use crate::stats::{Verdict, interval};
+
+/// Everything on the page.
+#[derive(Serialize)]
+pub struct View<'r> {
+    title: String,
+    /// Who wins, where a single program was measured.
+    sentence: Option<String>,
+    header: Vec<String>,
+    arms: Vec<Arm<'r>>,
+    summary: Columns,
+    metrics: Vec<Title>,
+    workloads: Vec<Workload<'r>>,
+    scale: &'r [ScaleCurve],
+}
+
+#[derive(Serialize)]
+struct Arm<'r> {
+    /// Index into the results' arms.
+    id: usize,
+    name: &'r str,
+    version: &'r str,
+    subject: bool,
+    system: bool,
+}
+
+#[derive(Serialize)]
+struct Title {
+    key: &'static str,
+    name: &'static str,
+    title: &'static str,
+}
+
+/// Geometric means of the ratios to the virtual best.
+#[derive(Serialize)]
+struct Columns {
+    metrics: Vec<&'static str>,
+    noise: Vec<f64>,
+    /// By arm.
+    rows: Vec<(usize, Vec<Option<f64>>)>,
+    /// The system's allocator against the best of several entries of itself.
+    null: Option<(usize, Vec<Option<f64>>)>,
+}
+
+#[derive(Serialize)]
+struct Workload<'r> {
+    name: &'r str,
+    about: &'r str,
+    /// By metric.
+    rows: Vec<Row>,
+    curves: &'r [Curve],
+    latencies: &'r [Latency],
+    failures: Vec<(usize, String)>,
+    varies: bool,
+}
+
+/// One workload in one metric.
+#[derive(Serialize)]
+struct Row {
+    metric: &'static str,
+    noise: f64,
+    bars: Vec<Bar>,
+}
+
+#[derive(Serialize)]
+struct Bar {
+    arm: usize,
+    value: f64,
+    low: f64,
+    high: f64,
+    /// The value for people.
+    shown: String,
+    /// To the best of the row.
+    ratio: Option<f64>,
+    /// Whether nothing tells it from the best.
+    best: bool,
+}
+
+impl<'r> View<'r> {
+    /// Computes it.
+    pub fn new(results: &'r Results) -> Self {
+        let command = only_command(results);
+        let title = match command {
+            Some(measured) => measured.about.clone(),
+            None => format!("{} against {}", results.arms[0].name, count(results)),
+        };
+        let summary = Summary::new(results);
+        let workloads: Vec<Workload> =
+            results.workloads.iter().map(|measured| Workload::new(results, measured)).collect();
+        let seen = |metric: &Metric| {
+            workloads.iter().any(|one| one.rows.iter().any(|row| row.metric == metric.key()))
+        };
+        let title_of = |metric: Metric| Title {
+            key: metric.key(),
+            name: metric.name(),
+            title: metric.title(),
+        };
+        View {
+            title,
+            sentence: command.map(|measured| sentence(results, measured)),
+            header: header_lines(results),
+            arms: results.shown().map(|id| Arm::new(results, id)).collect(),
+            summary: Columns {
+                metrics: summary.metrics.iter().map(|metric| metric.key()).collect(),
+                noise: summary.noise,
+                rows: summary.rows,
+                null: summary.null,
+            },
+            metrics: Metric::ALL.into_iter().filter(seen).map(title_of).collect(),
+            workloads,
+            scale: &results.scale,
+        }
+    }
+}
+
+fn count(results: &Results) -> String {
+    let peers = results.shown().count() - 1;
+    let workloads = results.workloads.len();
+    format!("{peers} other allocator{}, {workloads} workload{}", plural(peers), plural(workloads))
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+impl<'r> Arm<'r> {
+    fn new(results: &'r Results, id: usize) -> Self {
+        let entrant = &results.arms[id];
+        Arm {
+            id,
+            name: &entrant.name,
+            version: &entrant.version,
+            subject: id == 0,
+            system: entrant.library.is_none(),
+        }
+    }
+}
+
+impl<'r> Workload<'r> {
+    fn new(results: &'r Results, measured: &'r Measured) -> Self {
+        let row = |metric| row(results, measured, metric);
+        let failure = |arm| Some((arm, measured.failure(arm)?.1.to_string()));
+        Workload {
+            name: &measured.name,
+            about: &measured.about,
+            rows: Metric::ALL.into_iter().filter_map(row).collect(),
+            curves: &measured.curves,
+            latencies: &measured.latencies,
+            failures: results.shown().filter_map(failure).collect(),
+            varies: measured.varies,
+        }
+    }
+}
+
+fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
+    let standing = Standing::new(results, measured, metric);
+    let bar = |place: &crate::report::Place| {
+        let values: Vec<f64> = series(measured, metric, place.arm).into_values().collect();
+        let interval = interval(&values)?;
+        Some(Bar {
+            arm: place.arm,
+            value: interval.centre,
+            low: interval.low,
+            high: interval.high,
+            shown: metric.show(interval.centre),
+            ratio: place.to_leader.map(|judged| judged.ratio.centre),
+            best: place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss),
+        })
+    };
+    let bars: Vec<Bar> = standing.places.iter().filter_map(bar).collect();
+    (!bars.is_empty()).then_some(Row { metric: metric.key(), noise: standing.noise, bars })
+}

@@ -1,0 +1,66 @@
+//! The files of `masu bench`: opened before the first run, so that no mistake in a path costs a
+//! whole race; written after the last.
+
+use std::fs::OpenOptions;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use masu_bench::race::results::Results;
+use masu_bench::report::{Style, html, render};
+
+use crate::cli::Bench;
+use crate::failure::{Failure, USAGE};
+
+/// Where the results go besides the terminal.
+pub struct Files<'o> {
+    json: Option<&'o Path>,
+    html: Option<&'o Path>,
+    markdown: Option<&'o Path>,
+}
+
+impl<'o> Files<'o> {
+    /// Makes sure that they can be written. What they hold stays until there is something new.
+    pub fn reserve(order: &'o Bench) -> Result<Self, Failure> {
+        let files = Files {
+            json: order.json.as_deref(),
+            html: order.html.as_deref(),
+            markdown: order.md.as_deref(),
+        };
+        let all = [files.json, files.html, files.markdown].into_iter().flatten();
+        for path in all.filter(|path| !is_stdout(path)) {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.map_err(|error| {
+                Failure::new(USAGE, format!("cannot write `{}`: {error}", path.display()))
+            })?;
+        }
+        Ok(files)
+    }
+
+    /// Whether stdout belongs to a program that reads JSON.
+    pub fn json_on_stdout(&self) -> bool {
+        self.json.is_some_and(is_stdout)
+    }
+
+    /// Writes them.
+    pub fn write(&self, results: &Results) -> Result<(), Failure> {
+        let one = |path: Option<&Path>, text: &dyn Fn() -> String| match path {
+            Some(path) => write(path, &text()),
+            None => Ok(()),
+        };
+        one(self.json, &|| results.json())?;
+        one(self.html, &|| html::page(results))?;
+        one(self.markdown, &|| render(results, Style::Markdown))
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let done = match is_stdout(path) {
+        true => stdout().lock().write_all(text.as_bytes()),
+        false => std::fs::write(path, text),
+    };
+    done.map_err(|error| Failure::new(1, format!("cannot write `{}`: {error}", path.display())))
+}

@@ -1,0 +1,110 @@
+//! `masu bench`: a command, or the built-in workloads, under masu and under other allocators.
+//!
+//! The measuring is done by the crate `masu-bench`; here is what can be asked of it on a command
+//! line, and what comes of it: a table and a sentence on stdout, files, an exit code.
+
+mod against;
+mod files;
+mod what;
+
+use std::io::{IsTerminal, Write, stdout};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use masu_bench::progress::Progress;
+use masu_bench::race::results::{Results, schema};
+use masu_bench::race::{self, Plan};
+use masu_bench::report::{Style, render};
+
+use crate::cli::Bench;
+use crate::failure::{Failure, REFUSED};
+use crate::library;
+use files::Files;
+
+/// Everything was measured, but a program misbehaved under one of the allocators.
+const MISBEHAVED: u8 = 1;
+/// Somebody stopped it; what was measured until then was reported.
+const INTERRUPTED: u8 = 130;
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Bench) -> Result<u8, Failure> {
+    if order.schema {
+        say(&schema())?;
+        return Ok(0);
+    }
+    let library = library::find(order.lib.as_deref())?;
+    let what = what::to_measure(order, &library)?;
+    let arms = against::arms(order, &library, &what)?;
+    let files = Files::reserve(order)?;
+    let plan = plan(order, arms, what);
+
+    listen(&plan.stop)?;
+    let progress = Progress::new(plan.rounds);
+    let results = race::run(&plan, |step| progress.race(step));
+    progress.done();
+    let results =
+        results.map_err(|error| Failure::new(REFUSED, format!("cannot measure: {error:#}")))?;
+
+    refuse_hopeless(&results, &plan)?;
+    if !files.json_on_stdout() {
+        let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        say(&render(&results, Style::Terminal { colour }))?;
+    }
+    files.write(&results)?;
+    Ok(code(&results))
+}
+
+fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Plan {
+    let mut twins: Vec<usize> = vec![0, 1];
+    if what.command {
+        // One program on two or three allocators: the second entry of the system's is enough.
+        twins.remove(0);
+    }
+    Plan {
+        rounds: order.rounds.map_or(what.rounds, |rounds| rounds.get().into()),
+        time: order.time.or(what.time),
+        limit: order.timeout.unwrap_or(what.limit),
+        twins,
+        warm_mib: what.warm_mib,
+        instructions: order.instructions.then_some(what.callgrind_scale),
+        ..Plan::new(arms, what.tasks)
+    }
+}
+
+/// Ctrl-C, and the ways in which terminals and supervisors end a process: stop, but orderly.
+fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())
+            .map_err(|error| Failure::new(REFUSED, format!("cannot listen to signals: {error}")))?;
+    }
+    Ok(())
+}
+
+/// A command that fails on the system's own malloc says nothing about allocators.
+fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
+    for (measured, task) in results.workloads.iter().zip(&plan.tasks) {
+        let foreign = matches!(task.kind, race::task::Kind::Command(_));
+        if let (true, Some((_, failure))) = (foreign, measured.failure(plan.system())) {
+            let problem = format!("`{}` fails on the system's own malloc: {failure}", task.about);
+            return Err(Failure::new(REFUSED, problem).remedy(
+                "if that is as it should be, --ignore-failure accepts any exit status that is the\n\
+                 same under every allocator; --timeout sets how long a run may take",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn code(results: &Results) -> u8 {
+    let misbehaved = |arm: usize| results.workloads.iter().any(|one| one.failure(arm).is_some());
+    match (results.complete, results.shown().any(misbehaved)) {
+        (false, _) => INTERRUPTED,
+        (true, true) => MISBEHAVED,
+        (true, false) => 0,
+    }
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
+}

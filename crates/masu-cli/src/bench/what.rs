@@ -1,0 +1,135 @@
+//! What is measured: the command behind `--`, or workloads of `--suite`.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use masu_bench::race::{Foreign, Task};
+use masu_workloads::{ALL, Workload, named};
+
+use crate::cli::Bench;
+use crate::elf::Elf;
+use crate::failure::{Failure, USAGE, warn};
+use crate::library::Library;
+use crate::{program, run};
+
+/// What is measured, and how much of it unless the command line says otherwise.
+pub struct What {
+    pub tasks: Vec<Task>,
+    /// True for a command, false for workloads.
+    pub command: bool,
+    /// Whether the program stands on musl.
+    pub musl: bool,
+    pub rounds: usize,
+    pub time: Option<Duration>,
+    pub limit: Duration,
+    pub warm_mib: u64,
+    /// The factor on a workload's work under callgrind.
+    pub callgrind_scale: f64,
+}
+
+/// How much a suite does.
+struct Amount {
+    scale: f64,
+    rounds: usize,
+    time: Option<Duration>,
+    warm_mib: u64,
+}
+
+const QUICK: Amount =
+    Amount { scale: 0.1, rounds: 5, time: Some(Duration::from_secs(150)), warm_mib: 512 };
+const FULL: Amount = Amount { scale: 1.0, rounds: 7, time: None, warm_mib: 2048 };
+
+/// Reads the command line.
+pub fn to_measure(order: &Bench, library: &Library) -> Result<What, Failure> {
+    match (&order.suite, order.command.is_empty()) {
+        (Some(_), false) => Err(Failure::new(USAGE, "--suite and a command exclude each other")),
+        (Some(names), true) => suite(names),
+        (None, false) => command(order, library),
+        (None, true) => Err(Failure::new(USAGE, "nothing to measure: name a command, or --suite")
+            .remedy("masu bench -- COMMAND…\nmasu bench --suite quick")),
+    }
+}
+
+fn suite(names: &[String]) -> Result<What, Failure> {
+    let mut workloads: Vec<&Workload> = Vec::new();
+    let mut amount = FULL;
+    for name in names {
+        match name.as_str() {
+            // Who only sleeps and is looked at afterwards takes as long however little it does.
+            "quick" => {
+                amount = QUICK;
+                workloads.extend(ALL.iter().filter(|workload| !workload.sleeps));
+            }
+            "full" => workloads.extend(ALL),
+            _ => workloads.push(named(name).ok_or_else(|| unknown(name))?),
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    workloads.retain(|workload| seen.insert(workload.name));
+    let task = |workload: &Workload| Task::workload(workload, 1, amount.scale);
+    Ok(What {
+        tasks: workloads.into_iter().map(task).collect(),
+        command: false,
+        musl: false,
+        rounds: amount.rounds,
+        time: amount.time,
+        limit: Duration::from_secs(120),
+        warm_mib: amount.warm_mib,
+        callgrind_scale: amount.scale * 0.01,
+    })
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
+    Failure::new(USAGE, format!("--suite: there is no workload called `{name}`"))
+        .remedy(format!("suites: quick, full; workloads: {}", known.join(", ")))
+}
+
+fn command(order: &Bench, library: &Library) -> Result<What, Failure> {
+    let program = program::find(&order.command[0])?;
+    let binary = program::interpreter(&program)?;
+    run::check(&binary, library)?;
+    let foreign = Foreign {
+        program,
+        arguments: order.command.clone(),
+        input: input(order)?,
+        any_status: order.ignore_failure,
+    };
+    Ok(What {
+        tasks: vec![Task::command("command", foreign)],
+        command: true,
+        musl: Elf::read(&binary).is_ok_and(|elf| elf.is_musl()),
+        rounds: 10,
+        time: None,
+        limit: Duration::from_secs(600),
+        warm_mib: 256,
+        callgrind_scale: 1.0,
+    })
+}
+
+/// What the command reads: `--input`, or a file that standard input is. A pipe can be read once
+/// only, and a terminal is for people.
+fn input(order: &Bench) -> Result<Option<PathBuf>, Failure> {
+    if let Some(path) = &order.input {
+        File::open(path).map_err(|error| {
+            Failure::new(USAGE, format!("--input: cannot read `{}`: {error}", path.display()))
+        })?;
+        return Ok(Some(path.clone()));
+    }
+    // Opened through this name, the file is read from its start, whoever read it before.
+    let own = PathBuf::from("/proc/self/fd/0");
+    match own.metadata() {
+        Ok(input) if input.is_file() => Ok(Some(own)),
+        Ok(input) if input.file_type().is_fifo() && !io::stdin().is_terminal() => {
+            warn(
+                "standard input is a pipe, which can be read only once: the program will read \
+                 nothing; name a file with --input",
+            );
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
+}

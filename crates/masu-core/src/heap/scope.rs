@@ -1,0 +1,94 @@
+//! Scopes: while one is open on a thread, what the thread allocates comes from a shared heap.
+//!
+//! Opening a scope takes the blocks out of the thread's bins and puts them aside, so that every small
+//! allocation misses its bin and asks where to go in the slow path: the hot paths know nothing of
+//! scopes and cost the same, opened or not. Frees are not affected at all.
+//!
+//! Invariant: while `scope` is not null, the bins are empty, and `aside` has what was in them and
+//! `aside_zero` what was known of it; the active slabs are those of the blocks put aside. To the
+//! slabs these blocks are out, as blocks in bins are.
+
+use super::shared::SharedHeap;
+use super::{Heap, birth};
+use crate::size_class::LAST_CLASS;
+use core::marker::PhantomData;
+use core::ptr::{from_ref, null, null_mut};
+
+/// The heap that a thread's allocations come from at present, if it is not its own.
+#[inline]
+pub fn of(heap: &Heap) -> Option<&'static SharedHeap> {
+    // SAFETY: null, or the address of a heap in the type-stable table.
+    unsafe { heap.scope.get().as_ref() }
+}
+
+/// [`of`] for the calling thread.
+#[inline]
+pub fn current() -> Option<&'static SharedHeap> {
+    of(super::tls::current())
+}
+
+/// An open scope on the calling thread. Dropped, it is closed, and the one around it is open again.
+pub struct Scope {
+    heap: Option<&'static Heap>,
+    around: *const SharedHeap,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Scope {
+    /// Opens a scope in which the thread's allocations come from `shared`, or with `None` from the
+    /// thread's own heap again. About 50 ns; nothing happens on a thread past its destructors.
+    ///
+    /// Blocks keep their heap when they are resized where they are or belong to a shared heap; an
+    /// ordinary block that must move while the scope is open moves into the scope's heap.
+    ///
+    /// # Safety
+    /// The heap lives until the scope is dropped, and scopes of a thread are dropped in the reverse
+    /// order of their making. Who destroys the heap wholesale later vouches for all that was allocated
+    /// in the scope.
+    pub unsafe fn open(shared: Option<&'static SharedHeap>) -> Scope {
+        let heap = birth::current_or_new();
+        let around = heap.map_or(null(), |heap| set(heap, shared.map_or(null(), from_ref)));
+        Scope { heap, around, not_send: PhantomData }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        if let Some(heap) = self.heap {
+            set(heap, self.around);
+        }
+    }
+}
+
+/// Makes a heap the one to allocate from, or none, and returns what was before.
+fn set(heap: &Heap, to: *const SharedHeap) -> *const SharedHeap {
+    let before = heap.scope.get();
+    if before.is_null() && !to.is_null() {
+        for class in 1..=LAST_CLASS {
+            heap.aside[class].set(heap.bins[class].replace(null_mut()));
+        }
+        heap.aside_zero.set(heap.zero.replace(0));
+    }
+    heap.scope.set(to);
+    if !before.is_null() && to.is_null() {
+        bring_back(heap);
+    }
+    before
+}
+
+fn bring_back(heap: &Heap) {
+    for class in 1..=LAST_CLASS {
+        let aside = heap.aside[class].replace(null_mut());
+        if heap.bins[class].get().is_null() {
+            heap.bins[class].set(aside);
+        }
+    }
+    heap.zero.set(heap.aside_zero.replace(0));
+}
+
+/// Closes all scopes of a heap whose thread ends, or does not exist.
+pub fn close_all(heap: &Heap) {
+    if !heap.scope.replace(null()).is_null() {
+        bring_back(heap);
+    }
+}

@@ -1,0 +1,225 @@
+//! A shared heap's small blocks: the engine's slabs and refills, inside the gate.
+
+use super::SharedHeap;
+use super::tally::Charge;
+use crate::clock;
+use crate::heap::{event, exit, refill, sparse, thread_bytes};
+use crate::lock::Guard;
+use crate::region::{GRANULE, NIL};
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::slab::{self, Block, Place, pool};
+use crate::sync::Ordering;
+use core::ptr::null_mut;
+
+/// What a heap's slabs take.
+#[derive(Clone, Copy, Default)]
+pub struct Footprint {
+    /// Slabs.
+    pub slabs: usize,
+    /// Bytes of them that may be resident.
+    pub resident: usize,
+}
+
+impl SharedHeap {
+    /// A block of a class for a request of `size` bytes, and whether it reads as zeroes but for its first
+    /// word. Null when memory or the limit is out.
+    pub(in crate::heap) fn alloc_small(
+        &'static self,
+        class: usize,
+        size: usize,
+    ) -> (*mut Block, bool) {
+        let usable = size_of_class(class);
+        let inside = self.gate.enter();
+        let mut block = null_mut();
+        if self.charge(usable, &inside) {
+            let bin = self.inner.bin(class);
+            block = bin.get();
+            if block.is_null() {
+                self.inner.borrowed[class & 63].set(clock::tick() as u8);
+                block = refill::refill(&self.inner, class);
+            } else {
+                // SAFETY: a block in the bin is free and linked, and the bin is ours inside the gate.
+                bin.set(unsafe { (*block).next });
+            }
+            if block.is_null() {
+                self.discharge(usable);
+            } else {
+                self.tally.allocated_one(class, size, usable);
+                thread_bytes::allocated(usable);
+            }
+        }
+        let zero = self.inner.zero.get() >> class & 1 != 0;
+        self.leave(inside, super::Caller::Thread);
+        (block, zero)
+    }
+
+    /// Charges bytes to the limits, and tidies up if it is time.
+    #[inline]
+    pub(super) fn charge(&'static self, bytes: usize, inside: &Guard<'static>) -> bool {
+        let (soft, hard) = self.limits();
+        let mut charge = self.tally.charge(bytes, soft, hard);
+        if charge == Charge::Refused {
+            // What was left behind counts until it is taken back.
+            self.collect(inside);
+            charge = self.tally.charge(bytes, soft, hard);
+        }
+        match charge {
+            Charge::Refused => {
+                self.tally.refused_one();
+                false
+            }
+            Charge::Fine => true,
+            Charge::Soft { crossed } => {
+                self.tidy(true);
+                if crossed {
+                    self.signal.store(1, Ordering::Relaxed);
+                }
+                true
+            }
+        }
+    }
+
+    /// Takes a charge back. Inside the gate.
+    #[inline]
+    pub(super) fn discharge(&self, bytes: usize) {
+        self.tally.discharge(bytes, self.soft.load(Ordering::Relaxed));
+    }
+
+    /// Takes a small block back. `true`: its slab was worth a look.
+    ///
+    /// # Safety
+    /// Inside the gate; `block` lies in slab `slab` of this heap and was freed.
+    #[inline]
+    pub(super) unsafe fn put_small(&self, slab: u32, block: *mut Block) -> bool {
+        let record = slab::record(slab);
+        // SAFETY: shared heap invariant 2: the slab's line is ours inside the gate, and so is the
+        // block, whose first word links it.
+        unsafe {
+            let head = (*record).free;
+            if head == block {
+                crate::report::double_free(block.cast());
+            }
+            (*block).next = head;
+            (*record).free = block;
+            let left = (*record).countdown.wrapping_sub(1);
+            (*record).countdown = left;
+            let class = (*record).class as usize;
+            self.tally.freed_one(class);
+            self.discharge((*record).size as usize);
+            if left == 0 {
+                event::look_at(&self.inner, slab);
+            }
+            left == 0
+        }
+    }
+
+    /// Puts what is in the bins of classes that have not been refilled for a tick, or of `all`, back on its
+    /// slabs, and gives back empty slabs and pages of sparse ones. Returns the bytes given back. Inside
+    /// the gate.
+    pub(super) fn tidy(&self, all: bool) -> usize {
+        let heap = &self.inner;
+        let now = clock::tick() as u8;
+        let mut bytes = 0;
+        for class in 1..=LAST_CLASS {
+            let active = heap.active(class).get();
+            if active == NIL || !all && now.wrapping_sub(heap.borrowed[class].get()) < 2 {
+                continue;
+            }
+            heap.active(class).set(NIL);
+            let mut bin = heap.bin(class).replace(null_mut());
+            // SAFETY: the slab is this heap's and in no list; its bin is a list of its free blocks.
+            unsafe {
+                let s = &mut *slab::record(active);
+                while !bin.is_null() {
+                    let next = (*bin).next;
+                    exit::push_back_into(s, bin);
+                    bin = next;
+                }
+                s.place = Place::Unowned;
+                if s.out() == 0 {
+                    bytes += s.touched as usize;
+                    pool::give(active);
+                } else if s.free.is_null() {
+                    refill::park(heap, active, class);
+                } else {
+                    refill::keep_partial(heap, active, class);
+                }
+            }
+        }
+        for class in 1..=LAST_CLASS {
+            bytes += self.give_empty(class);
+        }
+        bytes + sparse::hollow_partial(heap, all)
+    }
+
+    /// Gives back the partial slabs of a class that are empty. Returns the bytes given back.
+    fn give_empty(&self, class: usize) -> usize {
+        let mut bytes = 0;
+        let list = self.inner.partial(class);
+        let mut at = list.front();
+        while let Some(slab) = at {
+            // SAFETY: a member of the heap's list; without blocks out, nothing refers to the slab.
+            unsafe {
+                at = list.after(slab);
+                if (*slab::record(slab)).out() == 0 {
+                    bytes += (*slab::record(slab)).touched as usize;
+                    list.remove(slab);
+                    pool::give(slab);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Gives all slabs back, whatever lives in them.
+    pub(super) fn wipe_small(&self) {
+        let heap = &self.inner;
+        for class in 1..=LAST_CLASS {
+            heap.bin(class).set(null_mut());
+            let active = heap.active(class).replace(NIL);
+            // SAFETY: the heap's slabs, out of its lists; their blocks are all dead, and no remote word has
+            // any (shared heap invariant 2).
+            unsafe {
+                if active != NIL {
+                    pool::give(active);
+                }
+                while let Some(slab) = heap.partial(class).pop_front() {
+                    pool::give(slab);
+                }
+                while let Some(slab) = heap.full(class).pop_front() {
+                    pool::give(slab);
+                }
+            }
+        }
+        heap.full_count.set(0);
+        heap.zero.set(0);
+    }
+
+    /// What the slabs take. O(slabs). Inside the gate.
+    pub(super) fn footprint(&self) -> Footprint {
+        let heap = &self.inner;
+        let mut sum = Footprint::default();
+        let mut count = |slab: u32| {
+            // SAFETY: a slab of the heap.
+            let s = unsafe { &*slab::record(slab) };
+            sum.slabs += 1;
+            let hollow = s.hollow.count_ones() as usize * crate::size_class::UNIT;
+            sum.resident += (s.touched as usize).min(GRANULE).saturating_sub(hollow);
+        };
+        for class in 1..=LAST_CLASS {
+            let active = heap.active(class).get();
+            if active != NIL {
+                count(active);
+            }
+            for list in [heap.partial(class), heap.full(class)] {
+                let mut at = list.front();
+                while let Some(slab) = at {
+                    count(slab);
+                    // SAFETY: a member of the heap's list.
+                    at = unsafe { list.after(slab) };
+                }
+            }
+        }
+        sum
+    }
+}

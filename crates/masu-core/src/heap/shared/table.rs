@@ -1,0 +1,111 @@
+//! The table of shared heaps: type-stable memory, an index for each heap alive.
+//!
+//! Ids begin where those of threads' heaps have long ended, so an owner's id says by itself whether it
+//! is a shared heap. An index is used again by a later heap once its heap is destroyed.
+//!
+//! `TABLE_LOCK` is the outermost lock of all: whoever holds it may take heaps' locks, and nobody takes
+//! it inside one. So a fork that holds it sees no heap appear while it takes the heaps' locks.
+
+use super::SharedHeap;
+use crate::lock::Lock;
+use crate::region::{self, MAX_SHARED, NIL, SHARED_BELOW, SHARED_STRIDE, Table};
+use crate::sync::{AtomicU32, Ordering};
+
+/// The first id of a shared heap.
+const FIRST_ID: u32 = 1 << 24;
+/// In the dense entries of a chunk of runs: some run there is, or was, a shared heap's.
+pub const TAGGED: u32 = FIRST_ID - 1;
+
+const _: () = assert!(region::MAX_HEAPS < TAGGED as usize);
+
+static TABLE_LOCK: Lock = Lock::new();
+static TABLE: Table = Table::new(SHARED_BELOW, SHARED_STRIDE);
+/// Heaps ever made. Under the lock.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// First free one. Under the lock.
+static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
+/// Heaps in use.
+static LIVE: AtomicU32 = AtomicU32::new(0);
+
+/// The heap with an id, or none if no heap ever had it.
+#[inline]
+pub fn by_id(id: u32) -> Option<&'static SharedHeap> {
+    let index = id.wrapping_sub(FIRST_ID);
+    // SAFETY: below the number of heaps ever made.
+    (index < MADE.load(Ordering::Acquire)).then(|| unsafe { at(index) })
+}
+
+/// # Safety
+/// `index` is below the number of heaps ever made.
+unsafe fn at(index: u32) -> &'static SharedHeap {
+    // SAFETY: the slot is mapped and was initialised when it was made; its memory is never reused.
+    unsafe { &*(region::entry(SHARED_BELOW, SHARED_STRIDE, index as usize) as *const SharedHeap) }
+}
+
+/// A heap with nothing in it; `None` when memory or ids are out.
+pub fn acquire() -> Option<&'static SharedHeap> {
+    if region::base() == 0 {
+        region::init().ok()?;
+    }
+    let _guard = TABLE_LOCK.lock();
+    let free = FREE_LIST.load(Ordering::Relaxed);
+    let heap = if free != NIL {
+        // SAFETY: the free list has made heaps only.
+        let heap = unsafe { at(free) };
+        FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
+        heap
+    } else {
+        let index = MADE.load(Ordering::Relaxed);
+        let fits = (index as usize) < MAX_SHARED;
+        if !fits || TABLE.ensure(region::base(), index as usize + 1).is_err() {
+            return None;
+        }
+        let slot = region::entry(SHARED_BELOW, SHARED_STRIDE, index as usize) as *mut SharedHeap;
+        // SAFETY: the slot is mapped and nobody else's.
+        unsafe { slot.write(SharedHeap::new(FIRST_ID + index)) };
+        MADE.store(index + 1, Ordering::Release);
+        // SAFETY: just made.
+        unsafe { at(index) }
+    };
+    LIVE.fetch_add(1, Ordering::Relaxed);
+    Some(heap)
+}
+
+/// Takes back a heap that has no blocks any more.
+pub fn release(heap: &'static SharedHeap) {
+    let _guard = TABLE_LOCK.lock();
+    heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
+    FREE_LIST.store(heap.id() - FIRST_ID, Ordering::Relaxed);
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Calls `f` with every heap ever made.
+pub fn for_each(f: impl FnMut(&'static SharedHeap)) {
+    all().for_each(f);
+}
+
+fn all() -> impl Iterator<Item = &'static SharedHeap> {
+    // SAFETY: made.
+    (0..MADE.load(Ordering::Acquire)).map(|index| unsafe { at(index) })
+}
+
+/// Shared heaps alive.
+pub fn live() -> u32 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Bytes mapped for the table.
+pub fn mapped_bytes() -> usize {
+    TABLE.mapped_bytes()
+}
+
+/// The table's lock. A fork takes it before the heaps' and gives it back after them, so that there are
+/// as many heaps all the time.
+pub fn lock_for_fork() -> &'static Lock {
+    &TABLE_LOCK
+}
+
+/// The heaps' locks, for a fork that holds the table's.
+pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    all().map(SharedHeap::lock_for_fork)
+}

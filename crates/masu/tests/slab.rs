@@ -1,0 +1,265 @@
+//! What `masu::Slab` promises beyond the `slab` crate: addresses, pages, panics, drops.
+
+use masu::Slab;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Counts its drops, and panics in the one that is asked for.
+struct Counted<'a> {
+    drops: &'a Cell<usize>,
+    panics: bool,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.drops.set(self.drops.get() + 1);
+        assert!(!self.panics, "in drop");
+    }
+}
+
+fn of_ten(drops: &Cell<usize>, bad: usize) -> Slab<Counted<'_>> {
+    (0..10).map(|i| (i, Counted { drops, panics: i == bad })).collect()
+}
+
+#[test]
+fn a_panic_in_a_drop_loses_no_other_value() {
+    let drops = Cell::new(0);
+    let unwinds = |f: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(f)).is_err());
+
+    let slab = of_ten(&drops, 3);
+    let mut slab = Some(slab);
+    unwinds(&mut || drop(slab.take()));
+    assert_eq!(drops.replace(0), 10);
+
+    let mut slab = of_ten(&drops, 3);
+    unwinds(&mut || slab.clear());
+    assert_eq!(drops.replace(0), 10);
+    assert!(slab.is_empty());
+    assert_eq!(slab.vacant_key(), 0);
+
+    let mut slab = of_ten(&drops, 3);
+    unwinds(&mut || drop(slab.drain()));
+    assert_eq!(drops.replace(0), 10);
+    assert!(slab.is_empty());
+
+    let mut slab = of_ten(&drops, 3);
+    unwinds(&mut || assert!(slab.discard(3)));
+    assert_eq!((drops.get(), slab.len(), slab.vacant_key()), (1, 9, 3));
+    drop(slab);
+    assert_eq!(drops.replace(0), 10);
+
+    let mut slab = of_ten(&drops, 3);
+    unwinds(&mut || slab.retain(|key, _| key != 3));
+    assert_eq!((drops.get(), slab.len()), (1, 9));
+    drop(slab);
+    assert_eq!(drops.replace(0), 10);
+
+    let slab = of_ten(&drops, 3);
+    let mut iter = Some(slab.into_iter());
+    std::mem::forget(iter.as_mut().unwrap().next());
+    unwinds(&mut || drop(iter.take()));
+    assert_eq!(drops.replace(0), 9);
+}
+
+#[test]
+fn a_panic_in_a_closure_leaves_the_slab_whole() {
+    let mut slab: Slab<_> = (0..10).map(|i| (i, i)).collect();
+    let retain = catch_unwind(AssertUnwindSafe(|| {
+        slab.retain(|key, _| {
+            assert!(key < 5);
+            key % 2 == 0
+        });
+    }));
+    assert!(retain.is_err());
+    assert_eq!(slab.iter().map(|(key, _)| key).collect::<Vec<_>>(), [0, 2, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(slab.upcoming_keys().take(2).collect::<Vec<_>>(), [3, 1]);
+
+    let array = catch_unwind(AssertUnwindSafe(|| {
+        slab.insert_array_with::<2>(|_| panic!("in make"));
+    }));
+    assert!(array.is_err());
+    // SAFETY: nothing is initialised, and nothing is claimed to be, as it panics.
+    let entry = catch_unwind(AssertUnwindSafe(|| unsafe {
+        slab.vacant_entry().insert_in_place(|p| {
+            p.write(77);
+            panic!("in init")
+        });
+    }));
+    assert!(entry.is_err());
+    assert_eq!(slab.len(), 8);
+    assert_eq!((slab.insert(0), slab.insert(0), slab.insert(0)), (3, 1, 10));
+}
+
+#[test]
+fn a_clone_that_panics_drops_what_it_made() {
+    struct Picky<'a>(u32, &'a Cell<i32>);
+    impl Clone for Picky<'_> {
+        fn clone(&self) -> Self {
+            assert_ne!(self.0, 2, "will not");
+            self.1.set(self.1.get() + 1);
+            Picky(self.0, self.1)
+        }
+    }
+    impl Drop for Picky<'_> {
+        fn drop(&mut self) {
+            self.1.set(self.1.get() - 1);
+        }
+    }
+    let live = Cell::new(5);
+    let slab: Slab<_> = (0..5).map(|i| (i, Picky(i as u32, &live))).collect();
+    let mut target = Slab::new();
+    assert!(catch_unwind(AssertUnwindSafe(|| target.clone_from(&slab))).is_err());
+    assert_eq!(live.get(), 5 + target.len() as i32);
+    drop(target);
+    assert_eq!(live.get(), 5);
+    drop(slab);
+    assert_eq!(live.get(), 0);
+}
+
+#[test]
+fn addresses_outlast_growth_moves_and_holes() {
+    let mut slab = Slab::new();
+    let keys: Vec<_> = (0..1000u64).map(|i| slab.insert(i)).collect();
+    let pointers: Vec<_> = keys.iter().map(|&key| slab.as_ptr(key).unwrap()).collect();
+    let mut slab = Box::new(slab); // moved
+    for &key in keys.iter().filter(|key| **key % 3 == 0) {
+        slab.remove(key);
+    }
+    slab.reserve(10_000);
+    for i in 0..5000 {
+        slab.insert(i + 1_000_000);
+    }
+    slab.shrink_to_fit();
+    slab.release_empty_pages();
+    for (&key, pointer) in keys.iter().zip(pointers).filter(|(key, _)| **key % 3 != 0) {
+        // SAFETY: still there, and nobody holds a reference.
+        unsafe {
+            assert_eq!(*pointer.as_ref(), key as u64);
+            *pointer.as_ptr() += 1;
+        }
+        assert_eq!(slab[key], key as u64 + 1);
+    }
+}
+
+/// Under the aliasing rules, what one value's reference does must not touch another's.
+#[test]
+fn references_and_pointers_of_different_values_live_together() {
+    let mut slab: Slab<_> = (0..100).map(|i| (i, i)).collect();
+    let far = slab.as_ptr(99).unwrap();
+    let near = slab.get_mut(0).unwrap();
+    // SAFETY: nobody holds a reference to value 99.
+    unsafe { *far.as_ptr() += 1 };
+    *near += 1;
+    let [a, b] = slab.get_disjoint_mut([1, 2]).unwrap();
+    // SAFETY: as above.
+    unsafe { *far.as_ptr() += 1 };
+    std::mem::swap(a, b);
+    assert_eq!((slab[0], slab[1], slab[99]), (1, 2, 101));
+}
+
+#[test]
+fn empty_pages_go_and_come_back() {
+    let mut slab = Slab::with_capacity(64);
+    for i in 0..64 * 16 {
+        slab.insert(i);
+    }
+    assert_eq!(slab.release_empty_pages(), 0);
+    // Pages: 0..64, 64..128, 128..256, 256..512, 512..1024.
+    slab.retain(|key, _| (70..80).contains(&key) || key == 300);
+    assert_eq!(slab.release_empty_pages(), 3);
+    assert_eq!(slab.capacity(), 512);
+    assert_eq!(
+        slab.iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        (70..80).chain([300]).collect::<Vec<_>>()
+    );
+    assert_eq!(slab.iter().next_back(), Some((300, &300)));
+    assert_eq!((slab.get(0), slab.get(130), slab.get(1000)), (None, None, None));
+    assert_eq!(slab.try_remove(0), None);
+
+    // Vacant keys of the pages that stayed first, the lowest first; then those of the released ones.
+    let mut keys = slab.upcoming_keys().collect::<Vec<_>>();
+    assert_eq!(keys.len(), 512 - 11);
+    assert_eq!(keys[..3], [64, 65, 66]);
+    for key in &keys {
+        assert_eq!(slab.insert(0), *key);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!((keys.len(), slab.len()), (512 - 11, 512));
+    assert_eq!(slab.insert(0), 512);
+
+    slab.clear();
+    slab.release_empty_pages();
+    assert_eq!((slab.capacity(), slab.vacant_key()), (0, 0));
+    assert_eq!(slab.insert(5), 0);
+}
+
+#[test]
+fn a_clone_of_a_slab_with_holes_reuses_keys_in_the_same_order() {
+    let mut slab = Slab::with_capacity(8);
+    for i in 0..64 {
+        slab.insert(i);
+    }
+    slab.retain(|key, _| key == 10 || key == 40);
+    slab.release_empty_pages();
+    slab.remove(10);
+    let mut copy = slab.clone();
+    assert_eq!(copy.iter().collect::<Vec<_>>(), slab.iter().collect::<Vec<_>>());
+    for _ in 0..100 {
+        assert_eq!(copy.insert(1), slab.insert(1));
+    }
+}
+
+#[test]
+fn alignment_and_empty_types() {
+    #[repr(align(128))]
+    struct Wide(u8);
+    let mut slab = Slab::new();
+    for i in 0..200 {
+        let key = slab.insert(Wide(i as u8));
+        assert!(std::ptr::from_ref(&slab[key]).addr().is_multiple_of(128));
+    }
+    assert_eq!(slab.iter().map(|(_, wide)| wide.0 as usize).sum::<usize>(), (0..200).sum());
+
+    let mut units = Slab::new();
+    let keys = units.insert_array([(); 100]);
+    assert_eq!(units.key_of(&units[keys[57]]), 57);
+    assert_eq!(units.len(), 100);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "leaks, on purpose")]
+fn forgetting_a_drain_leaks_but_no_more() {
+    let mut slab: Slab<_> = (0..10).map(|i| (i, Box::new(i))).collect();
+    let mut drain = slab.drain();
+    drain.next();
+    std::mem::forget(drain);
+    let mut slab = Slab::new();
+    assert_eq!(slab.insert(1), 0);
+}
+
+#[test]
+#[should_panic(expected = "outside this slab")]
+fn a_reference_from_elsewhere_has_no_key() {
+    let mut slab = Slab::new();
+    slab.insert(1);
+    slab.key_of(&1);
+}
+
+#[test]
+#[should_panic(expected = "capacity overflow")]
+fn too_much_is_refused_before_anything_is_mapped() {
+    let mut slab = Slab::new();
+    slab.insert(0u8);
+    slab.reserve(usize::MAX / 8);
+}
+
+/// Only has to compile: a slab is as covariant, `Send` and `Sync` as its values.
+#[allow(dead_code)]
+fn variance_and_auto_traits<'a>(slab: Slab<&'static str>) -> Slab<&'a str> {
+    fn send_and_sync<T: Send + Sync>() {}
+    send_and_sync::<Slab<u8>>();
+    send_and_sync::<masu::slab::Drain<'_, u8>>();
+    send_and_sync::<masu::slab::IterMut<'_, u8>>();
+    slab
+}
