@@ -10,7 +10,7 @@
 //! to `last`, and takes `left` more; slots are touched only inside the handshake.
 
 use super::free::push;
-use super::{Heap, commons};
+use super::{Heap, commons, table};
 use crate::handshake::Handshake;
 use crate::region::GRANULE;
 use crate::slab::{Block, block_at, dense};
@@ -21,10 +21,15 @@ use core::cell::Cell;
 /// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
 /// has some fifty slabs in its hands.
 const SLOTS: usize = 64;
+/// Slots used where many threads are: each holds little, for there are so many of them.
+const CROWD_SLOTS: usize = 8;
 /// Blocks that go out at once.
 const CHAIN: usize = 16;
 /// Bytes in a chain, if that is more than one block.
 const CHAIN_BYTES: usize = 16 << 10;
+
+/// And where many threads are.
+const CROWD_CHAIN_BYTES: usize = 4 << 10;
 
 /// Outboxes that hold anything.
 static HOLDING: AtomicUsize = AtomicUsize::new(0);
@@ -81,6 +86,8 @@ pub struct Outbox {
     since: AtomicU32,
     /// Whether this one is counted in `HOLDING`.
     holding: Cell<bool>,
+    /// Slots in use, a power of two.
+    used: Cell<u32>,
     slots: [Slot; SLOTS],
 }
 
@@ -91,6 +98,7 @@ impl Outbox {
             handshake: Handshake::new(),
             since: AtomicU32::new(0),
             holding: Cell::new(false),
+            used: Cell::new(SLOTS as u32),
             slots: [const {
                 Slot {
                     slab: Cell::new(0),
@@ -123,7 +131,7 @@ impl Outbox {
     }
 
     fn slot(&self, slab: u32) -> &Slot {
-        &self.slots[slab as usize % SLOTS]
+        &self.slots[(slab & (self.used.get() - 1)) as usize % SLOTS]
     }
 
     /// Puts a freed block in. `false`: the purge is at it; push the block directly.
@@ -135,13 +143,19 @@ impl Outbox {
         let Some(inside) = self.handshake.enter() else {
             return false;
         };
+        let crowd = table::is_crowd();
+        if crowd != (self.used.get() as usize != SLOTS) {
+            self.send_all(Some(heap));
+            self.used.set(if crowd { CROWD_SLOTS } else { SLOTS } as u32);
+        }
         let slot = self.slot(slab);
         let mut sent = [(0, 0); 2];
         if slot.count.get() == 0 || slot.slab.get() != slab {
             sent[0] = send(Some(heap), slot);
             // SAFETY: the block makes it a slab in use.
             let size = unsafe { dense(slab) }.block_size();
-            slot.begin(slab, block, (CHAIN_BYTES / size.max(1)).clamp(1, CHAIN));
+            let bytes = if crowd { CROWD_CHAIN_BYTES } else { CHAIN_BYTES };
+            slot.begin(slab, block, (bytes / size.max(1)).clamp(1, CHAIN));
             self.note_holding();
         }
         // SAFETY: passed on.

@@ -21,9 +21,9 @@ use core::cell::Cell;
 use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
-const FIRST_LIMIT: usize = 128 << 10;
+const FIRST_LIMIT: usize = 64 << 10;
 /// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
-const GROW_AFTER: u32 = 64;
+const GROW_AFTER: u32 = 1024;
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 
