@@ -46,6 +46,7 @@ pub mod ctl;
 
 #[cfg(not(loom))]
 mod global;
+#[cfg(not(loom))]
 pub mod heap;
 pub mod pool;
 #[cfg(not(loom))]
@@ -56,6 +57,7 @@ pub mod slab;
 pub use config::{BackgroundThread, Config};
 #[cfg(not(loom))]
 pub use global::{Configured, Masu};
+#[cfg(not(loom))]
 pub use heap::{ArcHeap, Heap, scope, unscoped};
 pub use pool::{BufferPool, ObjectPool, Pool, PoolBox, SharedPool};
 pub use slab::{GenSlab, PinSlab, SharedSlab, Slab};
