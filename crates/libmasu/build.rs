@@ -10,9 +10,13 @@ fn main() {
         "-Wl,-z,nodelete",
         // Every segment begins a page: none shares its first and last page with another.
         "-Wl,-z,separate-loadable-segments",
+        // Functions of the same code are one.
+        "-Wl,--icf=all",
         "-Wl,-z,now",
         "-Wl,-z,relro",
-        "-Wl,-Bsymbolic",
+        // Functions call each other directly; of a variable that programs set there may be a copy in the
+        // executable, and that one counts.
+        "-Wl,-Bsymbolic-functions",
         // Required from a static libc, optional in a running process.
         "-Wl,--wrap=pthread_key_create",
         "-Wl,--wrap=pthread_setspecific",

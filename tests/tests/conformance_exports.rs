@@ -70,6 +70,25 @@ fn the_second_names_of_glibc_are_exported() {
     ]);
 }
 
+/// Libraries take an allocator for jemalloc if they find the first ten; programs call the others.
+#[test]
+fn the_whole_jemalloc_door_is_exported() {
+    exports(&[
+        "mallocx",
+        "rallocx",
+        "xallocx",
+        "sallocx",
+        "dallocx",
+        "sdallocx",
+        "nallocx",
+        "mallctl",
+        "mallctlnametomib",
+        "mallctlbymib",
+        "malloc_stats_print",
+        "malloc_message",
+    ]);
+}
+
 #[test]
 fn all_operators_new_and_delete_are_exported() {
     exports(&[

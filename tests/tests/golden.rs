@@ -39,6 +39,7 @@ const UNDEFINED_WEAK: &[&str] = &[
     "dlsym",
     "environ",
     "getauxval",
+    "malloc_conf",
     "pthread_atfork",
     "pthread_key_create",
     "pthread_setspecific",

@@ -18,6 +18,7 @@
 //! - `operator_new`, `new_failed`: C++.
 //! - `report`: `malloc_trim`, `mallinfo2`, `malloc_info` and their like.
 //! - `process`: start, exit and fork.
+//! - `jemalloc`: jemalloc's extended interface, `mallocx` to `mallctl`.
 //! - `host`, `errno`: what is asked of the C library.
 //!
 //! # Linking
@@ -49,6 +50,7 @@ mod aliases;
 mod aligned;
 mod errno;
 mod host;
+mod jemalloc;
 mod malloc;
 mod new_failed;
 mod operator_new;

@@ -1,7 +1,7 @@
 //! The process: start, exit and fork.
 //!
 //! The engine serves `malloc` from the first call on, long before any constructor runs. The
-//! constructor here reads the configuration and registers the fork handlers; the destructor prints
+//! constructor here reads the configuration and sees to the fork handlers; the destructor prints
 //! statistics if they were asked for. Nothing is given back at exit: the kernel does that faster.
 
 use crate::host::{self, weak};
@@ -16,7 +16,11 @@ pub type Environment = *const *const c_char;
 /// Called once, by the loader, on the only thread.
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
     // SAFETY: the loader calls this once, on the only thread, with a valid environment.
-    unsafe { masu_core::start(environment(envp), host::is_secure()) };
+    unsafe {
+        let (environment, secure) = (environment(envp), host::is_secure());
+        let program = crate::jemalloc::conf::read(environment, secure);
+        masu_core::start_configured(&program, environment, secure);
+    }
     if host::registers_late() {
         masu_core::before_sharing(register);
     } else {

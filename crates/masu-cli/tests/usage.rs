@@ -18,6 +18,7 @@ fn answer(arguments: &[&str], code: i32) -> (String, String) {
 fn help() {
     insta::assert_snapshot!("masu", answer(&["--help"], 0).0);
     insta::assert_snapshot!("masu-run", answer(&["run", "--help"], 0).0);
+    insta::assert_snapshot!("masu-bench", answer(&["bench", "--help"], 0).0);
     assert_eq!(answer(&["--version"], 0).0, concat!("masu ", env!("CARGO_PKG_VERSION"), "\n"));
     let (out, said) = answer(&[], 2);
     assert_eq!(out, "");
@@ -75,6 +76,8 @@ fn manual_pages_are_written() {
     answer(&["man", directory.to_str().unwrap()], 0);
     let page = fs::read_to_string(fixture.path("masu-run.1")).unwrap();
     assert!(page.contains("Exit codes") && page.contains("decay:500ms"), "{page}");
+    let page = fs::read_to_string(fixture.path("masu-bench.1")).unwrap();
+    assert!(page.contains("Exit codes") && page.contains("larson"), "{page}");
     assert!(fs::read_to_string(fixture.path("masu.1")).unwrap().contains(".TH masu 1"));
 }
 

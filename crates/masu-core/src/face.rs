@@ -20,7 +20,7 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 mod exact;
 mod heaps;
 
-pub use crate::heap::Scope;
+pub use crate::heap::{Scope, scope};
 pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use exact::*;

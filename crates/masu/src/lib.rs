@@ -1,4 +1,5 @@
 #![no_std]
+#![cfg_attr(feature = "nightly", feature(allocator_api))]
 //! masu for Rust programs: a memory allocator for Linux, with no C compiler and no build script.
 //!
 //! ```
@@ -13,31 +14,50 @@
 //!
 //! - [`Masu`]: the global allocator; [`Masu::with_config`] with a configuration of the program's own.
 //! - [`ctl`]: statistics and control while the program runs.
+//! - [`Heap`]: memory of its own for a part of a program, with limits, given back at once; [`scope`].
 //! - [`Slab`]: values under small integer keys, at addresses that never change.
-//! - [`Pool`], [`ObjectPool`]: objects that come and go quickly.
+//!   [`PinSlab`], [`GenSlab`] and [`SharedSlab`] pin them, tell old keys from new, and share them.
+//! - [`Pool`], [`ObjectPool`], [`SharedPool`]: objects that come and go quickly; [`BufferPool`]:
+//!   buffers in one region.
 //!
 //! x86-64 and AArch64, glibc and musl, in programs and in shared libraries. The environment configures
 //! it as it does every door of masu: `MASU_CONF=decay:1s`, `MASU_SHOW_STATS=1`.
 //!
 //! # Features
 //!
+//! - `allocator-api2` (default): [`Heap`] as an allocator for collections, by that crate's trait.
+//! - `nightly`: the standard library's `Allocator` instead, for `Vec` and `Box` themselves.
 //! - `tls-descriptors`: how a thread finds its heap. The default, two words of the thread's static
 //!   memory, works in every program, in every library that a program is linked with, and, on glibc, in
 //!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
 //!   resolves to dynamic definition"): a plug-in for programs on musl needs this feature, and every
 //!   allocation and free then makes one more call. In a program the linker removes it again.
+//! - `serde`: a [`Slab`] is written and read as a map, in the format of the `slab` crate.
 
 extern crate alloc;
+#[cfg(all(test, loom))]
+#[macro_use]
+extern crate std;
 
+#[cfg(not(loom))]
 mod config;
+#[cfg(not(loom))]
 pub mod ctl;
 
+#[cfg(not(loom))]
 mod global;
+#[cfg(not(loom))]
+pub mod heap;
 pub mod pool;
+#[cfg(not(loom))]
 mod process;
 pub mod slab;
 
+#[cfg(not(loom))]
 pub use config::{BackgroundThread, Config};
+#[cfg(not(loom))]
 pub use global::{Configured, Masu};
-pub use pool::{ObjectPool, Pool, PoolBox};
-pub use slab::Slab;
+#[cfg(not(loom))]
+pub use heap::{ArcHeap, Heap, scope, unscoped};
+pub use pool::{BufferPool, ObjectPool, Pool, PoolBox, SharedPool};
+pub use slab::{GenSlab, PinSlab, SharedSlab, Slab};

@@ -92,6 +92,24 @@ fn try_lock_takes_a_free_lock_only() {
     });
 }
 
+/// A try that fails leaves the lock as it is: nobody else gets in.
+#[test]
+fn a_failed_try_lock_does_not_open_the_lock() {
+    check(3, || {
+        let counted = Counted::new();
+        let bump = |counted: Arc<Counted>| thread::spawn(move || counted.bump());
+        let other = bump(counted.clone());
+        let trying = thread::spawn({
+            let counted = counted.clone();
+            move || drop(counted.lock.try_lock())
+        });
+        counted.bump();
+        other.join().unwrap();
+        trying.join().unwrap();
+        assert_eq!(counted.count(), 2);
+    });
+}
+
 /// The snapshot that a fork takes: the lock is held by who forks, and others may be on their way to
 /// sleep. Of all that the child has the word alone.
 #[test]

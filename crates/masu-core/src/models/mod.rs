@@ -16,6 +16,7 @@
 //! | [`remote_word`] | `slab/remote.rs` |
 //! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
+//! | [`gate`] | `heap/shared/gate.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
 //! | [`duty`] | `duty.rs` |
@@ -24,6 +25,8 @@ pub mod world;
 
 #[cfg(test)]
 mod duty;
+#[cfg(test)]
+mod gate;
 #[cfg(test)]
 mod handshake;
 #[cfg(test)]

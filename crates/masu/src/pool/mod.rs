@@ -26,9 +26,13 @@
 //! Taking and giving back are O(1); taking may add a chunk, of which it writes one slot. An object
 //! costs its size and one word, a pool without objects no memory.
 
+mod buffers;
 mod lease;
 mod object;
+mod shared;
 mod store;
 
+pub use buffers::{Buffer, BufferPool};
 pub use lease::{Lease, Manage, Pool};
 pub use object::{ObjectPool, PoolBox};
+pub use shared::{SharedLease, SharedPool};

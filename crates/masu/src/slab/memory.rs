@@ -14,6 +14,19 @@ mod source {
         masu_core::alloc_aligned(layout.size(), layout.align())
     }
 
+    pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
+        masu_core::alloc_zeroed_aligned(layout.size(), layout.align())
+    }
+
+    pub unsafe fn shrink(p: *mut u8, size: usize) -> bool {
+        // SAFETY: the caller's block, from `allocate`.
+        unsafe { masu_core::try_resize(p, size) }
+    }
+
+    pub fn page_size() -> usize {
+        masu_core::page_size()
+    }
+
     pub unsafe fn release(p: *mut u8, _layout: Layout) {
         // SAFETY: the caller's block, from `allocate`.
         unsafe { masu_core::dealloc(p) }
@@ -34,6 +47,19 @@ mod source {
         unsafe { alloc::alloc::alloc(layout) }
     }
 
+    pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
+        // SAFETY: callers never ask for nothing.
+        unsafe { alloc::alloc::alloc_zeroed(layout) }
+    }
+
+    pub unsafe fn shrink(_p: *mut u8, _size: usize) -> bool {
+        false
+    }
+
+    pub fn page_size() -> usize {
+        4096
+    }
+
     pub unsafe fn release(p: *mut u8, layout: Layout) {
         // SAFETY: the caller's block, from `allocate` with this layout.
         unsafe { alloc::alloc::dealloc(p, layout) }
@@ -51,10 +77,30 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     NonNull::new(source::allocate(layout)).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
+/// As [`allocate`], but all zero; pages that are zero already are not touched.
+pub(crate) fn allocate_zeroed(layout: Layout) -> NonNull<u8> {
+    debug_assert_ne!(layout.size(), 0);
+    NonNull::new(source::allocate_zeroed(layout)).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Gives the end of a block back without moving it. `false`: it stays as it is.
+///
+/// # Safety
+/// `p` came from [`allocate`]; what lies at and behind `size` is not used again if it is `true`.
+pub(crate) unsafe fn shrink(p: NonNull<u8>, size: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { source::shrink(p.as_ptr(), size) }
+}
+
+/// Bytes of a page of the machine's memory.
+pub(crate) fn page_size() -> usize {
+    source::page_size()
+}
+
 /// Gives a block back.
 ///
 /// # Safety
-/// `p` came from [`allocate`] with the same layout and is not used again.
+/// `p` came from [`allocate`] with the same layout, or was shrunk to it, and is not used again.
 pub(crate) unsafe fn release(p: NonNull<u8>, layout: Layout) {
     // SAFETY: passed on.
     unsafe { source::release(p.as_ptr(), layout) }

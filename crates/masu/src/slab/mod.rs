@@ -39,7 +39,12 @@
 mod build;
 mod cursor;
 pub(crate) mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod page;
+pub(crate) mod shared_pages;
+pub(crate) mod stack;
+pub(crate) mod sync;
 mod table;
 mod upkeep;
 
@@ -47,10 +52,20 @@ mod access;
 mod change;
 mod collect;
 mod entry;
+mod generation;
 mod iter;
+mod key;
+mod pin;
+#[cfg(feature = "serde")]
+mod serde;
+mod shared;
 mod traits;
 
 pub use access::GetDisjointMutError;
 pub use change::Slab;
 pub use entry::VacantEntry;
+pub use generation::GenSlab;
 pub use iter::{Drain, IntoIter, Iter, IterMut};
+pub use key::Key;
+pub use pin::PinSlab;
+pub use shared::{Guard, SharedSlab, TakeError};

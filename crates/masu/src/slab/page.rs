@@ -85,6 +85,21 @@ impl<T, X> Page<T, X> {
         }
     }
 
+    /// Gives memory of page 0 back that lies behind key `end`. `false`: it stays as it is.
+    ///
+    /// # Safety
+    /// The page was made for the keys `0..room`, and none from `end` on, which is not 0, is used.
+    pub unsafe fn shrink(&self, room: usize, end: usize) -> bool {
+        let (old, new) = (Shape::of::<T, X>(0, room), Shape::of::<T, X>(0, end));
+        // Flags in a block of their own stay where they are; it is too small to matter.
+        if old.flags.is_none() || new.flags.is_none() {
+            return false;
+        }
+        let Some(slots) = NonNull::new(self.slots.cast_mut().cast()) else { return false };
+        // SAFETY: page 0 is not biased: this is the block of its slots.
+        unsafe { memory::shrink(slots, new.slots.size()) }
+    }
+
     /// Gives the memory back.
     ///
     /// # Safety

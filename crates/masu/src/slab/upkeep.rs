@@ -140,6 +140,10 @@ impl<T, X: Copy> Table<T, X> {
         if end <= self.base() {
             self.truncate_pages(0);
             self.set_base(end);
+            // SAFETY: made for that many slots, and what follows `end` was cut off.
+            if unsafe { self.page(0).shrink(self.room, end) } {
+                self.room = end;
+            }
         } else {
             self.truncate_pages(self.later_index(end - 1) + 1);
         }
@@ -211,16 +215,16 @@ impl<T, X: Copy> Table<T, X> {
         }
         impl<T, X: Copy> Drop for Finish<'_, T, X> {
             fn drop(&mut self) {
-                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>);
+                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>, usize);
                 impl<T, X: Copy> Drop for Shrink<'_, T, X> {
                     fn drop(&mut self) {
-                        let end = self.0.occupied_end();
-                        self.0.cut(end);
+                        self.0.cut(self.1);
                         self.0.rebuild_vacancies();
                     }
                 }
-                let shrink = Shrink(self.table);
-                if let Some(key) = self.moving.take()
+                let end = self.moving.unwrap_or_else(|| self.table.occupied_end());
+                let shrink = Shrink(self.table, end);
+                if let Some(key) = self.moving
                     && let Some(place) = shrink.0.occupied(key)
                 {
                     // SAFETY: occupied.

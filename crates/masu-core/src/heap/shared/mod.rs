@@ -172,6 +172,11 @@ impl SharedHeap {
         p
     }
 
+    /// Usable bytes of the live blocks. One load; blocks that other threads are just freeing may count.
+    pub fn allocated(&self) -> usize {
+        self.tally.allocated()
+    }
+
     /// Whether a block of `size` bytes would stay below the hard limit at this moment.
     pub fn has_room(&self, size: usize) -> bool {
         let left = self.hard.load(Ordering::Relaxed).checked_sub(self.tally.allocated());
@@ -215,10 +220,10 @@ impl SharedHeap {
                 freed = unsafe { self.put(block) };
                 Some(inside)
             }
-            // SAFETY: the block is the caller's until it is left.
-            None => {
-                self.gate.leave_behind(block, |top| unsafe { (*block).next = top as *mut Block })
-            }
+            None => self.gate.leave_behind(block, |top| {
+                // SAFETY: the block is the caller's until it is left.
+                unsafe { (*block).next = top as *mut Block }
+            }),
         };
         if let Some(inside) = inside {
             self.leave(inside, Caller::Thread);

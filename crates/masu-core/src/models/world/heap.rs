@@ -9,6 +9,8 @@ mod exit;
 mod fast;
 #[path = "../../heap/free.rs"]
 mod free;
+#[path = "../../heap/shared/gate.rs"]
+pub mod gate;
 #[path = "../../heap/refill.rs"]
 mod refill;
 #[path = "../../heap/sparse.rs"]

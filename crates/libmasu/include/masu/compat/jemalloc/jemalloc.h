@@ -1,0 +1,2 @@
+/* masu under the path by which programs include jemalloc. */
+#include "../../jemalloc.h"

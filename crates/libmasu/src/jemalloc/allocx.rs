@@ -1,0 +1,131 @@
+//! `mallocx`, `rallocx`, `xallocx`, `sallocx`, `dallocx`, `sdallocx` and `nallocx`.
+//!
+//! | function | returns | never |
+//! |---|---|---|
+//! | `mallocx` | a block or null | sets `errno` on success |
+//! | `rallocx` | the resized block or null, and then the old one stands | |
+//! | `xallocx` | the size that the block really has now | moves |
+//! | `nallocx` | what `sallocx` would say of a block of that size; 0 if there cannot be one | allocates |
+//! | `sallocx` | the size that may be used | |
+//!
+//! All sizes are exact: `mallocx(n)` gives `nallocx(n)` bytes, and with `MALLOCX_ZERO` all of them
+//! are zero, because a later `rallocx` takes them as zero.
+
+use super::arenas;
+use super::flags::Flags;
+use crate::errno::or_enomem;
+use core::ffi::{c_int, c_void};
+
+/// What every block is aligned to without asking.
+const NATURAL: usize = 16;
+
+/// A block of at least `size` bytes. Null when memory is out, or for sizes and alignments that
+/// cannot be had.
+#[unsafe(no_mangle)]
+pub extern "C" fn mallocx(size: usize, flags: c_int) -> *mut c_void {
+    let flags = Flags::new(flags);
+    if flags.is_plain() {
+        let block = masu_core::alloc_fast(size);
+        if !block.is_null() {
+            return block.cast();
+        }
+    }
+    mallocx_slow(size, flags)
+}
+
+#[inline(never)]
+fn mallocx_slow(size: usize, flags: Flags) -> *mut c_void {
+    or_enomem(allocate(size, flags, flags.zeroed())).cast()
+}
+
+fn allocate(size: usize, flags: Flags, zeroed: bool) -> *mut u8 {
+    let align = flags.align().max(NATURAL);
+    match flags.arena() {
+        None | Some(0) => masu_core::alloc_exact(size, align, zeroed),
+        Some(arena) => arenas::alloc(arena, size, align, zeroed),
+    }
+}
+
+/// Changes a block's size, moving it if need be.
+///
+/// # Safety
+/// `block` is a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) -> *mut c_void {
+    let flags = Flags::new(flags);
+    let p: *mut u8 = block.cast();
+    let align = flags.align().max(NATURAL);
+    let zeroed = flags.zeroed();
+    // SAFETY: the caller's contract is the same.
+    let to = unsafe {
+        match flags.arena() {
+            Some(arena) if !arenas::is_in(arena, p) => {
+                arenas::move_to(arenas::heap(arena), p, size, align, zeroed)
+            }
+            _ => masu_core::realloc_exact(p, size, align, zeroed),
+        }
+    };
+    or_enomem(to).cast()
+}
+
+/// Resizes a block where it is, to `size + extra` bytes if there is room, else to `size`. Returns
+/// what may be used then, which is less than `size` if it could not grow.
+///
+/// # Safety
+/// `block` is a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn xallocx(
+    block: *mut c_void,
+    size: usize,
+    extra: usize,
+    flags: c_int,
+) -> usize {
+    let flags = Flags::new(flags);
+    let p: *mut u8 = block.cast();
+    if (p as usize).is_multiple_of(flags.align()) {
+        let most = size.saturating_add(extra).min(isize::MAX as usize);
+        // SAFETY: the caller's contract is the same.
+        let _ = unsafe {
+            masu_core::resize_exact(p, most, flags.zeroed())
+                || extra != 0 && masu_core::resize_exact(p, size, flags.zeroed())
+        };
+    }
+    // SAFETY: as above.
+    unsafe { masu_core::usable_size(p) }
+}
+
+/// The bytes of a block that may be used.
+///
+/// # Safety
+/// `block` is a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::usable_size(block.cast()) }
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// `block` is a live block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dallocx(block: *mut c_void, _flags: c_int) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// Frees a block whose size is known. It is not needed: the block's own is known.
+///
+/// # Safety
+/// `block` is a live block; `size` lies between what was asked for and what may be used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sdallocx(block: *mut c_void, _size: usize, _flags: c_int) {
+    // SAFETY: the caller's contract is stricter.
+    unsafe { masu_core::dealloc(block.cast()) }
+}
+
+/// What `mallocx` with these arguments gives, without doing it; 0 if it cannot.
+#[unsafe(no_mangle)]
+pub extern "C" fn nallocx(size: usize, flags: c_int) -> usize {
+    masu_core::exact_size(size, Flags::new(flags).align().max(NATURAL))
+}

@@ -1,0 +1,219 @@
+//! One call of `mallctl`: where the old value goes and the new one comes from.
+//!
+//! The rules, which every name follows:
+//!
+//! | name | given | answer |
+//! |---|---|---|
+//! | may not be written | a new value | `EPERM` |
+//! | may not be read | a place for the old one | `EPERM` |
+//! | any | an old or new value of another length | `EINVAL`; of the old one, what fits is copied |
+
+use core::cell::Cell;
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+/// Why a call failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Error(pub c_int);
+
+/// The name may not be written, or not be read.
+pub const EPERM: Error = Error(1);
+/// There is no such name.
+pub const ENOENT: Error = Error(2);
+/// Memory is out.
+pub const EAGAIN: Error = Error(11);
+/// What was asked for could not be done.
+pub const EFAULT: Error = Error(14);
+/// A value of the wrong length, or out of range.
+pub const EINVAL: Error = Error(22);
+
+/// How a call ended.
+pub type Answer = Result<(), Error>;
+
+/// Most numbers in a name.
+pub const INDICES: usize = 2;
+
+/// What a value given was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// None was given.
+    None,
+    /// A `bool`.
+    Flag,
+    /// A number.
+    Unsigned,
+    /// A number that may be negative.
+    Signed,
+    /// A string.
+    String,
+}
+
+/// A call's arguments.
+pub struct Call {
+    old: *mut u8,
+    old_len: *mut usize,
+    new: *const u8,
+    new_len: usize,
+    /// The numbers in the name, in order.
+    pub index: [usize; INDICES],
+    kind: Cell<Kind>,
+}
+
+impl Call {
+    /// The arguments as they came.
+    ///
+    /// # Safety
+    /// `old_len` is null or may be read and written; if it is not, `old` is null or may be written
+    /// for `*old_len` bytes. `new` is null or may be read for `new_len` bytes.
+    pub unsafe fn new(
+        old: *mut c_void,
+        old_len: *mut usize,
+        new: *const c_void,
+        new_len: usize,
+        index: [usize; INDICES],
+    ) -> Self {
+        Call {
+            old: old.cast(),
+            old_len,
+            new: new.cast(),
+            new_len,
+            index,
+            kind: Cell::new(Kind::None),
+        }
+    }
+
+    /// Whether a new value is given.
+    pub fn writes(&self) -> bool {
+        !self.new.is_null()
+    }
+
+    /// Whether the old value is asked for.
+    pub fn reads(&self) -> bool {
+        !self.old.is_null() && !self.old_len.is_null()
+    }
+
+    /// Refuses a call that brings a new value.
+    pub fn read_only(&self) -> Answer {
+        if self.writes() || self.new_len != 0 { Err(EPERM) } else { Ok(()) }
+    }
+
+    /// Refuses a call that asks for the old value.
+    pub fn write_only(&self) -> Answer {
+        if self.old.is_null() && self.old_len.is_null() { Ok(()) } else { Err(EPERM) }
+    }
+
+    /// Refuses a call with any value.
+    pub fn neither(&self) -> Answer {
+        self.read_only()?;
+        self.write_only()
+    }
+
+    /// What was given.
+    pub fn kind(&self) -> Kind {
+        self.kind.get()
+    }
+
+    /// Gives the low `len` bytes of `value` as the old value.
+    #[inline(never)]
+    fn give(&self, kind: Kind, value: u64, len: usize) -> Answer {
+        self.kind.set(kind);
+        if !self.reads() {
+            return Ok(());
+        }
+        let bytes = value.to_le_bytes();
+        // SAFETY: `new`'s contract; no more than the 8 bytes of the value are copied.
+        unsafe {
+            let copied = len.min(*self.old_len);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.old, copied);
+            if *self.old_len != len {
+                *self.old_len = copied;
+                return Err(EINVAL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a `bool`.
+    pub fn flag(&self, value: bool) -> Answer {
+        self.give(Kind::Flag, value.into(), 1)
+    }
+
+    /// Gives an `unsigned` or a `uint32_t`.
+    pub fn unsigned(&self, value: u32) -> Answer {
+        self.give(Kind::Unsigned, value.into(), 4)
+    }
+
+    /// Gives a `uint64_t`.
+    pub fn word(&self, value: u64) -> Answer {
+        self.give(Kind::Unsigned, value, 8)
+    }
+
+    /// Gives an `ssize_t` or an `int64_t`.
+    pub fn signed(&self, value: i64) -> Answer {
+        self.give(Kind::Signed, value as u64, 8)
+    }
+
+    /// Gives a `size_t`.
+    pub fn size(&self, value: usize) -> Answer {
+        self.give(Kind::Unsigned, value as u64, 8)
+    }
+
+    /// Gives a pointer.
+    pub fn pointer<T>(&self, value: *const T) -> Answer {
+        self.give(Kind::Unsigned, value as u64, 8)
+    }
+
+    /// Gives a string that lives for ever.
+    pub fn string(&self, value: &'static CStr) -> Answer {
+        self.give(Kind::String, value.as_ptr() as u64, 8)
+    }
+
+    /// The new value of `len` bytes, if there is one.
+    #[inline(never)]
+    fn take(&self, len: usize) -> Result<Option<u64>, Error> {
+        if !self.writes() {
+            return Ok(None);
+        }
+        if self.new_len != len {
+            return Err(EINVAL);
+        }
+        let mut bytes = [0u8; 8];
+        // SAFETY: `new` may be read for `len` bytes, at most 8.
+        unsafe { core::ptr::copy_nonoverlapping(self.new, bytes.as_mut_ptr(), len.min(8)) };
+        Ok(Some(u64::from_le_bytes(bytes)))
+    }
+
+    /// The new value, a `bool`.
+    pub fn new_flag(&self) -> Result<Option<bool>, Error> {
+        Ok(self.take(1)?.map(|n| n & 1 != 0))
+    }
+
+    /// The new value, an `unsigned`.
+    pub fn new_unsigned(&self) -> Result<Option<u32>, Error> {
+        Ok(self.take(4)?.map(|n| n as u32))
+    }
+
+    /// The new value, an `ssize_t`.
+    pub fn new_signed(&self) -> Result<Option<i64>, Error> {
+        Ok(self.take(8)?.map(|n| n as i64))
+    }
+
+    /// The new value, a `size_t`.
+    pub fn new_size(&self) -> Result<Option<usize>, Error> {
+        Ok(self.take(8)?.map(|n| n as usize))
+    }
+
+    /// The new value, a pointer.
+    pub fn new_pointer(&self) -> Result<Option<*mut u8>, Error> {
+        Ok(self.take(8)?.map(|n| n as *mut u8))
+    }
+
+    /// The old value's place, if it is a buffer whose address is passed by reference.
+    pub fn buffer(&self) -> *mut c_char {
+        // SAFETY: `old` holds a pointer, as the caller of such a name promises.
+        if self.reads() {
+            unsafe { self.old.cast::<*mut c_char>().read_unaligned() }
+        } else {
+            core::ptr::null_mut()
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `MALLOC_CONF` and the program's `malloc_conf`: what jemalloc's options mean here.
+//!
+//! | key | here |
+//! |---|---|
+//! | `dirty_decay_ms` | the option `decay`; -1 is never |
+//! | `background_thread` | the option `background_thread`, on or off |
+//! | `stats_print` | the option `show_stats` |
+//!
+//! All other keys tune parts that are not there and are passed over. The environment comes before
+//! the program's own string, and `MASU_…` before both. This file alone knows of the two.
+
+use crate::host::weak;
+use crate::process::Environment;
+use core::ffi::{CStr, c_char};
+use masu_core::config::{BackgroundThread, Config};
+
+/// The configuration that the two strings make of the defaults.
+///
+/// # Safety
+/// `environment` is null or an environment that does not change meanwhile. In a `secure` process it
+/// is not looked at.
+pub unsafe fn read(environment: Environment, secure: bool) -> Config {
+    let mut config = Config::DEFAULT;
+    let program = weak!("malloc_conf").cast::<*const c_char>();
+    // SAFETY: if the program has this variable, it is a pointer to a string, or null.
+    unsafe {
+        if !program.is_null() && !(*program).is_null() {
+            apply(&mut config, CStr::from_ptr(*program).to_bytes());
+        }
+        if !secure && let Some(value) = find(environment) {
+            apply(&mut config, value);
+        }
+    }
+    config
+}
+
+/// The value of `MALLOC_CONF`.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn find(mut environment: Environment) -> Option<&'static [u8]> {
+    if environment.is_null() {
+        return None;
+    }
+    // SAFETY: an environment is an array of strings that ends with null.
+    unsafe {
+        while !(*environment).is_null() {
+            if (**environment) as u8 == b'M'
+                && let Some(value) =
+                    CStr::from_ptr(*environment).to_bytes().strip_prefix(b"MALLOC_CONF=")
+            {
+                return Some(value);
+            }
+            environment = environment.add(1);
+        }
+    }
+    None
+}
+
+#[cold]
+#[inline(never)]
+#[unsafe(link_section = "masu_door")]
+fn apply(config: &mut Config, list: &[u8]) {
+    for pair in list.split(|&b| b == b',') {
+        let mut parts = pair.splitn(2, |&b| b == b':');
+        let (Some(key), Some(value)) = (parts.next(), parts.next()) else { continue };
+        match key {
+            b"dirty_decay_ms" => {
+                if let Some(Ok(decay)) = integer(value).map(super::tree::milliseconds) {
+                    config.decay = decay;
+                }
+            }
+            b"background_thread" => match value {
+                b"true" => config.background_thread = BackgroundThread::On,
+                b"false" => config.background_thread = BackgroundThread::Off,
+                _ => {}
+            },
+            b"stats_print" => config.show_stats = value == b"true",
+            _ => {}
+        }
+    }
+}
+
+fn integer(digits: &[u8]) -> Option<i64> {
+    match digits {
+        b"-1" => Some(-1),
+        _ => super::names::decimal(digits).and_then(|n| i64::try_from(n).ok()),
+    }
+}

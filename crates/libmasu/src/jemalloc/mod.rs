@@ -1,0 +1,40 @@
+//! The jemalloc door: the `*allocx` family, `mallctl` and `malloc_stats_print`.
+//!
+//! Programs and libraries that know jemalloc look its functions up and change their ways if they
+//! find them all, so the door is complete or would not be there. Flags, argument rules and error
+//! numbers are those of jemalloc's manual; where the two allocators differ inside, this table says
+//! what a word of the one means in the other.
+//!
+//! | jemalloc | here |
+//! |---|---|
+//! | arena 0, automatic arenas | the common memory of all threads |
+//! | an arena made by `arenas.create` | a heap of its own ([`masu_core::SharedHeap`]) |
+//! | thread cache, explicit caches | the thread's bins; explicit ones are numbers without contents |
+//! | dirty decay time | the option `decay`; there is one for all arenas |
+//! | muzzy pages | there are none: what is given back is given back |
+//! | bins | size classes of small blocks; slabs are 64 KiB |
+//! | large extents | medium and huge blocks |
+//! | profiling, extent hooks | absent: `ENOENT` or `EPERM` |
+//!
+//! - [`flags`]: what the `flags` argument says. [`allocx`]: the seven functions.
+//! - [`arenas`], [`caches`]: numbers that stand for heaps and for thread caches.
+//! - [`names`]: from names to numbers and back. [`tree`]: what each name does. [`call`]: one call's
+//!   arguments. [`ctl`]: the three functions.
+//! - [`figures`]: statistics as of the last epoch. [`print`]: `malloc_stats_print`.
+//! - [`conf`]: `MALLOC_CONF` and the program's `malloc_conf`.
+//!
+//! All of it but the `*allocx` functions is cold, and lies in a section of its own behind the code
+//! that every program runs. Tables hold no addresses, so the loader has nothing to relocate.
+
+mod allocx;
+mod arenas;
+mod caches;
+mod call;
+pub mod conf;
+mod ctl;
+mod figures;
+mod flags;
+mod names;
+mod print;
+mod thread;
+mod tree;

@@ -1,0 +1,275 @@
+//! `malloc_stats_print`: everything there is to know, as text or as JSON.
+//!
+//! What `config.*` and `opt.*` say is printed by walking the tree of names, so that it is what
+//! `mallctl` says; figures are those of a new epoch.
+//!
+//! Letters in `opts`: `J` JSON; `g` leaves out what never changes; `m` and `a` leave out the merged
+//! arenas and each by itself (there is one, which is both); `b` leaves out bins. `d`, `l`, `x`, `e` and
+//! `h` leave out what is not there anyway.
+
+use super::call::{Call, INDICES, Kind};
+use super::{arenas, figures, tree};
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::transmute;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use masu_core::size_class::{LAST_CLASS, size_of_class};
+use masu_core::text::Text;
+
+/// A function that writes a string.
+type Write = unsafe extern "C" fn(*mut c_void, *const c_char);
+
+/// Where messages go that name no other place; null: standard error. A variable that programs set.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "jemalloc's name")]
+pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// [`malloc_message`] as the program sees it, which may be a copy in the executable.
+fn message() -> Option<Write> {
+    let variable: *const AtomicPtr<c_void>;
+    // SAFETY: loads the variable's address from the global offset table.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {0}, qword ptr [rip + malloc_message@GOTPCREL]",
+            out(reg) variable, options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("adrp {0}, :got:malloc_message", "ldr {0}, [{0}, :got_lo12:malloc_message]",
+            out(reg) variable, options(pure, nomem, nostack, preserves_flags));
+        let write = (*variable).load(Ordering::Relaxed);
+        // The symbol's own address, where the linker has settled on it: the same variable.
+        let write = if write.is_null() { malloc_message.load(Ordering::Relaxed) } else { write };
+        if write.is_null() { None } else { Some(transmute::<*mut c_void, Write>(write)) }
+    }
+}
+
+/// Prints statistics through `write`, which gets `to` as its first argument; null: through
+/// `malloc_message`, or on standard error.
+///
+/// # Safety
+/// `write` is null or may be called so; `opts` is null or a string.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "masu_door")]
+pub unsafe extern "C" fn malloc_stats_print(
+    write: Option<Write>,
+    to: *mut c_void,
+    opts: *const c_char,
+) {
+    let opts: &[u8] =
+        // SAFETY: the caller's string.
+        if opts.is_null() { b"" } else { unsafe { CStr::from_ptr(opts) }.to_bytes() };
+    let write = write.or_else(message);
+    let mut sink = |bytes: &[u8]| match write {
+        // SAFETY: the caller's function, or the program's.
+        Some(write) => unsafe { pass(write, to, bytes) },
+        None => masu_core::write_stderr(bytes),
+    };
+    figures::renew();
+    let mut report = Report { text: Text::new(&mut sink), json: opts.contains(&b'J'), first: true };
+    report.whole(opts);
+}
+
+/// Passes bytes on as strings.
+///
+/// # Safety
+/// `write` may be called with `to`.
+unsafe fn pass(write: Write, to: *mut c_void, bytes: &[u8]) {
+    let mut string = [0u8; 257];
+    for chunk in bytes.chunks(string.len() - 1) {
+        let len = chunk.len();
+        if let Some((start, end)) = string.split_at_mut_checked(len) {
+            start.copy_from_slice(chunk);
+            end.iter_mut().take(1).for_each(|b| *b = 0);
+        }
+        // SAFETY: as the caller says; the string ends with a zero.
+        unsafe { write(to, string.as_ptr().cast()) };
+    }
+}
+
+/// A report under way.
+struct Report<'a> {
+    text: Text<'a>,
+    json: bool,
+    /// Whether the next member of a JSON object is its first.
+    first: bool,
+}
+
+impl Report<'_> {
+    fn whole(&mut self, opts: &[u8]) {
+        let with = |letter: u8| !opts.contains(&letter);
+        self.title("{\"jemalloc\":{", "___ Begin jemalloc statistics ___\n");
+        self.first = true;
+        if with(b'g') {
+            self.section("version", true);
+            self.object("config", "Build-time option settings");
+            self.object("opt", "Run-time option settings");
+            self.title(",\"arenas\":{", "Arenas\n");
+            self.first = true;
+            self.section("arenas.", true);
+            self.title(",\"bin\":", "");
+            self.bins(true);
+            self.title("}", "");
+            self.first = false;
+        }
+        if self.json {
+            self.object("stats", "");
+        } else {
+            self.summary();
+        }
+        if with(b'm') || with(b'a') {
+            let comma = if self.first { "" } else { "," };
+            self.title(comma, "");
+            self.title("\"stats.arenas\":{\"merged\":{", "Merged arenas stats:\n");
+            self.first = true;
+            self.section("stats.arenas.#.", false);
+            if with(b'b') {
+                self.title(",\"bins\":", "");
+                self.bins(false);
+            }
+            self.title("}}", "");
+        }
+        self.title("}}\n", "--- End jemalloc statistics ---\n");
+        self.text.flush();
+    }
+
+    /// What is different in JSON and in text.
+    #[inline(never)]
+    fn title(&mut self, json: &str, text: &str) {
+        self.text.str(if self.json { json } else { text });
+    }
+
+    /// One line, as scripts look for it.
+    fn summary(&mut self) {
+        let s = figures::latest();
+        let mut before = "Allocated: ";
+        for (value, after) in [
+            (s.allocated, ", active: "),
+            (s.active, ", metadata: "),
+            (s.metadata, ", resident: "),
+            (s.resident, ", mapped: "),
+            (s.mapped, ", retained: "),
+            (s.retained, ""),
+        ] {
+            self.text.str(before).decimal(value as u64);
+            before = after;
+        }
+        self.text.line();
+    }
+
+    /// Prints the names below `name`.
+    #[inline(never)]
+    fn object(&mut self, name: &str, title: &str) {
+        self.title(if self.first { "\"" } else { ",\"" }, title);
+        self.title(name, "\n");
+        self.title("\":{", "");
+        self.first = true;
+        let mut prefix = [0u8; 8];
+        let bytes = name.bytes().chain(*b".");
+        let len = bytes.zip(&mut prefix).map(|(byte, to)| *to = byte).count();
+        self.section(core::str::from_utf8(prefix.get(..len).unwrap_or(&[])).unwrap_or(""), true);
+        self.title("}", "");
+        self.first = false;
+    }
+
+    /// Prints the names of the tree that begin with `prefix` and have no further number. Those that
+    /// do something instead of telling are left out.
+    fn section(&mut self, prefix: &str, full_names: bool) {
+        let mut start = 0;
+        for (row, len) in super::names::lengths().enumerate() {
+            let full = tree::TEXT.get(start..start + len).unwrap_or("");
+            start += len;
+            let Some(last) = full.strip_prefix(prefix) else { continue };
+            if last.contains('#') || matches!(last, "create" | "lookup" | "mutexes.reset") {
+                continue;
+            }
+            let last = if last.is_empty() { full } else { last };
+            self.value(row, if self.json || !full_names { last } else { full });
+        }
+    }
+
+    /// The size classes of small blocks, or what is in them.
+    #[inline(never)]
+    fn bins(&mut self, general: bool) {
+        if general && !self.json {
+            return;
+        }
+        self.title("[", "bins:        size    curslabs     curregs\n");
+        for class in 0..LAST_CLASS {
+            let size = size_of_class(class + 1);
+            let (slabs, blocks) = figures::class(class);
+            if self.json {
+                self.text.str(if class == 0 { "{" } else { ",{" });
+                self.first = true;
+                if general {
+                    self.number("size", size);
+                    self.number("nregs", (64usize << 10).checked_div(size).unwrap_or(0));
+                    self.number("slab_size", 64 << 10);
+                } else {
+                    self.number("curregs", blocks);
+                    self.number("curslabs", slabs);
+                }
+                self.text.str("}");
+            } else if slabs != 0 {
+                self.text.tab(5);
+                for n in [size, slabs, blocks] {
+                    self.text.right(masu_core::text::decimal(n as u64).as_str(), 12);
+                }
+                self.text.line();
+            }
+        }
+        self.title("]", "");
+        self.first = false;
+    }
+
+    #[inline(never)]
+    fn number(&mut self, name: &str, value: usize) {
+        self.name(name);
+        self.text.decimal(value as u64);
+    }
+
+    /// Prints what a read of `row` gives.
+    fn value(&mut self, row: usize, name: &str) {
+        let (mut old, mut len) = (0u64, size_of::<u64>());
+        // SAFETY: the places are local, and long enough for any value.
+        let call = unsafe {
+            let old = (&raw mut old).cast();
+            Call::new(old, &mut len, core::ptr::null(), 0, [arenas::ALL; INDICES])
+        };
+        // A shorter value says so by an error, and is there all the same.
+        let _ = tree::perform(row, &call);
+        let kind = call.kind();
+        if kind == Kind::None {
+            return;
+        }
+        self.name(name);
+        match kind {
+            Kind::None => {}
+            Kind::Flag => {
+                self.text.str(if old & 1 != 0 { "true" } else { "false" });
+            }
+            Kind::Unsigned => {
+                self.text.decimal(old);
+            }
+            Kind::Signed => {
+                let n = old as i64;
+                self.text.str(if n < 0 { "-" } else { "" }).decimal(n.unsigned_abs());
+            }
+            Kind::String => {
+                // SAFETY: names of this kind give strings that live for ever.
+                let string = unsafe { CStr::from_ptr(old as *const c_char) };
+                self.text.str("\"").bytes(string.to_bytes()).str("\"");
+            }
+        }
+        self.title("", "\n");
+    }
+
+    /// Begins a member: its name.
+    #[inline(never)]
+    fn name(&mut self, name: &str) {
+        if self.json {
+            self.text.str(if self.first { "\"" } else { ",\"" });
+            self.text.str(name).str("\":");
+            self.first = false;
+        } else {
+            self.text.str("  ").str(name).str(": ");
+        }
+    }
+}

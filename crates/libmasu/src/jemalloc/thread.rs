@@ -1,0 +1,105 @@
+//! `thread.*`: the calling thread's account, its arena and its cache.
+
+use super::arenas;
+use super::call::{Answer, Call, EAGAIN, EFAULT, Error};
+use masu_core::{Scope, ThreadBytes};
+
+fn account() -> Result<&'static ThreadBytes, Error> {
+    masu_core::thread_bytes().ok_or(EAGAIN)
+}
+
+/// What a thread's words hold.
+fn word(at: *const u64) -> u64 {
+    // SAFETY: a word of the thread's account, which can be read for ever; only this thread writes it.
+    unsafe { at.read_volatile() }
+}
+
+/// `thread.allocated`.
+pub fn allocated(call: &Call) -> Answer {
+    call.read_only()?;
+    call.word(word(account()?.words().0))
+}
+
+/// `thread.deallocated`.
+pub fn deallocated(call: &Call) -> Answer {
+    call.read_only()?;
+    call.word(word(account()?.words().1))
+}
+
+/// `thread.allocatedp`. Who asks is going to look whether the word moves at the next allocation:
+/// with the thread's bins empty, it does.
+pub fn allocatedp(call: &Call) -> Answer {
+    call.read_only()?;
+    let words = account()?.words();
+    masu_core::control::flush_thread();
+    call.pointer(words.0)
+}
+
+/// `thread.deallocatedp`.
+pub fn deallocatedp(call: &Call) -> Answer {
+    call.read_only()?;
+    call.pointer(account()?.words().1)
+}
+
+/// `thread.peak.read`.
+pub fn peak(call: &Call) -> Answer {
+    call.read_only()?;
+    call.word(account()?.peak())
+}
+
+/// `thread.peak.reset`.
+pub fn reset_peak(call: &Call) -> Answer {
+    call.neither()?;
+    account()?.reset_peak();
+    Ok(())
+}
+
+/// `thread.arena`: where the thread's blocks come from when they name no arena. The program sees to
+/// it that no thread is left with an arena that it destroys.
+pub fn arena(call: &Call) -> Answer {
+    let old = match masu_core::scope() {
+        Some(heap) => arenas::number_of(heap).ok_or(EFAULT)?,
+        None => 0,
+    };
+    if let Some(new) = call.new_unsigned()? {
+        let heap = arenas::heap(new as usize);
+        if new != 0 && heap.is_none() {
+            return Err(EFAULT);
+        }
+        // SAFETY: the heap lives while threads have it, as the program sees to. The scope stays open
+        // until another takes its place.
+        core::mem::forget(unsafe { Scope::open(heap) });
+    }
+    call.unsigned(old as u32)
+}
+
+/// `thread.tcache.enabled`. There is always a cache, as it is how small blocks are had at all;
+/// switching it off empties it.
+pub fn cache_enabled(call: &Call) -> Answer {
+    let old = account()?.cache_wanted();
+    if let Some(new) = call.new_flag()? {
+        account()?.set_cache_wanted(new);
+        if !new {
+            masu_core::control::flush_thread();
+        }
+    }
+    call.flag(old)
+}
+
+/// `thread.tcache.max`: all small blocks are cached.
+pub fn cache_max(call: &Call) -> Answer {
+    call.read_only()?;
+    call.size(masu_core::size_class::SMALL_MAX)
+}
+
+/// `thread.tcache.flush`.
+pub fn flush(call: &Call) -> Answer {
+    call.neither()?;
+    masu_core::control::flush_thread();
+    Ok(())
+}
+
+/// `thread.idle`: the thread is about to wait for long.
+pub fn idle(call: &Call) -> Answer {
+    flush(call)
+}

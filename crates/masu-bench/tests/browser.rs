@@ -1,0 +1,143 @@
+//! The HTML page in a real browser: it draws everything, in both themes, and what can be chosen works.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fake_allocator, script};
+use masu_bench::arm::Arm;
+use masu_bench::race::latency::Latency;
+use masu_bench::race::results::Results;
+use masu_bench::race::{self, Plan, Task};
+use masu_bench::report::html;
+use masu_bench::scale;
+use masu_bench::work;
+
+/// The browser; the page is not tested by anything less.
+fn browser() -> PathBuf {
+    let named = std::env::var_os("MASU_TEST_BROWSER").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let places = std::env::split_paths(&path).flat_map(|place| names.map(|name| place.join(name)));
+    let found = named.into_iter().chain(places).find(|file| file.is_file());
+    found.expect(
+        "a browser is missing: `apt-get install chromium`, or name one in MASU_TEST_BROWSER",
+    )
+}
+
+/// The page as it stands after its script has run.
+fn opened(page: &Path, choice: &str) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let mut command = Command::new(browser());
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000"]);
+    command.arg(format!("--user-data-dir={}", profile.path().display()));
+    command.arg("--dump-dom").arg(format!("file://{}#{choice}", page.display()));
+    let output = command.output().expect("the browser starts");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!dom.contains("data-error="), "the script failed: {}", around(&dom, "data-error="));
+    assert!(dom.contains("data-ready=\"1\""), "the script did not end: {dom}");
+    // What was drawn, without the data and the script.
+    dom[..dom.find("<noscript").expect("it follows what is drawn")].to_owned()
+}
+
+fn around<'t>(text: &'t str, what: &str) -> &'t str {
+    let at = text.find(what).unwrap_or(0);
+    &text[at..text.len().min(at + 200)]
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+/// A suite of two workloads and a command that fails on one allocator, with everything a page shows.
+fn suite() -> Results {
+    work::build().expect("cargo builds masu-work");
+    let fake = fake_allocator();
+    let named = |name| Task::workload(masu_workloads::named(name).unwrap(), 1, 0.01);
+    let tasks =
+        vec![named("churn"), script("case $LD_PRELOAD in *fake*) exit 3;; esac; sleep 0.1")];
+    let arms = vec![fake.arm("fake"), Arm::glibc()];
+    let plan = Plan { rounds: 2, warm_mib: 8, ..Plan::new(arms, tasks) };
+    let mut results = race::run(&plan, |_| ()).unwrap();
+    let quantiles = vec![(0.5, 100), (0.9, 900), (0.99, 20_000), (1.0, 3_000_000)];
+    results.workloads[0].latencies = vec![Latency { arm: 1, count: 9, mean_ns: 200.0, quantiles }];
+    let point = |cores: u32| scale::Point {
+        cores,
+        transfers: 0.5,
+        hand_overs: 0.1,
+        remote_frees: 0.2,
+        speedup: f64::from(cores),
+    };
+    results.scale = vec![scale::Curve {
+        workload: "churn".into(),
+        design: "masu".into(),
+        points: vec![point(1), point(256)],
+    }];
+    results
+}
+
+fn written(results: &Results) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("report.html");
+    std::fs::write(&page, html::page(results)).unwrap();
+    (directory, page)
+}
+
+#[test]
+fn everything_is_drawn_and_can_be_chosen() {
+    let (_directory, page) = written(&suite());
+
+    let dom = opened(&page, "theme=light");
+    assert!(dom.contains("data-theme=\"light\""));
+    assert_eq!(count(&dom, "class=\"card\" data-name="), 2);
+    for text in [
+        "Time against memory",
+        "faster and smaller",
+        "Resident memory over time",
+        "Latency of one operation",
+        "99.9 %",
+        "Beyond this machine",
+        "fake: exit status 3",
+        "kernel's mappings showed",
+    ] {
+        assert!(dom.contains(text), "{text} is missing");
+    }
+    assert!(count(&dom, "<circle") >= 3 && count(&dom, "<rect") >= 2 && count(&dom, "<path") >= 3);
+    assert_eq!(count(&dom, "NaN"), 0, "{}", around(&dom, "NaN"));
+    assert_eq!(count(&dom, "Infinity"), 0);
+
+    assert!(opened(&page, "theme=dark").contains("data-theme=\"dark\""));
+
+    let dom = opened(&page, "filter=churn");
+    assert_eq!(count(&dom, "class=\"card\" data-name="), 1);
+    let dom = opened(&page, "filter=nothing-like-that");
+    assert_eq!(count(&dom, "class=\"card\" data-name="), 0);
+
+    let place = |dom: &str, name: &str| dom.find(&format!("data-name=\"{name}")).unwrap();
+    let dom = opened(&page, "sort=name");
+    assert!(place(&dom, "case") < place(&dom, "churn"));
+    let dom = opened(&page, "sort=given&metric=peak");
+    assert!(place(&dom, "churn") < place(&dom, "case"));
+    assert!(dom.contains("<h4>Peak resident memory</h4>"));
+
+    let dom = opened(&page, "hide=fake");
+    assert!(dom.contains("aria-pressed=\"false\""));
+    assert_eq!(count(&dom, "<tr class=\"subject\">"), 0);
+}
+
+#[test]
+fn a_single_command_has_its_sentence() {
+    work::build().unwrap();
+    let plan = Plan {
+        rounds: 2,
+        warm_mib: 8,
+        ..Plan::new(vec![Arm::glibc()], vec![script("sleep 0.05")])
+    };
+    let results = race::run(&plan, |_| ()).unwrap();
+    let (_directory, page) = written(&results);
+    let dom = opened(&page, "");
+    assert!(dom.contains("Nobody wins: only glibc served it"), "{}", around(&dom, "sentence"));
+    assert!(dom.contains("All figures") && dom.contains("Peak resident memory"));
+    assert_eq!(count(&dom, "NaN"), 0, "{}", around(&dom, "NaN"));
+}

@@ -1,0 +1,208 @@
+//! `masu bench` from outside: what it says, what it writes, how it ends, what it leaves behind.
+
+mod common;
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use assert_cmd::Command;
+use common::{Fixture, masu, stdout};
+use masu_bench::race::results::Results;
+
+/// `masu bench` with the stand-in for libmasu.so, against the system's malloc alone.
+fn bench(fixture: &Fixture) -> Command {
+    masu_bench::work::build().expect("cargo builds masu-work");
+    let mut command = masu();
+    command.args(["bench", "--rounds", "3", "--against", "none", "--lib"]);
+    command.arg(fixture.witness()).current_dir(fixture.path(""));
+    command
+}
+
+#[track_caller]
+fn ended(command: &mut Command, code: i32) -> (String, String) {
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}{}", stdout(&output));
+    (stdout(&output), said)
+}
+
+#[test]
+fn a_command_is_raced_and_judged() {
+    let fixture = Fixture::new();
+    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo hi; sleep 0.02"]), 0);
+    assert!(!said.contains("% "), "the bar is for terminals: {said}");
+    assert!(out.contains("│ masu 0.1.0") && out.contains("│ glibc 2."), "{out}");
+    assert!(out.contains("A tie:") || out.contains(" wins:"), "{out}");
+    assert!(out.contains("Fewer than 5 rounds"), "{out}");
+    assert!(out.contains("In all 9 runs the kernel's mappings showed"), "{out}");
+    assert!(!out.contains('\u{1b}'), "no colours in a file: {out}");
+}
+
+#[test]
+fn files_are_written_and_json_can_have_stdout_for_itself() {
+    let fixture = Fixture::new();
+    let mut command = bench(&fixture);
+    command.args(["--json", "-", "--html", "r.html", "--md", "r.md", "--", "true"]);
+    let (out, _) = ended(&mut command, 0);
+    let results = Results::parse(&out).expect("nothing but JSON");
+    assert_eq!((results.arms[0].name.as_str(), results.arms.len()), ("masu", 3));
+    assert!(results.arms[0].library.as_deref().unwrap().ends_with("libwitness.so"));
+    assert!(fs::read_to_string(fixture.path("r.html")).unwrap().starts_with("<!DOCTYPE html>"));
+    assert!(fs::read_to_string(fixture.path("r.md")).unwrap().starts_with("# The race"));
+}
+
+#[test]
+fn who_misbehaves_wins_nothing_and_the_exit_code_says_so() {
+    let fixture = Fixture::new();
+    let script = "case $LD_PRELOAD in *witness*) echo spoilt;; *) echo good;; esac";
+    let (out, _) = ended(bench(&fixture).args(["--", "sh", "-c", script]), 1);
+    assert!(out.contains("Nobody wins: only glibc served it without a failure."), "{out}");
+    assert!(out.contains("Out of the race: masu printed something else: from line 1 on"), "{out}");
+}
+
+#[test]
+fn a_program_that_fails_by_itself_is_refused() {
+    let fixture = Fixture::new();
+    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo no >&2; exit 4"]), 125);
+    assert_eq!(out, "");
+    assert!(said.contains("fails on the system's own malloc: exit status 4: no"), "{said}");
+    assert!(said.contains("--ignore-failure"), "{said}");
+    ended(bench(&fixture).args(["-i", "--", "sh", "-c", "exit 4"]), 0);
+}
+
+#[test]
+fn a_program_that_hangs_is_stopped() {
+    let fixture = Fixture::new();
+    let start = Instant::now();
+    let (_, said) = ended(bench(&fixture).args(["--timeout", "300ms", "--", "sleep", "60"]), 125);
+    assert!(said.contains("stopped after 0.3 s"), "{said}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn standard_input_is_read_anew_in_every_run() {
+    let fixture = Fixture::new();
+    fs::write(fixture.path("in"), "a\nb\n").unwrap();
+    let script = ["--", "sh", "-c", "[ $(wc -l) = 2 ]"];
+    ended(bench(&fixture).args(["--input", "in"]).args(script), 0);
+    let mut redirected = process::Command::new(env!("CARGO_BIN_EXE_masu"));
+    redirected.args(["bench", "--rounds", "2", "--against", "none", "--lib"]);
+    redirected.arg(fixture.witness()).args(script);
+    redirected.stdin(fs::File::open(fixture.path("in")).unwrap());
+    let output = redirected.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn others_are_named_by_path() {
+    let fixture = Fixture::new();
+    let other = fixture.cc(
+        "libother.so",
+        &["-shared", "-fPIC"],
+        "#include <stddef.h>\nvoid *__libc_malloc(size_t);\n\
+         void *malloc(size_t n) { return __libc_malloc(n); }",
+    );
+    let mut command = bench(&fixture);
+    let list = format!("mine={},none", other.display());
+    let (out, _) = ended(command.args(["--against", &list, "--", "sleep", "0.02"]), 0);
+    assert!(out.contains("│ mine unknown"), "{out}");
+}
+
+#[test]
+fn mistakes_end_with_two_and_say_what_to_do() {
+    let fixture = Fixture::new();
+    for (arguments, expected) in [
+        (&["--"][..], "nothing to measure"),
+        (&["--rounds", "0", "--", "true"], "--rounds"),
+        (&["--time", "5d", "--", "true"], "no unit of time"),
+        (&["--suite", "nonsense"], "suites: quick, full; workloads: churn"),
+        (&["--suite", "quick", "--", "true"], "exclude each other"),
+        (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense`"),
+        (&["--against", "/nonexistent.so", "--", "true"], "`/nonexistent.so` cannot be opened"),
+        (&["--input", "nonexistent", "--", "cat"], "cannot read `nonexistent`"),
+        (&["--html", "/nonexistent/r.html", "--", "true"], "cannot write `/nonexistent/r.html`"),
+        (&["--round", "3", "--", "true"], "'--rounds'"),
+    ] {
+        let (out, said) = ended(bench(&fixture).args(arguments), 2);
+        assert_eq!(out, "");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    let (_, said) = ended(bench(&fixture).args(["--", "nonexistent-program"]), 127);
+    assert!(said.contains("no such program"), "{said}");
+}
+
+#[test]
+fn a_workload_of_the_suite_is_raced() {
+    let fixture = Fixture::new();
+    masu_bench::work::build().expect("cargo builds masu-work");
+    // The stand-in serves malloc only, which the workload itself finds out.
+    let mut command = bench(&fixture);
+    let (out, _) = ended(command.args(["--suite", "small2mb", "--json", "r.json"]), 1);
+    assert!(out.contains("small2mb on masu, round 1: wrong allocator"), "{out}");
+    let results = Results::parse(&fs::read_to_string(fixture.path("r.json")).unwrap()).unwrap();
+    assert_eq!(results.workloads[0].samples(1).count(), 3);
+}
+
+/// What a terminal does on Ctrl-C: the signal goes to the foreground group, which the measured
+/// program is not in.
+#[test]
+fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
+    let fixture = Fixture::new();
+    masu_bench::work::build().expect("cargo builds masu-work");
+    let count = fixture.path("runs");
+    let script = format!(
+        "echo x >> {0}; [ $(wc -l < {0}) -lt 6 ] || {{ sleep 61 & sleep 61; }}",
+        count.display()
+    );
+    let mut command = process::Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.args(["bench", "--rounds", "9", "--against", "none", "--json", "r.json", "--lib"]);
+    command.arg(fixture.witness()).args(["--", "sh", "-c", &script]).current_dir(fixture.path(""));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let child = command.spawn().unwrap();
+    let start = Instant::now();
+    let runs = || fs::read_to_string(&count).unwrap_or_default().lines().count();
+    while runs() < 6 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never came to the sixth run");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: `kill` takes numbers only; the process is a child that was not waited for yet.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout(&output).contains("Interrupted: these are partial results."));
+    let results = Results::parse(&fs::read_to_string(fixture.path("r.json")).unwrap()).unwrap();
+    assert!(!results.complete && results.workloads[0].runs.len() == 3, "{results:?}");
+    let ours = |entry: &fs::DirEntry| {
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let working = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        command.starts_with(b"sleep\x0061") && working == fixture.path("").canonicalize().unwrap()
+    };
+    let left = fs::read_dir("/proc").unwrap().flatten().filter(ours).count();
+    assert_eq!(left, 0, "a child was left behind");
+}
+
+#[test]
+fn a_pipe_is_not_read_and_that_is_said() {
+    let fixture = Fixture::new();
+    masu_bench::work::build().expect("cargo builds masu-work");
+    let mut command = process::Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.args(["bench", "--rounds", "1", "--against", "none", "--lib"]).arg(fixture.witness());
+    command.args(["--", "wc", "-c"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"lost").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("standard input is a pipe"), "{said}");
+}
+
+#[test]
+fn the_schema_is_the_committed_one() {
+    let committed =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/results.schema.json");
+    let (out, _) = ended(masu().args(["bench", "--schema"]), 0);
+    assert!(out == fs::read_to_string(committed).unwrap(), "write it again with --schema");
+}

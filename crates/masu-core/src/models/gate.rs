@@ -1,0 +1,164 @@
+//! The gate of a shared heap: who allocates waits for the lock, who frees never does.
+//!
+//! ```text
+//!  free ── try ─┬─ inside ────────────────────▶ put, take what was left ─▶ exit ─┬─ nothing left ─▶ out
+//!               └─ held ─▶ leave it ─▶ try ─┬─ inside ──▲              ▲─────────┘ something, and inside
+//!                                           └─ held ─▶ out: whoever is inside sees to it
+//! ```
+//!
+//! Invariants: the heap is used by one at a time; when all calls have returned, every block freed was put
+//! back once, and nothing is left.
+
+use super::check;
+use super::world::heap::gate::Gate;
+use crate::lock::Guard;
+use crate::slab::Block;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::sync::Arc;
+
+const BLOCKS: usize = 3;
+
+/// A heap that only counts what was put back.
+struct Heap {
+    gate: Gate,
+    put: UnsafeCell<[u32; BLOCKS]>,
+    /// The blocks' first words.
+    links: [UnsafeCell<usize>; BLOCKS],
+}
+
+// SAFETY: the cells are watched by the checker.
+unsafe impl Sync for Heap {}
+// SAFETY: as above.
+unsafe impl Send for Heap {}
+
+/// A block's address, and back.
+fn address(block: usize) -> usize {
+    (block + 1) * 16
+}
+
+impl Heap {
+    fn new() -> Arc<Self> {
+        Arc::new(Heap {
+            gate: Gate::new(),
+            put: UnsafeCell::new([0; BLOCKS]),
+            links: core::array::from_fn(|_| UnsafeCell::new(0)),
+        })
+    }
+
+    fn put(&self, block: usize) {
+        // SAFETY: inside the gate; a race is seen by the checker.
+        self.put.with_mut(|put| unsafe { (*put)[block] += 1 });
+    }
+
+    fn leave(&self, inside: Guard<'_>) {
+        let mut inside = inside;
+        loop {
+            let mut at = self.gate.take(&inside);
+            while at != 0 {
+                let block = at / 16 - 1;
+                // SAFETY: what was left is the holder's.
+                at = self.links[block].with(|link| unsafe { *link });
+                self.put(block);
+            }
+            match self.gate.exit(inside) {
+                Some(again) => inside = again,
+                None => return,
+            }
+        }
+    }
+
+    fn free(&self, block: usize) {
+        let inside = match self.gate.try_enter() {
+            Some(inside) => {
+                self.put(block);
+                Some(inside)
+            }
+            None => self.gate.leave_behind(address(block) as *mut Block, |top| {
+                // SAFETY: the block is this thread's until it is left.
+                self.links[block].with_mut(|link| unsafe { *link = top });
+            }),
+        };
+        if let Some(inside) = inside {
+            self.leave(inside);
+        }
+    }
+
+    /// An allocation: inside once, and out.
+    fn alloc(&self) {
+        let inside = self.gate.enter();
+        // SAFETY: inside the gate.
+        self.put.with(|put| unsafe { assert!((*put).iter().all(|n| *n <= 1)) });
+        self.leave(inside);
+    }
+
+    /// The purge: inside if nobody is.
+    fn visit(&self) {
+        if let Some(inside) = self.gate.try_enter() {
+            self.leave(inside);
+        }
+    }
+
+    fn settled(&self, blocks: usize) {
+        // SAFETY: all others have gone.
+        let put = self.put.with(|put| unsafe { *put });
+        assert!(put.iter().take(blocks).all(|n| *n == 1), "blocks are lost, or back twice: {put:?}");
+    }
+}
+
+fn spawn(heap: &Arc<Heap>, f: impl FnOnce(&Heap) + 'static) -> thread::JoinHandle<()> {
+    let heap = heap.clone();
+    thread::spawn(move || f(&heap))
+}
+
+#[test]
+fn frees_against_an_allocation() {
+    check(3, || {
+        let heap = Heap::new();
+        let freers = [0, 1].map(|block| spawn(&heap, move |heap| heap.free(block)));
+        heap.alloc();
+        freers.into_iter().for_each(|freer| freer.join().unwrap());
+        heap.settled(2);
+    });
+}
+
+#[test]
+fn one_free_against_an_allocation_in_every_interleaving() {
+    check(None, || {
+        let heap = Heap::new();
+        let freer = spawn(&heap, |heap| heap.free(0));
+        heap.alloc();
+        freer.join().unwrap();
+        heap.settled(1);
+    });
+}
+
+#[test]
+fn frees_against_the_purge_and_each_other() {
+    check(3, || {
+        let heap = Heap::new();
+        let freer = spawn(&heap, |heap| heap.free(0));
+        let purge = spawn(&heap, Heap::visit);
+        heap.free(1);
+        freer.join().unwrap();
+        purge.join().unwrap();
+        heap.settled(2);
+    });
+}
+
+/// Two blocks left one after the other: the second one's link is the first.
+#[test]
+fn a_chain_that_is_left_comes_back_whole() {
+    check(2, || {
+        let heap = Heap::new();
+        let freer = spawn(&heap, |heap| {
+            heap.free(0);
+            heap.free(1);
+        });
+        let other = spawn(&heap, |heap| heap.free(2));
+        heap.alloc();
+        freer.join().unwrap();
+        other.join().unwrap();
+        heap.settled(3);
+    });
+}

@@ -1,0 +1,150 @@
+//! The `Allocator` trait for heaps: of the `allocator-api2` crate, which is the standard library's with
+//! the feature `nightly`.
+
+use super::{ArcHeap, Heap};
+use allocator_api2::alloc::{AllocError, Allocator};
+use core::alloc::Layout;
+use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
+
+/// `size` bytes at a block, or the error.
+fn slice(p: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
+    NonNull::new(p).map(|p| NonNull::slice_from_raw_parts(p, size)).ok_or(AllocError)
+}
+
+/// What a block of no bytes is: nothing, at an aligned address.
+fn empty(align: usize) -> NonNull<[u8]> {
+    let p = slice_from_raw_parts_mut(without_provenance_mut(align), 0);
+    // SAFETY: an alignment is not 0.
+    unsafe { NonNull::new_unchecked(p) }
+}
+
+impl Heap {
+    fn allocate_block(&self, layout: Layout, zeroed: bool) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty(layout.align()));
+        }
+        let p = self.raw.alloc(layout.size(), layout.align(), zeroed);
+        self.after_allocation();
+        slice(p, layout.size())
+    }
+
+    /// # Safety
+    /// As for [`Allocator::grow`].
+    unsafe fn grow_block(
+        &self,
+        p: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        zeroed: bool,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if old.size() == 0 {
+            return self.allocate_block(new, zeroed);
+        }
+        let p = p.as_ptr();
+        // SAFETY: a live block of this heap with at least `old.size()` bytes.
+        let grown = unsafe {
+            if zeroed {
+                // Behind what was asked for the block has bytes that may be anything; what it gains behind
+                // those is the engine's to zero.
+                let known = masu_core::usable_size(p).min(new.size());
+                p.add(old.size()).write_bytes(0, known.saturating_sub(old.size()));
+            }
+            masu_core::realloc_exact(p, new.size(), new.align(), zeroed)
+        };
+        self.after_allocation();
+        slice(grown, new.size())
+    }
+
+    /// # Safety
+    /// As for [`Allocator::shrink`].
+    unsafe fn shrink_block(
+        &self,
+        p: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if new.size() == 0 {
+            // SAFETY: the caller's block.
+            unsafe { free(p, old) };
+            return Ok(empty(new.align()));
+        }
+        let block = p.as_ptr();
+        let aligned = (block as usize).is_multiple_of(new.align());
+        // SAFETY: a live block of this heap, larger than what is asked for.
+        let shrunk = unsafe {
+            if aligned && masu_core::try_resize(block, new.size()) {
+                block
+            } else {
+                masu_core::realloc_exact(block, new.size(), new.align(), false)
+            }
+        };
+        // Without memory to move to, an aligned block can stay as it is.
+        slice(if shrunk.is_null() && aligned { block } else { shrunk }, new.size())
+    }
+}
+
+/// # Safety
+/// As for [`Allocator::deallocate`].
+unsafe fn free(p: NonNull<u8>, layout: Layout) {
+    if layout.size() != 0 {
+        // SAFETY: a live block of a heap, which the caller gives up.
+        unsafe { masu_core::dealloc(p.as_ptr()) };
+    }
+}
+
+macro_rules! allocator {
+    ($type:ty) => {
+        // SAFETY: blocks stay valid until the heap is destroyed or reset, which a borrow or a counted
+        // reference prevents; all copies of the allocator mean the same heap.
+        unsafe impl Allocator for $type {
+            #[inline]
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                self.allocate_block(layout, false)
+            }
+
+            #[inline]
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                self.allocate_block(layout, true)
+            }
+
+            #[inline]
+            unsafe fn deallocate(&self, p: NonNull<u8>, layout: Layout) {
+                // SAFETY: passed on.
+                unsafe { free(p, layout) }
+            }
+
+            unsafe fn grow(
+                &self,
+                p: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: passed on.
+                unsafe { self.grow_block(p, old, new, false) }
+            }
+
+            unsafe fn grow_zeroed(
+                &self,
+                p: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: passed on.
+                unsafe { self.grow_block(p, old, new, true) }
+            }
+
+            unsafe fn shrink(
+                &self,
+                p: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: passed on.
+                unsafe { self.shrink_block(p, old, new) }
+            }
+        }
+    };
+}
+
+allocator!(&Heap);
+allocator!(ArcHeap);

@@ -1,0 +1,116 @@
+//! Making a heap.
+
+use super::{Heap, HeapError, HeapStats, OnSoftLimit};
+use crate::{global, process};
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::AtomicBool;
+use masu_core::SharedHeap;
+
+/// What a heap is to be. From [`Heap::builder`].
+#[derive(Default)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct HeapBuilder {
+    name: Option<Box<str>>,
+    soft: Option<usize>,
+    hard: Option<usize>,
+    on_soft_limit: Option<Box<OnSoftLimit>>,
+}
+
+impl HeapBuilder {
+    /// A name, for whoever looks at statistics.
+    ///
+    /// ```
+    /// let heap = masu::Heap::builder().name("index").build()?;
+    /// assert_eq!(heap.name(), Some("index"));
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Bytes from which on the heap keeps no free memory and calls [`on_soft_limit`](Self::on_soft_limit).
+    ///
+    /// ```
+    /// let heap = masu::Heap::builder().soft_limit(1 << 20).build()?;
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn soft_limit(mut self, bytes: usize) -> Self {
+        self.soft = Some(bytes);
+        self
+    }
+
+    /// Most bytes: allocations beyond fail with an error, as they do when memory is out.
+    ///
+    /// ```
+    /// use allocator_api2::boxed::Box;
+    ///
+    /// let heap = masu::Heap::builder().hard_limit(1000).build()?;
+    /// assert!(Box::try_new_in([0u8; 500], &heap).is_ok());
+    /// assert!(Box::try_new_in([0u8; 2000], &heap).is_err());
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn hard_limit(mut self, bytes: usize) -> Self {
+        self.hard = Some(bytes);
+        self
+    }
+
+    /// Called each time that an allocation takes the heap above its soft limit, by the thread that
+    /// allocates, when the allocation is done; for allocations in a [`scope`](crate::scope), when that
+    /// ends. It may use the heap.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let calls = Arc::new(AtomicUsize::new(0));
+    /// let counted = calls.clone();
+    /// let heap = masu::Heap::builder()
+    ///     .soft_limit(1000)
+    ///     .on_soft_limit(move |stats| {
+    ///         assert!(stats.allocated > 1000);
+    ///         counted.fetch_add(1, Ordering::Relaxed);
+    ///     })
+    ///     .build()?;
+    /// let values = [1, 2, 3].map(|i| allocator_api2::boxed::Box::new_in([i; 400], &heap));
+    /// assert_eq!(calls.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn on_soft_limit(mut self, call: impl Fn(&HeapStats) + Send + Sync + 'static) -> Self {
+        self.on_soft_limit = Some(Box::new(call));
+        self
+    }
+
+    /// Makes the heap. O(1).
+    ///
+    /// # Errors
+    /// When memory is out, or 65,536 heaps are alive.
+    ///
+    /// ```
+    /// let heap = masu::Heap::builder().build()?;
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn build(self) -> Result<Heap, HeapError> {
+        process::ensure(&global::DEFAULT);
+        let raw = SharedHeap::create().ok_or(HeapError)?;
+        let heap = Heap {
+            raw,
+            name: self.name,
+            on_soft_limit: self.on_soft_limit,
+            scoped: AtomicBool::new(false),
+        };
+        heap.set_limits(self.soft, self.hard);
+        Ok(heap)
+    }
+}
+
+impl fmt::Debug for HeapBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapBuilder")
+            .field("name", &self.name)
+            .field("soft", &self.soft)
+            .field("hard", &self.hard)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! [`BufferPool`]: buffers of one size in one contiguous region.
+
+use crate::slab::memory;
+use crate::slab::stack::IndexStack;
+use crate::slab::sync::AtomicU32;
+use alloc::alloc::Layout;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::slice;
+
+/// A fixed number of byte buffers of one size, in one contiguous region, leased by any number of
+/// threads.
+///
+/// The region begins at a multiple of the page size, and each buffer at a multiple of its alignment:
+/// what `O_DIRECT` asks for. It never moves, so that it can be registered with the kernel once
+/// (`io_uring_register_buffers`, as one buffer or, by [`BufferPool::address`], as many) and a buffer
+/// then be named by its index.
+///
+/// All bytes are 0 at first; a buffer that comes back keeps what was written. Leasing and giving
+/// back are two atomic operations each.
+///
+/// ```
+/// use masu::BufferPool;
+///
+/// let pool = BufferPool::new(16, 4096);
+/// let mut buffer = pool.lease().unwrap();
+/// buffer[..5].copy_from_slice(b"hello");
+/// assert!(buffer.as_ptr().addr().is_multiple_of(4096));
+/// assert_eq!(buffer.as_ptr(), pool.address(buffer.index()));
+/// ```
+///
+/// A buffer cannot outlive its pool ([`BufferPool::lease_owned`] is for that):
+///
+/// ```compile_fail
+/// # use masu::BufferPool;
+/// let buffer = BufferPool::new(1, 4096).lease();
+/// assert!(buffer.is_some());
+/// ```
+pub struct BufferPool {
+    region: NonNull<u8>,
+    layout: Layout,
+    /// Bytes that may be used of a buffer, and bytes from one to the next.
+    size: usize,
+    stride: usize,
+    links: Vec<AtomicU32>,
+    free: IndexStack,
+}
+
+// SAFETY: plain memory; a buffer is in one thread's hands at a time.
+unsafe impl Send for BufferPool {}
+// SAFETY: as above.
+unsafe impl Sync for BufferPool {}
+
+/// The alignment that direct I/O is happy with everywhere.
+const DIRECT: usize = 4096;
+
+impl BufferPool {
+    /// `count` buffers of `size` bytes, each at a multiple of 4096 bytes if `size` is one, else of
+    /// 512 if `size` is one, else of 64. The region, and what is lost between buffers of odd sizes,
+    /// takes no memory before it is written.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when there are more than `isize::MAX` bytes or 2³² - 1 buffers, and
+    /// when `size` or `count` is 0.
+    pub fn new(count: usize, size: usize) -> Self {
+        let align =
+            [DIRECT, 512].into_iter().find(|align| size.is_multiple_of(*align)).unwrap_or(64);
+        Self::with_align(count, size, align)
+    }
+
+    /// As [`BufferPool::new`], with buffers at multiples of `align`, a power of two.
+    ///
+    /// # Panics
+    /// As [`BufferPool::new`], and if `align` is no power of two.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::with_align(4, 100, 1 << 16);
+    /// assert!(pool.address(3).addr().is_multiple_of(1 << 16));
+    /// ```
+    pub fn with_align(count: usize, size: usize, align: usize) -> Self {
+        assert!(align.is_power_of_two() && size != 0 && count != 0, "no such buffers");
+        let stride = size.checked_next_multiple_of(align);
+        let bytes = stride.and_then(|stride| stride.checked_mul(count));
+        let layout =
+            bytes.map(|bytes| Layout::from_size_align(bytes, align.max(memory::page_size())));
+        let (Some(stride), Some(Ok(layout)), Ok(indices)) = (stride, layout, u32::try_from(count))
+        else {
+            panic!("capacity overflow")
+        };
+        assert!(indices != u32::MAX, "capacity overflow");
+        let pool = BufferPool {
+            region: memory::allocate_zeroed(layout),
+            layout,
+            size,
+            stride,
+            links: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            free: IndexStack::new(),
+        };
+        for index in (0..indices).rev() {
+            pool.give_back(index);
+        }
+        pool
+    }
+
+    /// Bytes of a buffer.
+    pub fn buffer_size(&self) -> usize {
+        self.size
+    }
+
+    /// Number of buffers, leased and free.
+    pub fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The region: its address and its size in bytes, for registration.
+    pub fn region(&self) -> (NonNull<u8>, usize) {
+        (self.region, self.layout.size())
+    }
+
+    /// Where a buffer begins.
+    ///
+    /// # Panics
+    /// If there is no such buffer.
+    pub fn address(&self, index: usize) -> *mut u8 {
+        assert!(index < self.count(), "no such buffer");
+        // SAFETY: inside the region.
+        unsafe { self.region.as_ptr().add(index * self.stride) }
+    }
+
+    /// The buffer that an address lies in.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(4, 4096);
+    /// assert_eq!(pool.index_of(pool.address(2).wrapping_add(100)), Some(2));
+    /// assert_eq!(pool.index_of(std::ptr::null()), None);
+    /// ```
+    pub fn index_of(&self, address: *const u8) -> Option<usize> {
+        let offset = address.addr().wrapping_sub(self.region.as_ptr().addr());
+        (offset < self.layout.size()).then(|| offset / self.stride)
+    }
+
+    fn pop(&self) -> Option<u32> {
+        self.free.pop(|index| &self.links[index as usize])
+    }
+
+    fn give_back(&self, index: u32) {
+        self.free.push(index, &self.links[index as usize]);
+    }
+
+    /// A free buffer; `None` when all are leased. The one that came back last comes first. O(1).
+    pub fn lease(&self) -> Option<Buffer<&Self>> {
+        Some(Buffer { index: self.pop()?, pool: self })
+    }
+
+    /// As [`BufferPool::lease`], for a buffer that keeps its pool alive: for I/O that is under way
+    /// while nobody knows for how long.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// use std::sync::Arc;
+    ///
+    /// let pool = Arc::new(BufferPool::new(16, 4096));
+    /// let buffer = BufferPool::lease_owned(&pool).unwrap();
+    /// drop(pool);
+    /// std::thread::spawn(move || assert_eq!(buffer[0], 0)).join().unwrap();
+    /// ```
+    pub fn lease_owned(self: &Arc<Self>) -> Option<Buffer<Arc<Self>>> {
+        Some(Buffer { index: self.pop()?, pool: self.clone() })
+    }
+
+    /// The buffer that [`Buffer::into_index`] gave away.
+    ///
+    /// # Safety
+    /// `index` came from `into_index` of a buffer of this pool and has not come back yet, and nobody
+    /// writes to the buffer any more.
+    pub unsafe fn from_index(&self, index: usize) -> Buffer<&Self> {
+        Buffer { index: index as u32, pool: self }
+    }
+}
+
+impl Drop for BufferPool {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; leases borrow or share the pool, so there are none.
+        unsafe { memory::release(self.region, self.layout) }
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("count", &self.count())
+            .field("buffer_size", &self.size)
+            .finish()
+    }
+}
+
+/// A leased buffer of a [`BufferPool`], until it is dropped. It may be sent to another thread.
+///
+/// Forgetting it is safe: it is never leased again.
+pub struct Buffer<P: Deref<Target = BufferPool>> {
+    pool: P,
+    index: u32,
+}
+
+impl<P: Deref<Target = BufferPool>> Buffer<P> {
+    /// The buffer's index, by which registered memory is named.
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Gives the buffer away, to the kernel for instance, without its going back to the pool.
+    /// [`BufferPool::from_index`] takes it back.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(1, 4096);
+    /// let index = pool.lease().unwrap().into_index();
+    /// assert!(pool.lease().is_none());
+    /// // SAFETY: given away above.
+    /// drop(unsafe { pool.from_index(index) });
+    /// assert!(pool.lease().is_some());
+    /// ```
+    pub fn into_index(self) -> usize {
+        let this = ManuallyDrop::new(self);
+        let index = this.index();
+        // SAFETY: the pool's handle is dropped once: the buffer is not dropped.
+        drop(unsafe { core::ptr::read(&this.pool) });
+        index
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.pool.address(self.index())
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> Deref for Buffer<P> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: initialised memory of the region, leased to us alone, borrowed with the lease.
+        unsafe { slice::from_raw_parts(self.start(), self.pool.size) }
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> DerefMut for Buffer<P> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.start(), self.pool.size) }
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> AsRef<[u8]> for Buffer<P> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> AsMut<[u8]> for Buffer<P> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> Drop for Buffer<P> {
+    fn drop(&mut self) {
+        self.pool.give_back(self.index);
+    }
+}
+
+impl<P: Deref<Target = BufferPool>> fmt::Debug for Buffer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("index", &self.index).finish()
+    }
+}

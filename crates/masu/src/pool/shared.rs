@@ -1,0 +1,252 @@
+//! [`SharedPool`]: a [`Pool`](super::Pool) that many threads use at once.
+//!
+//! Every object has an index. It is *live* (it exists) or *vacant*; a live one is idle, and on the
+//! stack `idle`, or leased, and on none; a vacant one is on the stack `vacant`. Who popped an index
+//! has its slot alone, until it is pushed.
+
+use super::lease::{Manage, exhausted};
+use crate::slab::shared_pages::{self, SharedPages};
+use crate::slab::stack::IndexStack;
+use crate::slab::sync::{AtomicU32, AtomicUsize, Ordering, Shared};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+
+struct Slot<T> {
+    link: AtomicU32,
+    /// 1 if there is an object. Only who has the slot alone writes it.
+    live: AtomicU32,
+    value: Shared<T>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Slot { link: AtomicU32::new(0), live: AtomicU32::new(0), value: Shared::uninit() }
+    }
+}
+
+// SAFETY: zero is vacant; link and value of a slot on no stack are not looked at.
+unsafe impl<T> shared_pages::Slot for Slot<T> {}
+
+/// Objects that are leased by any number of threads at once, and may come back on another thread
+/// than they were leased on.
+///
+/// Leasing and giving back are two atomic operations each; nobody waits for anybody, but for the
+/// allocation of a page of slots. The object that came back last is leased first.
+///
+/// ```
+/// use masu::SharedPool;
+///
+/// let pool = SharedPool::bounded((|| Vec::with_capacity(4096), Vec::clear), 8);
+/// std::thread::scope(|s| {
+///     for n in 0..4u8 {
+///         let pool = &pool;
+///         s.spawn(move || {
+///             let mut lease = pool.lease();
+///             assert!(lease.is_empty());
+///             lease.push(n);
+///         });
+///     }
+/// });
+/// assert!(pool.len() <= 4);
+/// ```
+///
+/// A lease cannot outlive its pool:
+///
+/// ```compile_fail
+/// # use masu::SharedPool;
+/// let lease = {
+///     let pool = SharedPool::new(|| 1);
+///     pool.lease()
+/// };
+/// assert_eq!(*lease, 1);
+/// ```
+pub struct SharedPool<M: Manage> {
+    slots: SharedPages<Slot<M::Item>>,
+    idle: IndexStack,
+    vacant: IndexStack,
+    objects: AtomicUsize,
+    limit: usize,
+    manager: M,
+}
+
+// SAFETY: the pool owns its objects, which may be dropped on any thread that has the pool.
+unsafe impl<M: Manage + Send> Send for SharedPool<M> where M::Item: Send {}
+// SAFETY: an object is in one thread's hands at a time; it need not be `Sync`.
+unsafe impl<M: Manage + Sync> Sync for SharedPool<M> where M::Item: Send {}
+
+impl<M: Manage> SharedPool<M> {
+    /// A pool that grows as needed.
+    pub fn new(manager: M) -> Self {
+        SharedPool::bounded(manager, usize::MAX)
+    }
+
+    /// A pool of at most `limit` objects.
+    pub fn bounded(manager: M, limit: usize) -> Self {
+        SharedPool {
+            slots: SharedPages::new(),
+            idle: IndexStack::new(),
+            vacant: IndexStack::new(),
+            objects: AtomicUsize::new(0),
+            limit,
+            manager,
+        }
+    }
+
+    /// Number of objects a moment ago, idle and leased.
+    pub fn len(&self) -> usize {
+        self.objects.load(Ordering::Relaxed)
+    }
+
+    /// Whether there were no objects a moment ago.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An idle object, or a new one. O(1), and what [`Manage::create`] costs.
+    ///
+    /// # Panics
+    /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    #[track_caller]
+    pub fn lease(&self) -> SharedLease<'_, M> {
+        match self.try_lease() {
+            Some(lease) => lease,
+            None => exhausted(),
+        }
+    }
+
+    /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    pub fn try_lease(&self) -> Option<SharedLease<'_, M>> {
+        let lease = |index, slot| SharedLease { pool: self, index, slot };
+        match self.pop(&self.idle) {
+            Some((index, slot)) => Some(lease(index, slot)),
+            None => self.create().map(|(index, slot)| lease(index, slot)),
+        }
+    }
+
+    fn pop(&self, stack: &IndexStack) -> Option<(u32, &Slot<M::Item>)> {
+        // SAFETY: what is on a stack was claimed.
+        let slot = |index| unsafe { self.slots.get_unchecked(index) };
+        let index = stack.pop(|index| &slot(index).link)?;
+        Some((index, slot(index)))
+    }
+
+    fn create(&self) -> Option<(u32, &Slot<M::Item>)> {
+        /// Takes the count back when `create` panics.
+        struct Count<'a>(&'a AtomicUsize);
+        impl Drop for Count<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let more = |objects| (objects < self.limit).then(|| objects + 1);
+        self.objects.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let count = Count(&self.objects);
+        let item = self.manager.create();
+        let (index, slot) = self.pop(&self.vacant).unwrap_or_else(|| self.slots.claim());
+        core::mem::forget(count);
+        // SAFETY: popped or claimed: the slot is ours alone.
+        unsafe { slot.value.write().write(item) };
+        slot.live.store(1, Ordering::Relaxed);
+        Some((index, slot))
+    }
+}
+
+impl<M: Manage> Drop for SharedPool<M> {
+    /// Drops all objects; those of forgotten leases too. If a drop panics, the rest is leaked.
+    fn drop(&mut self) {
+        for index in 0..self.slots.claimed() {
+            if let Some(slot) = self.slots.get(index)
+                && slot.live.load(Ordering::Relaxed) == 1
+            {
+                // SAFETY: live, and nobody has the pool any more.
+                unsafe { slot.value.write().drop_in_place() }
+            }
+        }
+    }
+}
+
+impl<M: Manage> fmt::Debug for SharedPool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPool").field("len", &self.len()).field("limit", &self.limit).finish()
+    }
+}
+
+/// An object of a [`SharedPool`], until it is dropped. It may be sent to another thread.
+///
+/// Forgetting it is safe: the object is never leased again and dropped with the pool.
+pub struct SharedLease<'a, M: Manage> {
+    pool: &'a SharedPool<M>,
+    index: u32,
+    slot: &'a Slot<M::Item>,
+}
+
+// SAFETY: a lease is the only way to its object.
+unsafe impl<M: Manage + Sync> Send for SharedLease<'_, M> where M::Item: Send {}
+// SAFETY: through `&SharedLease` only `&M::Item` can be had.
+unsafe impl<M: Manage + Sync> Sync for SharedLease<'_, M> where M::Item: Send + Sync {}
+
+impl<M: Manage> SharedLease<'_, M> {
+    /// Takes the object out of the pool for good.
+    pub fn into_inner(this: Self) -> M::Item {
+        let this = ManuallyDrop::new(this);
+        // SAFETY: leased to us alone, and read once: the slot is vacant then.
+        let value = unsafe { this.slot.value.write().read() };
+        this.vacate();
+        value
+    }
+
+    /// Gives the slot back without its object.
+    fn vacate(&self) {
+        self.slot.live.store(0, Ordering::Relaxed);
+        self.pool.objects.fetch_sub(1, Ordering::Relaxed);
+        self.pool.vacant.push(self.index, &self.slot.link);
+    }
+}
+
+impl<M: Manage> Deref for SharedLease<'_, M> {
+    type Target = M::Item;
+
+    #[inline]
+    fn deref(&self) -> &M::Item {
+        // SAFETY: leased to us alone, and borrowed with the lease.
+        unsafe { &*self.slot.value.read() }
+    }
+}
+
+impl<M: Manage> DerefMut for SharedLease<'_, M> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut M::Item {
+        // SAFETY: as above.
+        unsafe { &mut *self.slot.value.write() }
+    }
+}
+
+impl<M: Manage> Drop for SharedLease<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: leased to us alone.
+        if self.pool.manager.recycle(unsafe { &mut *self.slot.value.write() }) {
+            self.pool.idle.push(self.index, &self.slot.link);
+            return;
+        }
+        struct Vacate<'a, 'b, M: Manage>(&'a SharedLease<'b, M>);
+        impl<M: Manage> Drop for Vacate<'_, '_, M> {
+            fn drop(&mut self) {
+                self.0.vacate();
+            }
+        }
+        let vacate = Vacate(self);
+        // SAFETY: dropped once; nothing is put there before the slot is vacated.
+        unsafe { vacate.0.slot.value.write().drop_in_place() }
+    }
+}
+
+impl<M: Manage> fmt::Debug for SharedLease<'_, M>
+where
+    M::Item: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

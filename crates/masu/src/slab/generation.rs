@@ -1,0 +1,281 @@
+//! [`GenSlab`]: keys that miss once their value is gone.
+
+use super::key::Key;
+use super::table::{Place, Table};
+use core::fmt;
+use core::ops::{Index, IndexMut};
+
+/// A slab whose keys find their own value only: a slot's next value has another generation.
+///
+/// Four bytes more for each slot than [`Slab`](super::Slab), and one comparison more for each
+/// access. Generations survive [`GenSlab::clear`] and the release of pages. They begin again after
+/// 2³² - 1 values in one slot.
+///
+/// ```
+/// use masu::GenSlab;
+///
+/// let mut slab = GenSlab::new();
+/// let old = slab.insert("old");
+/// slab.remove(old);
+/// let new = slab.insert("new"); // in the same slot
+/// assert_eq!(old.index(), new.index());
+/// assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
+/// ```
+pub struct GenSlab<T> {
+    /// The extra of a slot is the generation of its value, or of its next one.
+    table: Table<T, u32>,
+}
+
+impl<T> GenSlab<T> {
+    /// An empty slab. Allocates nothing.
+    pub const fn new() -> Self {
+        GenSlab { table: Table::new(1) }
+    }
+
+    /// An empty slab whose first page has room for exactly `capacity` values.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        GenSlab { table: Table::with_capacity(capacity, 1) }
+    }
+
+    /// The number of values for which there are slots without another page.
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    /// Number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are no values.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Inserts a value. O(1); when it grows, the allocation of one page comes on top.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when it would grow beyond 2³² slots.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> Key {
+        self.insert_with(|_| value)
+    }
+
+    /// Inserts the value that `make` makes of its own key.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert_with(|key| key);
+    /// assert_eq!(slab[key], key);
+    /// ```
+    #[inline]
+    pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+        let Ok(index) = u32::try_from(self.table.next()) else { panic!("capacity overflow") };
+        let (place, link) = self.table.claim();
+        // SAFETY: a claimed slot's extra is initialised.
+        let key = Key::new(index, unsafe { (*place.slot()).extra });
+        let value = make(key);
+        // SAFETY: the slot is vacant and ours; nothing else happened to the table.
+        unsafe {
+            place.value().write(value);
+            self.table.commit(&place, link);
+        }
+        key
+    }
+
+    #[inline]
+    fn find(&self, key: Key) -> Option<Place<T, u32>> {
+        let place = self.table.occupied(key.index() as usize)?;
+        // SAFETY: an occupied slot.
+        (unsafe { (*place.slot()).extra } == key.generation()).then_some(place)
+    }
+
+    /// The value of a key, if it is still there. O(1).
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        // SAFETY: occupied, and borrowed with the slab.
+        self.find(key).map(|place| unsafe { &*place.value() })
+    }
+
+    /// The value of a key, to be changed. O(1).
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        // SAFETY: occupied, and borrowed with the slab.
+        self.find(key).map(|place| unsafe { &mut *place.value() })
+    }
+
+    /// Whether the value of a key is still there. O(1).
+    #[inline]
+    pub fn contains(&self, key: Key) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Removes and returns the value of a key. O(1).
+    #[inline]
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        let place = self.find(key)?;
+        let index = key.index() as usize;
+        // SAFETY: occupied: the value is read once, as its flag is cleared.
+        unsafe {
+            advance(&place);
+            self.table.vacate(&place);
+            let value = place.value().read();
+            self.table.recycle(index, &place);
+            Some(value)
+        }
+    }
+
+    /// Drops the value of a key where it lies. `false` if it is not there. O(1).
+    #[inline]
+    pub fn discard(&mut self, key: Key) -> bool {
+        let Some(place) = self.find(key) else { return false };
+        advance(&place);
+        // SAFETY: occupied.
+        unsafe { self.table.discard(key.index() as usize, place) }
+        true
+    }
+
+    /// Drops all values for which `keep` returns `false`. O(n + capacity / 8).
+    pub fn retain(&mut self, mut keep: impl FnMut(Key, &mut T) -> bool) {
+        let mut cursor = self.table.cursor();
+        while let Some((index, place)) = cursor.next(&self.table) {
+            // SAFETY: the cursor's slots are occupied, and a discarded one is behind it.
+            unsafe {
+                if !keep(key_of(index, &place), &mut *place.value()) {
+                    advance(&place);
+                    self.table.discard(index, place);
+                }
+            }
+        }
+    }
+
+    /// Drops all values; their keys miss from then on. O(capacity).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let old = slab.insert(1);
+    /// slab.clear();
+    /// slab.insert(2);
+    /// assert_eq!(slab.get(old), None);
+    /// ```
+    pub fn clear(&mut self) {
+        self.raise_fresh(true);
+        self.table.clear();
+    }
+
+    /// Gives the memory of all pages back that hold no value, and returns how many there were. Keys
+    /// that were given out for them still miss. O(capacity).
+    pub fn release_empty_pages(&mut self) -> usize {
+        self.raise_fresh(false);
+        self.table.release_empty_pages()
+    }
+
+    /// Cuts off the capacity behind the last value. O(capacity).
+    pub fn shrink_to_fit(&mut self) {
+        self.raise_fresh(false);
+        self.table.shrink_to_fit();
+    }
+
+    /// Keys and values in ascending order of the indices. O(n + capacity / 8) in all.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        let mut cursor = self.table.cursor();
+        core::iter::from_fn(move || {
+            let (index, place) = cursor.next(&self.table)?;
+            // SAFETY: occupied, and borrowed with the slab.
+            Some((key_of(index, &place), unsafe { &*place.value() }))
+        })
+    }
+
+    /// Keys and values, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+        let (table, mut cursor) = (&self.table, self.table.cursor());
+        core::iter::from_fn(move || {
+            let (index, place) = cursor.next(table)?;
+            // SAFETY: occupied, borrowed exclusively with the slab, and yielded once.
+            Some((key_of(index, &place), unsafe { &mut *place.value() }))
+        })
+    }
+
+    /// Makes slots that lose their memory, or all, begin above every generation given out so far.
+    fn raise_fresh(&mut self, occupied_too: bool) {
+        for index in 0..self.table.carved_end() {
+            let Some(place) = self.table.locate(index) else { continue };
+            // SAFETY: a located slot's extra is initialised.
+            let generation = unsafe { (*place.slot()).extra };
+            let vacant = self.table.occupied(index).is_none();
+            if vacant {
+                self.table.fresh = self.table.fresh.max(generation);
+            } else if occupied_too {
+                self.table.fresh = self.table.fresh.max(next(generation));
+            }
+        }
+    }
+}
+
+fn next(generation: u32) -> u32 {
+    generation.checked_add(1).unwrap_or(1)
+}
+
+/// The slot's next value is another one.
+#[inline]
+fn advance<T>(place: &Place<T, u32>) {
+    // SAFETY: callers pass occupied slots.
+    unsafe { (*place.slot()).extra = next((*place.slot()).extra) }
+}
+
+#[inline]
+fn key_of<T>(index: usize, place: &Place<T, u32>) -> Key {
+    // SAFETY: callers pass occupied slots. Indices fit, as `insert_with` sees to.
+    Key::new(index as u32, unsafe { (*place.slot()).extra })
+}
+
+impl<T> Default for GenSlab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Clone> Clone for GenSlab<T> {
+    fn clone(&self) -> Self {
+        let mut slab = GenSlab { table: Table::new(self.table.fresh) };
+        slab.table.copy_from(&self.table, T::clone);
+        slab
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for GenSlab<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<T> Index<Key> for GenSlab<T> {
+    type Output = T;
+
+    #[inline]
+    #[track_caller]
+    fn index(&self, key: Key) -> &T {
+        match self.get(key) {
+            Some(value) => value,
+            None => super::change::invalid_key(),
+        }
+    }
+}
+
+impl<T> IndexMut<Key> for GenSlab<T> {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, key: Key) -> &mut T {
+        match self.get_mut(key) {
+            Some(value) => value,
+            None => super::change::invalid_key(),
+        }
+    }
+}

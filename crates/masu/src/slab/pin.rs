@@ -1,0 +1,156 @@
+//! [`PinSlab`]: values that are pinned from their insertion on.
+
+use super::change::Slab;
+use core::fmt;
+use core::pin::Pin;
+
+/// A slab that never gives a value out, so that it may hand out pinned references: for futures and
+/// for nodes that point to each other.
+///
+/// A value is dropped where it lies. If the slab is forgotten, its memory stays for good, as a pin
+/// demands.
+///
+/// ```
+/// use masu::PinSlab;
+/// use std::future::Future;
+/// use std::task::{Context, Waker};
+///
+/// let mut tasks = PinSlab::new();
+/// let key = tasks.insert(async { 7 });
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(tasks.get_mut(key).unwrap().poll(&mut context).is_ready());
+/// tasks.discard(key);
+/// ```
+///
+/// Only what may move anyway can be taken out:
+///
+/// ```compile_fail
+/// # use masu::PinSlab;
+/// let mut slab = PinSlab::new();
+/// let key = slab.insert(std::marker::PhantomPinned);
+/// slab.remove(key);
+/// ```
+pub struct PinSlab<T> {
+    slab: Slab<T>,
+}
+
+impl<T> PinSlab<T> {
+    /// An empty slab. Allocates nothing.
+    pub const fn new() -> Self {
+        PinSlab { slab: Slab::new() }
+    }
+
+    /// An empty slab whose first page has room for exactly `capacity` values.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        PinSlab { slab: Slab::with_capacity(capacity) }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// The number of values for which there are keys without another page.
+    pub fn capacity(&self) -> usize {
+        self.slab.capacity()
+    }
+
+    /// As [`Slab::reserve`].
+    pub fn reserve(&mut self, additional: usize) {
+        self.slab.reserve(additional);
+    }
+
+    /// As [`Slab::vacant_key`].
+    pub fn vacant_key(&self) -> usize {
+        self.slab.vacant_key()
+    }
+
+    /// Inserts a value, which will not move from then on. O(1).
+    #[inline]
+    pub fn insert(&mut self, value: T) -> usize {
+        self.slab.insert(value)
+    }
+
+    /// Whether a key has a value. O(1).
+    pub fn contains(&self, key: usize) -> bool {
+        self.slab.contains(key)
+    }
+
+    /// The value of a key, if there is one. O(1).
+    #[inline]
+    pub fn get(&self, key: usize) -> Option<Pin<&T>> {
+        // SAFETY: nothing here moves a value that is not `Unpin`, and its memory is not reused
+        // before it is dropped.
+        self.slab.get(key).map(|value| unsafe { Pin::new_unchecked(value) })
+    }
+
+    /// The value of a key, to be changed. O(1).
+    #[inline]
+    pub fn get_mut(&mut self, key: usize) -> Option<Pin<&mut T>> {
+        // SAFETY: as above.
+        self.slab.get_mut(key).map(|value| unsafe { Pin::new_unchecked(value) })
+    }
+
+    /// Drops the value of a key where it lies. `false` if there is none. O(1).
+    #[inline]
+    pub fn discard(&mut self, key: usize) -> bool {
+        self.slab.discard(key)
+    }
+
+    /// Removes and returns the value of a key, if it may be moved.
+    #[inline]
+    pub fn remove(&mut self, key: usize) -> Option<T>
+    where
+        T: Unpin,
+    {
+        self.slab.try_remove(key)
+    }
+
+    /// Drops all values for which `keep` returns `false`, in ascending order of their keys.
+    pub fn retain(&mut self, mut keep: impl FnMut(usize, Pin<&mut T>) -> bool) {
+        // SAFETY: as above.
+        self.slab.retain(|key, value| keep(key, unsafe { Pin::new_unchecked(value) }));
+    }
+
+    /// Drops all values. The pages stay.
+    pub fn clear(&mut self) {
+        self.slab.clear();
+    }
+
+    /// As [`Slab::release_empty_pages`].
+    pub fn release_empty_pages(&mut self) -> usize {
+        self.slab.release_empty_pages()
+    }
+
+    /// Keys and values in ascending order of the keys.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, Pin<&T>)> {
+        // SAFETY: as above.
+        self.slab.iter().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
+    }
+
+    /// Keys and values, to be changed, in ascending order of the keys.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (usize, Pin<&mut T>)> {
+        // SAFETY: as above.
+        self.slab.iter_mut().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
+    }
+}
+
+impl<T> Default for PinSlab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PinSlab<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.slab, f)
+    }
+}

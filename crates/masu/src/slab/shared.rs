@@ -1,0 +1,385 @@
+//! [`SharedSlab`]: a slab that many threads use at once.
+//!
+//! The life of a slot is one word: its generation above, and below whether it is occupied, whether
+//! its removal has begun (*marked*), and how many look at it.
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | vacant | occupied | `insert`, which popped the slot and so has it alone |
+//! | occupied, `n` | occupied, `n + 1` | `get`, if the generation is the key's and it is not marked |
+//! | occupied, `n > 0` | occupied, `n - 1` | a guard's drop |
+//! | occupied, `n` | marked, `n` | `remove`, if it is not marked |
+//! | marked, `n > 0` | marked, `n - 1` | a guard's drop |
+//! | marked, 0 | vacant, next generation | whoever brought it there: `remove` or the last guard |
+//!
+//! Exactly one thread brings a slot to *marked, 0*: the `remove` that finds nobody looking, else the
+//! guard that leaves last. That thread alone drops the value and pushes the slot.
+//!
+//! Orderings: `insert` releases the value with the word, `get` acquires it; a guard's drop releases
+//! its reads, and who drops the value acquires them.
+
+use super::key::Key;
+use super::shared_pages::{self, SharedPages};
+use super::stack::IndexStack;
+use super::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Shared};
+use alloc::boxed::Box;
+use core::fmt;
+use core::ops::Deref;
+
+const OCCUPIED: u64 = 1 << 31;
+const MARKED: u64 = 1 << 30;
+const GUARDS: u64 = MARKED - 1;
+/// A slot that was used this often is not used again.
+const LAST_GENERATION: u64 = u32::MAX as u64 - 1;
+
+const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
+
+struct Slot<T> {
+    state: AtomicU64,
+    link: AtomicU32,
+    value: Shared<T>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Slot { state: AtomicU64::new(0), link: AtomicU32::new(0), value: Shared::uninit() }
+    }
+}
+
+// SAFETY: zero is vacant, generation 0; a link and a value are not looked at in a vacant slot that
+// is on no stack.
+unsafe impl<T> shared_pages::Slot for Slot<T> {}
+
+/// What threads on different processors should not meet at.
+#[repr(align(128))]
+struct Shard<T> {
+    pages: SharedPages<Slot<T>>,
+    free: IndexStack,
+    live: AtomicUsize,
+}
+
+/// Values under keys, inserted, read and removed by any number of threads at once, at addresses
+/// that never change.
+///
+/// Reading is an atomic addition and subtraction, insertion and removal a few atomic operations
+/// more; nobody waits for anybody, but for the allocation of a page. Slots are spread over eight
+/// shards, and a thread inserts into one of them. Memory is kept until the slab is dropped.
+///
+/// A value that is removed while others look at it is dropped by the last of them. A key finds its
+/// value only: generations tell the values of a slot apart, up to 2³² - 1 of them, after which the
+/// slot is given up.
+///
+/// ```
+/// use masu::SharedSlab;
+///
+/// let slab = SharedSlab::new();
+/// let key = slab.insert(String::from("hello"));
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert_eq!(*slab.get(key).unwrap(), "hello"));
+///     s.spawn(|| slab.insert(String::from("world")));
+/// });
+/// let guard = slab.get(key).unwrap();
+/// assert!(slab.remove(key));
+/// assert!(slab.get(key).is_none());
+/// assert_eq!(*guard, "hello"); // dropped with the guard
+/// ```
+///
+/// A guard cannot outlive the slab:
+///
+/// ```compile_fail
+/// # use masu::SharedSlab;
+/// let guard = {
+///     let slab = SharedSlab::new();
+///     let key = slab.insert(1);
+///     slab.get(key).unwrap()
+/// };
+/// assert_eq!(*guard, 1);
+/// ```
+///
+/// And values that must stay on their thread cannot be shared:
+///
+/// ```compile_fail
+/// # use masu::SharedSlab;
+/// let slab = SharedSlab::new();
+/// slab.insert(std::rc::Rc::new(1));
+/// std::thread::scope(|s| {
+///     s.spawn(|| slab.len());
+/// });
+/// ```
+pub struct SharedSlab<T> {
+    shards: Box<[Shard<T>]>,
+}
+
+// SAFETY: the slab owns its values, which may be dropped on any thread that has the slab.
+unsafe impl<T: Send> Send for SharedSlab<T> {}
+// SAFETY: a shared slab hands `&T` and, by `insert` and `take`, `T` from thread to thread.
+unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
+
+/// Why [`SharedSlab::take`] gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeError {
+    /// The key has no value (any more).
+    Vacant,
+    /// Somebody is looking at the value. It stays where it is.
+    Busy,
+}
+
+impl fmt::Display for TakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TakeError::Vacant => "the key has no value",
+            TakeError::Busy => "the value is in use",
+        })
+    }
+}
+
+impl core::error::Error for TakeError {}
+
+impl<T> SharedSlab<T> {
+    /// An empty slab: some 3 KiB, and no pages yet.
+    pub fn new() -> Self {
+        let shard = |_| Shard {
+            pages: SharedPages::new(),
+            free: IndexStack::new(),
+            live: AtomicUsize::new(0),
+        };
+        SharedSlab { shards: (0..SHARDS).map(shard).collect() }
+    }
+
+    /// Number of values, a moment ago.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.live.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether there were no values a moment ago.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Inserts a value. O(1); when it grows, the allocation of one page comes on top.
+    ///
+    /// # Panics
+    /// With `capacity overflow` when a shard has given out some 5 · 10⁸ slots.
+    pub fn insert(&self, value: T) -> Key {
+        let number = shard_of_thread();
+        let shard = &self.shards[number];
+        // SAFETY: what is on the stack was claimed.
+        let link = |index| unsafe { &shard.pages.get_unchecked(index).link };
+        let (index, slot) = match shard.free.pop(link) {
+            // SAFETY: as above.
+            Some(index) => (index, unsafe { shard.pages.get_unchecked(index) }),
+            None => shard.pages.claim(),
+        };
+        let generation = slot.state.load(Ordering::Relaxed) >> 32;
+        // SAFETY: popped or claimed: the slot is ours alone until the word says otherwise.
+        unsafe { slot.value.write().write(value) };
+        shard.live.fetch_add(1, Ordering::Relaxed);
+        slot.state.store(generation << 32 | OCCUPIED, Ordering::Release);
+        Key::new(index * SHARDS as u32 + number as u32, generation as u32 + 1)
+    }
+
+    fn slot(&self, key: Key) -> Option<(&Shard<T>, u32, &Slot<T>)> {
+        let shard = &self.shards[key.index() as usize % SHARDS];
+        let index = key.index() / SHARDS as u32;
+        Some((shard, index, shard.pages.get(index)?))
+    }
+
+    /// Changes the word of a key's slot as long as the value is there and not marked.
+    fn update(
+        key: Key,
+        slot: &Slot<T>,
+        change: impl Fn(u64) -> Option<u64>,
+    ) -> Result<u64, TakeError> {
+        let mut state = slot.state.load(Ordering::Acquire);
+        loop {
+            let here = state >> 32 == u64::from(key.generation() - 1)
+                && state & (OCCUPIED | MARKED) == OCCUPIED;
+            if !here {
+                return Err(TakeError::Vacant);
+            }
+            let new = change(state).ok_or(TakeError::Busy)?;
+            match slot.state.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Ok(state),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// A key's value, if it is there. It stays until the guard is dropped. O(1).
+    pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
+        let (shard, index, slot) = self.slot(key)?;
+        // Only by forgetting guards can there be so many; then the value is out of reach.
+        let one_more = |state: u64| (state & GUARDS < GUARDS).then(|| state + 1);
+        Self::update(key, slot, one_more).ok()?;
+        Some(Guard { shard, index, slot })
+    }
+
+    /// Whether a key's value was there a moment ago.
+    pub fn contains(&self, key: Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Removes a key's value: it is dropped now, or by the last who looks at it. `false` if it is
+    /// not there. O(1).
+    pub fn remove(&self, key: Key) -> bool {
+        let Some((shard, index, slot)) = self.slot(key) else { return false };
+        match Self::update(key, slot, |state| Some(state | MARKED)) {
+            Ok(state) => {
+                if state & GUARDS == 0 {
+                    // SAFETY: marked by us, with nobody looking: ours.
+                    unsafe { shard.drop_value(index, slot) }
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Removes a key's value and returns it. O(1).
+    ///
+    /// # Errors
+    /// When it is not there, and when somebody looks at it.
+    ///
+    /// ```
+    /// # use masu::slab::{SharedSlab, TakeError};
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert(1);
+    /// let guard = slab.get(key);
+    /// assert_eq!(slab.take(key), Err(TakeError::Busy));
+    /// drop(guard);
+    /// assert_eq!(slab.take(key), Ok(1));
+    /// assert_eq!(slab.take(key), Err(TakeError::Vacant));
+    /// ```
+    pub fn take(&self, key: Key) -> Result<T, TakeError> {
+        let (shard, index, slot) = self.slot(key).ok_or(TakeError::Vacant)?;
+        Self::update(key, slot, |state| (state & GUARDS == 0).then_some(state | MARKED))?;
+        // SAFETY: marked by us, with nobody looking: ours, read once.
+        let value = unsafe { slot.value.write().read() };
+        shard.recycle(index, slot);
+        Ok(value)
+    }
+
+    /// Calls `f` with every value, in no particular order.
+    pub fn for_each_mut(&mut self, mut f: impl FnMut(&mut T)) {
+        for shard in &self.shards {
+            for index in 0..shard.pages.claimed() {
+                let Some(slot) = shard.pages.get(index) else { continue };
+                let state = slot.state.load(Ordering::Relaxed);
+                if state & (OCCUPIED | MARKED) == OCCUPIED && state & GUARDS == 0 {
+                    // SAFETY: occupied, and the slab is borrowed exclusively. (A forgotten guard
+                    // may have a reference still: such values are passed over.)
+                    f(unsafe { &mut *slot.value.write() });
+                }
+            }
+        }
+    }
+}
+
+impl<T> Shard<T> {
+    /// Drops a removed value and makes its slot vacant, also if the drop panics.
+    ///
+    /// # Safety
+    /// The slot is marked, nobody looks at it, and the caller is who brought it there.
+    unsafe fn drop_value(&self, index: u32, slot: &Slot<T>) {
+        struct Recycle<'a, T>(&'a Shard<T>, u32, &'a Slot<T>);
+        impl<T> Drop for Recycle<'_, T> {
+            fn drop(&mut self) {
+                self.0.recycle(self.1, self.2);
+            }
+        }
+        let recycle = Recycle(self, index, slot);
+        // SAFETY: the caller has the value alone, and it is dropped once.
+        unsafe { recycle.2.value.write().drop_in_place() }
+    }
+
+    fn recycle(&self, index: u32, slot: &Slot<T>) {
+        let generation = (slot.state.load(Ordering::Relaxed) >> 32) + 1;
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        slot.state.store(generation << 32, Ordering::Release);
+        if generation <= LAST_GENERATION {
+            self.free.push(index, &slot.link);
+        }
+    }
+}
+
+impl<T> Default for SharedSlab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for SharedSlab<T> {
+    /// Drops all values; those that forgotten guards hold too. If a drop panics, the rest is leaked.
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            for index in 0..shard.pages.claimed() {
+                if let Some(slot) = shard.pages.get(index)
+                    && slot.state.load(Ordering::Relaxed) & OCCUPIED != 0
+                {
+                    // SAFETY: occupied, and nobody has the slab any more.
+                    unsafe { slot.value.write().drop_in_place() }
+                }
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for SharedSlab<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedSlab").field("len", &self.len()).finish()
+    }
+}
+
+/// Somebody looking at a value of a [`SharedSlab`].
+///
+/// Forgetting it is safe; the value then stays until the slab is dropped.
+pub struct Guard<'a, T> {
+    shard: &'a Shard<T>,
+    index: u32,
+    slot: &'a Slot<T>,
+}
+
+// SAFETY: a guard is a `&T` that may drop the value.
+unsafe impl<T: Send + Sync> Send for Guard<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Guard<'_, T> {}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: occupied as long as there is a guard, and not written to.
+        unsafe { &*self.slot.value.read() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let before = self.slot.state.fetch_sub(1, Ordering::AcqRel);
+        if before & (MARKED | GUARDS) == MARKED | 1 {
+            // SAFETY: marked, and the last guard was this one.
+            unsafe { self.shard.drop_value(self.index, self.slot) }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// The shard a thread inserts into: by the address of its stack, which costs nothing to ask for and
+/// tells threads apart as well as need be.
+#[inline]
+fn shard_of_thread() -> usize {
+    if cfg!(loom) {
+        return 0;
+    }
+    let local = 0u8;
+    let stack = (&raw const local).addr() >> 16;
+    (stack.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) % SHARDS
+}

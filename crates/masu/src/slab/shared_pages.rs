@@ -1,0 +1,136 @@
+//! An array of slots that many threads use and that grows without moving.
+//!
+//! Page 0 has [`FIRST`] slots, page `i > 0` as many as all before it. A page's address is published
+//! by a release store and found by an acquire load; pages go with the array only. `claim` hands
+//! each index out once.
+
+use super::memory;
+use super::sync::{AtomicPtr, AtomicU32, Ordering};
+use alloc::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use masu_core::lock::Lock;
+
+/// Slots of the first page.
+const FIRST: u32 = if cfg!(loom) { 1 } else { 32 };
+const PAGES: usize = if cfg!(loom) { 3 } else { 25 };
+/// Indices end here: some five hundred million.
+const END: u32 = FIRST << (PAGES - 1);
+
+/// What lies in a slot.
+///
+/// # Safety
+/// Memory of zeroes is a valid slot, equal to the default one. (The model checker's atomics cannot
+/// be made so, and are made one by one.)
+pub(crate) unsafe trait Slot: Default {}
+
+pub(crate) struct SharedPages<S> {
+    pages: [AtomicPtr<S>; PAGES],
+    /// The lowest index never handed out.
+    fresh: AtomicU32,
+    growing: Lock,
+}
+
+impl<S: Slot> SharedPages<S> {
+    pub fn new() -> Self {
+        SharedPages {
+            pages: core::array::from_fn(|_| AtomicPtr::new(null_mut())),
+            fresh: AtomicU32::new(0),
+            growing: Lock::new(),
+        }
+    }
+
+    /// Page and place on the page of an index.
+    #[inline]
+    fn place(index: u32) -> (usize, usize) {
+        if index < FIRST {
+            return (0, index as usize);
+        }
+        let page = (index / FIRST).ilog2() + 1;
+        (page as usize, (index - (FIRST << (page - 1))) as usize)
+    }
+
+    fn layout(page: usize) -> Layout {
+        let slots = FIRST << page.saturating_sub(1);
+        match Layout::array::<S>(slots as usize) {
+            Ok(layout) => layout,
+            Err(_) => panic!("capacity overflow"),
+        }
+    }
+
+    /// The slot of an index, or `None` if it never was handed out.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&S> {
+        let (page, place) = Self::place(index);
+        let slots = self.pages.get(page)?.load(Ordering::Acquire);
+        // SAFETY: a published page has that place, and its slots are valid from the beginning.
+        (!slots.is_null()).then(|| unsafe { &*slots.add(place) })
+    }
+
+    /// The slot of an index that was handed out.
+    ///
+    /// # Safety
+    /// `index` came from [`SharedPages::claim`].
+    #[inline]
+    pub unsafe fn get_unchecked(&self, index: u32) -> &S {
+        // SAFETY: a claimed index's page is published.
+        unsafe { self.get(index).unwrap_unchecked() }
+    }
+
+    /// An index that nobody has had yet, with its slot.
+    pub fn claim(&self) -> (u32, &S) {
+        let more = |fresh| (fresh < END).then(|| fresh + 1);
+        let Ok(index) = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
+            panic!("capacity overflow")
+        };
+        let (page, _) = Self::place(index);
+        if self.pages[page].load(Ordering::Acquire).is_null() {
+            self.grow(page);
+        }
+        // SAFETY: claimed just now, and published.
+        (index, unsafe { self.get_unchecked(index) })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&self, page: usize) {
+        let _growing = self.growing.lock();
+        if !self.pages[page].load(Ordering::Acquire).is_null() {
+            return;
+        }
+        let layout = Self::layout(page);
+        let slots = memory::allocate_zeroed(layout).cast::<S>().as_ptr();
+        if cfg!(loom) {
+            for place in 0..layout.size() / size_of::<S>() {
+                // SAFETY: the page has that place.
+                unsafe { slots.add(place).write(S::default()) }
+            }
+        }
+        self.pages[page].store(slots, Ordering::Release);
+    }
+
+    /// Number of indices handed out.
+    pub fn claimed(&self) -> u32 {
+        self.fresh.load(Ordering::Relaxed)
+    }
+}
+
+impl<S> Drop for SharedPages<S> {
+    /// Frees the memory; what the slots hold is their owner's to drop before.
+    fn drop(&mut self) {
+        for (page, slots) in self.pages.iter().enumerate() {
+            if let Some(slots) = NonNull::new(slots.load(Ordering::Relaxed)) {
+                let slots_in_page = FIRST << page.saturating_sub(1);
+                if cfg!(loom) {
+                    for place in 0..slots_in_page as usize {
+                        // SAFETY: made one by one under the model checker.
+                        unsafe { slots.add(place).drop_in_place() }
+                    }
+                }
+                if let Ok(layout) = Layout::array::<S>(slots_in_page as usize) {
+                    // SAFETY: allocated with this layout, and forgotten with the array.
+                    unsafe { memory::release(slots.cast(), layout) }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// Arenas that a program makes: blocks of their own, reset, destroyed.
+#include "door.h"
+
+static unsigned create(void) {
+    unsigned arena;
+    READ("arenas.create", &arena);
+    return arena;
+}
+
+static unsigned arena_of(void *block) {
+    unsigned arena;
+    size_t length = sizeof arena;
+    int error = mallctl("arenas.lookup", &arena, &length, &block, sizeof block);
+    CHECK(error == 0, "%d", error);
+    return arena;
+}
+
+CASE(blocks_lie_in_the_arena_that_was_named) {
+    unsigned arena = create(), other = create(), count;
+    CHECK(arena != other, "%u twice", arena);
+    READ("arenas.narenas", &count);
+    CHECK(arena < count && other < count, "%u of %u", arena, count);
+    size_t sizes[] = {1, 100, 4096, 9000, 100000, 3 << 20};
+    for (int s = 0; s < 6; s++) {
+        for (int align = 0; align <= 12; align += 6) {
+            int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE | MALLOCX_LG_ALIGN(align);
+            void *block = mallocx(sizes[s], flags);
+            CHECK(block, "%zu", sizes[s]);
+            CHECK(arena_of(block) == arena, "%u, not %u", arena_of(block), arena);
+            CHECK(sallocx(block, 0) >= sizes[s], "%zu", sizes[s]);
+            CHECK((uintptr_t)block % ((size_t)1 << align) == 0, "%p", block);
+            fill(block, sizes[s], s);
+            block = rallocx(block, sizes[s] * 3, flags);
+            CHECK(arena_of(block) == arena, "moved to %u", arena_of(block));
+            CHECK(first_difference(block, sizes[s] & ~(size_t)7, s) == (sizes[s] & ~(size_t)7),
+                  "%zu", sizes[s]);
+            // Freed by plain free, as well as by its own kind.
+            if (s % 2) free(block);
+            else dallocx(block, flags);
+        }
+    }
+    void *plain = malloc(100);
+    CHECK(arena_of(plain) != arena && arena_of(plain) != other, "%u", arena_of(plain));
+    free(plain);
+}
+
+CASE(zeroed_blocks_of_an_arena_are_zero) {
+    unsigned arena = create();
+    for (int round = 0; round < 3; round++) {
+        for (size_t size = 1; size < 5 << 20; size = size * 5 + 3) {
+            int flags = MALLOCX_ARENA(arena) | MALLOCX_ZERO | MALLOCX_TCACHE_NONE;
+            unsigned char *block = mallocx(size, flags);
+            size_t real = sallocx(block, 0);
+            CHECK(first_nonzero(block, real) == real, "%zu", size);
+            memset(block, 1, real);
+            block = rallocx(block, size * 2, flags);
+            size_t now = sallocx(block, 0);
+            if (now > real)
+                CHECK(first_nonzero(block + real, now - real) == now - real, "%zu to %zu", real,
+                      now);
+            dallocx(block, flags);
+        }
+    }
+}
+
+CASE(a_reset_arena_can_be_used_again) {
+    unsigned arena = create();
+    char name[64];
+    int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 500; i++) {
+            unsigned char *block = mallocx(1 + (size_t)i * 37 % 30000, flags);
+            CHECK(block, "%d", i);
+            memset(block, 1, 1 + (size_t)i * 37 % 30000);
+        }
+        CHECK(act(with_number(name, "arena.", arena, ".reset")) == 0, "%u", arena);
+    }
+    CHECK(resident_kib() < 200 << 10, "%ld KiB", resident_kib());
+}
+
+CASE(a_destroyed_arena_is_gone_and_its_number_free) {
+    char name[64];
+    unsigned arena = create(), again;
+    CHECK(mallocx(100, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE), "%u", arena);
+    CHECK(act(with_number(name, "arena.", arena, ".destroy")) == 0, "%u", arena);
+    bool initialized = true;
+    READ(with_number(name, "arena.", arena, ".initialized"), &initialized);
+    CHECK(!initialized, "%u", arena);
+    again = create();
+    CHECK(again == arena, "%u, not %u", again, arena);
+}
+
+CASE(a_hundred_arenas_and_back) {
+    unsigned arenas[100];
+    char name[64];
+    for (int i = 0; i < 100; i++) {
+        arenas[i] = create();
+        for (int j = 0; j < 50; j++)
+            CHECK(mallocx(64 << (j % 5), MALLOCX_ARENA(arenas[i]) | MALLOCX_TCACHE_NONE), "%d", i);
+    }
+    for (int i = 0; i < 100; i++)
+        CHECK(act(with_number(name, "arena.", arenas[i], ".destroy")) == 0, "%u", arenas[i]);
+}
+
+CASE(the_common_memory_cannot_be_reset_or_destroyed) {
+    CHECK(act("arena.0.reset") != 0, "reset");
+    CHECK(act("arena.0.destroy") != 0, "destroyed");
+    CHECK(act("arena.4096.reset") != 0, "all reset");
+    CHECK(act("arena.999.reset") != 0, "reset what is not there");
+    unsigned mine;
+    READ("thread.arena", &mine);
+    CHECK(WRITE("thread.arena", mine) == 0, "%u", mine);
+    CHECK(mallocx(1, MALLOCX_ARENA(1000)) == NULL, "a block of no arena");
+}
+
+CASE(a_threads_blocks_come_from_the_arena_it_chose) {
+    unsigned arena = create(), old, now, zero = 0;
+    size_t length = sizeof old;
+    void *before = malloc(200);
+    CHECK(mallctl("thread.arena", &old, &length, &arena, sizeof arena) == 0, "%u", arena);
+    READ("thread.arena", &now);
+    CHECK(now == arena, "%u, not %u", now, arena);
+    void *block = malloc(200), *zeroed = calloc(1, 70000), *large = mallocx(3 << 20, 0);
+    CHECK(arena_of(block) == arena && arena_of(zeroed) == arena && arena_of(large) == arena,
+          "%u, %u, %u", arena_of(block), arena_of(zeroed), arena_of(large));
+    CHECK(arena_of(before) == old, "%u", arena_of(before));
+    CHECK(mallctl("thread.arena", NULL, NULL, &old, sizeof old) == 0, "back to %u", old);
+    void *after = malloc(200);
+    CHECK(arena_of(after) == old, "%u", arena_of(after));
+    free(before);
+    free(block);
+    free(zeroed);
+    dallocx(large, 0);
+    free(after);
+    unsigned none = 999;
+    CHECK(mallctl("thread.arena", NULL, NULL, &none, sizeof none) != 0, "an arena that is not");
+    CHECK(mallctl("thread.arena", NULL, NULL, &zero, sizeof zero) == 0, "arena 0");
+}
+
+CASE(hooks_can_be_looked_at_and_not_set) {
+    extent_hooks_t *hooks = NULL;
+    READ("arena.0.extent_hooks", &hooks);
+    CHECK(hooks, "none");
+    CHECK(WRITE("arena.0.extent_hooks", hooks) == EPERM, "set");
+    unsigned arena;
+    size_t length = sizeof arena;
+    CHECK(mallctl("arenas.create", &arena, &length, &hooks, sizeof hooks) == EPERM, "created");
+    const char *dss = NULL;
+    READ("arena.0.dss", &dss);
+    CHECK(strcmp(dss, "disabled") == 0, "%s", dss);
+}

@@ -1,0 +1,31 @@
+// What the tests of the jemalloc door share.
+#ifndef MASU_TESTS_JEMALLOC_DOOR_H
+#define MASU_TESTS_JEMALLOC_DOOR_H
+
+#include "../check.h"
+
+#include <jemalloc/jemalloc.h>
+
+// A read of a value whose type is that of the place.
+#define READ(name, place)                                                               \
+    do {                                                                                \
+        size_t length_ = sizeof *(place);                                               \
+        int error_ = mallctl(name, place, &length_, NULL, 0);                           \
+        CHECK(error_ == 0, "%s: %d", name, error_);                                     \
+        CHECK(length_ == sizeof *(place), "%s: %zu bytes", name, length_);              \
+    } while (0)
+
+// A write of a value.
+#define WRITE(name, value) mallctl(name, NULL, NULL, &(value), sizeof(value))
+
+// A call without any value, as "arena.0.purge" takes it.
+static inline int act(const char *name) { return mallctl(name, NULL, NULL, NULL, 0); }
+
+// A number in the middle of a name.
+static inline const char *with_number(char *to, const char *before, unsigned number,
+                                      const char *after) {
+    sprintf(to, "%s%u%s", before, number, after);
+    return to;
+}
+
+#endif

@@ -1,0 +1,240 @@
+//! The jemalloc door: what jemalloc's manual says of its functions, flags, names and errors.
+//!
+//! The C programs under `tests/c/jemalloc` include the library's own header under jemalloc's path and
+//! link against the library. With `MASU_LIB` naming a jemalloc they run on that, which shows that
+//! they ask for what jemalloc does (but for profiling and what its versions differ in).
+
+use std::process::Command;
+use std::sync::LazyLock;
+
+use masu_tests::{Compile, Program, Run, library, workspace};
+
+/// A C program of the door, linked against the library under test.
+fn build(files: &[&str]) -> Program {
+    let files = files.iter().map(|file| format!("c/jemalloc/{file}"));
+    let compile = Compile::with("gcc").flags(["-std=gnu11", "-I"]).flag(include());
+    files.chain(["c/check_main.c".to_owned()]).fold(compile, Compile::file).file(door()).build()
+}
+
+/// Where `jemalloc/jemalloc.h` is.
+fn include() -> std::path::PathBuf {
+    workspace().join("crates/libmasu/include/masu/compat")
+}
+
+fn door() -> &'static std::path::Path {
+    library().expect("the system's malloc has no such door; name a library by MASU_LIB")
+}
+
+mod allocx {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["allocx.c", "random.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        flags_have_the_values_of_jemalloc,
+        mallocx_gives_what_nallocx_says_at_every_alignment,
+        mallocx_gives_what_nallocx_says_in_bulk,
+        zeroed_blocks_are_zero_to_their_last_usable_byte,
+        every_flag_of_caches_and_arenas_is_taken,
+        rallocx_keeps_contents_and_alignment_through_growth_and_shrinking,
+        rallocx_zeroes_beyond_the_former_usable_size_only,
+        rallocx_gains_an_alignment_it_did_not_have,
+        xallocx_never_moves_and_returns_the_real_size,
+        xallocx_refuses_the_impossible_and_changes_nothing,
+        xallocx_zeroes_what_a_block_gains,
+        what_is_too_big_is_refused,
+        sdallocx_takes_every_size_from_asked_to_usable,
+        blocks_of_either_family_are_one_kind,
+        // random.c
+        mappings_stay_few_however_blocks_grow_and_shrink;
+        apart: any_sequence_keeps_what_was_promised
+    }
+
+    fn sequence(seed: u32) -> Run {
+        let operations = if masu_tests::long() { "400000" } else { "6000" };
+        masu_tests::case(program(), "any_sequence_keeps_what_was_promised")
+            .env("SEED", seed.to_string())
+            .env("OPERATIONS", operations)
+    }
+
+    #[test]
+    fn any_sequence_keeps_what_was_promised() {
+        for seed in 1..=4 {
+            sequence(seed).run().success();
+        }
+    }
+
+    /// With 384 MiB of addresses some requests fail; what was given holds.
+    #[test]
+    fn any_sequence_holds_under_a_limit_on_address_space() {
+        let limit = format!("--as={}", 384 << 20);
+        sequence(5).through("prlimit", &[&limit]).run().success();
+    }
+
+    /// Without pages that move or mappings that grow, bytes are copied.
+    #[test]
+    fn any_sequence_holds_with_freed_memory_given_back_at_once() {
+        sequence(6).env("MASU_DECAY", "0").run().success();
+    }
+}
+
+mod mallctl {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["mallctl.c", "arenas.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        names_that_may_only_be_read_refuse_to_be_written,
+        names_that_do_something_take_no_value,
+        names_that_do_not_exist_are_enoent,
+        a_wrong_length_is_einval_and_copies_what_fits,
+        numbers_do_what_names_do,
+        a_short_array_gets_the_first_numbers,
+        size_classes_can_be_counted_through,
+        build_and_options_can_be_read,
+        figures_stand_still_between_epochs,
+        figures_of_all_arenas_can_be_read,
+        threads_have_accounts_of_their_own,
+        the_word_of_allocated_bytes_moves_after_one_malloc,
+        peaks_can_be_read_and_begun_anew,
+        caches_can_be_switched_and_flushed,
+        decay_times_can_be_set,
+        a_purge_gives_back_what_is_free,
+        the_background_thread_can_be_switched,
+        profiling_is_absent_and_says_so,
+        // arenas.c
+        blocks_lie_in_the_arena_that_was_named,
+        zeroed_blocks_of_an_arena_are_zero,
+        a_reset_arena_can_be_used_again,
+        a_destroyed_arena_is_gone_and_its_number_free,
+        a_hundred_arenas_and_back,
+        a_threads_blocks_come_from_the_arena_it_chose,
+        the_common_memory_cannot_be_reset_or_destroyed,
+        hooks_can_be_looked_at_and_not_set
+    }
+}
+
+mod print {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["print.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        text_has_a_beginning_an_end_and_the_figures_between,
+        letters_leave_sections_out,
+        messages_go_where_the_program_says,
+        a_thread_may_allocate_while_it_prints,
+        conf_decay_is_default;
+        apart: json_is_printed_in_one_object, json_with_every_letter_is_printed,
+        conf_decay_is_1234, conf_decay_is_never, conf_background_is_off
+    }
+
+    fn run(case: &str) -> Run {
+        masu_tests::case(program(), case)
+    }
+
+    /// What a program printed, as Python reads it.
+    fn parse(case: &str) -> String {
+        let printed = run(case).run().success().stdout;
+        let json = printed.lines().find(|line| line.starts_with('{')).expect("an object");
+        let script = "import json, sys; s = json.loads(sys.argv[1])['jemalloc']['stats'];\
+                      assert s['allocated'] <= s['active'] <= s['resident']; print('fine')";
+        Run::new("python3").bare().args(["-c", script, json]).run().success().stdout
+    }
+
+    #[test]
+    fn json_is_printed_in_one_object() {
+        assert_eq!(parse("json_is_printed_in_one_object"), "fine\n");
+    }
+
+    #[test]
+    fn json_with_every_letter_is_printed() {
+        assert_eq!(parse("json_with_every_letter_is_printed"), "fine\n");
+    }
+
+    #[test]
+    fn the_environment_configures() {
+        let keys = "narenas:2,dirty_decay_ms:1234,lg_tcache_max:12";
+        run("conf_decay_is_1234").env("MALLOC_CONF", keys).run().success();
+        run("conf_decay_is_never").env("MALLOC_CONF", "dirty_decay_ms:-1").run().success();
+        run("conf_background_is_off").env("MALLOC_CONF", "background_thread:false").run().success();
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_passed_over() {
+        for nonsense in ["", ",", ":", "dirty_decay_ms", "dirty_decay_ms:x", "a:b,c:d:e,", "=,:,"] {
+            run("conf_decay_is_default").env("MALLOC_CONF", nonsense).run().success();
+        }
+    }
+
+    #[test]
+    fn the_librarys_own_variables_come_first() {
+        let run = run("conf_decay_is_1234").env("MALLOC_CONF", "dirty_decay_ms:5");
+        run.env("MASU_DECAY", "1234").run().success();
+    }
+}
+
+mod conf {
+    use super::*;
+
+    #[test]
+    fn the_programs_string_counts_until_the_environment_speaks() {
+        let program = build(&["conf.c"]);
+        let run = || masu_tests::case(&program, "the_programs_string_counts");
+        run().run().success();
+        run().env("MALLOC_CONF", "dirty_decay_ms:4").env("EXPECTED", "4").run().success();
+    }
+}
+
+mod detect {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> =
+            LazyLock::new(|| Compile::c("c/jemalloc/detect.c").file("c/check_main.c").build());
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        all_ten_functions_are_found_and_the_word_moves,
+        the_word_moves_however_busy_the_thread_was
+    }
+}
+
+#[test]
+fn a_cxx_program_for_jemalloc_builds_and_runs_unchanged() {
+    for standard in ["-std=c++17", "-std=c++20"] {
+        let compile = Compile::with("g++").flags([standard, "-I"]).flag(include());
+        let program = compile.file("cxx/jemalloc.cc").file(door()).build();
+        assert_eq!(Run::program(&program).run().success().stdout, "ok\n");
+    }
+}
+
+/// The values of a header that strangers compile against must not drift.
+#[test]
+fn the_header_is_plain_c_and_compiles_alone() {
+    for (compiler, language) in [("gcc", "c"), ("gcc", "c++")] {
+        for define in ["-DX", "-DJEMALLOC_NO_RENAME", "-DMASU_JEMALLOC_NAME(name)=je_##name"] {
+            let header = include().join("jemalloc/jemalloc.h");
+            let mut command = Command::new(compiler);
+            command.args(["-x", language, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", define]);
+            let output = command.arg(header).output().expect("a compiler");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let pragma = errors.lines().filter(|l| l.contains("error")).count();
+            assert!(output.status.success() && pragma == 0, "{define} as {language}: {errors}");
+        }
+    }
+}
