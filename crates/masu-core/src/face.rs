@@ -20,9 +20,9 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 mod exact;
 mod heaps;
 
-pub use crate::heap::{Scope, scope};
 pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
+pub use crate::heap::{Scope, scope};
 pub use exact::*;
 
 pub use crate::sys::auxv::page_size;

@@ -67,6 +67,11 @@ impl Handshake {
         alone
     }
 
+    /// Whether a visitor is at it.
+    pub fn is_visited(&self) -> bool {
+        self.visitor.load(Ordering::Relaxed) != 0
+    }
+
     /// Forgets owner and visitor, in a fork's child where neither exists.
     pub fn reset(&self) {
         self.inside.store(0, Ordering::Relaxed);

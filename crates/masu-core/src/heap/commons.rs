@@ -11,7 +11,7 @@
 //! remote one. Everything here is under one lock, the outermost.
 
 use super::table::{self, COMMONS_ID, index_of};
-use super::{Heap, Role, exit, free, refill};
+use super::{Heap, Role, exit, fast, refill};
 use crate::clock;
 use crate::lock::Lock;
 use crate::region::NIL;
@@ -107,7 +107,8 @@ pub unsafe fn give_back(mut list: *mut Block) {
         // SAFETY: as the caller says; freeing a block ends our use of it.
         unsafe {
             let next = (*list).next;
-            free::free_from_anywhere(list.cast());
+            // By the ordinary way: the thread may have claimed the slab in the meantime.
+            fast::dealloc(list.cast());
             list = next;
         }
     }

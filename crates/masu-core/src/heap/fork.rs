@@ -14,7 +14,7 @@
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::current;
-use super::{Heap, exit};
+use super::{Heap, Role, exit};
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
 use crate::size_class::LAST_CLASS;
 use crate::slab::{self, Block, Place, Slab};
@@ -27,6 +27,15 @@ static ORPHANS: AtomicU32 = AtomicU32::new(0);
 /// Marks the other threads' heaps. Runs in the child, which has one thread.
 pub fn mark_orphans() {
     let own = current();
+    if own.role.get() == Role::Thread {
+        // A visitor does not exist here, and what it was at is in no known state.
+        if own.runs.is_visited() {
+            own.runs.forget();
+        }
+        if own.outbox.is_visited() {
+            own.outbox.forget();
+        }
+    }
     let mut orphans = 0;
     table::for_each(|heap| {
         let live = heap.live.load(Ordering::Relaxed);

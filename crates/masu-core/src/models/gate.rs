@@ -102,7 +102,10 @@ impl Heap {
     fn settled(&self, blocks: usize) {
         // SAFETY: all others have gone.
         let put = self.put.with(|put| unsafe { *put });
-        assert!(put.iter().take(blocks).all(|n| *n == 1), "blocks are lost, or back twice: {put:?}");
+        assert!(
+            put.iter().take(blocks).all(|n| *n == 1),
+            "blocks are lost, or back twice: {put:?}"
+        );
     }
 }
 

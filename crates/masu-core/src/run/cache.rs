@@ -232,6 +232,11 @@ impl RunCache {
         !self.handshake.visit(barrier::all_threads, || self.give_all())
     }
 
+    /// Whether the purge is at it.
+    pub fn is_visited(&self) -> bool {
+        self.handshake.is_visited()
+    }
+
     /// Forgets the contents, in a fork's child: their owner may have been frozen inside.
     pub fn forget(&self) {
         self.handshake.reset();
