@@ -12,19 +12,27 @@ pub struct Arm {
     pub name: String,
     /// Its version, as far as known.
     pub version: String,
-    /// The object to preload, by its real path.
+    /// The object it is in, by its real path.
     pub library: Option<PathBuf>,
+    /// Whether that object is a `masu-work` with the allocator linked in, and not one to preload.
+    pub linked: bool,
 }
 
 impl Arm {
     /// The system's allocator.
     pub fn glibc() -> Self {
-        Arm { name: "glibc".into(), version: glibc_version(), library: None }
+        Arm { name: "glibc".into(), version: glibc_version(), library: None, linked: false }
     }
 
     /// An allocator in a shared object, which is named by its real path.
     pub fn preloading(name: &str, version: &str, library: PathBuf) -> Self {
-        Arm { name: name.into(), version: version.into(), library: Some(library) }
+        Arm { name: name.into(), version: version.into(), library: Some(library), linked: false }
+    }
+
+    /// An allocator linked into a `masu-work` of its own, which is named by its real path. It can
+    /// run workloads and nothing else.
+    pub fn linked(name: &str, version: &str, program: PathBuf) -> Self {
+        Arm { linked: true, ..Self::preloading(name, version, program) }
     }
 
     /// Makes `command` use this allocator, whatever the surroundings say.
@@ -32,14 +40,18 @@ impl Arm {
         for key in ["LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "MALLOC_ARENA_MAX"] {
             command.env_remove(key);
         }
-        if let Some(library) = &self.library {
+        if let Some(library) = &self.library
+            && !self.linked
+        {
             command.env("LD_PRELOAD", library);
         }
     }
 
-    /// Refuses a run whose own report does not name this arm's object.
+    /// Refuses a run whose own report does not name this arm's object. A program with an allocator
+    /// linked in knows only what serves C's functions.
     pub fn check(&self, reported: &str) -> Result<()> {
         match &self.library {
+            Some(_) if self.linked => {}
             Some(library) => ensure!(
                 Path::new(reported) == library,
                 "{} was to serve the program, but {reported} did",

@@ -48,6 +48,12 @@ enum Task {
     Cost(Cost),
     /// A tool whose workers got slower with every thread: one binary for each allocator and C library.
     Xquo(experiments::xquo::Options),
+    /// Slab against Box against pools: four patterns, nineteen sizes, the published series beside.
+    MemallocBench(experiments::memalloc::Options),
+    /// Builders, documents, a server and a parallel job in Rust, with each allocator linked in.
+    RustPrograms(experiments::rust_programs::Options),
+    /// What an allocator adds to a Rust program's build and to its size.
+    BuildCost(experiments::build_cost::Options),
 }
 
 #[derive(Args)]
@@ -138,6 +144,9 @@ fn main() -> Result<()> {
         }
         Task::Cost(options) => count_cost(&options),
         Task::Xquo(options) => experiments::xquo::run(options),
+        Task::MemallocBench(options) => experiments::memalloc::run(options),
+        Task::RustPrograms(options) => experiments::rust_programs::run(options),
+        Task::BuildCost(options) => experiments::build_cost::run(&options),
     }
 }
 

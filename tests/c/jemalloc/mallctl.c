@@ -343,6 +343,11 @@ CASE(a_purge_gives_back_what_is_free) {
     CHECK(after < before - 24 * 1024, "%ld KiB to %ld KiB", before, after);
     CHECK(act("arena.4096.decay") == 0, "decay");
     CHECK(act("arena.777.purge") != 0, "an arena that is not there");
+    // The old way to say all.
+    unsigned arenas;
+    char name[64];
+    READ("arenas.narenas", &arenas);
+    CHECK(act(with_number(name, "arena.", arenas, ".purge")) == 0, "%u", arenas);
 }
 
 CASE(the_background_thread_can_be_switched) {

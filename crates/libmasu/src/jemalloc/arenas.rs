@@ -41,9 +41,15 @@ pub fn exists(arena: usize) -> bool {
     arena == 0 || heap(arena).is_some()
 }
 
+/// The arena that a call's name is about. One more than there are means all, as programs wrote before
+/// there was [`ALL`].
+pub fn named(call: &Call) -> usize {
+    if call.index[0] == count() as usize { ALL } else { call.index[0] }
+}
+
 /// Whether `stats.arenas.<i>` has such an entry.
-pub fn is_listed(arena: usize) -> bool {
-    exists(arena) || arena == ALL
+pub fn is_listed(call: &Call) -> bool {
+    exists(named(call)) || named(call) == ALL
 }
 
 /// The arena whose heap a block lies in, if it is not the common memory.
@@ -107,7 +113,7 @@ pub fn known(call: &Call) -> Answer {
 
 /// As [`known`], and all arenas together are welcome too.
 fn known_or_all(call: &Call) -> Answer {
-    if is_listed(call.index[0]) { Ok(()) } else { Err(EFAULT) }
+    if is_listed(call) { Ok(()) } else { Err(EFAULT) }
 }
 
 /// `arenas.create`.
@@ -141,7 +147,7 @@ pub fn lookup(call: &Call) -> Answer {
 /// `arena.<i>.initialized`.
 pub fn initialized(call: &Call) -> Answer {
     call.read_only()?;
-    match call.index[0] {
+    match named(call) {
         ALL => call.flag(true),
         arena if arena < count() as usize => call.flag(exists(arena)),
         _ => Err(ENOENT),

@@ -86,7 +86,7 @@ pub fn give(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
 
 /// Refuses arenas that do not exist.
 pub fn of_arena(call: &Call) -> Answer {
-    if arenas::is_listed(call.index[0]) { Ok(()) } else { Err(ENOENT) }
+    if arenas::is_listed(call) { Ok(()) } else { Err(ENOENT) }
 }
 
 /// A figure of an arena. They are kept for all arenas together and for those that programs made;
@@ -94,7 +94,7 @@ pub fn of_arena(call: &Call) -> Answer {
 pub fn arena(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    let figures = match call.index[0] {
+    let figures = match arenas::named(call) {
         0 | arenas::ALL => latest(),
         made => arenas::figures(made),
     };
@@ -105,7 +105,7 @@ pub fn arena(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
 pub fn arena_threads(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    call.unsigned(match call.index[0] {
+    call.unsigned(match arenas::named(call) {
         0 | arenas::ALL => latest().threads as u32,
         _ => 0,
     })
@@ -117,7 +117,7 @@ fn bin(call: &Call, counts: &[AtomicUsize; LAST_CLASS]) -> Answer {
     of_arena(call)?;
     let count = counts.get(call.index[1]).ok_or(ENOENT)?;
     latest();
-    call.size(match call.index[0] {
+    call.size(match arenas::named(call) {
         0 | arenas::ALL => count.load(Ordering::Relaxed),
         _ => return Err(ENOENT),
     })
@@ -149,7 +149,7 @@ pub fn small_bytes(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
     latest();
-    match call.index[0] {
+    match arenas::named(call) {
         0 | arenas::ALL => call.size(small()),
         _ => Err(ENOENT),
     }
@@ -160,7 +160,7 @@ pub fn large_bytes(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
     let all = latest().allocated;
-    match call.index[0] {
+    match arenas::named(call) {
         0 | arenas::ALL => call.size(all.saturating_sub(small())),
         _ => Err(ENOENT),
     }

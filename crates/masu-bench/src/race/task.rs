@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use masu_workloads::{Workload, latency};
 
 use super::child::{self, Until};
@@ -186,7 +186,13 @@ impl Task {
 
     /// The command that runs it on `arm`; who launches another program writes to `report`.
     fn start(&self, arm: &Arm, report: &Path) -> Result<Command> {
-        let mut command = Command::new(work::binary()?);
+        let linked = arm.library.clone().filter(|_| arm.linked);
+        ensure!(
+            linked.is_none() || matches!(self.kind, Kind::Work(_)),
+            "{} is linked into the workloads and cannot serve another program",
+            arm.name
+        );
+        let mut command = Command::new(linked.map_or_else(work::binary, Ok)?);
         arm.apply(&mut command);
         match &self.kind {
             Kind::Work(Work { seed, scale }) => {
@@ -267,6 +273,26 @@ mod tests {
     fn a_run_on_another_allocator_is_refused() {
         let failure = report("allocator /lib/libother.so\nchecksum 00ff").unwrap_err();
         assert!(matches!(failure, Failure::WrongAllocator { .. }), "{failure}");
+    }
+
+    #[test]
+    fn a_linked_arm_runs_its_own_program_and_only_workloads() {
+        let arm = Arm::linked("x", "", "/programs/masu-work-x".into());
+        let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 1.0);
+        let command = churn.start(&arm, Path::new("report")).unwrap();
+        assert_eq!(command.get_program(), "/programs/masu-work-x");
+        let preloads =
+            |(key, value): (&std::ffi::OsStr, Option<_>)| key == "LD_PRELOAD" && value.is_some();
+        assert!(!command.get_envs().any(preloads));
+        assert!(arm.check("/lib/libc.so.6").is_ok(), "C's functions are not asked");
+        let foreign = Foreign {
+            program: "/bin/true".into(),
+            arguments: vec!["true".into()],
+            input: None,
+            any_status: false,
+        };
+        let error = Task::command("true", foreign).start(&arm, Path::new("report")).unwrap_err();
+        assert!(error.to_string().contains("cannot serve another program"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,33 @@
-//! The scale model.
+//! The scale model: what allocators fight over on machines with more cores than this one.
+//!
+//! ```text
+//! trace     what a workload asked its allocator for, recorded on this machine
+//! machine   cores with clocks, cache lines and locks that move between them
+//! design    masu's protocol, a lock for each arena, pages with a compare-and-swap
+//! ```
+//!
+//! A trace of a few threads is replayed in as many copies as it takes to fill the simulated cores;
+//! the copies share the allocator and nothing else, as independent lanes of one process do. The
+//! model *counts*: lines that move, locks that change hands, remote frees. From these it derives a
+//! throughput, by charging a fixed time for each and letting cores wait for one another.
+//!
+//! What it does not know: the time the kernel takes (page faults, its own locks on a process' address
+//! space), sockets and memory bandwidth, false sharing in the application, the blocks' own cache
+//! misses except the first line of one that another core had, and how threads block each other in
+//! the application. It takes every core for equal and every transfer for equally long. So it says
+//! where a design stops to scale and why, not how fast it is; [`COSTS`](machine::COSTS) are stated,
+//! and the speed-up from one core to two is compared with a measured one before the rest is believed.
+
+pub mod design;
+pub mod machine;
+pub mod trace;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use design::{Allocator, Design};
+use machine::Machine;
+use trace::{Op, Trace};
 
 /// What the model says of one design under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,3 +54,76 @@ pub struct Point {
     /// Operations per second of all cores together, as a multiple of one core's.
     pub speedup: f64,
 }
+
+/// The numbers of cores that are simulated.
+pub const CORES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// One curve for each design.
+pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
+    let curve = |design: Design| {
+        let alone = replay(trace, design, 1);
+        let point = |&cores: &u32| {
+            let run = if cores == 1 { alone } else { replay(trace, design, cores) };
+            Point { speedup: run.speedup / alone.speedup, ..run }
+        };
+        Curve {
+            workload: trace.workload.clone(),
+            design: design.name().into(),
+            points: cores.iter().map(point).collect(),
+        }
+    };
+    Design::ALL.into_iter().map(curve).collect()
+}
+
+/// Replays a trace on so many cores. The speed-up of the result is operations per nanosecond.
+fn replay(trace: &Trace, design: Design, cores: u32) -> Point {
+    let copies = (cores as usize).div_ceil(trace.threads.max(1)).max(1);
+    let threads = copies * trace.threads;
+    let mut machine = Machine::new(cores as usize);
+    let mut allocator = Allocator::new(design, threads, cores as usize);
+    let mut blocks: Vec<Option<Live>> = vec![None; copies * trace.blocks];
+    let (mut operations, mut remote) = (0u64, 0u64);
+    // Event by event through all copies at once: none of them runs ahead.
+    for event in &trace.events {
+        for copy in 0..copies {
+            let thread = copy * trace.threads + usize::from(event.thread);
+            let core = thread % cores as usize;
+            machine.work(core);
+            operations += 1;
+            match event.op {
+                Op::Alloc { block, size } => {
+                    let slot = allocator.alloc(&mut machine, core, thread, size);
+                    let ready = machine.now(core);
+                    blocks[copy * trace.blocks + block as usize] = Some(Live { slot, core, ready });
+                }
+                Op::Free { block } => {
+                    let place = &mut blocks[copy * trace.blocks + block as usize];
+                    let Some(live) = place.take() else { continue };
+                    // Nobody frees what is not allocated yet.
+                    machine.wait_until(core, live.ready);
+                    remote += u64::from(live.core != core);
+                    allocator.free(&mut machine, core, thread, live.slot);
+                }
+            }
+        }
+    }
+    let each = |count: u64| count as f64 / operations.max(1) as f64;
+    Point {
+        cores,
+        transfers: each(machine.transfers),
+        hand_overs: each(machine.hand_overs),
+        remote_frees: each(remote),
+        speedup: operations as f64 / machine.end(),
+    }
+}
+
+/// A block in use.
+#[derive(Debug, Clone, Copy)]
+struct Live {
+    slot: u32,
+    core: usize,
+    ready: f64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@
 //!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
 //! ```
 //!
-//! Besides threads' heaps there are [`shared`] ones, which programs make themselves; a [`scope`] lets
+//! Besides threads' heaps there are [`shared`] ones, which programs make themselves; a [`Scope`] lets
 //! a thread's allocations come from one.
 //!
 //! Invariants:
@@ -99,7 +99,7 @@ pub struct Heap {
     pub(crate) sent: [Cell<u8>; CLASSES],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
     pub(crate) lent: [Cell<u8>; CLASSES],
-    /// The shared heap that the thread allocates from while a scope is open, or null: see [`scope`].
+    /// The shared heap that the thread allocates from while a scope is open, or null: see [`Scope`].
     pub(crate) scope: Cell<*const shared::SharedHeap>,
     /// While a scope is open: what was in the bins.
     pub(crate) aside: [Cell<*mut Block>; CLASSES],

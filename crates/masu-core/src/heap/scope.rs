@@ -21,7 +21,7 @@ pub fn of(heap: &Heap) -> Option<&'static SharedHeap> {
     unsafe { heap.scope.get().as_ref() }
 }
 
-/// [`of`] for the calling thread.
+/// The heap that the calling thread allocates from at present, if it is not its own.
 #[inline]
 pub fn current() -> Option<&'static SharedHeap> {
     of(super::tls::current())

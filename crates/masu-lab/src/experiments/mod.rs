@@ -3,8 +3,11 @@
 //! Each is one command that measures, checks what it measured, and writes its tables, raw figures
 //! and charts by itself.
 
+pub mod build_cost;
 pub mod chart;
 pub mod child;
 pub mod files;
+pub mod memalloc;
 pub mod programs;
+pub mod rust_programs;
 pub mod xquo;

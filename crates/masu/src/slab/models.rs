@@ -3,6 +3,7 @@
 //! `RUSTFLAGS='--cfg loom' cargo test --package masu --lib --release models`. Pages have one slot
 //! here at first, so that growth is part of it.
 
+use super::key::Key;
 use super::shared::{SharedSlab, TakeError};
 use super::stack::IndexStack;
 use super::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -33,21 +34,21 @@ fn the_stack_hands_each_index_to_one() {
         for index in 0..2 {
             shared.0.push(index, &shared.1[index as usize]);
         }
-        // Pop, push, pop: what a tag that does not count would take for no change.
-        let work = |shared: &(IndexStack, [AtomicU32; 2])| {
-            let pop = || shared.0.pop(|index| &shared.1[index as usize]);
-            let first = pop();
-            if let Some(index) = first {
-                shared.0.push(index, &shared.1[index as usize]);
-            }
-            pop()
-        };
-        let other = {
+        // One takes both and puts the first back: for who looked at the top before that and goes on
+        // after it, nothing seems to have changed.
+        let both = {
             let shared = shared.clone();
-            thread::spawn(move || work(&shared))
+            thread::spawn(move || {
+                let pop = || shared.0.pop(|index| &shared.1[index as usize]);
+                let (first, second) = (pop(), pop());
+                if let Some(index) = first {
+                    shared.0.push(index, &shared.1[index as usize]);
+                }
+                second
+            })
         };
-        let mine = work(&shared);
-        let mut seen: Vec<_> = [mine, other.join().unwrap()].into_iter().flatten().collect();
+        let mine = shared.0.pop(|index| &shared.1[index as usize]);
+        let mut seen: Vec<_> = [mine, both.join().unwrap()].into_iter().flatten().collect();
         while let Some(index) = shared.0.pop(|index| &shared.1[index as usize]) {
             seen.push(index);
         }
@@ -103,6 +104,22 @@ fn an_old_key_never_finds_the_next_value() {
         reader.join().unwrap();
         drop(slab);
         assert_eq!(count.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_key_that_came_by_no_synchronisation_finds_a_whole_value() {
+    loom::model(|| {
+        let slab = Arc::new(SharedSlab::new());
+        let writer = {
+            let slab = slab.clone();
+            thread::spawn(move || slab.insert(9))
+        };
+        // The first key there is, guessed.
+        if let Some(guard) = slab.get(Key::new(0, 1)) {
+            assert_eq!(*guard, 9);
+        }
+        writer.join().unwrap();
     });
 }
 

@@ -19,7 +19,7 @@ pub const ALLOCATORS: [(&str, Option<&str>); 5] = [
     ("masu", Some("masu_core")),
     ("system", None),
     ("jemalloc", Some("_rjem_je_")),
-    ("mimalloc", Some("mi_heap_malloc")),
+    ("mimalloc", Some("mi_malloc")),
     ("rusty_alloc", Some("rusty_alloc")),
 ];
 

@@ -1,0 +1,167 @@
+//! Simulated cores: each has a clock; cache lines and locks move between them, one core at a time.
+
+/// What things take, in nanoseconds: the order of magnitude of server processors of today.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// What a program does with a block between two calls.
+    pub work: f64,
+    /// A call that touches nothing shared.
+    pub local: f64,
+    /// An atomic read-modify-write on a line that is there.
+    pub atomic: f64,
+    /// A line that another core has.
+    pub transfer: f64,
+    /// What is done under a lock.
+    pub locked: f64,
+}
+
+/// The costs in force.
+pub const COSTS: Costs =
+    Costs { work: 30.0, local: 6.0, atomic: 6.0, transfer: 70.0, locked: 20.0 };
+
+/// A cache line that cores write, and the core that has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Line {
+    /// One more than the core's number; nobody at first.
+    owner: usize,
+    /// When its last user was done with it.
+    free_at: f64,
+}
+
+/// A cache line that is hardly ever written: every core can have a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Copied {
+    /// A bit for each core that has one, up to 256 cores.
+    holders: [u64; 4],
+}
+
+/// The cores.
+pub struct Machine {
+    clocks: Vec<f64>,
+    /// Lines that moved.
+    pub transfers: u64,
+    /// Locks that changed hands.
+    pub hand_overs: u64,
+}
+
+impl Machine {
+    /// So many cores, all at the same time.
+    pub fn new(cores: usize) -> Self {
+        Machine { clocks: vec![0.0; cores], transfers: 0, hand_overs: 0 }
+    }
+
+    /// A core's time.
+    pub fn now(&self, core: usize) -> f64 {
+        self.clocks[core]
+    }
+
+    /// When the last core is done.
+    pub fn end(&self) -> f64 {
+        self.clocks.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The program does something of its own, and calls.
+    pub fn work(&mut self, core: usize) {
+        self.clocks[core] += COSTS.work + COSTS.local;
+    }
+
+    /// A core has nothing to do until then.
+    pub fn wait_until(&mut self, core: usize, time: f64) {
+        self.clocks[core] = self.clocks[core].max(time);
+    }
+
+    /// A core writes a line, by an atomic operation.
+    pub fn atomic(&mut self, core: usize, line: &mut Line) {
+        self.fetch(core, line);
+        self.clocks[core] += COSTS.atomic;
+        line.free_at = self.clocks[core];
+    }
+
+    /// A core needs a line for itself. Only one core at a time can have it.
+    pub fn fetch(&mut self, core: usize, line: &mut Line) {
+        if line.owner == core + 1 {
+            return;
+        }
+        if line.owner != 0 {
+            self.transfers += 1;
+            self.clocks[core] = self.clocks[core].max(line.free_at) + COSTS.transfer;
+        }
+        *line = Line { owner: core + 1, free_at: self.clocks[core] };
+    }
+
+    /// A core reads a line that every core can have: only its first look costs.
+    pub fn read(&mut self, core: usize, line: &mut Copied) {
+        let (word, bit) = (core / 64 % 4, 1 << (core % 64));
+        if line.holders[word] & bit == 0 {
+            line.holders[word] |= bit;
+            self.transfers += 1;
+            self.clocks[core] += COSTS.transfer;
+        }
+    }
+
+    /// A core changes such a line: it has the only copy then.
+    pub fn change(&mut self, core: usize, line: &mut Copied) {
+        *line = Copied::default();
+        line.holders[core / 64 % 4] |= 1 << (core % 64);
+        self.clocks[core] += COSTS.atomic;
+    }
+
+    /// A core takes a lock, works under it for so many units and gives it back. What the lock
+    /// protects is one more line, which moves with it.
+    pub fn locked(&mut self, core: usize, lock: &mut Line, units: usize) {
+        if lock.owner != 0 && lock.owner != core + 1 {
+            self.hand_overs += 1;
+            self.transfers += 1;
+            self.clocks[core] = self.clocks[core].max(lock.free_at) + COSTS.transfer;
+        }
+        self.fetch(core, lock);
+        // Even the same core's next thread finds it free only then.
+        self.clocks[core] = self.clocks[core].max(lock.free_at);
+        self.clocks[core] += 2.0 * COSTS.atomic + COSTS.locked * units as f64;
+        lock.free_at = self.clocks[core];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_moves_only_when_another_core_wants_it() {
+        let mut machine = Machine::new(2);
+        let mut line = Line::default();
+        for core in [0, 0, 1, 1, 0] {
+            machine.atomic(core, &mut line);
+        }
+        assert_eq!(machine.transfers, 2);
+        assert_eq!(machine.now(1), COSTS.atomic * 4.0 + COSTS.transfer);
+    }
+
+    #[test]
+    fn a_copied_line_costs_each_core_once_until_it_changes() {
+        let mut machine = Machine::new(256);
+        let mut line = Copied::default();
+        machine.change(0, &mut line);
+        for core in [0, 1, 1, 255, 0] {
+            machine.read(core, &mut line);
+        }
+        assert_eq!(machine.transfers, 2);
+        machine.change(255, &mut line);
+        for core in [255, 0, 1] {
+            machine.read(core, &mut line);
+        }
+        assert_eq!(machine.transfers, 4);
+    }
+
+    #[test]
+    fn cores_that_want_one_lock_wait_for_each_other() {
+        let mut machine = Machine::new(8);
+        let mut lock = Line::default();
+        for core in 0..8 {
+            machine.locked(core, &mut lock, 1);
+        }
+        assert_eq!((machine.hand_overs, machine.transfers), (7, 14));
+        assert!(machine.end() > 8.0 * COSTS.locked + 7.0 * COSTS.transfer);
+        assert!(machine.now(0) < COSTS.transfer);
+    }
+}

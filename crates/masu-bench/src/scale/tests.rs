@@ -1,0 +1,75 @@
+use super::trace::Event;
+use super::*;
+
+/// Each of so many threads allocates and frees its own blocks.
+fn own(threads: u16, pairs: u32) -> Trace {
+    let mut events = Vec::new();
+    for pair in 0..pairs {
+        for thread in 0..threads {
+            let block = pair * u32::from(threads) + u32::from(thread);
+            events.push(Event { thread, op: Op::Alloc { block, size: 64 } });
+            events.push(Event { thread, op: Op::Free { block } });
+        }
+    }
+    let blocks = usize::from(threads) * pairs as usize;
+    Trace { workload: "own".into(), threads: threads.into(), blocks, events }
+}
+
+/// One thread allocates, another frees, a hundred blocks later.
+fn handed(pairs: u32) -> Trace {
+    let mut events = Vec::new();
+    for block in 0..pairs + 100 {
+        if block < pairs {
+            events.push(Event { thread: 0, op: Op::Alloc { block, size: 64 } });
+        }
+        if block >= 100 {
+            events.push(Event { thread: 1, op: Op::Free { block: block - 100 } });
+        }
+    }
+    Trace { workload: "handed".into(), threads: 2, blocks: pairs as usize, events }
+}
+
+fn by_design(trace: &Trace, cores: u32) -> [Point; 3] {
+    Design::ALL.map(|design| replay(trace, design, cores))
+}
+
+#[test]
+fn what_is_not_shared_scales_in_every_design() {
+    for curve in curves(&own(1, 5_000), &[1, 16, 256]) {
+        let last = curve.points.last().unwrap();
+        assert!(last.speedup > 200.0, "{curve:?}");
+        assert!(last.transfers < 0.02 && last.remote_frees == 0.0, "{curve:?}");
+    }
+}
+
+#[test]
+fn on_one_core_nothing_moves() {
+    for point in by_design(&handed(5_000), 1) {
+        assert_eq!((point.transfers, point.hand_overs), (0.0, 0.0));
+    }
+}
+
+/// What the designs differ in: sixteen blocks in one message, one by one, or through a lock.
+#[test]
+fn handed_over_blocks_cost_what_the_design_makes_them() {
+    let [masu, arena, page] = by_design(&handed(50_000), 2);
+    for point in [masu, arena, page] {
+        assert!((point.remote_frees - 0.5).abs() < 1e-9, "half of all operations: {point:?}");
+    }
+    assert_eq!((page.hand_overs, arena.hand_overs > 0.01), (0.0, true), "{arena:?}");
+    assert!(masu.hand_overs < arena.hand_overs / 10.0, "{masu:?} {arena:?}");
+    assert!(masu.transfers < page.transfers - 0.1, "{masu:?} {page:?}");
+}
+
+#[test]
+fn more_cores_than_threads_are_filled_with_copies() {
+    let trace = handed(2_000);
+    let point = replay(&trace, Design::Masu, 64);
+    assert!((point.remote_frees - 0.5).abs() < 1e-9);
+    assert!(point.speedup > 20.0 * replay(&trace, Design::Masu, 2).speedup, "{point:?}");
+}
+
+#[test]
+fn the_model_is_deterministic() {
+    assert_eq!(curves(&handed(500), &[1, 4]), curves(&handed(500), &[1, 4]));
+}

@@ -1,0 +1,143 @@
+//! A trace: what the threads of a workload asked their allocator for, in one order.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, ensure};
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// A block of so many bytes.
+    Alloc {
+        /// Its number.
+        block: u32,
+        /// Bytes.
+        size: u32,
+    },
+    /// The end of a block.
+    Free {
+        /// Its number.
+        block: u32,
+    },
+}
+
+/// One call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Who called, from 0.
+    pub thread: u16,
+    /// What for.
+    pub op: Op,
+}
+
+/// What a workload asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// The workload's name.
+    pub workload: String,
+    /// Threads that call.
+    pub threads: usize,
+    /// Blocks that are ever allocated.
+    pub blocks: usize,
+    /// The calls, in the order in which they happened.
+    pub events: Vec<Event>,
+}
+
+/// Bytes of one record as `masu-trace` writes it: address, size (none for a free), thread.
+const RECORD: usize = 16;
+/// Blocks beyond this are no business of the parts that are modelled.
+const LARGEST: u32 = 8 << 10;
+
+impl Trace {
+    /// Reads what `masu-trace` wrote. Threads that never run at the same time (the next starts
+    /// after the last call of the one before) count as one that lives on.
+    pub fn parse(workload: &str, bytes: &[u8]) -> Result<Self> {
+        ensure!(bytes.len().is_multiple_of(RECORD), "the trace is cut off");
+        let records: Vec<(u64, u32, u32)> = bytes.chunks_exact(RECORD).map(record).collect();
+        let places = places(&records);
+        let (mut live, mut blocks, mut events) = (HashMap::new(), 0u32, Vec::new());
+        for (address, size, thread) in &records {
+            let thread = places[thread];
+            if *size == 0 {
+                if let Some(block) = live.remove(address) {
+                    events.push(Event { thread, op: Op::Free { block } });
+                }
+            } else if *size <= LARGEST {
+                live.insert(*address, blocks);
+                events.push(Event { thread, op: Op::Alloc { block: blocks, size: *size } });
+                blocks += 1;
+            }
+        }
+        ensure!(!events.is_empty(), "the trace is empty");
+        let threads = usize::from(events.iter().map(|event| event.thread).max().unwrap_or(0)) + 1;
+        Ok(Trace { workload: workload.into(), threads, blocks: blocks as usize, events })
+    }
+}
+
+fn record(bytes: &[u8]) -> (u64, u32, u32) {
+    let four = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    (u64::from(four(0)) | u64::from(four(4)) << 32, four(8), four(12))
+}
+
+/// A place for each thread; a place is free again after its thread's last call.
+fn places(records: &[(u64, u32, u32)]) -> HashMap<u32, u16> {
+    let mut last = HashMap::new();
+    for (at, (_, _, thread)) in records.iter().enumerate() {
+        last.insert(*thread, at);
+    }
+    let (mut places, mut free, mut next) = (HashMap::new(), Vec::new(), 0u16);
+    for (at, (_, _, thread)) in records.iter().enumerate() {
+        let place = *places.entry(*thread).or_insert_with(|| {
+            free.pop().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            })
+        });
+        if last[thread] == at {
+            free.push(place);
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(records: &[(u64, u32, u32)]) -> Vec<u8> {
+        let one = |(address, size, thread): &(u64, u32, u32)| {
+            [&address.to_le_bytes()[..], &size.to_le_bytes(), &thread.to_le_bytes()].concat()
+        };
+        records.iter().flat_map(one).collect()
+    }
+
+    #[test]
+    fn addresses_become_blocks() {
+        let records = [(0x10, 8, 0), (0x20, 9000, 0), (0x10, 0, 1), (0x10, 16, 0), (0x99, 0, 0)];
+        let trace = Trace::parse("x", &bytes(&records)).unwrap();
+        assert_eq!((trace.threads, trace.blocks), (2, 2));
+        let event = |thread, op| Event { thread, op };
+        assert_eq!(
+            trace.events,
+            [
+                event(0, Op::Alloc { block: 0, size: 8 }),
+                event(1, Op::Free { block: 0 }),
+                event(0, Op::Alloc { block: 1, size: 16 }),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thread_takes_the_place_of_one_that_ended() {
+        let records = [(1, 8, 0), (2, 8, 5), (3, 8, 5), (4, 8, 6), (5, 8, 7), (6, 8, 6), (7, 8, 0)];
+        let trace = Trace::parse("x", &bytes(&records)).unwrap();
+        let threads: Vec<u16> = trace.events.iter().map(|event| event.thread).collect();
+        assert_eq!(threads, [0, 1, 1, 1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn rubbish_is_refused() {
+        assert!(Trace::parse("x", &[0; 15]).is_err());
+        assert!(Trace::parse("x", &[]).is_err());
+    }
+}

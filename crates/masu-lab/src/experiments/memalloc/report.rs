@@ -1,0 +1,209 @@
+//! What the experiment says: the aims first, then the medians, ours beside the published ones.
+
+use anyhow::Result;
+
+use super::cells::SIZES;
+use super::output::Cell;
+use super::patterns::Pattern;
+use super::published::{self, MACHINES, Published};
+use super::{COLUMNS, Record, Results};
+use crate::experiments::files::markdown;
+use crate::stats::{Ratio, noise_floor, ratio};
+
+/// The sizes of the tables; the files have all of them.
+const SHOWN: [usize; 6] = [8, 64, 256, 1024, 2048, 4096];
+
+/// The whole report.
+pub fn render(results: &Results, cells: &[Cell]) -> Result<String> {
+    let published = published::read()?;
+    let mut text = head(results);
+    text += &aims(results, cells);
+    for pattern in Pattern::ALL {
+        let name = pattern.name();
+        text += &format!(
+            "\n## {name}\n\n![{name}](memalloc-bench/total_{name}.svg)\n\nMilliseconds for 1000 batches of 100, medians:\n\n"
+        );
+        text += &table(cells, &published, pattern, |cell| cell.total_ms.median);
+        text += "\nMicroseconds for the first batch, medians:\n\n";
+        text += &table(cells, &Published::new(), pattern, |cell| cell.latency_us.median);
+        text += "\nPage faults in 1000 batches after the first 1000 of a process, the most:\n\n";
+        let faults = |cell: &Cell| cell.faults_max.map_or(f64::NAN, |count| count as f64);
+        text += &table(cells, &Published::new(), pattern, faults);
+    }
+    Ok(text)
+}
+
+fn head(results: &Results) -> String {
+    let machine = &results.machine;
+    format!(
+        "# memalloc-bench: Slab against Box, and what masu offers\n\n\
+         Measured {} by `cargo run --release -p masu-lab -- memalloc-bench`: {} iterations in {} interleaved rounds.\n\n\
+         {}, {} processors, {} GiB, Linux {}, {}, load before: {}.\n\n\
+         Columns without `masu` in their name run on the system's allocator. A slab moves each object in and out, \
+         a box and a lease do not, so slabs get slower with size. `(published)` rows are the article's, read off its \
+         figures. All nineteen sizes: `memalloc-bench/stats.csv`; every measurement: the Parquet file beside it.\n",
+        results.date,
+        results.iterations,
+        results.rounds,
+        machine.processor,
+        machine.processors,
+        (machine.memory_mib + 512) / 1024,
+        machine.kernel,
+        machine.system,
+        machine.load,
+    )
+}
+
+fn find<'c>(cells: &'c [Cell], name: &str, pattern: Pattern, size: usize) -> Option<&'c Cell> {
+    cells.iter().find(|cell| {
+        (cell.allocator, cell.pattern, cell.size_bytes) == (name, pattern.name(), size)
+    })
+}
+
+/// What is wanted of masu, and whether it is so.
+fn aims(results: &Results, cells: &[Cell]) -> String {
+    let mut lines = Vec::new();
+    for pattern in [Pattern::Lifo, Pattern::Fifo] {
+        let time = |size| Some(find(cells, "masu_box", pattern, size)?.total_ms.median);
+        let worst = SIZES
+            .into_iter()
+            .filter_map(|size| Some((size, time(size)? / time(64)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((size, ratio)) = worst {
+            lines.push(said(
+                ratio <= 2.0,
+                format!(
+                    "box on masu, {}: at most {ratio:.2} times its 64 B time, at {size} B (aim: 2)",
+                    pattern.name()
+                ),
+            ));
+        }
+    }
+    let most = |name: &str| {
+        let of_name = cells.iter().filter(|cell| cell.allocator == name);
+        of_name.filter_map(|cell| Some((cell.faults_max?, cell))).max_by_key(|(count, _)| *count)
+    };
+    for (name, aim) in [("masu_box", Some(10)), ("box", None)] {
+        if let Some((count, cell)) = most(name) {
+            let place = format!("{} {} B", cell.pattern, cell.size_bytes);
+            let text = format!("page faults in 1000 batches of {name}: at most {count}, {place}");
+            lines.push(match aim {
+                Some(aim) => said(count <= aim, format!("{text} (aim: {aim})")),
+                None => format!("- {text}"),
+            });
+        }
+    }
+    let pairs = [
+        ("masu_slab_warm", "slab_warm"),
+        ("masu_slab_warm", "slab_warm_on_masu"),
+        ("masu_slab_cold", "slab_cold"),
+        ("masu_pool_cold", "bufpool_cold"),
+        ("masu_pool_warm", "bufpool_warm"),
+        ("masu_box", "box"),
+    ];
+    for (mine, theirs) in pairs {
+        lines.push(never_slower(results, mine, theirs));
+    }
+    for name in ["masu_slab_cold", "slab_cold", "bufpool_cold"] {
+        let worst = SIZES
+            .into_iter()
+            .flat_map(|size| Pattern::ALL.map(|pattern| (pattern, size)))
+            .filter_map(|(pattern, size)| {
+                let latency = find(cells, name, pattern, size)?.latency_us;
+                Some((latency.max / latency.median, pattern, size))
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let lifo = find(cells, name, Pattern::Lifo, 256).map(|cell| cell.latency_us);
+        if let (Some((worst, pattern, size)), Some(lifo)) = (worst, lifo) {
+            let text = format!(
+                "first batch of {name}, slowest over median: {:.1} in lifo 256 B as published, at most {worst:.1} ({} {size} B)",
+                lifo.max / lifo.median,
+                pattern.name()
+            );
+            lines.push(match name {
+                "masu_slab_cold" => said(lifo.max / lifo.median <= 3.0, text + " (aim: 3)"),
+                _ => format!("- {text}"),
+            });
+        }
+    }
+    format!("\n## Aims\n\n{}\n", lines.join("\n"))
+}
+
+fn said(holds: bool, text: String) -> String {
+    format!("- {}: {text}", if holds { "holds" } else { "MISSED" })
+}
+
+/// In how many cells one column takes longer than another by more than the noise.
+fn never_slower(results: &Results, mine: &str, theirs: &str) -> String {
+    let places = results.places();
+    let series = |name: &str, pattern: Pattern, size: usize| -> Option<Vec<f64>> {
+        let column = COLUMNS.iter().position(|column| column.name == name)?;
+        let records = places.get(&(column, pattern.name(), size))?;
+        Some(records.iter().map(|record: &&Record| record.total_ns as f64).collect())
+    };
+    let mut slower: Vec<(f64, String)> = Vec::new();
+    let mut count = 0;
+    let mut logarithms = 0.0;
+    for pattern in Pattern::ALL {
+        for size in SIZES {
+            let compared = |mine: &str, theirs: &str| -> Option<Ratio> {
+                ratio(&series(mine, pattern, size)?, &series(theirs, pattern, size)?)
+            };
+            let Some(found) = compared(mine, theirs) else { continue };
+            let noise = noise_floor(compared("slab_warm_again", "slab_warm"));
+            count += 1;
+            logarithms += found.centre.ln();
+            if found.low > 1.0 && found.centre > 1.0 + noise {
+                slower.push((
+                    found.centre,
+                    format!("{} {size} B {:.2}", pattern.name(), found.centre),
+                ));
+            }
+        }
+    }
+    slower.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let worst: Vec<&str> = slower.iter().take(6).map(|(_, text)| text.as_str()).collect();
+    let mean = (logarithms / f64::from(count.max(1))).exp();
+    let list = if worst.is_empty() { String::new() } else { format!(": {}", worst.join(", ")) };
+    said(
+        slower.is_empty(),
+        format!(
+            "{mine} against {theirs}: {mean:.2} on average, slower in {} of {count} cells{list}",
+            slower.len()
+        ),
+    )
+}
+
+fn table(
+    cells: &[Cell],
+    published: &Published,
+    pattern: Pattern,
+    of: impl Fn(&Cell) -> f64,
+) -> String {
+    let header: Vec<String> =
+        std::iter::once("column".into()).chain(SHOWN.map(|size| format!("{size} B"))).collect();
+    let show = |value: Option<f64>| match value {
+        Some(value) if value.is_finite() && value < 10.0 && value.fract() != 0.0 => {
+            format!("{value:.3}")
+        }
+        Some(value) if value.is_finite() => format!("{value:.0}"),
+        _ => "-".into(),
+    };
+    let mut rows = Vec::new();
+    for column in COLUMNS {
+        let figures = SHOWN.map(|size| show(find(cells, column.name, pattern, size).map(&of)));
+        rows.push(std::iter::once(column.name.to_string()).chain(figures).collect());
+        for (machine, model) in MACHINES {
+            let figure = |size| {
+                published.get(&(machine, pattern.name().to_string(), column.name, size)).copied()
+            };
+            if figure(SHOWN[0]).is_some() {
+                let name = format!("{} (published, {model})", column.name);
+                rows.push(
+                    std::iter::once(name).chain(SHOWN.map(|size| show(figure(size)))).collect(),
+                );
+            }
+        }
+    }
+    markdown(&header, &rows)
+}

@@ -1,0 +1,456 @@
+//! Heaps as programs use them, with masu as the global allocator beside them.
+
+use allocator_api2::alloc::{Allocator, Layout};
+use allocator_api2::boxed::Box as HeapBox;
+use allocator_api2::vec::Vec as HeapVec;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use masu::{ArcHeap, Heap, scope, unscoped};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+mod common;
+
+#[global_allocator]
+static GLOBAL: masu::Masu = masu::Masu;
+
+fn heap() -> Heap {
+    Heap::new().expect("memory for a heap")
+}
+
+#[test]
+fn collections_live_in_heaps() {
+    let heap = heap();
+    let mut numbers = HeapVec::new_in(&heap);
+    let mut names = HashMap::with_hasher_in(DefaultHashBuilder::default(), &heap);
+    let mut boxes = HeapVec::new_in(&heap);
+    for n in 0..50_000u64 {
+        numbers.push(n);
+        names.insert(n, n.to_string());
+        boxes.push(HeapBox::new_in([n; 3], &heap));
+    }
+    assert!(heap.owns(numbers.as_ptr()) && heap.owns(&raw const *boxes[7]));
+    assert!(!heap.owns(names[&7].as_ptr()), "a string comes from the global allocator");
+    let stats = heap.stats();
+    assert_eq!(stats.by_size().find(|(size, _)| *size == 32), Some((32, 50_000)));
+    assert!(stats.allocated > 50_000 * (32 + 8 + 8 + 24), "{stats:?}");
+    assert!(stats.requested <= stats.served && stats.active >= stats.allocated, "{stats:?}");
+    assert!(numbers.iter().zip(0..).all(|(a, b)| *a == b));
+    assert!(names.iter().all(|(n, name)| *name == n.to_string()));
+    assert!(boxes.iter().zip(0..).all(|(block, n)| **block == [n; 3]));
+    drop((numbers, names, boxes));
+    let stats = heap.stats();
+    assert_eq!((stats.allocated, stats.blocks), (0, 0), "{stats:?}");
+}
+
+#[test]
+fn a_heap_shared_by_threads_lives_as_long_as_what_is_in_it() {
+    let heap = ArcHeap::from(heap());
+    let (id, raw) = (heap.id(), heap.clone());
+    let (give, take) = mpsc::channel::<HeapVec<u64, ArcHeap>>();
+    let makers: Vec<_> = (0..3u64)
+        .map(|seed| {
+            let (heap, give) = (heap.clone(), give.clone());
+            thread::spawn(move || {
+                for round in 0..2_000 {
+                    let mut vec = HeapVec::new_in(heap.clone());
+                    vec.extend(seed..seed + round % 300);
+                    give.send(vec).expect("somebody takes it");
+                }
+            })
+        })
+        .collect();
+    drop((give, heap));
+    let mut last = None;
+    for vec in take {
+        assert!(vec.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+        if vec.len() == 299 {
+            last = Some(vec);
+        }
+    }
+    makers.into_iter().for_each(|maker| maker.join().expect("it ends"));
+    let last = last.expect("some were that long");
+    assert_eq!(raw.stats().blocks, 1);
+    drop(raw);
+    assert_eq!(last.allocator().id(), id);
+    assert_eq!(last.iter().count(), 299);
+}
+
+/// What a random program does with a heap.
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate { size: usize, align: u32, zeroed: bool },
+    Resize { which: usize, size: usize, align: u32, zeroed: bool },
+    Free { which: usize },
+    Reset,
+    Limit { room: usize },
+    Trim,
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 0..400usize, 3 => 0..9000usize, 2 => 0..200_000usize, 1 => 0..3_000_000usize]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let align = 0..14u32;
+    let zeroed = any::<bool>;
+    let allocate = (size(), align.clone(), zeroed())
+        .prop_map(|(size, align, zeroed)| Step::Allocate { size, align, zeroed });
+    let resize = (any::<usize>(), size(), align, zeroed())
+        .prop_map(|(which, size, align, zeroed)| Step::Resize { which, size, align, zeroed });
+    prop_oneof![
+        30 => allocate,
+        20 => resize,
+        20 => any::<usize>().prop_map(|which| Step::Free { which }),
+        1 => Just(Step::Reset),
+        1 => (0..4_000_000usize).prop_map(|room| Step::Limit { room }),
+        1 => Just(Step::Trim),
+    ]
+}
+
+/// A live block: its layout, and what is in it by its seed.
+struct Live {
+    layout: Layout,
+    seed: u8,
+}
+
+fn byte(seed: u8, i: usize) -> u8 {
+    (i as u8).wrapping_mul(37) ^ (i >> 8) as u8 ^ seed
+}
+
+/// Bytes of a block that are written and looked at: both ends, and some between.
+fn places(size: usize) -> impl Iterator<Item = usize> {
+    (0..size.min(50)).chain((50..size).step_by(487)).chain(size.saturating_sub(50).max(50)..size)
+}
+
+fn fill(block: NonNull<u8>, size: usize, seed: u8) {
+    // SAFETY: the test's block, `size` bytes long.
+    places(size).for_each(|i| unsafe { block.add(i).write(byte(seed, i)) });
+}
+
+fn holds(block: NonNull<u8>, size: usize, seed: u8, upto: usize) -> bool {
+    // SAFETY: as above.
+    places(size).filter(|i| *i < upto).all(|i| unsafe { block.add(i).read() } == byte(seed, i))
+}
+
+/// Runs steps on a heap beside a model of what must be in it.
+fn run(heap: &mut Heap, steps: &[Step]) {
+    let mut live: BTreeMap<usize, Live> = BTreeMap::new();
+    let pick = |live: &BTreeMap<usize, Live>, which: usize| {
+        let at = which % live.len().max(1);
+        live.keys().nth(at).copied()
+    };
+    let pointer = |at: usize| NonNull::new(at as *mut u8).expect("not null");
+    for (n, step) in steps.iter().enumerate() {
+        let seed = n as u8;
+        match *step {
+            Step::Allocate { size, align, zeroed } => {
+                let layout = Layout::from_size_align(size, 1 << align).expect("a layout");
+                let allocator = &*heap;
+                let block = match zeroed {
+                    true => allocator.allocate_zeroed(layout),
+                    false => allocator.allocate(layout),
+                };
+                let Ok(block) = block else { continue };
+                let block = block.cast::<u8>();
+                assert!((block.as_ptr() as usize).is_multiple_of(1 << align));
+                if size == 0 {
+                    continue;
+                }
+                // SAFETY: `size` bytes long.
+                assert!(!zeroed || places(size).all(|i| unsafe { block.add(i).read() } == 0));
+                fill(block, size, seed);
+                live.insert(block.as_ptr() as usize, Live { layout, seed });
+            }
+            Step::Resize { which, size, align, zeroed } => {
+                let Some(at) = pick(&live, which) else { continue };
+                let size = size.max(1);
+                let was = live.remove(&at).expect("a live block");
+                let new = Layout::from_size_align(size, 1 << align).expect("a layout");
+                let old = was.layout.size();
+                let allocator = &*heap;
+                // SAFETY: a live block with its layout.
+                let block = unsafe {
+                    match (size >= old, zeroed) {
+                        (true, false) => allocator.grow(pointer(at), was.layout, new),
+                        (true, true) => allocator.grow_zeroed(pointer(at), was.layout, new),
+                        (false, _) => allocator.shrink(pointer(at), was.layout, new),
+                    }
+                };
+                let Ok(block) = block else {
+                    live.insert(at, was);
+                    continue;
+                };
+                let block = block.cast::<u8>();
+                assert!((block.as_ptr() as usize).is_multiple_of(1 << align));
+                assert!(holds(block, old, was.seed, size.min(old)), "{old} to {size} bytes");
+                if zeroed {
+                    // SAFETY: `size` bytes long.
+                    assert!((old..size).all(|i| unsafe { block.add(i).read() } == 0));
+                }
+                fill(block, size, seed);
+                live.insert(block.as_ptr() as usize, Live { layout: new, seed });
+            }
+            Step::Free { which } => {
+                let Some(at) = pick(&live, which) else { continue };
+                let was = live.remove(&at).expect("a live block");
+                assert!(holds(pointer(at), was.layout.size(), was.seed, usize::MAX));
+                // SAFETY: a live block with its layout.
+                unsafe { (&*heap).deallocate(pointer(at), was.layout) };
+            }
+            Step::Reset => {
+                live.clear();
+                heap.reset().expect("memory for a heap");
+            }
+            Step::Limit { room } => {
+                heap.set_limits(None, (room > 500_000).then(|| heap.allocated() + room));
+            }
+            Step::Trim => {
+                heap.trim();
+            }
+        }
+        if n % 16 == 0 {
+            let stats = heap.stats();
+            let asked: usize = live.values().map(|block| block.layout.size()).sum();
+            assert_eq!(stats.blocks, live.len() as u64);
+            assert!(stats.allocated >= asked && stats.allocs - stats.frees == stats.blocks);
+        }
+    }
+    for (at, was) in live {
+        assert!(holds(pointer(at), was.layout.size(), was.seed, usize::MAX));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Two heaps at once, each on its own thread, and both dropped with blocks in them.
+    #[test]
+    fn any_sequence_of_operations_keeps_every_byte(
+        first in prop::collection::vec(step(), 1..300),
+        second in prop::collection::vec(step(), 1..300),
+    ) {
+        thread::scope(|threads| {
+            threads.spawn(|| run(&mut heap(), &first));
+            run(&mut heap(), &second);
+        });
+    }
+}
+
+#[test]
+fn what_is_allocated_in_a_scope_belongs_to_its_heap_and_outlives_it() {
+    let (outer, inner) = (heap(), heap());
+    let before = vec![1u8; 100];
+    let (mut words, nested, outside) = scope(&outer, || {
+        let words: Vec<String> = (0..1000).map(|n| format!("number {n}")).collect();
+        let nested = scope(&inner, || vec![7u8; 3 << 20]);
+        let outside = unscoped(|| Box::new([5u64; 2000]));
+        (words, nested, outside)
+    });
+    assert!(outer.owns(words.as_ptr()) && words.iter().all(|word| outer.owns(word.as_ptr())));
+    assert!(inner.owns(nested.as_ptr()) && !outer.owns(outside.as_ptr()));
+    assert!(!outer.owns(before.as_ptr()));
+    assert_eq!(outer.stats().blocks, 1001);
+    assert_eq!(inner.stats().huge(), 1);
+    let after = vec![2u8; 100];
+    assert!(!outer.owns(after.as_ptr()));
+    drop((outer, inner));
+    words.truncate(10);
+    words.push(words.concat());
+    assert!(words[10].starts_with("number 0number 1"));
+    assert!(nested.iter().all(|byte| *byte == 7) && outside.iter().all(|n| *n == 5));
+}
+
+#[test]
+fn a_panic_closes_the_scopes_that_it_leaves() {
+    let heap = heap();
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        scope(&heap, || {
+            let _word = String::from("lost");
+            std::panic::resume_unwind(Box::new(1));
+        })
+    }));
+    assert!(caught.is_err());
+    assert!(!heap.owns(Box::new(3).as_ref()));
+}
+
+#[test]
+fn reset_after_a_scope_leaves_what_escaped_alone() {
+    let mut heap = heap();
+    heap.set_limits(Some(1 << 20), Some(2 << 20));
+    let escaped = scope(&heap, || String::from("still here"));
+    heap.reset().expect("memory for a heap");
+    assert_eq!(heap.stats().blocks, 0);
+    assert!(!heap.owns(escaped.as_ptr()));
+    let too_much = Layout::new::<[u8; 3 << 20]>();
+    assert!((&heap).allocate(too_much).is_err(), "the limits are still in force");
+    assert_eq!(escaped, "still here");
+}
+
+#[test]
+fn the_soft_limit_calls_back_and_the_callback_may_use_the_heap() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let build = |call: fn()| {
+        let builder = Heap::builder().soft_limit(10_000).on_soft_limit(move |stats| {
+            assert!(stats.allocated > 10_000);
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            call();
+        });
+        builder.build().expect("memory for a heap")
+    };
+    let heap = build(|| drop(vec![1; 1000]));
+    let mut blocks: Vec<_> = (0..30).map(|n| HeapBox::new_in([n; 1000], &heap)).collect();
+    assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+    blocks.truncate(2);
+    let kept = scope(&heap, || {
+        let kept = vec![0u8; 20_000];
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1, "not inside an allocation");
+        kept
+    });
+    assert_eq!(CALLS.load(Ordering::Relaxed), 2);
+    drop((blocks, kept));
+}
+
+#[test]
+fn memory_comes_back_when_heaps_go() {
+    let churn = || {
+        let heap = heap();
+        for n in 0..20_000usize {
+            std::mem::forget(HeapBox::new_in([n; 8], &heap));
+            if n % 50 == 0 {
+                let large = Layout::from_size_align(n * 20 + 9000, 64).expect("a layout");
+                (&heap).allocate(large).expect("memory");
+            }
+        }
+    };
+    churn();
+    let active = |n: usize| {
+        (0..n).for_each(|_| churn());
+        masu::ctl::epoch::advance().expect("it advances");
+        masu::ctl::stats::active::read().expect("it is known")
+    };
+    let (first, last) = (active(1), active(30));
+    // Other tests run beside this one.
+    assert!(last < first + (256 << 20), "{first} and then {last} bytes");
+}
+
+#[test]
+fn a_block_freed_after_its_heap_is_reported() {
+    let test = "a_block_freed_after_its_heap_is_reported";
+    if common::is_child() {
+        let mut heap = heap();
+        let layout = Layout::new::<[u8; 100]>();
+        let block = (&heap).allocate(layout).expect("memory").cast::<u8>();
+        heap.reset().expect("it is empty");
+        // SAFETY: this is wrong, and to be found out.
+        unsafe { (&heap).deallocate(block, layout) };
+        return;
+    }
+    let output = common::again(test, |_| ());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("not the start of a live block"), "{said}");
+}
+
+#[test]
+fn a_block_freed_twice_is_reported() {
+    let test = "a_block_freed_twice_is_reported";
+    if common::is_child() {
+        let heap = heap();
+        let layout = Layout::new::<[u8; 100]>();
+        let _other = (&heap).allocate(layout).expect("memory");
+        let block = (&heap).allocate(layout).expect("memory").cast::<u8>();
+        // SAFETY: the second is wrong, and to be found out.
+        unsafe {
+            (&heap).deallocate(block, layout);
+            (&heap).deallocate(block, layout);
+        }
+        return;
+    }
+    let output = common::again(test, |_| ());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("double free"), "{said}");
+}
+
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
+    fn kill(child: i32, signal: i32) -> i32;
+    fn _exit(status: i32) -> !;
+}
+
+/// Waits for a child that must end well, and soon.
+fn wait(child: i32) {
+    let (begun, mut status) = (Instant::now(), 0);
+    // SAFETY: the status may be written; without hanging (1).
+    while unsafe { waitpid(child, &mut status, 1) } == 0 {
+        if begun.elapsed() > Duration::from_secs(30) {
+            // SAFETY: the child is ours and has not been waited for.
+            unsafe { kill(child, 9) };
+            panic!("the child hangs");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(status, 0, "the child died");
+}
+
+/// Forks while other threads are in the middle of heaps, and of scopes: the child finds all of them in
+/// order, uses them, resets and drops them.
+#[test]
+fn children_of_a_busy_program_find_its_heaps_usable() {
+    let heaps: [ArcHeap; 2] = std::array::from_fn(|_| ArcHeap::from(heap()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..3usize)
+        .map(|seed| {
+            let (heaps, stop) = (heaps.clone(), stop.clone());
+            thread::spawn(move || {
+                let mut n = seed;
+                while !stop.load(Ordering::Relaxed) {
+                    let heap = &heaps[n % 2];
+                    let mut bytes = HeapVec::new_in(heap.clone());
+                    bytes.resize([30, 700, 9000, 50_000, 2 << 20][n % 5], n as u8);
+                    let scoped = scope(heap, || vec![n; 300]);
+                    assert!(bytes.iter().all(|byte| *byte == n as u8) && scoped[299] == n);
+                    drop(Heap::new());
+                    n += 1;
+                }
+            })
+        })
+        .collect();
+    let kept: Vec<_> = (0..500usize).map(|n| HeapBox::new_in(n, heaps[n % 2].clone())).collect();
+    for round in 0..30 {
+        // SAFETY: the child uses what the engine promises to keep working, and ends by `_exit`.
+        match unsafe { fork() } {
+            0 => {
+                let mut good = kept.iter().zip(0..).all(|(block, n)| **block == n);
+                for heap in &heaps {
+                    let before = heap.stats();
+                    let mut more = HeapVec::new_in(heap);
+                    more.resize(100_000 + round * 1000, 3u8);
+                    let small = HeapBox::new_in(5, heap);
+                    let scoped = scope(heap, || Box::new([9u8; 5000]));
+                    good &= heap.stats().blocks == before.blocks + 3;
+                    good &= more[99_999] == 3 && *small == 5 && scoped[4999] == 9;
+                    drop((more, small, scoped));
+                    good &= heap.stats().blocks == before.blocks;
+                    good &= heap.allocated() == before.allocated;
+                }
+                let own = Heap::new().expect("memory for a heap");
+                drop(HeapBox::new_in([1; 1000], &own));
+                drop(own);
+                // SAFETY: ends the child.
+                unsafe { _exit(i32::from(!good)) }
+            }
+            child => wait(child),
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("no block was damaged"));
+    drop(kept);
+    for heap in heaps {
+        assert_eq!(heap.stats().blocks, 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! `masu.hpp`, compiled and run: as it is, and with the compiler's checks of addresses, of undefined
+//! behaviour and of data races.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn compile(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let result = Command::new(&compiler)
+        .args(["-std=c++17", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror"])
+        .args(flags)
+        .arg("-I")
+        .arg(here.join("../libmasu/include"))
+        .arg(here.join("tests/cxx/object_pool.cpp"))
+        .arg("-o")
+        .arg(&output)
+        .output();
+    match result {
+        Ok(result) if result.status.success() => Some(output),
+        Ok(result) => {
+            let said = String::from_utf8_lossy(&result.stderr).into_owned();
+            // A compiler without the sanitizer's library fails at the very end.
+            assert!(!flags.is_empty() && said.contains("cannot find"), "{compiler}: {said}");
+            eprintln!("{name}: left out, the compiler has no library for {flags:?}");
+            None
+        }
+        Err(error) => {
+            eprintln!("{name}: left out, no C++ compiler ({compiler}: {error})");
+            None
+        }
+    }
+}
+
+fn run(name: &str, flags: &[&str]) {
+    let Some(program) = compile(name, flags) else { return };
+    // The sanitizers bring an allocator of their own.
+    let result = Command::new(program).env_remove("LD_PRELOAD").output().expect("it runs");
+    let said = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{name}: {}\n{said}", result.status);
+}
+
+#[test]
+fn as_it_is() {
+    run("object_pool", &[]);
+}
+
+#[test]
+fn with_checked_addresses_leaks_and_undefined_behaviour() {
+    run("object_pool_asan", &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+}
+
+#[test]
+fn with_checked_data_races() {
+    run("object_pool_tsan", &["-fsanitize=thread"]);
+}
+
+#[test]
+fn of_a_later_standard() {
+    run("object_pool_20", &["-std=c++20"]);
+}

@@ -1,0 +1,190 @@
+//! What a distribution installs: pkg-config and CMake packages, jemalloc's name, and a private copy
+//! of the allocator inside somebody else's library.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use masu_tests::{archive, is_masu, library, scratch, source, tool, workspace};
+
+/// An installation in a directory of its own; `None`, with a word, for other allocators.
+fn installed() -> Option<&'static Path> {
+    static PLACE: LazyLock<Option<tempfile::TempDir>> = LazyLock::new(|| {
+        if !is_masu() {
+            println!("only masu is installed");
+            return None;
+        }
+        let place = scratch();
+        let from = library().expect("masu is a library").parent().expect("a directory");
+        let mut install = Command::new(workspace().join("crates/libmasu/install"));
+        install.args(["--jemalloc", "--prefix"]).arg(place.path()).arg("--from").arg(from);
+        succeed(&mut install);
+        Some(place)
+    });
+    PLACE.as_ref().map(tempfile::TempDir::path)
+}
+
+/// Runs a command; its output.
+#[track_caller]
+fn succeed(command: &mut Command) -> String {
+    command.env_remove("LD_PRELOAD");
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}\n{errors}", output.status);
+    said
+}
+
+/// What pkg-config says of `package`, as words.
+fn pkg_config(place: &Path, arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new(tool("pkg-config"));
+    command.env("PKG_CONFIG_PATH", place.join("lib/pkgconfig")).args(arguments);
+    succeed(&mut command).split_whitespace().map(str::to_owned).collect()
+}
+
+/// Builds `tests/cxx/jemalloc.cc` with these words and runs it; it says "ok".
+#[track_caller]
+fn builds_and_runs(place: &Path, words: &[String]) {
+    let directory = scratch();
+    let program = directory.path().join("program");
+    let mut compile = Command::new(tool("g++"));
+    compile.args(["-std=c++17", "-O1", "-o"]).arg(&program).arg(source("cxx/jemalloc.cc"));
+    succeed(compile.args(words));
+    let mut run = Command::new(&program);
+    assert_eq!(succeed(run.env("LD_LIBRARY_PATH", place.join("lib"))), "ok\n");
+}
+
+#[test]
+fn pkg_config_finds_masu_under_both_names() {
+    let Some(place) = installed() else { return };
+    builds_and_runs(place, &pkg_config(place, &["--cflags", "--libs", "jemalloc"]));
+    let mut words = pkg_config(place, &["--cflags", "--libs", "masu"]);
+    // Under its own name, jemalloc's header is found as masu's.
+    words.push(format!("-I{}", place.join("include/masu/compat").display()));
+    builds_and_runs(place, &words);
+    let version = pkg_config(place, &["--modversion", "jemalloc"]);
+    assert_eq!(version, ["5.3.1"]);
+    let newer = Command::new(tool("pkg-config"))
+        .env("PKG_CONFIG_PATH", place.join("lib/pkgconfig"))
+        .args(["--exists", "masu >= 99"])
+        .status();
+    assert!(!newer.expect("pkg-config runs").success());
+}
+
+/// Configures, builds and runs a CMake project that links `target` of `package`.
+#[track_caller]
+fn cmake(place: &Path, package: &str, target: &str) {
+    let directory = scratch();
+    let lists = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(user CXX)\nfind_package({package} REQUIRED)\n\
+         add_executable(program {})\ntarget_link_libraries(program PRIVATE {target})\n\
+         target_include_directories(program PRIVATE {})\n",
+        source("cxx/jemalloc.cc").display(),
+        place.join("include/masu/compat").display(),
+    );
+    fs::write(directory.path().join("CMakeLists.txt"), lists).expect("written");
+    let build = directory.path().join("build");
+    let mut configure = Command::new(tool("cmake"));
+    configure.arg("-S").arg(directory.path()).arg("-B").arg(&build);
+    succeed(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", place.display())));
+    succeed(Command::new(tool("cmake")).arg("--build").arg(&build));
+    assert_eq!(succeed(&mut Command::new(build.join("program"))), "ok\n");
+}
+
+#[test]
+fn cmake_finds_masu_shared() {
+    let Some(place) = installed() else { return };
+    cmake(place, "masu", "masu::masu");
+}
+
+#[test]
+fn cmake_finds_masu_static() {
+    let Some(place) = installed() else { return };
+    cmake(place, "masu", "masu::masu_static");
+}
+
+#[test]
+fn cmake_finds_jemalloc_shared_and_static() {
+    let Some(place) = installed() else { return };
+    cmake(place, "jemalloc 5.0", "jemalloc::jemalloc");
+    cmake(place, "jemalloc", "jemalloc::jemalloc_static");
+}
+
+/// A program that is linked with `-ljemalloc` runs on masu in its place.
+#[test]
+fn the_name_libjemalloc_leads_to_masu() {
+    let Some(place) = installed() else { return };
+    let compat = place.join("lib/masu/compat");
+    let directory = scratch();
+    let program = directory.path().join("program");
+    let mut compile = Command::new(tool("g++"));
+    compile.args(["-std=c++17", "-o"]).arg(&program).arg(source("cxx/jemalloc.cc"));
+    compile.arg("-I").arg(place.join("include/masu/compat")).arg("-L").arg(&compat);
+    succeed(compile.arg("-ljemalloc"));
+    let mut run = Command::new(&program);
+    assert_eq!(succeed(run.env("LD_LIBRARY_PATH", place.join("lib"))), "ok\n");
+}
+
+/// A private copy under `prefix`: the archive and its header.
+fn private(directory: &Path, prefix: &str) -> (PathBuf, PathBuf) {
+    let (out, header) =
+        (directory.join(format!("{prefix}.a")), directory.join(format!("{prefix}.h")));
+    let mut make = Command::new(workspace().join("crates/libmasu/private-archive"));
+    make.args(["--prefix", prefix]).arg(archive().expect("an archive")).arg(&out).arg(&header);
+    succeed(&mut make);
+    (out, header)
+}
+
+#[test]
+fn a_private_copy_shows_nothing_but_its_own_names() {
+    if installed().is_none() {
+        return;
+    }
+    let directory = scratch();
+    let (archive, _) = private(directory.path(), "je_");
+    let mut nm = Command::new(tool("nm"));
+    let symbols = succeed(nm.args(["--defined-only", "--extern-only"]).arg(&archive));
+    let names: Vec<_> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert!(names.contains(&"je_mallocx") && names.contains(&"je_malloc"), "{names:?}");
+    let strays: Vec<_> = names.iter().filter(|name| !name.starts_with("je_")).collect();
+    assert!(strays.is_empty(), "{strays:?}");
+    // Thread-local storage: two words.
+    let mut readelf = Command::new(tool("readelf"));
+    let sections = succeed(readelf.args(["-SW"]).arg(&archive));
+    let tls: Vec<_> = sections.lines().filter(|line| line.contains(" .tdata")).collect();
+    assert!(tls.len() == 1 && tls[0].contains("000010"), "{tls:?}");
+}
+
+#[test]
+fn private_copies_live_beside_each_other_and_the_c_library() {
+    if installed().is_none() {
+        return;
+    }
+    let directory = scratch();
+    let at = |name: &str| directory.path().join(name);
+    let mut objects = Vec::new();
+    for (prefix, entry, more) in [("je_", "main", "-DSECOND"), ("other_", "second", "-DLAST")] {
+        let (archive, header) = private(directory.path(), prefix);
+        let object = at(&format!("{prefix}.o"));
+        let mut compile = Command::new(tool("gcc"));
+        compile.args(["-c", "-O1", "-fPIC", "-fno-builtin", more, "-o"]).arg(&object);
+        compile.arg(format!("-DPRIVATE_HEADER=\"{}\"", header.display()));
+        succeed(compile.arg(format!("-DENTRY={entry}")).arg(source("c/jemalloc/private.c")));
+        // Each user and its copy become one object, as in a library of theirs.
+        let library = at(&format!("lib{prefix}.so"));
+        if prefix == "other_" {
+            let mut link = Command::new(tool("gcc"));
+            link.args(["-shared", "-o"]).arg(&library).arg(&object).arg(&archive);
+            succeed(&mut link);
+            objects.push(library);
+        } else {
+            objects.extend([object, archive]);
+        }
+    }
+    let program = at("program");
+    let mut link = Command::new(tool("gcc"));
+    succeed(link.arg("-o").arg(&program).args(&objects).arg("-lpthread"));
+    let mut run = Command::new(&program);
+    assert_eq!(succeed(run.env("LD_LIBRARY_PATH", directory.path())), "ok\n");
+}
