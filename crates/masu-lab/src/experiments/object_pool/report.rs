@@ -73,20 +73,20 @@ fn table(results: &Results) -> String {
         "difference",
     ];
     let find = |name: &str, thread: bool, again: bool| {
-        results
-            .series
-            .iter()
-            .find(|series| (series.name.as_str(), series.thread, series.again) == (name, thread, again))
+        results.series.iter().find(|series| {
+            (series.name.as_str(), series.thread, series.again) == (name, thread, again)
+        })
     };
     let mine = find("masu", false, false);
-    let null = mine.zip(find("masu", false, true)).and_then(|(mine, again)| {
-        ratio(&mine.values(cpu), &again.values(cpu))
-    });
+    let null = mine
+        .zip(find("masu", false, true))
+        .and_then(|(mine, again)| ratio(&mine.values(cpu), &again.values(cpu)));
     let floor = noise_floor(null);
     let plain = results.series.iter().filter(|series| !series.thread && !series.again);
     let rows: Vec<Vec<String>> = plain
         .map(|series| {
-            let each = series.median(cpu) / (results.objects as f64 * f64::from(results.repetitions));
+            let each =
+                series.median(cpu) / (results.objects as f64 * f64::from(results.repetitions));
             let against = mine
                 .filter(|mine| mine.name != series.name)
                 .and_then(|mine| ratio(&mine.values(cpu), &series.values(cpu)))
