@@ -416,7 +416,9 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                     assert!(bytes.iter().all(|byte| *byte == n as u8) && scoped[299] == n);
                     drop(Heap::new());
                     // Inside much of the time, so that many a fork finds somebody there.
-                    (0..50).for_each(|_| drop(std::hint::black_box(heap.stats())));
+                    (0..50).for_each(|_| {
+                        std::hint::black_box(heap.stats());
+                    });
                     n += 1;
                 }
             })
