@@ -448,7 +448,7 @@ pub unsafe fn fork_child() {
 pub mod control;
 mod sized;
 
-pub use sized::{alloc_zeroed_fast, grow_fast};
+pub use sized::{alloc_zeroed_fast, grow_fast, realloc_sized};
 
 #[cfg(test)]
 mod tests;

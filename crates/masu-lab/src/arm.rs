@@ -24,13 +24,24 @@ pub fn built_peers() -> Result<Vec<Arm>> {
     Ok(list.into_iter().filter_map(arm).collect())
 }
 
+/// The programs that could be built with an allocator linked in, named `linked:` and its name.
+pub fn linked() -> Result<Vec<Arm>> {
+    let list = peers::list()?;
+    let arm = |peer: peers::Peer| {
+        let name = format!("linked:{}", peer.name);
+        Some(Arm::linked(&name, &peer.version, peer.program?))
+    };
+    Ok(list.into_iter().filter_map(arm).collect())
+}
+
 /// The arm called `name`.
 pub fn named(name: &str) -> Result<Arm> {
     match name {
         "glibc" => Ok(Arm::glibc()),
         "masu" => masu(),
         _ => {
-            let built = built_peers()?;
+            let mut built = built_peers()?;
+            built.extend(linked()?);
             let known: Vec<_> = built.iter().map(|arm| arm.name.clone()).collect();
             match built.into_iter().find(|arm| arm.name == name) {
                 Some(arm) => Ok(arm),

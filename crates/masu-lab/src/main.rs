@@ -50,6 +50,8 @@ enum Task {
     Xquo(experiments::xquo::Options),
     /// Slab against Box against pools: four patterns, nineteen sizes, the published series beside.
     MemallocBench(experiments::memalloc::Options),
+    /// A C++ program that lives on `new`: allocators with and without locks, and object pools.
+    ObjectPool(experiments::object_pool::Options),
     /// Builders, documents, a server and a parallel job in Rust, with each allocator linked in.
     RustPrograms(experiments::rust_programs::Options),
     /// What an allocator adds to a Rust program's build and to its size.
@@ -145,6 +147,7 @@ fn main() -> Result<()> {
         Task::Cost(options) => count_cost(&options),
         Task::Xquo(options) => experiments::xquo::run(options),
         Task::MemallocBench(options) => experiments::memalloc::run(options),
+        Task::ObjectPool(options) => experiments::object_pool::run(options),
         Task::RustPrograms(options) => experiments::rust_programs::run(options),
         Task::BuildCost(options) => experiments::build_cost::run(&options),
     }

@@ -112,29 +112,23 @@ fn alloc_zeroed_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
     }
 }
 
+/// Out of line: a size that grows is no constant, and what grows should not be in the registers of
+/// the loop that makes it grow.
+///
 /// # Safety
-/// As for [`GlobalAlloc::realloc`].
-#[inline(always)]
-unsafe fn realloc(p: *mut u8, layout: Layout, size: usize, config: &Config) -> *mut u8 {
-    if layout.align() <= 16 {
+/// As for [`GlobalAlloc::realloc`], of a block of `old` bytes at a multiple of `align`.
+#[inline(never)]
+unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, config: &Config) -> *mut u8 {
+    if align <= 16 {
         // SAFETY: passed on.
-        let to = unsafe { masu_core::grow_fast(p, layout.size(), size) };
+        let to = unsafe { masu_core::grow_fast(p, old, size) };
         if !to.is_null() {
             return to;
         }
     }
-    // SAFETY: passed on.
-    unsafe { realloc_slow(p, size, layout.align(), config) }
-}
-
-/// # Safety
-/// `p` is a live block aligned to `align`.
-#[cold]
-#[inline(never)]
-unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize, config: &Config) -> *mut u8 {
     process::ensure(config);
     // SAFETY: passed on.
-    unsafe { masu_core::realloc_slow(p, size, align.max(16)) }
+    unsafe { masu_core::realloc_sized(p, old, size, align.max(16)) }
 }
 
 /// Implements the allocator; `$config` is where the configuration is.
@@ -164,7 +158,7 @@ macro_rules! global_alloc {
             #[inline]
             unsafe fn realloc(&$self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
                 // SAFETY: passed on.
-                unsafe { realloc(p, layout, size, $config) }
+                unsafe { realloc(p, layout.size(), layout.align(), size, $config) }
             }
         }
     };

@@ -415,19 +415,26 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                     let scoped = scope(heap, || vec![n; 300]);
                     assert!(bytes.iter().all(|byte| *byte == n as u8) && scoped[299] == n);
                     drop(Heap::new());
+                    // Inside much of the time, so that many a fork finds somebody there.
+                    (0..50).for_each(|_| {
+                        std::hint::black_box(heap.stats());
+                    });
                     n += 1;
                 }
             })
         })
         .collect();
     let kept: Vec<_> = (0..500usize).map(|n| HeapBox::new_in(n, heaps[n % 2].clone())).collect();
-    for round in 0..30 {
+    for round in 0..60 {
         // SAFETY: the child uses what the engine promises to keep working, and ends by `_exit`.
         match unsafe { fork() } {
             0 => {
                 let mut good = kept.iter().zip(0..).all(|(block, n)| **block == n);
                 for heap in &heaps {
                     let before = heap.stats();
+                    // What threads were just doing that do not exist here is not counted.
+                    let in_small: usize = before.by_size().map(|(size, n)| size * n as usize).sum();
+                    good &= before.allocated == in_small + before.large;
                     let mut more = HeapVec::new_in(heap);
                     more.resize(100_000 + round * 1000, 3u8);
                     let small = HeapBox::new_in(5, heap);

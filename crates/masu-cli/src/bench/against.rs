@@ -42,7 +42,12 @@ pub fn arms(order: &Bench, masu: &Library, what: &What) -> Result<Vec<Arm>, Fail
 fn system(what: &What) -> Arm {
     let glibc = Arm::glibc();
     match what.musl {
-        true => Arm { name: "musl".into(), version: "the system's".into(), library: None },
+        true => Arm {
+            name: "musl".into(),
+            version: "the system's".into(),
+            library: None,
+            linked: false,
+        },
         false => glibc,
     }
 }

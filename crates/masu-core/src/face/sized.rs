@@ -1,11 +1,11 @@
 //! Hot paths for a door that knows more than the address: Rust passes a block's size with every call.
 //!
-//! Each is a hit or null, which says nothing but that the slow function of the same purpose must be
-//! asked. Where the sizes are constants, so are the classes.
+//! Those called fast are a hit or null, which says nothing but that the slow function of the same
+//! purpose must be asked. Where the sizes are constants, so are the classes.
 
-use super::{alloc_fast, dealloc};
+use super::{alloc_aligned, alloc_fast, dealloc, realloc_slow, try_resize};
 use crate::heap;
-use crate::size_class::{SMALL_MAX, class_of};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
 use core::ptr::{copy_nonoverlapping, null_mut};
 
 /// The hot path of [`alloc_zeroed`](super::alloc_zeroed), as [`alloc_fast`] is of
@@ -21,7 +21,7 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
 }
 
 /// The hot path of growing a small block of `old` bytes to a small one of `size`, 16-byte aligned;
-/// null: nothing has changed, ask [`realloc_slow`](super::realloc_slow).
+/// null: nothing has changed, ask [`realloc_sized`].
 ///
 /// # Safety
 /// `p` is a live block that was asked for with `old` bytes.
@@ -42,4 +42,31 @@ pub unsafe fn grow_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
         }
     }
     to
+}
+
+/// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if
+/// it must move.
+///
+/// # Safety
+/// `p` is a live block that was asked for with `old` bytes at a multiple of `align`, a power of two
+/// up to [`ALIGN_MAX`](super::ALIGN_MAX).
+#[cold]
+#[inline(never)]
+pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: passed on; the new block has `size` bytes, and `p`, which had `old`, is given up.
+    unsafe {
+        if old > MEDIUM_MAX {
+            // Pages are moved, and nothing is copied.
+            return realloc_slow(p, size, align);
+        }
+        if try_resize(p, size) {
+            return p;
+        }
+        let to = alloc_aligned(size, align);
+        if !to.is_null() {
+            copy_nonoverlapping(p, to, old.min(size));
+            dealloc(p);
+        }
+        to
+    }
 }

@@ -8,6 +8,7 @@ pub mod chart;
 pub mod child;
 pub mod files;
 pub mod memalloc;
+pub mod object_pool;
 pub mod programs;
 pub mod rust_programs;
 pub mod xquo;

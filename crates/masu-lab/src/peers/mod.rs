@@ -1,10 +1,12 @@
-//! The allocators masu is compared with, as objects that can be preloaded.
+//! The allocators masu is compared with, as objects that can be preloaded and as programs that
+//! have them linked in.
 //!
 //! `masu-lab peers` goes through the recipes: fetch the sources, build one shared
 //! object each, load it into a program and see that it serves every C allocation
-//! function. What came of it, good or bad, is kept in `peers.json`, from which the
+//! function; then build the measured program with the allocator as Rust's global one. What came of it, good or bad, is kept in `peers.json`, from which the
 //! other commands take their arms.
 
+mod linked;
 mod recipes;
 mod sources;
 mod tools;
@@ -19,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use masu_bench::work;
 
 use crate::{arm::Arm, paths};
-use recipes::Recipe;
+use recipes::{Built, Recipe};
 use sources::Sources;
 
 /// What became of one peer.
@@ -35,6 +37,13 @@ pub struct Peer {
     pub library: Option<PathBuf>,
     /// Why there is no library.
     pub reason: Option<String>,
+    /// `masu-work` with the allocator linked in as Rust's global allocator, or as its C library's;
+    /// absent if it cannot be that.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
+    /// Why there is no program, if there should be one.
+    #[serde(default)]
+    pub program_reason: Option<String>,
 }
 
 /// Builds every peer, or those named in `only`, and rewrites the list.
@@ -77,16 +86,42 @@ fn list_path() -> PathBuf {
 }
 
 fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
-    let target = paths::peers().join(format!("lib{}.so", recipe.name));
-    let outcome = (recipe.build)(sources, &target).and_then(|built| {
-        verify(recipe.name, &target)?;
-        Ok(built)
-    });
-    let (version, origin, library, reason) = match outcome {
-        Ok(built) => (built.version, built.origin, Some(target), None),
-        Err(error) => ("-".into(), "-".into(), None, Some(format!("{error:#}"))),
+    let mut peer = Peer {
+        name: recipe.name.into(),
+        version: "-".into(),
+        origin: "-".into(),
+        library: None,
+        reason: None,
+        program: None,
+        program_reason: None,
     };
-    Peer { name: recipe.name.into(), version, origin, library, reason }
+    let library = paths::peers().join(format!("lib{}.so", recipe.name));
+    match (recipe.build)(sources, &library).and_then(|built| {
+        verify(recipe.name, &library)?;
+        Ok(built)
+    }) {
+        Ok(Built { version, origin }) => {
+            (peer.version, peer.origin, peer.library) = (version, origin, Some(library));
+        }
+        Err(error) => peer.reason = Some(format!("{error:#}")),
+    }
+    let program = paths::peers().join(format!("masu-work-{}", recipe.name));
+    match (recipe.link)(sources, &program).and_then(|linked| {
+        if linked.is_some() {
+            linked::verify(&program)?;
+        }
+        Ok(linked)
+    }) {
+        Ok(Some(Built { version, origin })) => {
+            peer.program = Some(program);
+            if peer.library.is_none() {
+                (peer.version, peer.origin) = (version, origin);
+            }
+        }
+        Ok(None) => {}
+        Err(error) => peer.program_reason = Some(format!("{error:#}")),
+    }
+    peer
 }
 
 /// Loads the object into the measured program and asks which object serves it there.

@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::linked;
 use super::sources::{Package, Sources, manifest};
 use super::tools::{copy_tree, jobs, run};
 use crate::paths;
@@ -23,26 +24,90 @@ pub struct Built {
     pub origin: String,
 }
 
-/// One peer's recipe: build its sources into the given shared object.
+/// One peer's recipe.
 pub struct Recipe {
     /// The peer's name.
     pub name: &'static str,
-    /// The work.
+    /// Builds its sources into the given shared object.
     pub build: fn(&Sources, &Path) -> Result<Built>,
+    /// Builds the measured program with it linked in; nothing if it is no allocator for that.
+    pub link: fn(&Sources, &Path) -> Result<Option<Built>>,
 }
 
 /// Every peer, strongest first.
 pub const ALL: &[Recipe] = &[
-    Recipe { name: "jemalloc", build: jemalloc },
-    Recipe { name: "mimalloc3", build: |sources, to| mimalloc(sources, to, "mimalloc3") },
-    Recipe { name: "mimalloc2", build: |sources, to| mimalloc(sources, to, "mimalloc") },
-    Recipe { name: "snmalloc", build: snmalloc },
-    Recipe { name: "tcmalloc", build: tcmalloc },
-    Recipe { name: "gperftools", build: gperftools },
-    Recipe { name: "rpmalloc", build: rpmalloc },
-    Recipe { name: "rusty_alloc", build: |_, to| rust(to, "masu-peer-rusty-alloc", "rusty_alloc") },
-    Recipe { name: "dlmalloc-rs", build: |_, to| rust(to, "masu-peer-dlmalloc-rs", "dlmalloc") },
+    Recipe { name: "jemalloc", build: jemalloc, link: |_, to| link("jemalloc", to) },
+    Recipe {
+        name: "mimalloc3",
+        build: |sources, to| mimalloc(sources, to, "mimalloc3"),
+        link: |_, to| link("mimalloc3", to),
+    },
+    Recipe {
+        name: "mimalloc2",
+        build: |sources, to| mimalloc(sources, to, "mimalloc"),
+        link: |_, to| link("mimalloc2", to),
+    },
+    Recipe { name: "snmalloc", build: snmalloc, link: |_, to| link("snmalloc", to) },
+    Recipe { name: "tcmalloc", build: tcmalloc, link: |_, to| link("tcmalloc", to) },
+    // The distribution's package is a C library without a Rust crate for its version.
+    Recipe { name: "gperftools", build: gperftools, link: |_, _| Ok(None) },
+    Recipe { name: "rpmalloc", build: rpmalloc, link: |_, to| link("rpmalloc", to) },
+    Recipe {
+        name: "rusty_alloc",
+        build: |_, to| rust(to, "masu-peer-rusty-alloc", "rusty_alloc"),
+        link: |_, to| link("rusty_alloc", to),
+    },
+    Recipe { name: "stoolap-jemalloc", build: stoolap, link: |_, to| link("stoolap-jemalloc", to) },
+    Recipe {
+        name: "dlmalloc-rs",
+        build: |_, to| rust(to, "masu-peer-dlmalloc-rs", "dlmalloc"),
+        link: |_, to| link("dlmalloc-rs", to),
+    },
+    Recipe { name: "smalloc", build: smalloc, link: |_, _| Ok(None) },
+    Recipe { name: "musl", build: musl_object, link: musl },
+    // The subject itself, linked in as the others are.
+    Recipe { name: "masu", build: masu_object, link: |_, to| link("masu", to) },
 ];
+
+/// The measured program with a Rust global allocator; its version is the shared object's.
+fn link(name: &str, to: &Path) -> Result<Option<Built>> {
+    linked::build(name, to)?;
+    let (package, version) = match name {
+        "stoolap-jemalloc" => (name, "0.1.5"),
+        "masu" => (name, env!("CARGO_PKG_VERSION")),
+        _ => (name, "-"),
+    };
+    let origin = format!("crate {package} {version}");
+    Ok(Some(Built { version: version.into(), origin }))
+}
+
+/// stoolap-jemalloc frees by the size that Rust passes; C's `free` knows none.
+fn stoolap(_: &Sources, _: &Path) -> Result<Built> {
+    bail!("its functions need the size of what is freed, which C does not pass; linked in only")
+}
+
+/// The registry has another allocator under the name of smalloc.
+fn smalloc(_: &Sources, _: &Path) -> Result<Built> {
+    bail!(
+        "the allocator for servers of that name is not in the registry; the crate smalloc 0.1.2 is \
+         another one: a fixed heap for one thread on Solana"
+    )
+}
+
+/// A static program's malloc cannot be preloaded.
+fn musl_object(_: &Sources, _: &Path) -> Result<Built> {
+    bail!("part of musl's C library; linked in only")
+}
+
+fn musl(_: &Sources, to: &Path) -> Result<Option<Built>> {
+    let version = linked::musl(to)?;
+    Ok(Some(Built { origin: format!("Debian package musl-dev {version}"), version }))
+}
+
+/// The preloaded object of masu is the one under test and not a peer.
+fn masu_object(_: &Sources, _: &Path) -> Result<Built> {
+    bail!("the object under test is target/release/libmasu.so or MASU_LIB")
+}
 
 /// jemalloc with its own configure script and defaults, without the C++ operators.
 fn jemalloc(sources: &Sources, to: &Path) -> Result<Built> {

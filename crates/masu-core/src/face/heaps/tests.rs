@@ -331,6 +331,7 @@ fn blocks_freed_by_other_threads_come_back() {
 #[test]
 fn a_retired_heap_ends_with_its_last_block() {
     let _alone = alone();
+    let before = stats().shared_heaps;
     for _ in 0..200 {
         let heap = create();
         let mut blocks: Vec<_> = (0..40).map(|i| Block::new(heap, SIZES[i % 12], 1)).collect();
@@ -342,10 +343,12 @@ fn a_retired_heap_ends_with_its_last_block() {
         blocks.into_iter().for_each(Block::free);
         freer.join().expect("no block was damaged");
         assert!(SharedHeap::of(p).is_none());
+        assert_eq!(stats().shared_heaps, before);
     }
     let heap = create();
     // SAFETY: as above; without blocks it ends at once.
     unsafe { heap.retire() };
+    assert_eq!(stats().shared_heaps, before);
 }
 
 #[test]
@@ -395,25 +398,90 @@ fn in_a_scope_the_thread_allocates_from_the_heap() {
     destroy(inner);
 }
 
+/// Blocks in the bins when the scope was opened are not lost with the thread.
 #[test]
 fn a_thread_may_end_in_a_scope() {
     let _alone = alone();
     let heap = create();
-    let kept = thread::spawn(move || {
-        let mine: Vec<_> = (1..100).map(|i| alloc(i * 30) as usize).collect();
+    let before = stats().slabs;
+    for _ in 0..60 {
+        let thread = thread::spawn(move || {
+            let mine: Vec<_> = (1..=60).map(|i| alloc(i * 128) as usize).collect();
+            // SAFETY: the heap lives longer.
+            let scope = unsafe { Scope::open(Some(heap)) };
+            let tagged = alloc(1000) as usize;
+            std::mem::forget(scope);
+            (mine, tagged)
+        });
+        let (mine, tagged) = thread.join().expect("it ends");
+        for p in mine.into_iter().chain([tagged]) {
+            // SAFETY: live.
+            unsafe { dealloc(p as *mut u8) };
+        }
+    }
+    assert_eq!(heap.stats().blocks, 0);
+    // Other tests run beside this one.
+    assert!(stats().slabs < before + 500, "{before} and then {} slabs", stats().slabs);
+    destroy(heap);
+}
+
+/// What is known to be zero of the thread's own blocks is not of the heap's.
+#[test]
+fn zeroed_blocks_are_zero_in_a_scope() {
+    let _alone = alone();
+    let heap = create();
+    (0..40)
+        .map(|_| Block::new(heap, 112, 0xff))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(Block::free);
+    let check = move || {
+        let own = alloc_zeroed(112);
         // SAFETY: the heap lives longer.
         let scope = unsafe { Scope::open(Some(heap)) };
-        let tagged = alloc(1000) as usize;
-        std::mem::forget(scope);
-        (mine, tagged)
-    });
-    let (mine, tagged) = kept.join().expect("it ends");
-    for p in mine.into_iter().chain([tagged]) {
+        let got: Vec<_> = (0..20).map(|_| alloc_zeroed(112)).collect();
+        drop(scope);
+        for p in got.into_iter().chain([own]) {
+            // SAFETY: live, and 112 bytes long.
+            unsafe {
+                assert!(std::slice::from_raw_parts(p, 112).iter().all(|byte| *byte == 0));
+                dealloc(p);
+            }
+        }
+    };
+    // A thread whose bins are fresh.
+    thread::spawn(check).join().expect("they are zero");
+    destroy(heap);
+}
+
+/// Slabs of a heap have its blocks only, and all of them, whatever it and others allocate.
+#[test]
+fn slabs_are_not_shared_with_threads() {
+    let _alone = alone();
+    let others: Vec<_> = (0..4)
+        .map(|_| thread::spawn(|| (0..3000).map(|_| alloc(1000) as usize).collect::<Vec<_>>()))
+        .collect();
+    let mut others: Vec<_> = others.into_iter().flat_map(|t| t.join().expect("it ends")).collect();
+    // What the threads have left has room for others.
+    let free = others.split_off(1500);
+    for (i, p) in free.into_iter().enumerate() {
+        if i % 3 == 0 {
+            others.push(p);
+        } else {
+            // SAFETY: live.
+            unsafe { dealloc(p as *mut u8) };
+        }
+    }
+    let heap = create();
+    let blocks: Vec<_> = (0..8000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+    let belongs = |p: usize| SharedHeap::of(p as *const u8).map(SharedHeap::id);
+    assert!(others.iter().all(|p| belongs(*p).is_none()));
+    assert!(blocks.iter().all(|block| belongs(block.p as usize) == Some(heap.id())));
+    destroy(heap);
+    for p in others {
         // SAFETY: live.
         unsafe { dealloc(p as *mut u8) };
     }
-    assert_eq!(heap.stats().blocks, 0);
-    destroy(heap);
 }
 
 mod random;

@@ -25,7 +25,7 @@ pub fn build(allocator: &str) -> Result<Arm> {
     let manifest = paths::lab().join("rust-programs/Cargo.toml");
     let built = directory().join("rust-programs");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(&manifest);
+    cargo.args(["build", "--quiet", "--release", "--manifest-path"]).arg(&manifest);
     cargo.arg("--target-dir").arg(&built);
     if allocator != "system" {
         cargo.args(["--features", allocator]);

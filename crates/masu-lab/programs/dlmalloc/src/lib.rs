@@ -1,0 +1,1 @@
+//! Names the package that carries the source; holds no code.

@@ -1,0 +1,171 @@
+//! Buffers that grow: does an allocator move pages, copy bytes, or do nothing at all?
+//!
+//! Apache Arrow changed to jemalloc for aligned buffers that grow without being copied. These
+//! experiments ask what is left of that: on the article's own example, on the trace of its benchmark,
+//! on real Arrow through its Python package, on arrays and frames in Python, and on a database that
+//! allocates through jemalloc's interface.
+//!
+//! Each experiment runs its contestants in turn, round by round, the first of them twice: what the two
+//! entries of it differ by is noise.
+
+mod contest;
+mod python;
+mod report;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+
+use super::files::Files;
+use crate::arm::{self, Arm};
+use contest::{Contest, Contestant};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Experiment {
+    /// 128 KiB doubled ten times, as in the article
+    Double,
+    /// An array of 512 MiB built by appending, three repetitions
+    Builder,
+    /// The same, twenty repetitions
+    BuilderLong,
+    /// Blocks as a memory pool hands them out: sizes, touched or not, threads
+    Pool,
+    /// Arrow's Python package: its own pools against the system's with each allocator below it
+    Pyarrow,
+    /// numpy and pandas: growth and concatenation
+    Frames,
+    /// RocksDB's own benchmark
+    Rocksdb,
+}
+
+/// Options of the experiment.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// Which experiment
+    experiment: Experiment,
+    /// How often each contestant runs
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    rounds: usize,
+    /// A smaller input, for a look
+    #[arg(long)]
+    quick: bool,
+    /// The allocators besides masu and glibc; by default every peer that was built
+    #[arg(long, value_delimiter = ',', value_name = "A,..")]
+    against: Vec<String>,
+    #[command(flatten)]
+    files: Files,
+}
+
+impl Options {
+    /// masu, glibc and the others.
+    fn arms(&self) -> Result<Vec<Arm>> {
+        let mut arms = vec![arm::masu()?, Arm::glibc()];
+        if self.against.is_empty() {
+            arms.extend(arm::built_peers()?);
+        } else {
+            let others = self.against.iter().filter(|name| *name != "glibc" && *name != "masu");
+            arms.extend(others.map(|name| arm::named(name)).collect::<Result<Vec<_>>>()?);
+        }
+        Ok(arms)
+    }
+}
+
+/// Runs one experiment and writes its tables.
+pub fn run(options: &Options) -> Result<()> {
+    ensure!(options.rounds > 0, "at least one round");
+    let contest = match options.experiment {
+        Experiment::Double => grow(options, "growth-double", "double", 3)?,
+        Experiment::Builder => grow(options, "growth-builder", "builder", 3)?,
+        Experiment::BuilderLong => grow(options, "growth-builder-20", "builder", 20)?,
+        Experiment::Pool => pool(options)?,
+        Experiment::Pyarrow => python::pyarrow(options)?,
+        Experiment::Frames => python::frames(options)?,
+        Experiment::Rocksdb => rocksdb(options)?,
+    };
+    let results = contest::run(&contest, options.rounds)?;
+    let text = report::markdown(&contest, &results);
+    println!("{text}");
+    options.files.text(&format!("{}.md", contest.name), &text)?;
+    options.files.json(&format!("{}.json", contest.name), &report::raw(&contest, &results))
+}
+
+/// The interfaces by which a buffer may grow that an arm offers.
+fn interfaces(arm: &Arm) -> &'static [&'static str] {
+    match arm.name.as_str() {
+        "masu" | "jemalloc" => &["rallocx", "posix", "realloc"],
+        _ => &["posix", "realloc"],
+    }
+}
+
+/// The growing buffer of `growth-work`, by every interface of every allocator.
+fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result<Contest> {
+    let mut contestants = Vec::new();
+    for arm in options.arms()? {
+        for interface in interfaces(&arm) {
+            let repetitions = if options.quick { 2 } else { repetitions };
+            let arguments = [work, interface, &repetitions.to_string()].map(str::to_owned);
+            contestants.push(Contestant::work(
+                &format!("{} {interface}", arm.name),
+                &arm,
+                arguments,
+            ));
+        }
+    }
+    Ok(Contest {
+        name: name.to_owned(),
+        title: match work {
+            "double" => "A buffer of 128 KiB doubled ten times, aligned to 64".to_owned(),
+            _ => format!("An array of 512 MiB built by appending, {repetitions} repetitions"),
+        },
+        about: "`first` is the first repetition in a fresh process, `later` the median of the \
+                others; faults likewise (of the later ones the most). `peak` is the most that was \
+                resident, `settled` what is left two seconds after the last free, beyond the start. \
+                `posix` is `posix_memalign`, `memcpy`, `free`; `rallocx` is jemalloc's interface; \
+                `realloc` aligns to 16 only."
+            .to_owned(),
+        contestants,
+    })
+}
+
+/// Arrow's memory-pool benchmark: sizes from 4 KiB in steps of 16, with and without touching.
+fn pool(options: &Options) -> Result<Contest> {
+    let mut contestants = Vec::new();
+    let threads: &[&str] = if options.quick { &["1"] } else { &["1", "4"] };
+    for arm in options.arms()? {
+        for shape in ["plain", "touch"] {
+            for (size, count) in
+                [("4096", "64"), ("65536", "64"), ("1048576", "16"), ("16777216", "4")]
+            {
+                for threads in threads {
+                    let label = format!("{} {shape} {size} x{threads}", arm.name);
+                    let arguments = ["pool", shape, size, count, threads].map(str::to_owned);
+                    contestants.push(Contestant::work(&label, &arm, arguments));
+                }
+            }
+        }
+    }
+    Ok(Contest {
+        name: "growth-pool".to_owned(),
+        title: "Blocks as a memory pool hands them out".to_owned(),
+        about:
+            "A row is an allocator, whether blocks are touched (a byte in every 64), their size \
+                and the number of threads. Ratios are against the first row of all."
+                .to_owned(),
+        contestants,
+    })
+}
+
+/// RocksDB's own benchmark on a database in a temporary directory.
+fn rocksdb(options: &Options) -> Result<Contest> {
+    let keys = if options.quick { 50_000 } else { 1_000_000 };
+    let contestants = options.arms()?.iter().map(|arm| Contestant::rocksdb(arm, keys)).collect();
+    Ok(Contest {
+        name: "growth-rocksdb".to_owned(),
+        title: format!("RocksDB: {keys} keys filled in random order, read and overwritten"),
+        about: "Debian's `db_bench`, which is not linked with an allocator of its own; where the \
+                allocator has jemalloc's interface RocksDB finds and uses it. Microseconds an \
+                operation."
+            .to_owned(),
+        contestants,
+    })
+}

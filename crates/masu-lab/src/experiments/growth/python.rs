@@ -1,0 +1,85 @@
+//! Programs in Python: Arrow by its own package, arrays and frames.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::Options;
+use super::contest::{Contest, Contestant};
+use crate::arm::{self, Arm};
+use crate::paths;
+
+/// The packages that the scripts import.
+const PACKAGES: [&str; 3] = ["pyarrow", "numpy", "pandas"];
+
+/// The Python that has them: an environment of its own below `target`.
+pub fn interpreter() -> PathBuf {
+    paths::workspace().join("target/growth/venv/bin/python")
+}
+
+/// Makes the environment if need be.
+fn environment() -> Result<()> {
+    let succeeds = |program: &Path, arguments: &[&str]| -> Result<bool> {
+        let output = std::process::Command::new(program).args(arguments).output();
+        Ok(output.with_context(|| program.display().to_string())?.status.success())
+    };
+    let python = interpreter();
+    let imports = format!("import {}", PACKAGES.join(", "));
+    if python.is_file() && succeeds(&python, &["-c", &imports])? {
+        return Ok(());
+    }
+    let place = paths::workspace().join("target/growth/venv");
+    let made = succeeds(Path::new("python3"), &["-m", "venv", &place.display().to_string()])?;
+    ensure!(made, "cannot make a Python environment at {}", place.display());
+    let mut install = vec!["-m", "pip", "install", "--quiet"];
+    install.extend(PACKAGES);
+    if !succeeds(&python, &install)? {
+        bail!("pip could not install {}", PACKAGES.join(", "));
+    }
+    Ok(())
+}
+
+/// The path of a script beside this file.
+fn script(name: &str) -> String {
+    paths::lab().join("src/experiments/growth").join(name).display().to_string()
+}
+
+/// Arrow's bundled pools, and its system pool with each allocator below it.
+pub fn pyarrow(options: &Options) -> Result<Contest> {
+    environment()?;
+    let arguments = vec![script("arrow.py"), if options.quick { "0.1" } else { "1" }.to_owned()];
+    let on = |label: &str, arm: &Arm, pool: &str| {
+        let pool = [("ARROW_DEFAULT_MEMORY_POOL", pool)];
+        Contestant::script(label, arm, arguments.clone(), &pool)
+    };
+    let mut contestants = vec![on("masu, system pool", &arm::masu()?, "system")];
+    contestants.push(on("bundled mimalloc pool", &Arm::glibc(), "mimalloc"));
+    contestants.push(on("bundled jemalloc pool", &Arm::glibc(), "jemalloc"));
+    contestants.push(on("glibc, system pool", &Arm::glibc(), "system"));
+    contestants.push(on("masu, bundled mimalloc pool", &arm::masu()?, "mimalloc"));
+    Ok(Contest {
+        name: "growth-pyarrow".to_owned(),
+        title: "Arrow, by its Python package".to_owned(),
+        about: "Milliseconds for each kind of work, on more than a gigabyte in all; `builders` \
+                appends to growing buffers. Arrow's system pool grows a buffer by \
+                `posix_memalign`, `memcpy` and `free`, so that no allocator can save it the copy."
+            .to_owned(),
+        contestants,
+    })
+}
+
+/// numpy and pandas with each allocator.
+pub fn frames(options: &Options) -> Result<Contest> {
+    environment()?;
+    let arguments = vec![script("frames.py"), if options.quick { "0.1" } else { "1" }.to_owned()];
+    let on = |arm: &Arm| {
+        let pool = [("ARROW_DEFAULT_MEMORY_POOL", "system")];
+        Contestant::script(&arm.name, arm, arguments.clone(), &pool)
+    };
+    Ok(Contest {
+        name: "growth-frames".to_owned(),
+        title: "numpy and pandas: growth and concatenation".to_owned(),
+        about: "Milliseconds for each kind of work.".to_owned(),
+        contestants: options.arms()?.iter().map(on).collect(),
+    })
+}
