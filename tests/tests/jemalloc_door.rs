@@ -186,6 +186,23 @@ mod print {
     }
 }
 
+mod extras {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["extras.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        batches_come_whole_and_go_whole,
+        a_heap_is_limited_counted_and_destroyed,
+        blocks_move_into_a_heap,
+        the_footprint_follows_what_is_in_use
+    }
+}
+
 mod conf {
     use super::*;
 

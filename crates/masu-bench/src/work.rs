@@ -7,6 +7,11 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
 
+/// The measured program's sibling that writes down what it asks its allocator for.
+pub fn tracer() -> Result<PathBuf> {
+    Ok(binary()?.with_file_name("masu-trace"))
+}
+
 /// The measured program. It is built next to every runner (tests run one directory below).
 pub fn binary() -> Result<PathBuf> {
     let me = me()?;
@@ -30,7 +35,7 @@ pub fn build() -> Result<PathBuf> {
         let above = if me.parent().is_some_and(|place| place.ends_with("deps")) { 3 } else { 2 };
         let target = me.ancestors().nth(above).context("this binary is in no target directory")?;
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--quiet", "--package", "masu-workloads", "--bin", "masu-work"]);
+        cargo.args(["build", "--quiet", "--package", "masu-workloads", "--bins"]);
         cargo.arg("--target-dir").arg(target);
         if !cfg!(debug_assertions) {
             cargo.arg("--release");

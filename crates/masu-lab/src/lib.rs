@@ -16,6 +16,7 @@ pub mod demo;
 pub mod experiments;
 pub mod paths;
 pub mod peers;
+pub mod scale;
 
 pub use masu_bench::{progress, race, report, stats};
 pub use masu_workloads as workloads;

@@ -12,7 +12,7 @@ use masu_lab::arm::{self, Arm};
 use masu_lab::progress::Progress;
 use masu_lab::race::results::Results;
 use masu_lab::workloads::pairs;
-use masu_lab::{cost, demo, experiments, peers, race, report, workloads};
+use masu_lab::{cost, demo, experiments, peers, race, report, scale, workloads};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -46,6 +46,8 @@ enum Task {
     },
     /// Count instructions per malloc and free pair under callgrind.
     Cost(Cost),
+    /// Simulate allocator designs on up to 256 cores, from recorded traces.
+    Scale(scale::Options),
     /// A tool whose workers got slower with every thread: one binary for each allocator and C library.
     Xquo(experiments::xquo::Options),
     /// Slab against Box against pools: four patterns, nineteen sizes, the published series beside.
@@ -54,6 +56,10 @@ enum Task {
     ObjectPool(experiments::object_pool::Options),
     /// Builders, documents, a server and a parallel job in Rust, with each allocator linked in.
     RustPrograms(experiments::rust_programs::Options),
+    /// A million nodes: freed one by one, or with the heap that they live in.
+    Heaps(experiments::heaps::Options),
+    /// Buffers that grow: by copying, by moving pages, or where they are.
+    Growth(experiments::growth::Options),
     /// What an allocator adds to a Rust program's build and to its size.
     BuildCost(experiments::build_cost::Options),
 }
@@ -145,10 +151,13 @@ fn main() -> Result<()> {
             demo::run(rounds)
         }
         Task::Cost(options) => count_cost(&options),
+        Task::Scale(options) => scale::run(&options),
         Task::Xquo(options) => experiments::xquo::run(options),
         Task::MemallocBench(options) => experiments::memalloc::run(options),
         Task::ObjectPool(options) => experiments::object_pool::run(options),
         Task::RustPrograms(options) => experiments::rust_programs::run(options),
+        Task::Heaps(options) => experiments::heaps::run(&options),
+        Task::Growth(options) => experiments::growth::run(&options),
         Task::BuildCost(options) => experiments::build_cost::run(&options),
     }
 }
@@ -160,6 +169,11 @@ fn build_peers(names: &[String]) -> Result<()> {
             (Some(path), _) => println!("{name:<12} {version:<8} {}  [{origin}]", path.display()),
             (None, Some(reason)) => println!("{name:<12} not built: {reason}"),
             (None, None) => println!("{name:<12} not built"),
+        }
+        match (&peer.program, &peer.program_reason) {
+            (Some(path), _) => println!("{:<12} linked in: {}", "", path.display()),
+            (None, Some(reason)) => println!("{:<12} not linked in: {reason}", ""),
+            (None, None) => {}
         }
     }
     Ok(())
@@ -212,8 +226,11 @@ fn race_all(options: &Race) -> Result<()> {
         ..race::Plan::new(arms, tasks)
     };
     let progress = Progress::new(plan.rounds);
-    let results = race::run(&plan, |step| progress.race(step))?;
+    let mut results = race::run(&plan, |step| progress.race(step))?;
     progress.done();
+    if options.scale_model && results.complete {
+        results.scale = scale::curves(&scale::WORKLOADS.map(String::from))?;
+    }
     if let Some(file) = &options.json {
         fs::write(file, results.json())?;
     }

@@ -414,6 +414,13 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                     bytes.resize([30, 700, 9000, 50_000, 2 << 20][n % 5], n as u8);
                     let scoped = scope(heap, || vec![n; 300]);
                     assert!(bytes.iter().all(|byte| *byte == n as u8) && scoped[299] == n);
+                    let large = Layout::new::<[u8; 3 << 20]>();
+                    let zeroed = heap.allocate_zeroed(large).expect("memory").cast::<u8>();
+                    // SAFETY: that long, and freed once.
+                    unsafe {
+                        zeroed.write_bytes(1, large.size());
+                        heap.deallocate(zeroed, large);
+                    }
                     drop(Heap::new());
                     // Inside much of the time, so that many a fork finds somebody there.
                     (0..50).for_each(|_| {

@@ -198,6 +198,23 @@ pub fn destroy(call: &Call) -> Answer {
     Ok(())
 }
 
+/// `arena.<i>.limit`, a name of masu's own: the most bytes of live blocks in an arena that a program
+/// made.
+pub fn limit(call: &Call) -> Answer {
+    let heap = heap(call.index[0]).ok_or(EFAULT)?;
+    let (soft, hard) = heap.limits();
+    if let Some(new) = call.new_size()? {
+        heap.set_limits(soft, new);
+    }
+    call.size(hard)
+}
+
+/// `arena.<i>.allocated`, a name of masu's own: bytes in live blocks, at this moment.
+pub fn allocated(call: &Call) -> Answer {
+    call.read_only()?;
+    call.size(heap(call.index[0]).ok_or(EFAULT)?.stats().allocated)
+}
+
 /// `arena.<i>.name`: arenas have none but the two that are always there.
 pub fn name(call: &Call) -> Answer {
     call.read_only()?;

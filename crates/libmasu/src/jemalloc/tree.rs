@@ -129,6 +129,8 @@ tree! { |call|
     "arena.#.dirty_decay_ms" => arenas::known(call).and_then(|()| dirty_decay(call));
     "arena.#.muzzy_decay_ms" => arenas::known(call).and_then(|()| muzzy_decay(call));
     "arena.#.retain_grow_limit" => arenas::known(call).and_then(|()| reads(call, |c| c.size(usize::MAX)));
+    "arena.#.limit" => arenas::limit(call);
+    "arena.#.allocated" => arenas::allocated(call);
     "arena.#.extent_hooks" => arenas::extent_hooks(call);
     "arenas.narenas" => reads(call, |c| c.unsigned(arenas::count()));
     "arenas.dirty_decay_ms" => dirty_decay(call);

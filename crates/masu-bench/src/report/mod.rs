@@ -22,4 +22,4 @@ pub use compare::{Comparison, Judged, Row};
 pub use metric::Metric;
 pub use standing::{ENOUGH, Place, Standing, sentence};
 pub use summary::Summary;
-pub use text::{Style, render};
+pub use text::{Style, render, scale};

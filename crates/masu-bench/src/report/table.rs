@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
+use crate::scale::{Curve, Point};
 use crate::stats::Verdict;
 
 /// Everybody against the virtual best.
@@ -145,24 +146,28 @@ pub fn instructions(results: &Results, style: Style) -> String {
 }
 
 /// What the scale model says, where it was asked.
-pub fn scale(results: &Results, style: Style) -> String {
+pub fn scale(curves: &[Curve], style: Style) -> String {
+    let Some(first) = curves.first() else { return String::new() };
     let mut table = Table::new();
-    let title = "speed-up | transfers | lock hand-overs per operation";
-    table.set_header(["trace", "design", "cores", title]);
-    for curve in &results.scale {
-        for point in &curve.points {
-            let figures =
-                format!("{:.1} | {:.3} | {:.3}", point.speedup, point.transfers, point.hand_overs);
-            let names = [&curve.workload, &curve.design].map(Cell::new);
-            table
-                .add_row(names.into_iter().chain([right(point.cores.to_string()), right(figures)]));
+    let cores = first.points.iter().map(|point| format!("{} cores", point.cores));
+    table.set_header(["trace", "design", "figure"].map(String::from).into_iter().chain(cores));
+    for curve in curves {
+        let rows: [(&str, fn(&Point) -> f64); 3] = [
+            ("speed-up", |point| point.speedup),
+            ("lines moved per operation", |point| point.transfers),
+            ("lock hand-overs per operation", |point| point.hand_overs),
+        ];
+        for (what, of) in rows {
+            let figures = curve.points.iter().map(|point| match of(point) {
+                value if what == "speed-up" => right(format!("{value:.1}")),
+                value => right(format!("{value:.3}")),
+            });
+            let names = [curve.workload.as_str(), &curve.design, what].map(Cell::new);
+            table.add_row(names.into_iter().chain(figures));
         }
     }
     style.draw(&mut table);
-    match table.is_empty() {
-        true => String::new(),
-        false => format!("{}{table}\n", style.heading("Beyond this machine: the scale model")),
-    }
+    format!("{}{table}\n", style.heading("Beyond this machine: the scale model"))
 }
 
 /// Score and losses, the worst first.

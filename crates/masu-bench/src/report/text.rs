@@ -2,6 +2,7 @@
 
 use comfy_table::{Table, presets};
 
+pub use super::table::scale;
 use super::{Comparison, Metric, command, table};
 use crate::race::results::{Measured, Results, Role};
 
@@ -19,14 +20,15 @@ pub enum Style {
 
 impl Style {
     /// Draws the lines of a table.
-    pub(super) fn draw(self, table: &mut Table) {
+    pub fn draw(self, table: &mut Table) {
         match self {
             Style::Terminal { .. } => table.load_style(presets::UTF8_FULL_CONDENSED),
             Style::Markdown => table.load_style(presets::ASCII_MARKDOWN),
         };
     }
 
-    pub(super) fn heading(self, title: &str) -> String {
+    /// The heading of a section.
+    pub fn heading(self, title: &str) -> String {
         match self {
             Style::Terminal { .. } => format!("\n{title}\n"),
             Style::Markdown => format!("\n## {title}\n\n"),
@@ -49,7 +51,7 @@ pub fn render(results: &Results, style: Style) -> String {
     }
     text += &table::latencies(results, style);
     text += &table::instructions(results, style);
-    text += &table::scale(results, style);
+    text += &scale(&results.scale, style);
     text += &style.heading("Against the best of the others");
     text += &table::losses(&comparisons);
     text + &table::failures(results)

@@ -9,9 +9,11 @@
 //! A trace of a few threads is replayed in as many copies as it takes to fill the simulated cores;
 //! the copies share the allocator and nothing else, as independent lanes of one process do. The
 //! model *counts*: lines that move, locks that change hands, remote frees. From these it derives a
-//! throughput, by charging a fixed time for each and letting cores wait for one another.
+//! throughput, by charging a fixed time for each: no core and no line is busy for longer than the
+//! whole takes.
 //!
-//! What it does not know: the time the kernel takes (page faults, its own locks on a process' address
+//! What it does not know: waiting that comes from bad luck (it gives the best that any interleaving
+//! could reach), the time the kernel takes (page faults, its own locks on a process' address
 //! space), sockets and memory bandwidth, false sharing in the application, the blocks' own cache
 //! misses except the first line of one that another core had, and how threads block each other in
 //! the application. It takes every core for equal and every transfer for equally long. So it says
@@ -77,7 +79,7 @@ pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
 
 /// Replays a trace on so many cores. The speed-up of the result is operations per nanosecond.
 fn replay(trace: &Trace, design: Design, cores: u32) -> Point {
-    let copies = (cores as usize).div_ceil(trace.threads.max(1)).max(1);
+    let copies = (cores as usize / trace.threads.max(1)).max(1);
     let threads = copies * trace.threads;
     let mut machine = Machine::new(cores as usize);
     let mut allocator = Allocator::new(design, threads, cores as usize);
@@ -93,14 +95,11 @@ fn replay(trace: &Trace, design: Design, cores: u32) -> Point {
             match event.op {
                 Op::Alloc { block, size } => {
                     let slot = allocator.alloc(&mut machine, core, thread, size);
-                    let ready = machine.now(core);
-                    blocks[copy * trace.blocks + block as usize] = Some(Live { slot, core, ready });
+                    blocks[copy * trace.blocks + block as usize] = Some(Live { slot, core });
                 }
                 Op::Free { block } => {
                     let place = &mut blocks[copy * trace.blocks + block as usize];
                     let Some(live) = place.take() else { continue };
-                    // Nobody frees what is not allocated yet.
-                    machine.wait_until(core, live.ready);
                     remote += u64::from(live.core != core);
                     allocator.free(&mut machine, core, thread, live.slot);
                 }
@@ -122,7 +121,6 @@ fn replay(trace: &Trace, design: Design, cores: u32) -> Point {
 struct Live {
     slot: u32,
     core: usize,
-    ready: f64,
 }
 
 #[cfg(test)]

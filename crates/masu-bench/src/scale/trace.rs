@@ -50,7 +50,8 @@ const LARGEST: u32 = 8 << 10;
 
 impl Trace {
     /// Reads what `masu-trace` wrote. Threads that never run at the same time (the next starts
-    /// after the last call of the one before) count as one that lives on.
+    /// after the last call of the one before) count as one that lives on; those that hardly call
+    /// at all, such as the one that only starts the others, count as part of one that does.
     pub fn parse(workload: &str, bytes: &[u8]) -> Result<Self> {
         ensure!(bytes.len().is_multiple_of(RECORD), "the trace is cut off");
         let records: Vec<(u64, u32, u32)> = bytes.chunks_exact(RECORD).map(record).collect();
@@ -69,9 +70,30 @@ impl Trace {
             }
         }
         ensure!(!events.is_empty(), "the trace is empty");
-        let threads = usize::from(events.iter().map(|event| event.thread).max().unwrap_or(0)) + 1;
+        let threads = merge_idle(&mut events);
         Ok(Trace { workload: workload.into(), threads, blocks: blocks as usize, events })
     }
+}
+
+/// Numbers the threads that make at least a twentieth of the busiest one's calls anew, and gives
+/// the calls of the others to them in turn; how many threads there are then.
+fn merge_idle(events: &mut [Event]) -> usize {
+    let mut calls =
+        vec![0usize; events.iter().map(|e| usize::from(e.thread)).max().unwrap_or(0) + 1];
+    events.iter().for_each(|event| calls[usize::from(event.thread)] += 1);
+    let busiest = calls.iter().copied().max().unwrap_or(0);
+    let mut busy = 0u16;
+    let mut numbers: Vec<Option<u16>> = Vec::new();
+    for count in &calls {
+        let is_busy = count * 20 >= busiest;
+        numbers.push(is_busy.then_some(busy));
+        busy += u16::from(is_busy);
+    }
+    for event in events {
+        let old = usize::from(event.thread);
+        event.thread = numbers[old].unwrap_or((old % usize::from(busy)) as u16);
+    }
+    usize::from(busy)
 }
 
 fn record(bytes: &[u8]) -> (u64, u32, u32) {
@@ -133,6 +155,14 @@ mod tests {
         let trace = Trace::parse("x", &bytes(&records)).unwrap();
         let threads: Vec<u16> = trace.events.iter().map(|event| event.thread).collect();
         assert_eq!(threads, [0, 1, 1, 1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn a_thread_that_hardly_calls_is_part_of_another() {
+        let mut records = vec![(1, 8, 0)];
+        records.extend((2..200).map(|address| (address, 8, 1 + address as u32 % 2)));
+        records.push((200, 8, 0));
+        assert_eq!(Trace::parse("x", &bytes(&records)).unwrap().threads, 2);
     }
 
     #[test]

@@ -10,21 +10,45 @@ impl SharedHeap {
     ///
     /// The block has the size that [`exact_size`](crate::exact_size) gives. It is freed, measured and
     /// resized like any other, by any thread, and stays in this heap. O(1); takes the heap's lock.
+    #[inline]
     pub fn alloc(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         debug_assert!(align.is_power_of_two());
         if size > isize::MAX as usize || align > super::ALIGN_MAX {
             return core::ptr::null_mut();
         }
-        let mut p = self.alloc_once(size, align, zeroed);
+        let p = self.alloc_once(size, align, zeroed);
+        if !p.is_null() && size <= SMALL_MAX {
+            return p;
+        }
+        self.alloc_rest(p, size, align, zeroed)
+    }
+
+    /// What is left to do for a large block, or for one that could not be had: `p` as it is.
+    #[cold]
+    #[inline(never)]
+    fn alloc_rest(&'static self, p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+        let mut p = p;
         if p.is_null() && self.has_room(size) && reclaim() {
             p = self.alloc_once(size, align, zeroed);
         }
-        let usable = super::exact_size(size, align);
-        if usable > SMALL_MAX && !p.is_null() {
+        if !p.is_null() {
             // Small ones count where they are taken.
-            super::heap::thread_bytes::allocated(usable);
+            super::heap::thread_bytes::allocated(super::exact_size(size, align));
         }
         p
+    }
+
+    /// [`dealloc`](crate::dealloc) of a block of this heap, for who knows the heap.
+    ///
+    /// # Safety
+    /// `p` is a live block of this heap. Where it can be told, others end the process with one line.
+    #[inline]
+    pub unsafe fn dealloc(&'static self, p: *mut u8) {
+        // SAFETY: passed on.
+        unsafe {
+            super::heap::thread_bytes::freed(super::usable_size(p));
+            self.free(p.cast());
+        }
     }
 }
 

@@ -19,6 +19,7 @@ fn empty(align: usize) -> NonNull<[u8]> {
 }
 
 impl Heap {
+    #[inline]
     fn allocate_block(&self, layout: Layout, zeroed: bool) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(empty(layout.align()));
@@ -26,6 +27,16 @@ impl Heap {
         let p = self.raw.alloc(layout.size(), layout.align(), zeroed);
         self.after_allocation();
         slice(p, layout.size())
+    }
+
+    /// # Safety
+    /// As for [`Allocator::deallocate`].
+    #[inline]
+    unsafe fn free_block(&self, p: NonNull<u8>, layout: Layout) {
+        if layout.size() != 0 {
+            // SAFETY: a live block of this heap, which the caller gives up.
+            unsafe { self.raw.dealloc(p.as_ptr()) };
+        }
     }
 
     /// # Safety
@@ -65,7 +76,7 @@ impl Heap {
     ) -> Result<NonNull<[u8]>, AllocError> {
         if new.size() == 0 {
             // SAFETY: the caller's block.
-            unsafe { free(p, old) };
+            unsafe { self.free_block(p, old) };
             return Ok(empty(new.align()));
         }
         let block = p.as_ptr();
@@ -80,15 +91,6 @@ impl Heap {
         };
         // Without memory to move to, an aligned block can stay as it is.
         slice(if shrunk.is_null() && aligned { block } else { shrunk }, new.size())
-    }
-}
-
-/// # Safety
-/// As for [`Allocator::deallocate`].
-unsafe fn free(p: NonNull<u8>, layout: Layout) {
-    if layout.size() != 0 {
-        // SAFETY: a live block of a heap, which the caller gives up.
-        unsafe { masu_core::dealloc(p.as_ptr()) };
     }
 }
 
@@ -110,7 +112,7 @@ macro_rules! allocator {
             #[inline]
             unsafe fn deallocate(&self, p: NonNull<u8>, layout: Layout) {
                 // SAFETY: passed on.
-                unsafe { free(p, layout) }
+                unsafe { self.free_block(p, layout) }
             }
 
             unsafe fn grow(

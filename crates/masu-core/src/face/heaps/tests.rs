@@ -430,27 +430,31 @@ fn a_thread_may_end_in_a_scope() {
 fn zeroed_blocks_are_zero_in_a_scope() {
     let _alone = alone();
     let heap = create();
-    (0..40)
-        .map(|_| Block::new(heap, 112, 0xff))
-        .collect::<Vec<_>>()
-        .into_iter()
-        .for_each(Block::free);
-    let check = move || {
-        let own = alloc_zeroed(112);
-        // SAFETY: the heap lives longer.
-        let scope = unsafe { Scope::open(Some(heap)) };
-        let got: Vec<_> = (0..20).map(|_| alloc_zeroed(112)).collect();
-        drop(scope);
-        for p in got.into_iter().chain([own]) {
-            // SAFETY: live, and 112 bytes long.
-            unsafe {
-                assert!(std::slice::from_raw_parts(p, 112).iter().all(|byte| *byte == 0));
-                dealloc(p);
+    const SIZES: [usize; 3] = [112, 640, 2048];
+    for size in SIZES {
+        let dirty: Vec<_> = (0..40).map(|_| Block::new(heap, size, 0xff)).collect();
+        dirty.into_iter().for_each(Block::free);
+    }
+    // A thread whose bins are fresh from slabs that are clean.
+    purge();
+    let thread = thread::spawn(move || {
+        for size in SIZES {
+            let own: Vec<_> = (0..300).map(|_| alloc_zeroed(size)).collect();
+            // SAFETY: the heap lives longer.
+            let scope = unsafe { Scope::open(Some(heap)) };
+            let got: Vec<_> = (0..20).map(|_| alloc_zeroed(size)).collect();
+            drop(scope);
+            for p in got.into_iter().chain(own) {
+                // SAFETY: live, and `size` bytes long.
+                unsafe {
+                    let bytes = std::slice::from_raw_parts(p, size);
+                    assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes");
+                    dealloc(p);
+                }
             }
         }
-    };
-    // A thread whose bins are fresh.
-    thread::spawn(check).join().expect("they are zero");
+    });
+    thread.join().expect("they are zero");
     destroy(heap);
 }
 
@@ -473,7 +477,8 @@ fn slabs_are_not_shared_with_threads() {
         }
     }
     let heap = create();
-    let blocks: Vec<_> = (0..8000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+    // More full slabs than a thread would keep.
+    let blocks: Vec<_> = (0..40_000).map(|i| Block::new(heap, 1000, i as u8)).collect();
     let belongs = |p: usize| SharedHeap::of(p as *const u8).map(SharedHeap::id);
     assert!(others.iter().all(|p| belongs(*p).is_none()));
     assert!(blocks.iter().all(|block| belongs(block.p as usize) == Some(heap.id())));

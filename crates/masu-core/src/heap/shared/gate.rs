@@ -90,6 +90,13 @@ impl Gate {
         self.lock.try_lock()
     }
 
+    /// Whether something was left.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))]
+    pub fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) != 0
+    }
+
     /// Address of the topmost block of what was left, all of which is the caller's now; 0 for nothing.
     #[inline]
     pub fn take(&self, _inside: &Guard<'_>) -> usize {

@@ -212,7 +212,7 @@ impl SharedHeap {
     ///
     /// # Safety
     /// `block` is a live block of this heap, which the caller gives up.
-    pub(super) unsafe fn free(&'static self, block: *mut Block) {
+    pub(crate) unsafe fn free(&'static self, block: *mut Block) {
         let mut freed = 0;
         let inside = match self.gate.try_enter() {
             Some(inside) => {
@@ -234,8 +234,21 @@ impl SharedHeap {
     }
 
     /// Goes out, having seen to what was left behind; ends the heap if it is retired and empty.
-    #[inline]
+    #[inline(always)]
     fn leave(&'static self, inside: Guard<'static>, caller: Caller) {
+        let plain = self.unlinked.get() == NIL && self.state.get() == LIVE;
+        if plain && !self.gate.has_left() {
+            if let Some(inside) = self.gate.exit(inside) {
+                self.leave_slow(inside, caller);
+            }
+        } else {
+            self.leave_slow(inside, caller);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_slow(&'static self, inside: Guard<'static>, caller: Caller) {
         let mut inside = inside;
         loop {
             self.collect(&inside);
@@ -258,7 +271,6 @@ impl SharedHeap {
     }
 
     /// Takes back what was left behind.
-    #[inline]
     fn collect(&'static self, inside: &Guard<'static>) {
         let mut at = self.gate.take(inside) as *mut Block;
         while !at.is_null() {
@@ -281,7 +293,8 @@ impl SharedHeap {
         if offset < region::limit() {
             let slab = slab::slab_of(offset);
             // SAFETY: below the limit.
-            if unsafe { slab::dense(slab) }.kind() == Kind::Slab {
+            let dense = unsafe { slab::dense(slab) };
+            if dense.owner.load(Ordering::Relaxed) == self.id() {
                 // SAFETY: passed on.
                 return if unsafe { self.put_small(slab, block) } { GRANULE } else { 0 };
             }

@@ -1,0 +1,159 @@
+/* What masu offers beyond the C library: heaps of one's own, blocks in batches, figures.
+ *
+ * The functions are those that dlmalloc has beyond malloc, under names that begin with masu_. They are
+ * inline and stand on malloc and on jemalloc's interface, which libmasu exports.
+ *
+ *   dlmalloc                               here
+ *   malloc_footprint                       masu_footprint
+ *   independent_calloc, _comalloc          masu_independent_calloc, masu_independent_comalloc
+ *   bulk_free                              masu_bulk_free
+ *   malloc_trim                            malloc_trim, of <malloc.h>
+ *   create_mspace, destroy_mspace          masu_heap_create, masu_heap_destroy
+ *   mspace_malloc, _calloc, _realloc, ...  masu_heap_malloc, masu_heap_calloc, masu_heap_realloc, ...
+ *   mspace_footprint, _footprint_limit     masu_heap_allocated, masu_heap_limit
+ *
+ * Sizes are in bytes. A function that returns a pointer returns null, with errno set to ENOMEM, when
+ * memory is out. Every block, of a heap or not, is freed by free, from any thread.
+ */
+#ifndef MASU_MASU_H
+#define MASU_MASU_H
+
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jemalloc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A value by its name; 0 if there is none. */
+static inline size_t masu_figure_(const char *name) {
+    size_t value = 0, length = sizeof value;
+    return mallctl(name, &value, &length, NULL, 0) == 0 ? value : 0;
+}
+
+/* Bytes that the allocator may have resident: blocks, free memory not yet given back, and its own
+ * tables. O(slabs): about a millisecond for each ten gigabytes of small blocks. */
+static inline size_t masu_footprint(void) {
+    uint64_t epoch = 1;
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    return masu_figure_("stats.resident");
+}
+
+/* Frees count blocks and makes their places null; null ones are passed over. Returns how many could not
+ * be freed: 0. */
+static inline size_t masu_bulk_free(void **blocks, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(blocks[i]);
+        blocks[i] = NULL;
+    }
+    return 0;
+}
+
+/* For the two below: all blocks or none. Sizes are sizes[i], or all sizes[0] if same. */
+static inline void **masu_independent_(size_t count, const size_t *sizes, int same, int zeroed,
+                                       void **blocks) {
+    void **to = blocks;
+    if (!to) to = (void **)calloc(count ? count : 1, sizeof *to);
+    if (!to) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t size = same ? sizes[0] : sizes[i];
+        to[i] = zeroed ? calloc(1, size) : malloc(size);
+        if (!to[i]) {
+            masu_bulk_free(to, i);
+            if (!blocks) free(to);
+            return NULL;
+        }
+    }
+    return to;
+}
+
+/* count zeroed blocks of size bytes, each to be freed by itself, in blocks; if that is null, in an array
+ * that is to be freed too. Null if there is not memory for all. */
+static inline void **masu_independent_calloc(size_t count, size_t size, void **blocks) {
+    return masu_independent_(count, &size, 1, 1, blocks);
+}
+
+/* As masu_independent_calloc, with a size for each and without zeroes. */
+static inline void **masu_independent_comalloc(size_t count, const size_t *sizes, void **blocks) {
+    return masu_independent_(count, sizes, 0, 0, blocks);
+}
+
+/* A heap: blocks that can be limited, counted and freed all at once. Any thread may use it. */
+typedef struct masu_heap {
+    unsigned arena;
+} masu_heap;
+
+/* The flags that name a heap, for mallocx and rallocx. */
+static inline int masu_heap_flags(masu_heap heap) {
+    return MALLOCX_ARENA(heap.arena) | MALLOCX_TCACHE_NONE;
+}
+
+/* A call about a heap; 0 or an error number. */
+static inline int masu_heap_call_(masu_heap heap, const char *what, size_t *old, const size_t *value) {
+    char name[48];
+    size_t length = sizeof *old;
+    snprintf(name, sizeof name, "arena.%u.%s", heap.arena, what);
+    return mallctl(name, old, old ? &length : NULL, (void *)value, value ? sizeof *value : 0);
+}
+
+/* Makes a heap; 0, or EAGAIN when memory is out or a thousand are alive. */
+static inline int masu_heap_create(masu_heap *heap) {
+    size_t length = sizeof heap->arena;
+    return mallctl("arenas.create", &heap->arena, &length, NULL, 0);
+}
+
+/* Frees all blocks of the heap, and the heap. No thread may be using it. */
+static inline int masu_heap_destroy(masu_heap heap) {
+    return masu_heap_call_(heap, "destroy", NULL, NULL);
+}
+
+/* Frees all blocks of the heap, which can be used again. */
+static inline int masu_heap_reset(masu_heap heap) {
+    return masu_heap_call_(heap, "reset", NULL, NULL);
+}
+
+static inline void *masu_heap_memalign(masu_heap heap, size_t align, size_t size) {
+    return mallocx(size ? size : 1, masu_heap_flags(heap) | MALLOCX_ALIGN(align));
+}
+
+static inline void *masu_heap_malloc(masu_heap heap, size_t size) {
+    return mallocx(size ? size : 1, masu_heap_flags(heap));
+}
+
+static inline void *masu_heap_calloc(masu_heap heap, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return mallocx(PTRDIFF_MAX, 0);
+    return mallocx(bytes ? bytes : 1, masu_heap_flags(heap) | MALLOCX_ZERO);
+}
+
+/* Resizes a block of the heap, or moves another one into it. */
+static inline void *masu_heap_realloc(masu_heap heap, void *block, size_t size) {
+    if (!block) return masu_heap_malloc(heap, size);
+    return rallocx(block, size ? size : 1, masu_heap_flags(heap));
+}
+
+/* Bytes in the heap's live blocks, by their usable sizes. */
+static inline size_t masu_heap_allocated(masu_heap heap) {
+    size_t bytes = 0;
+    return masu_heap_call_(heap, "allocated", &bytes, NULL) == 0 ? bytes : 0;
+}
+
+/* The most that the heap's live blocks may take; SIZE_MAX: no limit. */
+static inline size_t masu_heap_limit(masu_heap heap) {
+    size_t bytes = 0;
+    return masu_heap_call_(heap, "limit", &bytes, NULL) == 0 ? bytes : 0;
+}
+
+/* Sets it. Allocations beyond fail; nothing is freed. 0 or an error number. */
+static inline int masu_heap_set_limit(masu_heap heap, size_t bytes) {
+    return masu_heap_call_(heap, "limit", NULL, &bytes);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

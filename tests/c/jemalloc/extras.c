@@ -1,0 +1,71 @@
+// masu/masu.h: batches, heaps, the footprint.
+#include "door.h"
+
+#include <../masu.h>
+
+CASE(batches_come_whole_and_go_whole) {
+    void *blocks[100];
+    CHECK(masu_independent_calloc(100, 1000, blocks) == blocks, "no blocks");
+    for (int i = 0; i < 100; i++) {
+        CHECK(first_nonzero(blocks[i], 1000) == 1000, "block %d", i);
+        memset(blocks[i], 1, 1000);
+    }
+    CHECK(masu_bulk_free(blocks, 100) == 0, "some are left");
+    for (int i = 0; i < 100; i++) CHECK(!blocks[i], "%p", blocks[i]);
+    size_t sizes[] = {1, 100, 10000, 1000000};
+    void **array = masu_independent_comalloc(4, sizes, NULL);
+    CHECK(array, "no array");
+    for (int i = 0; i < 4; i++) {
+        CHECK(malloc_usable_size(array[i]) >= sizes[i], "%zu", sizes[i]);
+        free(array[i]);
+    }
+    free(array);
+    size_t impossible[] = {100, PTRDIFF_MAX};
+    CHECK(!masu_independent_comalloc(2, impossible, blocks) && !blocks[0], "%p", blocks[0]);
+}
+
+CASE(a_heap_is_limited_counted_and_destroyed) {
+    masu_heap heap;
+    CHECK(masu_heap_create(&heap) == 0, "no heap");
+    CHECK(masu_heap_limit(heap) == SIZE_MAX, "%zu", masu_heap_limit(heap));
+    CHECK(masu_heap_set_limit(heap, 10 << 20) == 0, "no limit");
+    CHECK(masu_heap_limit(heap) == 10 << 20, "%zu", masu_heap_limit(heap));
+    size_t got = 0;
+    for (void *block; (block = masu_heap_malloc(heap, 100000)); got++) memset(block, 1, 100000);
+    CHECK(got > 80 && got < 105, "%zu blocks of 100 kB in 10 MiB", got);
+    CHECK(errno == ENOMEM, "%d", errno);
+    CHECK(masu_heap_allocated(heap) <= 10 << 20 && masu_heap_allocated(heap) > 9 << 20, "%zu",
+          masu_heap_allocated(heap));
+    CHECK(masu_heap_reset(heap) == 0, "reset");
+    CHECK(masu_heap_allocated(heap) == 0, "%zu", masu_heap_allocated(heap));
+    unsigned char *zero = masu_heap_calloc(heap, 1000, 10);
+    CHECK(zero && first_nonzero(zero, 10000) == 10000, "calloc");
+    CHECK(!masu_heap_calloc(heap, SIZE_MAX / 2, 3), "an overflow");
+    void *aligned = masu_heap_memalign(heap, 4096, 10);
+    CHECK(aligned && (uintptr_t)aligned % 4096 == 0, "%p", aligned);
+    CHECK(masu_heap_destroy(heap) == 0, "destroy");
+}
+
+CASE(blocks_move_into_a_heap) {
+    masu_heap heap;
+    CHECK(masu_heap_create(&heap) == 0, "no heap");
+    unsigned char *block = malloc(5000);
+    fill(block, 5000, 1);
+    block = masu_heap_realloc(heap, block, 9000);
+    CHECK(block && first_difference(block, 5000, 1) == 5000, "%p", (void *)block);
+    CHECK(masu_heap_allocated(heap) >= 9000, "%zu", masu_heap_allocated(heap));
+    free(block);
+    CHECK(masu_heap_allocated(heap) == 0, "%zu", masu_heap_allocated(heap));
+    CHECK(masu_heap_destroy(heap) == 0, "destroy");
+}
+
+CASE(the_footprint_follows_what_is_in_use) {
+    size_t before = masu_footprint();
+    void *block = malloc(100 << 20);
+    memset(block, 1, 100 << 20);
+    size_t during = masu_footprint();
+    CHECK(during >= before + (100 << 20), "%zu to %zu", before, during);
+    free(block);
+    malloc_trim(0);
+    CHECK(masu_footprint() < before + (10 << 20), "%zu to %zu", before, masu_footprint());
+}
