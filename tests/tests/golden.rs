@@ -40,6 +40,7 @@ const UNDEFINED_WEAK: &[&str] = &[
     "environ",
     "getauxval",
     "malloc_conf",
+    "pidfd_getfd",
     "pthread_atfork",
     "pthread_key_create",
     "pthread_setspecific",

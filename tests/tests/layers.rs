@@ -49,7 +49,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// The engine's modules that are part of its face, for what configures and asks.
-const FACE_MODULES: &[&str] = &["config", "control", "text"];
+const FACE_MODULES: &[&str] = &["config", "control", "text", "size_class", "lock"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];

@@ -22,7 +22,7 @@ pub fn fail(error: c_int) -> *mut u8 {
 }
 
 /// `block`, or null with `errno` set to `ENOMEM`.
-#[inline]
+#[inline(always)]
 pub fn or_enomem(block: *mut u8) -> *mut u8 {
     if block.is_null() { fail(ENOMEM) } else { block }
 }

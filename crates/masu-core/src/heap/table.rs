@@ -3,6 +3,7 @@
 //! Ids: 0 is nobody, 1 the commons, `index + 2` a thread's heap. An index is reused by a later
 //! thread once its heap owns nothing, so an id alone names an owner.
 
+use super::tls::EMPTY;
 use super::{Heap, Role};
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
@@ -64,11 +65,13 @@ pub fn acquire() -> Option<&'static Heap> {
             return None;
         }
         let slot = region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *mut Heap;
-        // SAFETY: the slot is mapped and nobody else's.
-        unsafe { slot.write(Heap::new(Role::Thread)) };
+        // A copy of one that exists: made here, it would first take a page of the thread's stack.
+        // SAFETY: the slot is mapped and nobody else's; the empty heap never changes.
+        unsafe { core::ptr::copy_nonoverlapping(&raw const EMPTY, slot, 1) };
         MADE.store(index + 1, Ordering::Release);
         // SAFETY: just made.
         let heap = unsafe { at(index) };
+        heap.role.set(Role::Thread);
         heap.id.set(index + FIRST_ID);
         heap
     };

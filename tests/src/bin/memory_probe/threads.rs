@@ -52,7 +52,7 @@ pub fn medium(threads: usize) {
         let done = Arc::new(Barrier::new(2));
         let worker_done = done.clone();
         thread::spawn(move || {
-            for _ in 0..32 {
+            for _ in 0..512 {
                 let mut chain = Chain::default();
                 chain.fill(1 << 20, || 64 << 10);
             }
