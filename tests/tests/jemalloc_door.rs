@@ -7,7 +7,7 @@
 use std::process::Command;
 use std::sync::LazyLock;
 
-use masu_tests::{Compile, Program, Run, library, workspace};
+use masu_tests::{Compile, Program, Run, library, preload, workspace};
 
 /// A C program of the door, linked against the library under test.
 fn build(files: &[&str]) -> Program {
@@ -75,7 +75,23 @@ mod allocx {
         sequence(5).through("prlimit", &[&limit]).run().success();
     }
 
-    /// Without pages that move or mappings that grow, bytes are copied.
+    /// Pages that the kernel does not move are copied; memory that it does not give is not there.
+    #[test]
+    fn any_sequence_holds_whatever_the_kernel_refuses() {
+        for refusal in
+            ["mremap:error=ENOMEM", "madvise:error=EINVAL", "mmap:error=ENOMEM:when=30+2"]
+        {
+            let inject = format!("inject={refusal}");
+            let mut run = Run::new("strace").bare();
+            run = run.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &inject]);
+            for pair in preload().into_iter().chain(["SEED=7".into(), "OPERATIONS=3000".into()]) {
+                run = run.args(["-E", &pair]);
+            }
+            let run = run.arg(program().path()).arg("any_sequence_keeps_what_was_promised");
+            run.run().success();
+        }
+    }
+
     #[test]
     fn any_sequence_holds_with_freed_memory_given_back_at_once() {
         sequence(6).env("MASU_DECAY", "0").run().success();

@@ -152,7 +152,8 @@ pub fn scale(curves: &[Curve], style: Style) -> String {
     let cores = first.points.iter().map(|point| format!("{} cores", point.cores));
     table.set_header(["trace", "design", "figure"].map(String::from).into_iter().chain(cores));
     for curve in curves {
-        let rows: [(&str, fn(&Point) -> f64); 3] = [
+        type Figure = fn(&Point) -> f64;
+        let rows: [(&str, Figure); 3] = [
             ("speed-up", |point| point.speedup),
             ("lines moved per operation", |point| point.transfers),
             ("lock hand-overs per operation", |point| point.hand_overs),

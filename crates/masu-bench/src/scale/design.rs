@@ -92,7 +92,7 @@ fn class(size: u32) -> usize {
 /// The size of a class' blocks.
 fn block_size(class: usize) -> u32 {
     let whole = 16u32 << (class / 2);
-    if class % 2 == 0 { whole } else { whole + whole / 2 }
+    if class.is_multiple_of(2) { whole } else { whole + whole / 2 }
 }
 
 /// Blocks in a slab of a class.

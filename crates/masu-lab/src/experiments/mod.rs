@@ -7,6 +7,8 @@ pub mod build_cost;
 pub mod chart;
 pub mod child;
 pub mod files;
+pub mod growth;
+pub mod heaps;
 pub mod memalloc;
 pub mod object_pool;
 pub mod programs;

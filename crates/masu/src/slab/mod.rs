@@ -38,6 +38,7 @@
 
 mod build;
 mod cursor;
+mod growth;
 pub(crate) mod memory;
 #[cfg(all(test, loom))]
 mod models;
@@ -56,6 +57,7 @@ mod generation;
 mod iter;
 mod key;
 mod pin;
+mod room;
 #[cfg(feature = "serde")]
 mod serde;
 mod shared;

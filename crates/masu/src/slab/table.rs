@@ -5,10 +5,10 @@
 //!
 //! Invariants:
 //!
-//! 1. Below a page's `fill`, every slot is either occupied or vacant, as its flag says, and if vacant, its
-//!    link is on the list of vacant keys. At and above `fill` a slot is
-//!    uninitialised; the flags of its group say vacant if the group has a key below `fill`, else
-//!    they are uninitialised too.
+//! 1. Below a page's `fill`, every slot is either occupied or vacant, as its flag says, and if it is
+//!    vacant, its link is on the list of vacant keys. At and above `fill` a slot is uninitialised;
+//!    the flags of its group say vacant if the group has a key below `fill`, else they are
+//!    uninitialised too.
 //! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
 //!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
 //!    list is empty, so while it is not, its end does not change.
@@ -18,9 +18,8 @@
 //! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
 
 use super::cursor::Cursor;
-use super::page::{GROUP, OCCUPIED, Page, Slot, UNUSED, VACANT, first_page_slots};
+use super::page::{OCCUPIED, Page, Slot, VACANT};
 use alloc::vec::Vec;
-use core::iter;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
@@ -32,9 +31,9 @@ pub(crate) struct Table<T, X: Copy> {
     pub(super) flags: *const u8,
     pub(super) len: usize,
     /// Keys that page 0 covers.
-    base: usize,
+    pub(super) base: usize,
     /// The binary logarithm of `base`, rounded down.
-    base_log: u32,
+    pub(super) base_log: u32,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
     /// Pages 1 and up.
@@ -116,11 +115,6 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub fn next(&self) -> usize {
         self.next
-    }
-
-    /// Keys that page 0 covers.
-    pub(super) fn base(&self) -> usize {
-        self.base
     }
 
     /// The end of the keys that the pages cover.
@@ -316,77 +310,6 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Takes up to `count` slots never used so far into use as vacant ones, from [`Table::next`] on,
-    /// which is the first of them: the list is empty (invariant 2). No more than a group's.
-    pub(super) fn carve(&mut self, count: usize) -> Place<T, X> {
-        let key = self.next;
-        if key == self.capacity() {
-            self.grow();
-        }
-        let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
-        self.map(index);
-        let (page, start, end) = (self.page(index), self.start(index), self.end(index));
-        let stop = end.min(key.saturating_add(count)).min((key | (GROUP - 1)) + 1);
-        self.set_fill(index, stop);
-        // SAFETY: the keys are ones that the page covers. The group is new if the first of them is
-        // the first key of the group or of the page.
-        unsafe {
-            if key.is_multiple_of(GROUP) || key == start {
-                page.clear_group(key);
-            }
-            for key in key..stop {
-                let slot = page.slot(key);
-                (&raw mut (*slot).extra).write(self.fresh);
-                (*slot).body.link = key + 1;
-                *page.flag(key) = UNUSED;
-            }
-            if stop == end {
-                (*page.slot(end - 1)).body.link = self.fresh_key();
-            }
-        }
-        page.place(key)
-    }
-
-    pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
-        match index {
-            0 => self.fill = fill,
-            _ => self.later[index - 1].fill = fill,
-        }
-    }
-
-    /// The key that a slot never used so far has to offer next; [`Table::capacity`] if none has.
-    pub fn fresh_key(&self) -> usize {
-        for index in 0..self.pages() {
-            let fill = self.page(index).fill;
-            if fill < self.end(index) {
-                return fill;
-            }
-        }
-        self.capacity()
-    }
-
-    /// The keys of the next insertions, in order, up to the capacity.
-    pub fn upcoming(&self) -> impl Iterator<Item = usize> + '_ {
-        iter::successors(Some(self.next), |&key| Some(self.next_after(key)))
-            .take_while(|&key| key < self.capacity())
-    }
-
-    /// What follows a key on the list of vacant keys, or behind its end.
-    fn next_after(&self, key: usize) -> usize {
-        if let Some(place) = self.locate(key) {
-            // SAFETY: a located key on the list is vacant and holds a link.
-            return unsafe { (*place.slot()).body.link };
-        }
-        let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
-        if key + 1 < self.end(index) {
-            return key + 1;
-        }
-        (index + 1..self.pages())
-            .map(|index| (self.page(index).fill, self.end(index)))
-            .find_map(|(fill, end)| (fill < end).then_some(fill))
-            .unwrap_or(self.capacity())
-    }
-
     /// The key of the slot that an address is in. O(pages).
     pub fn key_at(&self, value: *const T) -> Option<usize> {
         (0..self.pages()).find_map(|index| {
@@ -399,73 +322,6 @@ impl<T, X: Copy> Table<T, X> {
 
     pub fn cursor(&self) -> Cursor {
         Cursor::new(self)
-    }
-
-    /// Adds a page, which doubles the capacity.
-    fn grow(&mut self) {
-        if self.base == 0 {
-            self.map_first(first_page_slots::<T, X>());
-        } else if self.later.is_empty() && self.room > self.base {
-            // What a shrink cut off is still there.
-            self.set_base(self.room);
-        } else {
-            let start = self.capacity();
-            let Some(end) = start.checked_mul(2) else { panic!("capacity overflow") };
-            self.later.reserve(1);
-            self.later.push(Page::new(start, end));
-        }
-    }
-
-    pub(super) fn set_base(&mut self, base: usize) {
-        self.base = base;
-        self.base_log = (base | 1).ilog2();
-    }
-
-    pub(super) fn map_first(&mut self, slots: usize) {
-        debug_assert_eq!((self.base, self.room), (0, 0));
-        let page = Page::new(0, slots);
-        (self.slots, self.flags, self.room) = (page.slots, page.flags, slots);
-        self.set_base(slots);
-    }
-
-    /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
-    /// page of exactly that many.
-    pub fn reserve_total(&mut self, slots: usize) {
-        if slots.checked_mul(size_of::<Slot<T, X>>()).is_none_or(|size| size > isize::MAX as usize)
-        {
-            panic!("capacity overflow");
-        }
-        if self.capacity() < slots && self.next == 0 && self.len == 0 && self.fill == 0 {
-            self.free_pages();
-            self.map_first(slots);
-        }
-        while self.capacity() < slots {
-            self.grow();
-        }
-        for index in 0..self.pages() {
-            self.map(index);
-        }
-    }
-
-    /// Gives a page memory if it has none.
-    fn map(&mut self, index: usize) {
-        let (start, end) = (self.start(index), self.end(index));
-        if index == 0 {
-            if self.room == 0 {
-                let page = Page::new(0, end);
-                (self.slots, self.flags, self.room) = (page.slots, page.flags, end);
-            }
-        } else if !self.later[index - 1].mapped {
-            self.later[index - 1] = Page::new(start, end);
-        }
-    }
-
-    /// Takes the lowest key that is not occupied into use, if it is a never used one.
-    pub(super) fn carve_lowest(&mut self, key: usize) {
-        if self.locate(key).is_none() {
-            self.next = key;
-            self.carve(1);
-        }
     }
 }
 

@@ -137,7 +137,7 @@ impl<T, X: Copy> Table<T, X> {
                 self.set_fill(index, end.max(start));
             }
         }
-        if end <= self.base() {
+        if end <= self.base {
             self.truncate_pages(0);
             self.set_base(end);
             // SAFETY: made for that many slots, and what follows `end` was cut off.

@@ -18,7 +18,7 @@ pub fn build(arguments: &[&str]) {
     let directory = target();
     let directory = directory.parent().expect("the target directory");
     cargo.args(["build", "--quiet", "--target-dir"]).arg(directory).args(arguments);
-    if target().ends_with("release") {
+    if target().ends_with("release") && !arguments.contains(&"--release") {
         cargo.arg("--release");
     }
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");

@@ -5,14 +5,10 @@
 //! thousand batches of a hundred objects; the first batch of each thousand is also timed alone.
 //! Objects are never written, as in the original, but a slab moves them in and out.
 
-pub mod bufpool;
-pub mod cells;
 mod figures;
 mod output;
-pub mod patterns;
 mod published;
 mod report;
-pub mod stores;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,10 +19,11 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use self::patterns::Pattern;
 use super::programs::{self, Package};
 use super::{child, files::Files};
 use crate::race::{self, machine::Machine};
+pub use masu_memalloc::{cells, patterns};
+use patterns::Pattern;
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -206,7 +203,7 @@ pub fn run(options: Options) -> Result<()> {
 
 fn build(base: &str) -> Result<PathBuf> {
     let binary = format!("memalloc-{base}");
-    programs::cargo(&Package { name: "masu-lab", binary: &binary, ..Package::default() })
+    programs::cargo(&Package { name: "masu-memalloc", binary: &binary, ..Package::default() })
 }
 
 /// One process: all sizes of a column and pattern.

@@ -14,7 +14,7 @@ const ALLOCATORS: [(&str, &str, Option<&str>); 5] = [
     ("masu", "masu", Some("masu_core")),
     ("system", "", None),
     ("jemalloc", "tikv-jemallocator", Some("_rjem_je_")),
-    ("mimalloc", "mimalloc", Some("mi_heap_malloc")),
+    ("mimalloc", "mimalloc", Some("mi_stat_increase")),
     ("snmalloc", "snmalloc-rs", Some("sn_rust_alloc")),
 ];
 

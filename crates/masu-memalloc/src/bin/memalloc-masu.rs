@@ -4,5 +4,5 @@
 static GLOBAL: masu::Masu = masu::Masu;
 
 fn main() -> std::process::ExitCode {
-    masu_lab::experiments::memalloc::cells::main()
+    masu_memalloc::cells::main()
 }

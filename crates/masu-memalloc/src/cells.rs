@@ -130,7 +130,9 @@ mod tests {
             for size in SIZES {
                 let batch = of(store, size).unwrap();
                 for pattern in Pattern::ALL {
-                    [false, true].map(|warm| batch(pattern, warm, &mut rng));
+                    for warm in [false, true] {
+                        batch(pattern, warm, &mut rng);
+                    }
                 }
             }
             assert!(of(store, 9).is_none());

@@ -1,0 +1,24 @@
+//! What is left of `Box::new` and of a box's end once they are compiled for release:
+//! `objdump -d target/release/examples/boxes --disassemble=make_box`.
+
+#[global_allocator]
+static GLOBAL: masu::Masu = masu::Masu;
+
+/// A box of six words.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn make_box(word: u64) -> Box<[u64; 6]> {
+    Box::new([word; 6])
+}
+
+/// The end of one.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn drop_box(_boxed: Box<[u64; 6]>) {}
+
+fn main() {
+    let boxes: Vec<_> = (0..1000).map(make_box).collect();
+    let sum: u64 = boxes.iter().map(|boxed| boxed[5]).sum();
+    boxes.into_iter().for_each(drop_box);
+    println!("{sum}");
+}

@@ -1,0 +1,50 @@
+//! The machine code of a box's beginning and end: the class is a constant of the program, and nothing
+//! is called.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use std::process::Command;
+
+/// The instructions of a hit: from a function's first one straight on, past every conditional jump,
+/// to the `ret`.
+fn hit(program: &str, function: &str) -> Option<Vec<String>> {
+    let only = format!("--disassemble={function}");
+    let mut objdump = Command::new("objdump");
+    objdump.args(["-d", "--no-show-raw-insn", "-M", "intel", &only, program]);
+    let listing = String::from_utf8(objdump.output().ok()?.stdout).expect("text");
+    let code = listing.lines().filter_map(|line| line.split_once(":\t"));
+    let mut path: Vec<String> = Vec::new();
+    for (_, instruction) in code {
+        path.push(instruction.trim().to_owned());
+        if instruction.trim() == "ret" {
+            return Some(path);
+        }
+        assert!(!instruction.starts_with("call"), "{function} calls: {path:?}");
+        assert!(!instruction.starts_with("jmp"), "{function} goes elsewhere: {path:?}");
+    }
+    panic!("no code of {function}: {listing}")
+}
+
+#[test]
+fn a_box_of_constant_size_takes_no_table_and_few_instructions() {
+    if Command::new("objdump").arg("--version").output().is_err() {
+        println!("objdump is not installed");
+        return;
+    }
+    common::build(&["-p", "masu", "--example", "boxes", "--release"]);
+    let directory = common::target();
+    let built = directory.parent().expect("the target directory").join("release/examples/boxes");
+    let program = built.to_str().expect("UTF-8");
+    let ran = common::output(&mut Command::new(&built));
+    assert_eq!(ran, "499500\n");
+
+    let make = hit(program, "make_box").expect("objdump runs");
+    // Besides: the word is spread over the box (up to six moves), and a register is saved.
+    assert!(make.len() <= 7 + 6 + 4, "{}: {make:#?}", make.len());
+    let loads = make.iter().filter(|i| i.starts_with("movzx") || i.contains("[rip"));
+    assert_eq!(loads.count(), 0, "the class is looked up: {make:#?}");
+
+    let drop = hit(program, "drop_box").expect("objdump runs");
+    assert!(drop.len() <= 20, "{}: {drop:#?}", drop.len());
+}
