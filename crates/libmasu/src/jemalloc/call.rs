@@ -209,11 +209,10 @@ impl Call {
 
     /// The old value's place, if it is a buffer whose address is passed by reference.
     pub fn buffer(&self) -> *mut c_char {
-        // SAFETY: `old` holds a pointer, as the caller of such a name promises.
-        if self.reads() {
-            unsafe { self.old.cast::<*mut c_char>().read_unaligned() }
-        } else {
-            core::ptr::null_mut()
+        if !self.reads() {
+            return core::ptr::null_mut();
         }
+        // SAFETY: `old` holds a pointer, as the caller of such a name promises.
+        unsafe { self.old.cast::<*mut c_char>().read_unaligned() }
     }
 }

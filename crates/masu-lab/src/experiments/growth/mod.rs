@@ -2,8 +2,7 @@
 //!
 //! Apache Arrow changed to jemalloc for aligned buffers that grow without being copied. These
 //! experiments ask what is left of that: on the article's own example, on the trace of its benchmark,
-//! on real Arrow through its Python package, on arrays and frames in Python, and on a database that
-//! allocates through jemalloc's interface.
+//! on real Arrow through its Python package, on arrays and frames in Python, and on a database.
 //!
 //! Each experiment runs its contestants in turn, round by round, the first of them twice: what the two
 //! entries of it differ by is noise.
@@ -162,9 +161,8 @@ fn rocksdb(options: &Options) -> Result<Contest> {
     Ok(Contest {
         name: "growth-rocksdb".to_owned(),
         title: format!("RocksDB: {keys} keys filled in random order, read and overwritten"),
-        about: "Debian's `db_bench`, which is not linked with an allocator of its own; where the \
-                allocator has jemalloc's interface RocksDB finds and uses it. Microseconds an \
-                operation."
+        about: "Debian's `db_bench`, which has no allocator of its own and calls plain malloc. \
+                Microseconds an operation."
             .to_owned(),
         contestants,
     })
