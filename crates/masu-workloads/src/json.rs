@@ -29,15 +29,20 @@ fn run(input: &Input) -> Outcome {
     let texts: Vec<String> = (0..TEXTS).map(|number| author.document(number)).collect();
     let mut kept: VecDeque<Value> = VecDeque::new();
     let mut checksum = 0u64;
+    let mut recorder = input.recorder();
     for number in 0..input.scaled(DOCUMENTS) {
         let number = number % TEXTS as usize;
-        let value: Value = serde_json::from_str(&texts[number]).expect("the author wrote JSON");
-        assert_eq!(value["number"], number, "another document");
-        checksum = checksum.rotate_left(1) ^ weight(&value);
-        kept.push_back(value);
-        if kept.len() > KEPT {
-            kept.pop_front();
-        }
+        let weight = recorder.time(|| {
+            let value: Value = serde_json::from_str(&texts[number]).expect("the author wrote JSON");
+            assert_eq!(value["number"], number, "another document");
+            let weight = weight(&value);
+            kept.push_back(value);
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+            weight
+        });
+        checksum = checksum.rotate_left(1) ^ weight;
     }
     Outcome::of(checksum)
 }

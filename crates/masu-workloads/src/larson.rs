@@ -71,12 +71,17 @@ impl<S: Source + 'static> Lane<S> {
     fn serve(mut self) {
         let mut rng = self.input.rng(LANES + self.number * ROUNDS + self.round);
         let sizes = sizes(&mut rng);
+        let mut recorder = self.input.recorder();
         for _ in 0..self.input.scaled(REPLACED) {
-            let fresh = Block::from_source(sizes.draw(&mut rng), rng.u64(..));
-            self.made = self.made.wrapping_add(fresh.tag());
-            let old = std::mem::replace(&mut self.table[rng.usize(..LIVE)], fresh);
-            self.freed = self.freed.wrapping_add(old.release());
+            let (size, tag, place) = (sizes.draw(&mut rng), rng.u64(..), rng.usize(..LIVE));
+            self.made = self.made.wrapping_add(tag);
+            let freed = recorder.time(|| {
+                let fresh = Block::from_source(size, tag);
+                std::mem::replace(&mut self.table[place], fresh).release()
+            });
+            self.freed = self.freed.wrapping_add(freed);
         }
+        drop(recorder);
         self.round += 1;
         if self.round < ROUNDS {
             thread::spawn(move || self.serve());

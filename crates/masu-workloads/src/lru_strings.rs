@@ -45,20 +45,25 @@ fn run(input: &Input) -> Outcome {
     let mut cache = Cache::new(input.scaled(CAPACITY));
     let keys = (KEYS * input.scale).max(50.0);
     let (mut checksum, mut hits) = (0u64, 0u64);
+    let mut recorder = input.recorder();
     for _ in 0..input.scaled(LOOK_UPS) {
         let number = (rng.f64() * rng.f64() * keys) as u64;
-        let key = format!("user:{number}:profile");
-        match cache.get(&key) {
-            Some(value) => {
-                assert_eq!(value.len(), length(number, input.seed), "an entry of another key");
-                hits += 1;
-                checksum = checksum.rotate_left(1) ^ u64::from(value.as_bytes()[value.len() / 2]);
+        recorder.time(|| {
+            let key = format!("user:{number}:profile");
+            let expected = length(number, input.seed);
+            match cache.get(&key) {
+                Some(value) => {
+                    assert_eq!(value.len(), expected, "an entry of another key");
+                    hits += 1;
+                    let middle = value.as_bytes()[expected / 2];
+                    checksum = checksum.rotate_left(1) ^ u64::from(middle);
+                }
+                None => {
+                    let letter = char::from(b'a' + (number % 26) as u8);
+                    cache.put(key, letter.to_string().repeat(expected));
+                }
             }
-            None => {
-                let letter = char::from(b'a' + (number % 26) as u8);
-                cache.put(key, letter.to_string().repeat(length(number, input.seed)));
-            }
-        }
+        });
     }
     Outcome::of(checksum ^ hits)
 }

@@ -53,10 +53,12 @@ fn serve(input: &Input, thread: u64, mut table: Vec<Option<Block>>) -> (u64, Vec
     let mut rng = input.rng(thread);
     let sizes = Sizes::log_uniform(16, 2048, &mut rng);
     let mut checksum = 0u64;
+    let mut recorder = input.recorder();
     for _ in 0..input.scaled(OPERATIONS) {
-        let fresh = Block::new(sizes.draw(&mut rng), rng.u64(..));
-        if let Some(old) = table[rng.usize(..LIVE)].replace(fresh) {
-            checksum = checksum.rotate_left(1) ^ old.release();
+        let (size, tag, place) = (sizes.draw(&mut rng), rng.u64(..), rng.usize(..LIVE));
+        let replace = || table[place].replace(Block::new(size, tag)).map(Block::release);
+        if let Some(old) = recorder.time(replace) {
+            checksum = checksum.rotate_left(1) ^ old;
         }
     }
     (checksum, table)

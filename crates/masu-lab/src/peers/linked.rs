@@ -10,12 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::sources::manifest;
 use super::tools::run;
 use crate::paths;
 
-/// The package that links what its enabled feature names.
-const PACKAGE: &str = "masu-peer-linked";
 /// The program it builds.
 const PROGRAM: &str = "masu-work-linked";
 /// What static programs on musl are built for.
@@ -23,13 +20,12 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// Builds `masu-work` with the allocator `name` linked in, into `to`.
 pub fn build(name: &str, to: &Path) -> Result<()> {
-    let target = paths::peers().join("build/cargo");
+    let target = paths::peers().join("build/linked");
     run(
         &format!("linked-{name}"),
         Command::new("cargo")
-            .args(["build", "--release", "--locked", "-p", PACKAGE, "--features", name])
-            .arg("--manifest-path")
-            .arg(manifest())
+            .args(["build", "--release", "--features", name, "--manifest-path"])
+            .arg(paths::lab().join("peers/linked/Cargo.toml"))
             .arg("--target-dir")
             .arg(&target),
     )?;
