@@ -10,6 +10,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::ptr::NonNull;
 use std::thread;
 use std::time::Instant;
 
@@ -144,15 +145,17 @@ fn take(way: Way, order: &[usize]) -> Result<(f64, f64)> {
     ensure!(sum(nodes[0]) == order.len() as u64, "a node was lost");
     let begun = Instant::now();
     match way {
-        // SAFETY: live blocks, each freed once with its layout, here and below.
-        Way::System | Way::SystemAgain => {
-            free_all(&nodes, order, |p| unsafe { System.dealloc(p, NODE) })
-        }
-        // SAFETY: as above.
-        Way::Masu => free_all(&nodes, order, |p| unsafe { Masu.dealloc(p, NODE) }),
+        Way::System | Way::SystemAgain => free_all(&nodes, order, |p| {
+            // SAFETY: a live node, freed once with its layout, here and below.
+            unsafe { System.dealloc(p.as_ptr(), NODE) }
+        }),
+        Way::Masu => free_all(&nodes, order, |p| {
+            // SAFETY: as above.
+            unsafe { Masu.dealloc(p.as_ptr(), NODE) }
+        }),
         Way::HeapOneByOne => free_all(&nodes, order, |p| {
-            // SAFETY: as above, and not null.
-            unsafe { (&heap).deallocate(std::ptr::NonNull::new_unchecked(p), NODE) }
+            // SAFETY: as above.
+            unsafe { (&heap).deallocate(p, NODE) }
         }),
         Way::HeapReset => heap.reset()?,
         Way::HeapDropped => drop(heap),
@@ -191,8 +194,8 @@ fn sum(first: *mut Node) -> u64 {
     black_box(sum)
 }
 
-fn free_all(nodes: &[*mut Node], order: &[usize], free: impl Fn(*mut u8)) {
-    order.iter().for_each(|i| free(nodes[*i].cast()));
+fn free_all(nodes: &[*mut Node], order: &[usize], free: impl Fn(NonNull<u8>)) {
+    order.iter().filter_map(|i| NonNull::new(nodes[*i].cast())).for_each(free);
 }
 
 /// Two threads that allocate and free.

@@ -431,12 +431,12 @@ fn zeroed_blocks_are_zero_in_a_scope() {
     let _alone = alone();
     let heap = create();
     const SIZES: [usize; 3] = [112, 640, 2048];
-    for size in SIZES {
-        let dirty: Vec<_> = (0..40).map(|_| Block::new(heap, size, 0xff)).collect();
-        dirty.into_iter().for_each(Block::free);
-    }
-    // A thread whose bins are fresh from slabs that are clean.
+    // A thread whose bins are fresh from slabs that are clean, and a heap whose blocks are dirty.
     purge();
+    for size in SIZES {
+        let mut dirty: Vec<_> = (0..40).map(|_| Block::new(heap, size, 0xff)).collect();
+        dirty.drain(1..).for_each(Block::free);
+    }
     let thread = thread::spawn(move || {
         for size in SIZES {
             let own: Vec<_> = (0..300).map(|_| alloc_zeroed(size)).collect();
