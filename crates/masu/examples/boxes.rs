@@ -12,6 +12,7 @@ pub fn make_box(word: u64) -> Box<[u64; 6]> {
 }
 
 /// The end of one.
+#[allow(clippy::boxed_local, reason = "the box is what this is about")]
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn drop_box(_boxed: Box<[u64; 6]>) {}
