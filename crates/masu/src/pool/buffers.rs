@@ -118,6 +118,13 @@ impl BufferPool {
     }
 
     /// The region: its address and its size in bytes, for registration.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(16, 4096);
+    /// let (start, bytes) = pool.region();
+    /// assert!(start.addr().get().is_multiple_of(4096) && bytes == 16 * 4096);
+    /// ```
     pub fn region(&self) -> (NonNull<u8>, usize) {
         (self.region, self.layout.size())
     }

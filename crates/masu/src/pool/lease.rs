@@ -109,6 +109,12 @@ unsafe impl<M: Manage + Send> Send for Pool<M> where M::Item: Send {}
 
 impl<M: Manage> Pool<M> {
     /// A pool that grows as needed. Allocates nothing yet.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::new(|| vec![0; 100]);
+    /// assert_eq!(pool.lease().len(), 100);
+    /// ```
     pub const fn new(manager: M) -> Self {
         Pool::bounded(manager, usize::MAX)
     }
@@ -178,6 +184,13 @@ impl<M: Manage> Pool<M> {
     }
 
     /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::bounded(|| 1, 2);
+    /// let leases = [pool.try_lease(), pool.try_lease(), pool.try_lease()];
+    /// assert!(leases[1].is_some() && leases[2].is_none());
+    /// ```
     #[inline]
     pub fn try_lease(&self) -> Option<Lease<'_, M>> {
         let slot = match NonNull::new(self.idle.get()) {

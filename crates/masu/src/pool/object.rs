@@ -90,6 +90,13 @@ impl<T> ObjectPool<T> {
     ///
     /// # Panics
     /// With `capacity overflow` when the pool would grow beyond `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::new();
+    /// let object = pool.alloc(7);
+    /// assert_eq!((*object, pool.len()), (7, 1));
+    /// ```
     #[inline]
     pub fn alloc(&self, value: T) -> PoolBox<'_, T> {
         let slot = self.store.put(value);
@@ -218,6 +225,15 @@ impl<'a, T> PoolBox<'a, T> {
     /// # Safety
     /// `object` came from [`PoolBox::into_raw`] or [`ObjectPool::construct`] of this pool, is alive
     /// and has no other handle.
+    ///
+    /// ```
+    /// # use masu::{ObjectPool, PoolBox};
+    /// let pool = ObjectPool::new();
+    /// let raw = PoolBox::into_raw(pool.alloc(7));
+    /// // SAFETY: its handle was given up just now.
+    /// assert_eq!(*unsafe { PoolBox::from_raw(&pool, raw) }, 7);
+    /// assert!(pool.is_empty());
+    /// ```
     pub unsafe fn from_raw(pool: &'a ObjectPool<T>, object: NonNull<T>) -> Self {
         // SAFETY: the object lies in a slot.
         let slot = unsafe { object.byte_sub(core::mem::offset_of!(Slot<T>, value)) }.cast();

@@ -82,6 +82,15 @@ impl<M: Manage> SharedPool<M> {
     }
 
     /// A pool of at most `limit` objects.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// let pool = SharedPool::bounded(|| 1, 1);
+    /// let lease = pool.lease();
+    /// assert!(pool.try_lease().is_none());
+    /// drop(lease);
+    /// assert!(pool.try_lease().is_some());
+    /// ```
     pub fn bounded(manager: M, limit: usize) -> Self {
         SharedPool {
             slots: SharedPages::new(),
@@ -188,6 +197,13 @@ unsafe impl<M: Manage + Sync> Sync for SharedLease<'_, M> where M::Item: Send + 
 
 impl<M: Manage> SharedLease<'_, M> {
     /// Takes the object out of the pool for good.
+    ///
+    /// ```
+    /// # use masu::pool::{SharedLease, SharedPool};
+    /// let pool = SharedPool::new(|| String::from("hello"));
+    /// assert_eq!(SharedLease::into_inner(pool.lease()), "hello");
+    /// assert!(pool.is_empty());
+    /// ```
     pub fn into_inner(this: Self) -> M::Item {
         let this = ManuallyDrop::new(this);
         // SAFETY: leased to us alone, and read once: the slot is vacant then.

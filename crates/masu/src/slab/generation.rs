@@ -36,6 +36,11 @@ impl<T> GenSlab<T> {
     ///
     /// # Panics
     /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// assert_eq!(GenSlab::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
     pub fn with_capacity(capacity: usize) -> Self {
         GenSlab { table: Table::with_capacity(capacity, 1) }
     }
@@ -61,6 +66,13 @@ impl<T> GenSlab<T> {
     ///
     /// # Panics
     /// With `capacity overflow` when it would grow beyond 2³² slots.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert("hello");
+    /// assert_eq!(slab[key], "hello");
+    /// ```
     #[inline]
     pub fn insert(&mut self, value: T) -> Key {
         self.insert_with(|_| value)
@@ -97,6 +109,14 @@ impl<T> GenSlab<T> {
     }
 
     /// The value of a key, if it is still there. O(1).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert(1);
+    /// slab.remove(key);
+    /// assert_eq!(slab.get(key), None);
+    /// ```
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         // SAFETY: occupied, and borrowed with the slab.
@@ -104,6 +124,14 @@ impl<T> GenSlab<T> {
     }
 
     /// The value of a key, to be changed. O(1).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert(1);
+    /// *slab.get_mut(key).unwrap() += 1;
+    /// assert_eq!(slab[key], 2);
+    /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         // SAFETY: occupied, and borrowed with the slab.
@@ -117,6 +145,13 @@ impl<T> GenSlab<T> {
     }
 
     /// Removes and returns the value of a key. O(1).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert(1);
+    /// assert_eq!((slab.remove(key), slab.remove(key)), (Some(1), None));
+    /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.find(key)?;
@@ -132,6 +167,13 @@ impl<T> GenSlab<T> {
     }
 
     /// Drops the value of a key where it lies. `false` if it is not there. O(1).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert([0u8; 4096]);
+    /// assert!(slab.discard(key) && !slab.discard(key));
+    /// ```
     #[inline]
     pub fn discard(&mut self, key: Key) -> bool {
         let Some(place) = self.find(key) else { return false };
@@ -142,6 +184,14 @@ impl<T> GenSlab<T> {
     }
 
     /// Drops all values for which `keep` returns `false`. O(n + capacity / 8).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let [a, b] = [1, 2].map(|n| slab.insert(n));
+    /// slab.retain(|_, n| *n > 1);
+    /// assert!(!slab.contains(a) && slab.contains(b));
+    /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(Key, &mut T) -> bool) {
         let mut cursor = self.table.cursor();
         while let Some((index, place)) = cursor.next(&self.table) {
@@ -172,6 +222,16 @@ impl<T> GenSlab<T> {
 
     /// Gives the memory of all pages back that hold no value, and returns how many there were. Keys
     /// that were given out for them still miss. O(capacity).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let keys: Vec<_> = (0..1000).map(|n| slab.insert(n)).collect();
+    /// slab.retain(|_, _| false);
+    /// assert!(slab.release_empty_pages() > 0);
+    /// slab.insert(0);
+    /// assert_eq!(slab.get(keys[0]), None);
+    /// ```
     pub fn release_empty_pages(&mut self) -> usize {
         self.raise_fresh(false);
         self.table.release_empty_pages()
@@ -184,6 +244,13 @@ impl<T> GenSlab<T> {
     }
 
     /// Keys and values in ascending order of the indices. O(n + capacity / 8) in all.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert('a');
+    /// assert_eq!(slab.iter().collect::<Vec<_>>(), [(key, &'a')]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         let mut cursor = self.table.cursor();
         core::iter::from_fn(move || {
@@ -194,6 +261,16 @@ impl<T> GenSlab<T> {
     }
 
     /// Keys and values, to be changed.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert(1);
+    /// for (_, n) in slab.iter_mut() {
+    ///     *n += 1;
+    /// }
+    /// assert_eq!(slab[key], 2);
+    /// ```
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
         let (table, mut cursor) = (&self.table, self.table.cursor());
         core::iter::from_fn(move || {

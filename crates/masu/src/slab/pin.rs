@@ -74,6 +74,13 @@ impl<T> PinSlab<T> {
     }
 
     /// Inserts a value, which will not move from then on. O(1).
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// assert_eq!(slab.get(key).as_deref(), Some(&1));
+    /// ```
     #[inline]
     pub fn insert(&mut self, value: T) -> usize {
         self.slab.insert(value)
@@ -93,6 +100,14 @@ impl<T> PinSlab<T> {
     }
 
     /// The value of a key, to be changed. O(1).
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// *slab.get_mut(key).unwrap() = 2; // `i32` may be moved, so it may be replaced
+    /// assert_eq!(slab.get(key).as_deref(), Some(&2));
+    /// ```
     #[inline]
     pub fn get_mut(&mut self, key: usize) -> Option<Pin<&mut T>> {
         // SAFETY: as above.
@@ -100,6 +115,13 @@ impl<T> PinSlab<T> {
     }
 
     /// Drops the value of a key where it lies. `false` if there is none. O(1).
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(std::marker::PhantomPinned);
+    /// assert!(slab.discard(key) && slab.is_empty());
+    /// ```
     #[inline]
     pub fn discard(&mut self, key: usize) -> bool {
         self.slab.discard(key)
@@ -115,6 +137,16 @@ impl<T> PinSlab<T> {
     }
 
     /// Drops all values for which `keep` returns `false`, in ascending order of their keys.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// for n in 0..10 {
+    ///     slab.insert(n);
+    /// }
+    /// slab.retain(|_, n| *n > 6);
+    /// assert_eq!(slab.len(), 3);
+    /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(usize, Pin<&mut T>) -> bool) {
         // SAFETY: as above.
         self.slab.retain(|key, value| keep(key, unsafe { Pin::new_unchecked(value) }));
@@ -131,6 +163,13 @@ impl<T> PinSlab<T> {
     }
 
     /// Keys and values in ascending order of the keys.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// slab.insert('a');
+    /// assert_eq!(slab.iter().map(|(key, value)| (key, *value)).collect::<Vec<_>>(), [(0, 'a')]);
+    /// ```
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, Pin<&T>)> {
         // SAFETY: as above.
         self.slab.iter().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))

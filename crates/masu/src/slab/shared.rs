@@ -160,6 +160,13 @@ impl<T> SharedSlab<T> {
     ///
     /// # Panics
     /// With `capacity overflow` when a shard has given out some 5 · 10⁸ slots.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert(1);
+    /// assert_eq!(*slab.get(key).unwrap(), 1);
+    /// ```
     pub fn insert(&self, value: T) -> Key {
         let number = shard_of_thread();
         let shard = &self.shards[number];
@@ -207,6 +214,15 @@ impl<T> SharedSlab<T> {
     }
 
     /// A key's value, if it is there. It stays until the guard is dropped. O(1).
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert(vec![1, 2]);
+    /// assert_eq!(slab.get(key).unwrap().len(), 2);
+    /// slab.remove(key);
+    /// assert!(slab.get(key).is_none());
+    /// ```
     pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
         let (shard, index, slot) = self.slot(key)?;
         // Only by forgetting guards can there be so many; then the value is out of reach.
@@ -222,6 +238,13 @@ impl<T> SharedSlab<T> {
 
     /// Removes a key's value: it is dropped now, or by the last who looks at it. `false` if it is
     /// not there. O(1).
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert(1);
+    /// assert!(slab.remove(key) && !slab.remove(key));
+    /// ```
     pub fn remove(&self, key: Key) -> bool {
         let Some((shard, index, slot)) = self.slot(key) else { return false };
         match Self::update(key, slot, |state| Some(state | MARKED)) {
@@ -261,6 +284,14 @@ impl<T> SharedSlab<T> {
     }
 
     /// Calls `f` with every value, in no particular order.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let mut slab = SharedSlab::new();
+    /// let key = slab.insert(1);
+    /// slab.for_each_mut(|n| *n += 1);
+    /// assert_eq!(*slab.get(key).unwrap(), 2);
+    /// ```
     pub fn for_each_mut(&mut self, mut f: impl FnMut(&mut T)) {
         for shard in &self.shards {
             for index in 0..shard.pages.claimed() {
