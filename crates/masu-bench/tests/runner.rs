@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{fake_allocator, library, script};
+use common::{command, fake_allocator, library, script};
 use masu_bench::arm::Arm;
 use masu_bench::race::results::{Results, Role, schema};
 use masu_bench::race::{self, Failure, Foreign, Plan, Task};
@@ -91,6 +91,29 @@ fn a_library_that_does_not_serve_malloc_is_refused() {
     // Its twin is not even tried, and the system's allocator is measured all the same.
     assert_eq!(results.workloads[0].runs.iter().filter(|run| run.arm == 2).count(), 0);
     assert_eq!(results.workloads[0].samples(1).count(), 2);
+}
+
+/// Nothing can be preloaded into a static program, and it does not say which malloc it has.
+#[test]
+fn a_command_that_does_not_load_the_allocator_is_refused() {
+    let fake = fake_allocator();
+    let program = fake.program("int main(void) { sleep(1); return 0; }", &["-static"]);
+    let results =
+        race(&Plan { rounds: 1, ..plan(vec![fake.arm("fake")], vec![command(&program)]) });
+    let (_, failure) = results.workloads[0].failure(0).unwrap();
+    assert!(failure.to_string().ends_with("libfake.so was never loaded"), "{failure}");
+}
+
+/// A program that is linked with one of the other allocators is not on the system's.
+#[test]
+fn a_command_that_brings_another_allocator_is_not_on_the_systems() {
+    let fake = fake_allocator();
+    let program =
+        fake.program("int main(void) { usleep(20000); return 0; }", &["-Wl,--no-as-needed"]);
+    let results =
+        race(&Plan { rounds: 1, ..plan(vec![fake.arm("fake")], vec![command(&program)]) });
+    let (_, failure) = results.workloads[0].failure(1).unwrap();
+    assert!(failure.to_string().ends_with("libfake.so is loaded"), "{failure}");
 }
 
 #[test]

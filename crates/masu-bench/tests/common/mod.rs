@@ -1,5 +1,8 @@
 //! What the tests share: an object that passes for an allocator, and commands.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use masu_bench::arm::Arm;
@@ -34,6 +37,20 @@ impl Fake {
         let object = self.0.path().join("libfake.so");
         Arm::preloading(name, "0", object.canonicalize().expect("it was built"))
     }
+
+    /// Compiles a program beside it, linked with it unless the flags say otherwise.
+    pub fn program(&self, code: &str, flags: &[&str]) -> PathBuf {
+        let place = self.0.path();
+        let (source, program) = (place.join("program.c"), place.join("program"));
+        std::fs::write(&source, format!("#include <unistd.h>\n{code}\n")).expect("written");
+        let mut cc = Command::new("cc");
+        cc.arg("-o").arg(&program).arg(&source).args(flags);
+        if !flags.contains(&"-static") {
+            cc.arg(place.join("libfake.so")).arg(format!("-Wl,-rpath,{}", place.display()));
+        }
+        assert!(cc.status().expect("a C compiler").success());
+        program
+    }
 }
 
 /// A shell script as a command.
@@ -45,4 +62,15 @@ pub fn script(text: &str) -> Task {
         any_status: false,
     };
     Task::command(text, foreign)
+}
+
+/// A program without arguments as a command.
+pub fn command(program: &Path) -> Task {
+    let foreign = Foreign {
+        program: program.into(),
+        arguments: vec!["program".into()],
+        input: None,
+        any_status: false,
+    };
+    Task::command("program", foreign)
 }
