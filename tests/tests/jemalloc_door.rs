@@ -98,6 +98,37 @@ mod allocx {
     }
 }
 
+mod growth {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["growth.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        growing_touches_every_page_once,
+        memory_is_back_two_seconds_after_the_last_free;
+        apart: growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new
+    }
+
+    /// Memory that decays on a busy machine is no concern of these.
+    fn undecayed(case: &str) {
+        masu_tests::case(program(), case).env("MASU_DECAY", "never").run().success();
+    }
+
+    #[test]
+    fn growing_again_finds_the_pages_of_the_last_time() {
+        undecayed("growing_again_finds_the_pages_of_the_last_time");
+    }
+
+    #[test]
+    fn growing_never_holds_the_old_and_the_new() {
+        undecayed("growing_never_holds_the_old_and_the_new");
+    }
+}
+
 mod mallctl {
     use super::*;
 

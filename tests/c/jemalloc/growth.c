@@ -1,0 +1,72 @@
+// A buffer that doubles: what it costs in page faults and memory. Counts, not times.
+#include "door.h"
+
+#include <sys/resource.h>
+
+enum { STEP = 2 << 20 };
+#define FINAL ((size_t)256 << 20)
+
+static long faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+// Appends pieces until the buffer is full, as a builder of columns does, with a bitmap beside it.
+static void build(void) {
+    static unsigned char piece[STEP];
+    size_t capacity = STEP, bits = STEP / 64;
+    unsigned char *data = mallocx(capacity, MALLOCX_ALIGN(64));
+    unsigned char *bitmap = mallocx(bits, MALLOCX_ALIGN(64));
+    for (size_t at = 0; at < FINAL; at += STEP) {
+        if (at + STEP > capacity) {
+            capacity *= 2;
+            data = rallocx(data, capacity, MALLOCX_ALIGN(64));
+            bitmap = rallocx(bitmap, capacity / 64, MALLOCX_ALIGN(64));
+            CHECK(data && bitmap, "%zu", capacity);
+            CHECK((uintptr_t)data % 64 == 0, "%p", (void *)data);
+        }
+        memset(piece, (int)(at / STEP + 1), STEP);
+        memcpy(data + at, piece, STEP);
+        memset(bitmap + at / 64, 0xff, STEP / 64);
+    }
+    for (size_t at = 0; at < FINAL; at += 4096)
+        CHECK(data[at] == (unsigned char)(at / STEP + 1), "byte %zu", at);
+    dallocx(data, 0);
+    dallocx(bitmap, 0);
+}
+
+// Each page is faulted in once at most, by a move of pages instead of a copy, and fewer times where
+// the kernel gives huge pages.
+CASE(growing_touches_every_page_once) {
+    long before = faults();
+    build();
+    long pages = (long)(FINAL / 4096);
+    CHECK(faults() - before < pages + pages / 16, "%ld faults", faults() - before);
+}
+
+// Run with a decay time that does not end.
+CASE(growing_again_finds_the_pages_of_the_last_time) {
+    build();
+    build();
+    for (int round = 0; round < 3; round++) {
+        long before = faults();
+        build();
+        long pages = (long)(FINAL / 4096);
+        CHECK(faults() - before < pages / 16, "%ld faults in round %d", faults() - before, round);
+    }
+}
+
+CASE(growing_never_holds_the_old_and_the_new) {
+    for (int round = 0; round < 4; round++) build();
+    long peak = status_field("VmHWM:");
+    CHECK(peak < (long)(FINAL >> 10) * 5 / 4, "%ld KiB", peak);
+}
+
+CASE(memory_is_back_two_seconds_after_the_last_free) {
+    long before = resident_kib();
+    for (int round = 0; round < 3; round++) build();
+    sleep_ms(2000);
+    long after = resident_kib();
+    CHECK(after < before + (64 << 10), "%ld KiB to %ld KiB", before, after);
+}
