@@ -167,7 +167,8 @@ impl Ranges {
     pub fn give(&self, unit: u32) {
         let r = record(unit);
         r.bytes.set(0);
-        if r.dirty.get() == 0 && !r.moved() {
+        // Without pages, but with mappings of its own, it would have nobody look for it.
+        if r.dirty.get() == 0 && (!r.moved() || super::window::clean(unit)) {
             self.insert_clean(unit, r.units.get());
         } else {
             self.insert_dirty(unit);

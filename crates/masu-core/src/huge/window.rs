@@ -270,7 +270,7 @@ const MOST_MOVED: usize = 128;
 
 /// Gives a dirty range's pages back and makes it clean. Whoever calls has taken the range out of
 /// the lists. `false`: the kernel refused.
-fn clean(unit: u32) -> bool {
+pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let (at, dirty) = (address(unit), r.dirty.get().next_multiple_of(1 << 16));
     // SAFETY: the range is free and in no list.
