@@ -468,3 +468,28 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
         assert_eq!(heap.stats().blocks, 0);
     }
 }
+
+/// A program that drops a heap and then sleeps: what the heap had goes back within a few decay times.
+#[test]
+fn the_memory_of_a_dropped_heap_goes_back_to_the_system() {
+    common::alone("the_memory_of_a_dropped_heap_goes_back_to_the_system", || {
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+            let pages = text.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok());
+            pages.expect("a number") * 4096
+        };
+        let before = resident();
+        let heap = heap();
+        for n in 0..1_000_000usize {
+            std::mem::forget(HeapBox::new_in([n; 12], &heap));
+        }
+        let most = resident();
+        assert!(most > before + (90 << 20), "{before} and then {most} bytes");
+        drop(heap);
+        let begun = Instant::now();
+        while resident() > before + (32 << 20) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes stay", resident());
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+}

@@ -123,21 +123,34 @@ fn alloc_range(size: usize, align: usize, growing: Option<usize>) -> Option<(*mu
 /// # Safety
 /// If `p` is a live huge block, it is the caller's.
 pub unsafe fn free(p: *mut u8) {
+    // SAFETY: passed on.
+    let bytes = unsafe { give(p) };
+    if bytes != 0 {
+        crate::purge::on_free(bytes);
+    }
+}
+
+/// [`free`] on whatever thread, also one without thread-local words. Returns the block's bytes.
+///
+/// # Safety
+/// As there.
+pub unsafe fn give(p: *mut u8) -> usize {
     let Some(unit) = unit_of(p) else {
-        return report::foreign_free(p);
+        report::foreign_free(p);
+        return 0;
     };
     let lock = window::lock();
     let record = window::record(unit);
     if !record.is_live() || address(unit) != p as usize {
         drop(lock);
-        return report::bad_free(p);
+        report::bad_free(p);
+        return 0;
     }
     let bytes = record.bytes.get();
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
     window::ranges(&lock).give(unit);
     window::enforce_limit(&lock);
-    drop(lock);
-    crate::purge::on_free(bytes);
+    bytes
 }
 
 /// Bytes of the huge block that starts at `p`; 0 if none does.

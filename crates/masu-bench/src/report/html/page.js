@@ -205,7 +205,7 @@ function drawScale() {
     const drawn = curves.map((curve, place) => ({
       points: curve.points.map((point) => [point.cores, point[key]]), colour: place, strong: place === 0,
       hint: curve.points.map((point) => `${point.cores} cores: ${trim(point[key], 3)}`).join("\n"),
-    }));
+    })).reverse();
     const cores = curves[0].points.map((point) => [point.cores, String(point.cores)]);
     const names = curves.map((curve, place) => el("span", { class: "chip", style: `--own:var(--c${place})` }, el("i"), curve.design));
     return el("article", { class: "card" }, el("h3", {}, trace), el("p", { class: "about" }, title),

@@ -67,7 +67,9 @@ fn give_one(p: *mut u8, caller: Caller) {
     // SAFETY: the caller took the block out of its heap, and nobody else has it.
     unsafe {
         if region::offset(p) >= region::limit() {
-            return huge::free(p);
+            // Not `free`, which looks at the thread's own words.
+            huge::give(p);
+            return;
         }
         let heap = if caller == Caller::Thread { birth::current_or_new() } else { None };
         if run::free(heap.map(|heap| &heap.runs), p) == 0 {

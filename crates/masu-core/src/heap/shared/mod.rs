@@ -339,8 +339,10 @@ impl SharedHeap {
     /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
     pub unsafe fn reset(&'static self) {
         let inside = self.gate.enter();
+        let bytes = self.allocated();
         self.wipe(&inside);
         self.leave(inside, Caller::Thread);
+        crate::purge::on_free(bytes);
     }
 
     /// [`reset`](SharedHeap::reset), and the heap itself goes too.
@@ -349,7 +351,9 @@ impl SharedHeap {
     /// As there; and the heap is not used any more.
     pub unsafe fn destroy(&'static self) {
         let inside = self.gate.enter();
+        let bytes = self.allocated();
         self.finish(inside);
+        crate::purge::on_free(bytes);
     }
 
     /// Lets go of the heap while blocks of it may live: the last one freed destroys it.
