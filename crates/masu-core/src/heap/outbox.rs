@@ -76,7 +76,7 @@ fn sixteenths(block: *mut Block) -> u16 {
 /// The block at an offset / 16 in the slab that holds an address.
 #[inline(always)]
 fn at(address: usize, sixteenths: u16) -> *mut Block {
-    (address & !(GRANULE - 1) | usize::from(sixteenths) * 16) as *mut Block
+    ((address & !(GRANULE - 1)) + usize::from(sixteenths) * 16) as *mut Block
 }
 
 /// A thread's outbox.

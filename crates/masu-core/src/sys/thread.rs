@@ -58,7 +58,7 @@ pub fn id() -> u32 {
 pub fn exists(id: u32) -> bool {
     // SAFETY: signal 0 is sent to nobody.
     unsafe {
-        let process = syscall(nr::GETPID, [0; 6]) as usize;
+        let process = syscall(nr::GETPID, [0; 6]);
         result(syscall(nr::TGKILL, [process, id as usize, 0, 0, 0, 0])).is_ok()
     }
 }
