@@ -17,7 +17,7 @@ pub const METRICS: [Metric; 4] = [Metric::Wall, Metric::Cpu, Metric::Peak, Metri
 /// The table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The columns: those of [`METRICS`] that anything reports.
+    /// The columns: time, processor time, peak and settled memory, as far as anything reports them.
     pub metrics: Vec<Metric>,
     /// The subject, then the peers: their index, and their ratio in each column.
     pub rows: Vec<(usize, Vec<Option<f64>>)>,
