@@ -80,7 +80,8 @@ fn dlmalloc(locks: u8) -> Result<Arm> {
     let name = format!("libdlmalloc-{locks}.so");
     let locks = format!("-DUSE_LOCKS={locks}");
     let source = source.to_string_lossy();
-    let flags = ["-shared", "-fPIC", "-O2", &locks, "-w", "-pthread"];
+    // Without built-ins: the compiler would make calloc out of its own malloc and memset, for ever.
+    let flags = ["-shared", "-fPIC", "-O2", "-fno-builtin", &locks, "-w", "-pthread"];
     let library = programs::compile("cc", &source, &name, &flags)?;
     Ok(Arm::preloading("dlmalloc", &version, library.canonicalize()?))
 }
