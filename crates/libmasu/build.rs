@@ -8,10 +8,6 @@ fn main() {
         "-Wl,-soname,libmasu.so",
         // Threads' exit hooks and fork handlers point into the object: it never goes away.
         "-Wl,-z,nodelete",
-        // Every segment begins a page: none shares its first and last page with another.
-        "-Wl,-z,separate-loadable-segments",
-        // Functions of the same code are one.
-        "-Wl,--icf=all",
         "-Wl,-z,now",
         "-Wl,-z,relro",
         // Functions call each other directly; of a variable that programs set there may be a copy in the
@@ -23,5 +19,13 @@ fn main() {
         "-Wl,--wrap=pthread_atfork",
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
+    }
+    // Where Rust links with lld; the GNU linker knows neither.
+    let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+    if target("ARCH") == "x86_64" && target("ENV") == "gnu" {
+        // Every segment begins a page: none shares its first and last page with another.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
+        // Functions of the same code are one.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
     }
 }

@@ -11,8 +11,10 @@ use super::{COLUMNS, Results};
 use crate::experiments::chart::{self, Axis, Panel, Series, failed};
 use crate::experiments::files::Files;
 
-/// The measures: file name, axis, and where it is in a cell.
-const MEASURES: [(&str, &str, fn(&Cell) -> Spread); 2] = [
+/// A measure: file name, axis, and where it is in a cell.
+type Measure = (&'static str, &'static str, fn(&Cell) -> Spread);
+
+const MEASURES: [Measure; 2] = [
     ("total", "ms for 1000 batches", |cell| cell.total_ms),
     ("latency", "µs for the first batch", |cell| cell.latency_us),
 ];

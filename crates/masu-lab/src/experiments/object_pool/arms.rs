@@ -20,9 +20,12 @@ pub struct Entrant {
     pub arm: Arm,
 }
 
+/// Builds an entrant's program and names the allocator that serves it.
+type Maker = fn() -> Result<(PathBuf, Arm)>;
+
 /// Every entrant that can be made, masu's first; and why others cannot.
 pub fn all() -> (Vec<Entrant>, Vec<(&'static str, String)>) {
-    let makers: [(&'static str, fn() -> Result<(PathBuf, Arm)>); 6] = [
+    let makers: [(&'static str, Maker); 6] = [
         ("masu", || Ok((objects("objects", &[])?, arm::masu()?))),
         ("masu::object_pool", || Ok((with_masu_pool()?, Arm::glibc()))),
         ("glibc", || Ok((objects("objects", &[])?, Arm::glibc()))),
