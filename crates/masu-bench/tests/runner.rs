@@ -109,7 +109,7 @@ fn a_command_that_does_not_load_the_allocator_is_refused() {
 fn a_command_that_brings_another_allocator_is_not_on_the_systems() {
     let fake = fake_allocator();
     let program =
-        fake.program("int main(void) { usleep(20000); return 0; }", &["-Wl,--no-as-needed"]);
+        fake.program("int main(void) { usleep(500000); return 0; }", &["-Wl,--no-as-needed"]);
     let results =
         race(&Plan { rounds: 1, ..plan(vec![fake.arm("fake")], vec![command(&program)]) });
     let (_, failure) = results.workloads[0].failure(1).unwrap();

