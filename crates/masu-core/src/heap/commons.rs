@@ -11,13 +11,17 @@
 //! remote one. Everything here is under one lock, the outermost.
 
 use super::table::{self, COMMONS_ID, index_of};
+use super::tls::EMPTY;
 use super::{Heap, Role, exit, fast, refill};
 use crate::clock;
 use crate::lock::Lock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
 use crate::slab::{self, Block};
-use core::ptr::null_mut;
+use crate::sync::{AtomicBool, Ordering};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{copy_nonoverlapping, null_mut};
 
 /// Heaps with a lower index get slabs of their own at once.
 const FEW: u32 = 8;
@@ -27,7 +31,28 @@ const BATCHES: u8 = 4;
 const BATCH_BYTES: usize = UNIT / 2;
 
 static LOCK: Lock = Lock::new();
-static COMMONS: Heap = Heap::new(Role::Commons);
+static COMMONS: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+static MADE: AtomicBool = AtomicBool::new(false);
+
+/// Zero, and so no part of the library's file, until it is made.
+struct Late(UnsafeCell<MaybeUninit<Heap>>);
+
+// SAFETY: touched under `LOCK` only.
+unsafe impl Sync for Late {}
+
+/// The commons' heap. Under `LOCK`.
+fn commons() -> &'static Heap {
+    let heap = COMMONS.0.get().cast::<Heap>();
+    // SAFETY: under the lock; before it is made nobody has a reference. The empty heap never changes.
+    unsafe {
+        if !MADE.swap(true, Ordering::Relaxed) {
+            copy_nonoverlapping(&raw const EMPTY, heap, 1);
+            (*heap).role.set(Role::Commons);
+            (*heap).id.set(COMMONS_ID);
+        }
+        &*heap
+    }
+}
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
@@ -56,14 +81,14 @@ pub fn one(class: usize) -> *mut Block {
 /// A block and a list of up to `want - 1` more.
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     let _guard = LOCK.lock();
-    COMMONS.id.set(COMMONS_ID);
+    let commons = commons();
     // The commons borrow of nobody: the count says when they lent last.
-    COMMONS.borrowed[class & 63].set(clock::tick() as u8);
-    let bin = COMMONS.bin(class);
+    commons.borrowed[class & 63].set(clock::tick() as u8);
+    let bin = commons.bin(class);
     let next = || {
         let head = bin.get();
         if head.is_null() {
-            return refill::refill(&COMMONS, class);
+            return refill::refill(commons, class);
         }
         // SAFETY: a block in the commons' bin, under the lock.
         bin.set(unsafe { (*head).next });
@@ -117,17 +142,21 @@ pub unsafe fn give_back(mut list: *mut Block) {
 /// Gives up the slabs of classes that nobody has borrowed of for a tick, so that others may use them
 /// and the purge hollow them.
 pub fn rest(all: bool) {
+    if !MADE.load(Ordering::Relaxed) {
+        return;
+    }
     let now = clock::tick() as u8;
     let _guard = LOCK.lock();
+    let commons = commons();
     for class in 1..=LAST_CLASS {
-        let age = now.wrapping_sub(COMMONS.borrowed[class].get());
+        let age = now.wrapping_sub(commons.borrowed[class].get());
         if !all && age < 2 {
             continue;
         }
         // SAFETY: under the lock, which owns the commons and its slabs.
         unsafe {
-            let active = COMMONS.active(class).replace(NIL);
-            let mut bin = COMMONS.bin(class).replace(null_mut());
+            let active = commons.active(class).replace(NIL);
+            let mut bin = commons.bin(class).replace(null_mut());
             if active != NIL {
                 let s = &mut *slab::record(active);
                 while !bin.is_null() {
@@ -137,7 +166,7 @@ pub fn rest(all: bool) {
                 }
                 exit::leave(active);
             }
-            while let Some(slab) = COMMONS.partial(class).pop_front() {
+            while let Some(slab) = commons.partial(class).pop_front() {
                 exit::leave(slab);
             }
         }
