@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hi
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
-const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+const SPINS: u32 = if cfg!(loom) { 1 } else { 20 };
 
 /// A lock without data; what it protects is named where it is declared.
 pub struct Lock(AtomicU32);

@@ -146,7 +146,7 @@ unsafe fn take_fresh(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     // SAFETY: as above.
     unsafe {
         let s = &mut *slab::record(slab);
-        let grows = heap.full(class).len() != 0;
+        let grows = heap.full(class).len() + heap.partial(class).len() != 0;
         let step = if grows { CARVE_GROWING } else { CARVE };
         let Some((list, n, zero)) = s.carve(slab, step) else {
             return null_mut();

@@ -22,6 +22,10 @@ use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
 const FIRST_LIMIT: usize = 64 << 10;
+/// The same where threads meet at the pool's lock.
+const GROW_AFTER_SHARED: u32 = 32;
+/// A share below this is not worth a cache, which would be filled and emptied all the time.
+const LEAST: usize = 256 << 10;
 /// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
 const GROW_AFTER: u32 = 1024;
 /// Most blocks that go back to the pool under one lock.
@@ -96,8 +100,10 @@ impl RunCache {
         let tick = clock::tick();
         self.used.store(tick, Ordering::Relaxed);
         let misses = if self.gave.get() == tick { self.misses.get() + 1 } else { 0 };
-        self.misses.set(misses % GROW_AFTER);
-        if misses == GROW_AFTER {
+        let alone = CACHES.load(Ordering::Relaxed) <= 1;
+        let enough = misses >= if alone { GROW_AFTER } else { GROW_AFTER_SHARED };
+        self.misses.set(if enough { 0 } else { misses });
+        if enough {
             self.limit.set((self.limit.get() * 2).max(FIRST_LIMIT).min(share()));
         }
     }
@@ -261,7 +267,7 @@ fn share() -> usize {
     let most = settings::run_cache();
     let share = most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD);
     // In a crowd little caches would only be filled and emptied: the pool serves all.
-    if share < FIRST_LIMIT.min(most) { 0 } else { share }
+    if share < LEAST.min(most) { 0 } else { share }
 }
 
 /// An estimate of the bytes in all threads' caches.
