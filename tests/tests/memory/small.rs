@@ -68,9 +68,23 @@ fn whole_program_at_most(run: &Comparison, percent: u64) {
     assert!(ours <= system + system * percent / 100, "{} over {}", Bytes(ours), Bytes(system));
 }
 
+/// The least of several runs, since how many pages of a file the kernel maps around a fault varies.
 fn small(name: &str, kib: u64) -> Comparison {
     let program = env!("CARGO_BIN_EXE_memory_small");
-    compare_program(program, name, &kib.to_string(), &[], |probe| Moment::at(probe, "ready"))
+    let once = || {
+        compare_program(program, name, &kib.to_string(), &[], |probe| Moment::at(probe, "ready"))
+    };
+    let mut least = once();
+    for _ in 0..9 {
+        let next = once();
+        if next.system.total() < least.system.total() {
+            least.system = next.system;
+        }
+        if next.ours.total() < least.ours.total() {
+            least.ours = next.ours;
+        }
+    }
+    least
 }
 
 #[test]
