@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+
+mod common;
+use common::wait;
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
 
 unsafe extern "C" {
     fn fork() -> i32;
-    fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
-    fn kill(child: i32, signal: i32) -> i32;
     fn _exit(status: i32) -> !;
 }
 
@@ -22,21 +22,6 @@ fn churn(seed: usize) -> usize {
         (0..60).map(|n| vec![n as u8; sizes[(n + seed) % sizes.len()] + n]).collect();
     let good = blocks.iter().enumerate().all(|(n, block)| block[block.len() - 1] == n as u8);
     usize::from(good)
-}
-
-/// Waits for a child that must end well, and soon.
-fn wait(child: i32) {
-    let (begun, mut status) = (Instant::now(), 0);
-    // SAFETY: the status may be written; without hanging (1).
-    while unsafe { waitpid(child, &mut status, 1) } == 0 {
-        if begun.elapsed() > Duration::from_secs(30) {
-            // SAFETY: the child is ours and has not been waited for.
-            unsafe { kill(child, 9) };
-            panic!("the child hangs");
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(status, 0, "the child died");
 }
 
 #[test]

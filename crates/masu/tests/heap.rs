@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 mod common;
+use common::wait;
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -378,24 +379,7 @@ fn a_block_freed_twice_is_reported() {
 
 unsafe extern "C" {
     fn fork() -> i32;
-    fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
-    fn kill(child: i32, signal: i32) -> i32;
     fn _exit(status: i32) -> !;
-}
-
-/// Waits for a child that must end well, and soon.
-fn wait(child: i32) {
-    let (begun, mut status) = (Instant::now(), 0);
-    // SAFETY: the status may be written; without hanging (1).
-    while unsafe { waitpid(child, &mut status, 1) } == 0 {
-        if begun.elapsed() > Duration::from_secs(30) {
-            // SAFETY: the child is ours and has not been waited for.
-            unsafe { kill(child, 9) };
-            panic!("the child hangs");
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(status, 0, "the child died");
 }
 
 /// Forks while other threads are in the middle of heaps, and of scopes: the child finds all of them in

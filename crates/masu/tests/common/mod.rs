@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The directory of the profile that this test was built with.
 pub fn target() -> PathBuf {
@@ -66,4 +68,24 @@ pub fn alone(test: &str, body: impl FnOnce()) {
     let output = again(test, |_| ());
     assert!(output.status.success(), "{}", show(&output));
     assert!(show(&output).contains("1 passed"), "no test is called {test}");
+}
+
+unsafe extern "C" {
+    fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
+    fn kill(child: i32, signal: i32) -> i32;
+}
+
+/// Waits for a child that must end well, and soon.
+pub fn wait(child: i32) {
+    let (begun, mut status) = (Instant::now(), 0);
+    // SAFETY: the status may be written; without hanging (1).
+    while unsafe { waitpid(child, &mut status, 1) } == 0 {
+        if begun.elapsed() > Duration::from_secs(30) {
+            // SAFETY: the child is ours and has not been waited for.
+            unsafe { kill(child, 9) };
+            panic!("the child hangs");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(status, 0, "the child died");
 }
