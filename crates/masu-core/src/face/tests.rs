@@ -348,10 +348,10 @@ fn insert(live: &mut BTreeMap<usize, Block>, block: Block) {
 }
 
 /// SplitMix64.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -359,12 +359,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
     /// Mostly small, sometimes medium, seldom huge.
-    fn size(&mut self) -> usize {
+    pub fn size(&mut self) -> usize {
         let most = match self.below(100) {
             0 => 3 << 20,
             1..10 => 200_000,

@@ -1,6 +1,7 @@
 //! Random operations in several heaps at once.
 
 use super::{Block, alone, create, destroy};
+use crate::face::tests::Random;
 use crate::{SharedHeap, purge, realloc, usable_size};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -85,32 +86,4 @@ impl Drop for Stop<'_> {
 fn usable(p: *mut u8) -> usize {
     // SAFETY: the tests ask about live blocks.
     unsafe { usable_size(p) }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    /// Mostly small, sometimes medium, seldom huge.
-    fn size(&mut self) -> usize {
-        let most = match self.below(100) {
-            0 => 3 << 20,
-            1..10 => 200_000,
-            10..40 => 8192,
-            _ => 300,
-        };
-        self.below(most) as usize
-    }
 }
