@@ -1,10 +1,11 @@
 //! What a thread keeps of the medium blocks it freed.
 //!
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
-//! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests miss although the cache had to give
-//! blocks away in the same tick, the limit doubles, up to the option `run_cache`. All caches together may hold
-//! [`CROWD`] times that: where many threads are at it, each gets its share, and where that is less
-//! than what a cache begins with, nothing: the pool, which they share, serves them all. A thread that sleeps does not keep its cache: the purge visits it
+//! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests (where threads meet,
+//! [`GROW_AFTER_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
+//! doubles, up to the option `run_cache`. All caches together may hold [`CROWD`] times that: where many
+//! threads are at it, each gets its share, and where that is below [`LEAST`], nothing: the pool, which
+//! they share, serves them all. A thread that sleeps does not keep its cache: the purge visits it
 //! ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
@@ -22,12 +23,12 @@ use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
 const FIRST_LIMIT: usize = 64 << 10;
-/// The same where threads meet at the pool's lock.
-const GROW_AFTER_SHARED: u32 = 32;
 /// A share below this is not worth a cache, which would be filled and emptied all the time.
 const LEAST: usize = 256 << 10;
 /// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
 const GROW_AFTER: u32 = 1024;
+/// The same where threads meet at the pool's lock.
+const GROW_AFTER_SHARED: u32 = 32;
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 
