@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 /// Run programs on masu, a memory allocator that gives memory back.
@@ -38,11 +38,15 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Write the manual pages into a directory
+    /// Print a manual page, or write all of them into a directory
     #[command(hide = true)]
     Man {
-        /// The directory
-        directory: PathBuf,
+        /// The page: masu, run, libmasu, …
+        #[arg(default_value = "masu")]
+        page: String,
+        /// Write all pages there, each as a file like masu-run.1
+        #[arg(long, value_name = "DIR", conflicts_with = "page")]
+        dir: Option<PathBuf>,
     },
 }
 
@@ -87,7 +91,8 @@ pub struct Run {
     pub lib: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND",
+          value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 

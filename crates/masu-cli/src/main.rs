@@ -11,7 +11,8 @@
 //!   │    ├─ privilege   whether the dynamic loader will ignore LD_PRELOAD
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
-//!   └─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
 //!
 //! `masu run` ends in `exec`: there is no parent left that would have to pass on signals, the
@@ -29,6 +30,7 @@ mod elf;
 mod exec;
 mod failure;
 mod library;
+mod man;
 mod preload;
 mod privilege;
 mod program;
@@ -82,8 +84,11 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
             out.write_all(&script).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))?;
             Ok(0)
         }
-        Verb::Man { directory } => {
-            clap_mangen::generate_to(Cli::command(), directory).map_err(|e| Failure::output(&e))?;
+        Verb::Man { page, dir } => {
+            match dir {
+                Some(dir) => man::write(&dir),
+                None => man::print(&page),
+            }?;
             Ok(0)
         }
     }

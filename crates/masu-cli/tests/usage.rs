@@ -72,13 +72,42 @@ fn completions_know_the_options() {
 #[test]
 fn manual_pages_are_written() {
     let fixture = Fixture::new();
-    let directory = fixture.path("");
-    answer(&["man", directory.to_str().unwrap()], 0);
-    let page = fs::read_to_string(fixture.path("masu-run.1")).unwrap();
-    assert!(page.contains("Exit codes") && page.contains("decay:500ms"), "{page}");
-    let page = fs::read_to_string(fixture.path("masu-bench.1")).unwrap();
-    assert!(page.contains("Exit codes") && page.contains("larson"), "{page}");
-    assert!(fs::read_to_string(fixture.path("masu.1")).unwrap().contains(".TH masu 1"));
+    let directory = fixture.path("share/man");
+    answer(&["man", "--dir", directory.to_str().unwrap()], 0);
+    let page = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+    let run = page("masu-run.1");
+    assert!(run.contains(".SH \"EXIT STATUS\"") && run.contains("decay:500ms"), "{run}");
+    let bench = page("masu-bench.1");
+    assert!(bench.contains(".SH EXAMPLES") && bench.contains("larson"), "{bench}");
+    assert!(page("masu.1").contains(".TH masu 1"));
+    for name in ["libmasu.3", "masu-conf.7"] {
+        let page = page(name);
+        assert!(page.contains("MASU_CONF") && page.contains("MASU_SHOW_STATS"), "{page}");
+        assert!(!page.contains('@'), "{name} has a mark left");
+    }
+    assert!(page("masu-conf.7").contains("MASU_RETAIN_FULL"));
+    // What goes to stdout is the same page.
+    assert_eq!(answer(&["man", "run"], 0).0, run);
+    assert_eq!(answer(&["man", "masu-run"], 0).0, run);
+    assert!(answer(&["man", "rum"], 2).1.contains("there are masu-run, "));
+}
+
+/// groff says what is wrong with a page.
+#[test]
+fn manual_pages_are_sound() {
+    let fixture = Fixture::new();
+    let directory = fixture.path("man");
+    answer(&["man", "--dir", directory.to_str().unwrap()], 0);
+    for page in fs::read_dir(directory).unwrap() {
+        let page = page.unwrap().path();
+        let groff =
+            Command::new("groff").args(["-man", "-Kutf8", "-Tutf8", "-ww"]).arg(&page).output();
+        // A machine without groff can only look at the text.
+        let Ok(output) = groff else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.is_empty(), "{}: {said}", page.display());
+        assert!(output.stdout.len() > 500, "{}", page.display());
+    }
 }
 
 #[test]
