@@ -72,9 +72,9 @@ impl<'a> Text<'a> {
         self.spaces(column.saturating_sub(self.column).max(1))
     }
 
-    /// Writes `s` in capitals.
-    pub fn upper(&mut self, s: &str) -> &mut Self {
-        for &byte in s.as_bytes() {
+    /// Writes `bytes` in capitals.
+    pub fn upper(&mut self, bytes: &[u8]) -> &mut Self {
+        for &byte in bytes {
             self.byte(byte.to_ascii_uppercase());
         }
         self

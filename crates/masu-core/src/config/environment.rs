@@ -34,7 +34,7 @@ impl Config {
 
     /// Reads the configuration from the environment `envp`, over what stands in `self`, and writes
     /// warnings and, with `verbose`, the effective configuration to `sink`. A `secure` process gets
-    /// `self` as it is.
+    /// `self` under its policy.
     ///
     /// # Safety
     /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
@@ -46,7 +46,7 @@ impl Config {
         sink: &mut dyn FnMut(&[u8]),
     ) -> Config {
         if secure || envp.is_null() {
-            return self;
+            return self.under_policy();
         }
         // SAFETY: the caller vouches for `envp`, which is not null.
         self.with_variables(unsafe { Variables::new(envp) }, sink)
@@ -67,6 +67,7 @@ impl Config {
             // The same values once more on a copy: only the mistakes matter.
             apply(&mut { config }, variables, &mut |mistake| mistake.tell(&mut text));
         }
+        let config = config.under_policy();
         if config.verbose {
             config.show(&mut text);
         }
@@ -142,7 +143,7 @@ impl Mistake<'_> {
                     Some(key) if self.origin == Origin::Variable => {
                         text.str("; did you mean MASU_").upper(key).str("?")
                     }
-                    Some(key) => text.str("; did you mean ").str(key).str("?"),
+                    Some(key) => text.str("; did you mean ").bytes(key).str("?"),
                     None => text.str("; MASU_VERBOSE=1 lists the keys"),
                 }
             }

@@ -4,7 +4,11 @@
 //! [`Origins`], the name in the environment, the parser and the line in the effective configuration.
 
 use super::Origin;
-use super::kinds::{BackgroundThread, Count, Delay, Flag, Kind, Size};
+use super::kinds::{
+    self, BackgroundThread, Count, Delay, Flag, Kind, Limit, LimitOrAuto, Size, Tag,
+};
+use super::policy::Policy;
+use super::words::{nth, position};
 use crate::text::Text;
 
 /// What became of `key:value`.
@@ -33,8 +37,21 @@ macro_rules! keys {
             $(#[doc = concat!("Origin of `", stringify!($name), "`.")] pub $name: Origin,)+
         }
 
-        /// Every key's name.
-        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),+];
+        /// A key, in the order of the table.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        #[allow(non_camel_case_types, reason = "the keys' own names")]
+        pub(super) enum Key {
+            $($name,)+
+        }
+
+        impl Key {
+            const ALL: &[Key] = &[$(Key::$name),+];
+            const TAGS: &[Tag] = &[$(<$kind as Kind>::TAG),+];
+        }
+
+        /// Every key's name, with a space behind each.
+        pub(super) const NAMES: &str = concat!($(stringify!($name), " "),+);
 
         impl Config {
             /// The documented defaults.
@@ -43,34 +60,71 @@ macro_rules! keys {
                 origins: Origins { $($name: Origin::BuiltIn,)+ },
             };
 
-            /// Sets the key called `name`, as a user writes it, to what `value` says.
-            pub(super) fn set(&mut self, name: &[u8], value: &[u8], origin: Origin) -> Outcome {
-                $(if is_key(name, stringify!($name)) {
-                    return match <$kind as Kind>::parse(value) {
-                        Some(value) => {
-                            self.$name = value;
-                            self.origins.$name = origin;
-                            Outcome::Set
-                        }
-                        None => Outcome::BadValue(<$kind as Kind>::FORM),
-                    };
-                })+
-                Outcome::UnknownKey
+            /// Sets a key to the value that a word stands for.
+            pub(super) fn put(&mut self, key: Key, word: u64, origin: Origin) {
+                match key {
+                    $(Key::$name => {
+                        self.$name = <$kind as Kind>::from_word(word);
+                        self.origins.$name = origin;
+                    })+
+                }
             }
 
-            /// Writes a line per key: name, value, origin.
-            pub fn show(&self, text: &mut Text) {
-                text.str("masu: effective configuration").line();
-                $(show_key(text, stringify!($name), self.origins.$name, |text| {
-                    <$kind as Kind>::show(self.$name, text);
-                });)+
-                text.flush();
+            /// A key's value as a word.
+            fn word(&self, key: Key) -> u64 {
+                match key {
+                    $(Key::$name => <$kind as Kind>::word(self.$name),)+
+                }
+            }
+
+            /// Where a key's value came from.
+            pub(super) fn origin(&self, key: Key) -> Origin {
+                match key {
+                    $(Key::$name => self.origins.$name,)+
+                }
             }
         }
     };
 }
 
+impl Config {
+    /// Sets the key called `name`, as a user writes it, to what `value` says.
+    pub(super) fn set(&mut self, name: &[u8], value: &[u8], origin: Origin) -> Outcome {
+        // The list's last word is the nothing behind its last space.
+        let at = position(NAMES, name).filter(|_| !name.is_empty());
+        let row = at.and_then(|i| Some((*Key::ALL.get(i)?, *Key::TAGS.get(i)?)));
+        let Some((key, tag)) = row else { return Outcome::UnknownKey };
+        let Some(word) = kinds::parse(tag, value) else {
+            return Outcome::BadValue(kinds::form(tag));
+        };
+        self.put(key, word, origin);
+        Outcome::Set
+    }
+
+    /// Writes a line per key: name, value, origin.
+    pub fn show(&self, text: &mut Text) {
+        text.str("masu: effective configuration").line();
+        for (i, (key, tag)) in Key::ALL.iter().zip(Key::TAGS).enumerate() {
+            let name = nth(NAMES, i);
+            text.str("masu:   ").bytes(name).tab(28);
+            kinds::show(*tag, self.word(*key), text);
+            text.tab(40);
+            match self.origin(*key) {
+                Origin::BuiltIn => text.str("built-in"),
+                Origin::Policy => text.str("policy"),
+                Origin::Program => text.str("program"),
+                Origin::List => text.str("MASU_CONF"),
+                Origin::Variable => text.str("MASU_").upper(name),
+            };
+            text.line();
+        }
+        text.flush();
+    }
+}
+
 keys! {
+    /// A set of values for all keys that nobody sets; see `docs/policies.md`.
+    policy: Policy = Policy::Default;
     /// How long freed memory stays with the process before it goes back to the system. Zero gives
     /// it back at once.
     decay: Delay = Delay::Millis(500);
@@ -87,38 +141,20 @@ keys! {
     retain_full: Count = 32;
     /// Whether a heap beyond 16 MiB that grows takes its memory in huge pages of 2 MiB.
     huge_pages: Flag = true;
+    /// Whether fresh memory is faulted in when it is taken from the system, not when it is used.
+    populate: Flag = false;
+    /// Bytes in use above which the engine gives back at once all that is free and then calls the
+    /// program's callback. `auto`: nine tenths of the memory limit of the process's control group, if
+    /// there is one. Zero: no limit.
+    limit_soft: LimitOrAuto = LimitOrAuto::AUTO;
+    /// Bytes in use that allocations never exceed: they fail. Zero: no limit.
+    limit_hard: Limit = 0;
+    /// Whether the background thread gives everything back when processes wait for memory.
+    pressure: Flag = true;
     /// Statistics on stderr at exit.
     show_stats: Flag = false;
     /// This configuration on stderr at start.
     verbose: Flag = false;
     /// A line on stderr for every mistake found: bad options, double and foreign frees.
     show_errors: Flag = true;
-}
-
-/// Whether `written`, in any case and with `.` or `-` for `_`, is the key `name`.
-#[inline(never)]
-fn is_key(written: &[u8], name: &str) -> bool {
-    written.len() == name.len() && written.iter().zip(name.as_bytes()).all(|(&w, &n)| plain(w) == n)
-}
-
-/// A key's byte in its plain form: lower case, `_` between words.
-pub(super) fn plain(byte: u8) -> u8 {
-    match byte {
-        b'.' | b'-' => b'_',
-        _ => byte.to_ascii_lowercase(),
-    }
-}
-
-/// One line of the effective configuration.
-fn show_key(text: &mut Text, name: &str, origin: Origin, value: impl FnOnce(&mut Text)) {
-    text.str("masu:   ").str(name).tab(28);
-    value(text);
-    text.tab(40);
-    match origin {
-        Origin::BuiltIn => text.str("built-in"),
-        Origin::Program => text.str("program"),
-        Origin::List => text.str("MASU_CONF"),
-        Origin::Variable => text.str("MASU_").upper(name),
-    };
-    text.line();
 }

@@ -3,19 +3,134 @@
 //!
 //! Numbers are decimal, may have a fraction (`1.5GiB`), and carry their unit. Sizes are binary:
 //! `k`, `KB` and `KiB` all mean 1024 bytes. A bare number is bytes, or milliseconds.
+//!
+//! Every value fits a word, and one function reads all kinds and one shows them: a function for each
+//! would take four times the space in the library, for what runs once.
 
+use super::policy::Policy;
+use super::words::{nth, position};
 use crate::text::{self, Text};
+
+/// What tells the kinds apart at run time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Tag {
+    /// [`Size`]
+    Size,
+    /// [`Limit`]
+    Limit,
+    /// [`LimitOrAuto`]
+    LimitOrAuto,
+    /// [`Count`]
+    Count,
+    /// [`Flag`]
+    Flag,
+    /// [`Delay`]
+    Delay,
+    /// [`BackgroundThread`]
+    BackgroundThread,
+    /// [`Policy`]
+    Policy,
+}
 
 /// A kind of value.
 pub trait Kind {
     /// The type a value is stored in.
     type Value: Copy;
-    /// The accepted form, to complete "… is not".
-    const FORM: &'static str;
-    /// Reads what a user wrote; `None` if it has not this form.
-    fn parse(written: &[u8]) -> Option<Self::Value>;
-    /// Writes `value` in a form that [`parse`](Kind::parse) reads back.
-    fn show(value: Self::Value, text: &mut Text);
+    /// Which kind it is.
+    const TAG: Tag;
+    /// The value that a word stands for.
+    fn from_word(word: u64) -> Self::Value;
+    /// The word for a value.
+    fn word(value: Self::Value) -> u64;
+
+    /// Reads what a user wrote; `None` if it has not this kind's form.
+    #[cfg(test)]
+    fn parse(written: &[u8]) -> Option<Self::Value> {
+        parse(Self::TAG, written).map(Self::from_word)
+    }
+}
+
+/// The accepted form, to complete "… is not".
+pub fn form(tag: Tag) -> &'static str {
+    match tag {
+        Tag::Size => "a size like 512KiB, 4MiB or 1GiB",
+        Tag::Limit => "a size like 512MiB or off",
+        Tag::LimitOrAuto => "auto, a size like 512MiB or off",
+        Tag::Count => "a whole number like 32",
+        Tag::Flag => "1 or 0 (or true, false, yes, no, on, off)",
+        Tag::Delay => "a time like 500ms, 2s or never",
+        Tag::BackgroundThread => "auto, on or off",
+        Tag::Policy => "default, low-memory, throughput, container or realtime",
+    }
+}
+
+/// What counts as no, in the first half, and as yes.
+const FLAGS: &str = "0 false no off 1 true yes on";
+const UNITS_OF_SIZE: &str = " b k kb kib m mb mib g gb gib t tb tib";
+const UNITS_OF_TIME: &str = " ms s m min h";
+
+/// The word for what a user wrote; `None` if it has not the kind's form.
+pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
+    let flag = || position(FLAGS, written).map(|i| u64::from(i >= 4));
+    match tag {
+        Tag::Flag => flag(),
+        Tag::BackgroundThread if position("auto", written).is_some() => {
+            Some(BackgroundThread::Auto as u64)
+        }
+        Tag::BackgroundThread => flag().map(|on| BackgroundThread::Off as u64 - on),
+        Tag::Policy => Policy::read(written).map(|policy| policy as u64),
+        Tag::Delay if position("never -1", written).is_some() => Some(u64::MAX),
+        Tag::LimitOrAuto if position("auto", written).is_some() => Some(u64::MAX),
+        Tag::Limit | Tag::LimitOrAuto if position("off", written).is_some() => Some(0),
+        Tag::Count => match Number::split(written)? {
+            (number, b"") if number.digits == 0 => u32::try_from(number.whole).ok().map(u64::from),
+            _ => None,
+        },
+        Tag::Delay => {
+            let (number, unit) = Number::split(written)?;
+            let millis = [1, 1, 1000, 60_000, 60_000, 3_600_000];
+            number.times(*millis.get(position(UNITS_OF_TIME, unit)?)?)
+        }
+        Tag::Size | Tag::Limit | Tag::LimitOrAuto => {
+            let (number, unit) = Number::split(written)?;
+            // One byte, then three names for each power of 1024.
+            number.times(1 << ((position(UNITS_OF_SIZE, unit)? + 1) / 3 * 10))
+        }
+    }
+}
+
+/// Writes a value in a form that [`parse`] reads back.
+pub fn show(tag: Tag, word: u64, text: &mut Text) {
+    let list = match tag {
+        Tag::Flag => "off on",
+        Tag::BackgroundThread => "auto on off",
+        Tag::Policy => Policy::NAMES,
+        Tag::Delay if word == u64::MAX => {
+            text.str("never");
+            return;
+        }
+        Tag::Delay => {
+            let seconds = word != 0 && word.is_multiple_of(1000);
+            let (number, unit) = if seconds { (word / 1000, "s") } else { (word, "ms") };
+            text.decimal(number).str(unit);
+            return;
+        }
+        Tag::Limit | Tag::LimitOrAuto if word == 0 => "off",
+        Tag::LimitOrAuto if word == u64::MAX => {
+            text.str("auto");
+            return;
+        }
+        Tag::Size | Tag::Limit | Tag::LimitOrAuto => {
+            text.bytes(text::exact_bytes(word).as_bytes());
+            return;
+        }
+        Tag::Count => {
+            text.decimal(word);
+            return;
+        }
+    };
+    text.bytes(nth(list, word as usize));
 }
 
 /// Bytes.
@@ -23,25 +138,45 @@ pub struct Size;
 
 impl Kind for Size {
     type Value = usize;
-    const FORM: &'static str = "a size like 512KiB, 4MiB or 1GiB";
-
-    fn parse(written: &[u8]) -> Option<usize> {
-        let (number, unit) = Number::split(written)?;
-        let shift = one_of(
-            unit,
-            &[
-                (&["", "b"], 0),
-                (&["k", "kb", "kib"], 10),
-                (&["m", "mb", "mib"], 20),
-                (&["g", "gb", "gib"], 30),
-                (&["t", "tb", "tib"], 40),
-            ],
-        )?;
-        usize::try_from(number.times(1 << shift)?).ok()
+    const TAG: Tag = Tag::Size;
+    fn from_word(word: u64) -> usize {
+        word as usize
     }
+    fn word(value: usize) -> u64 {
+        value as u64
+    }
+}
 
-    fn show(value: usize, text: &mut Text) {
-        text.bytes(text::exact_bytes(value as u64).as_bytes());
+/// Most bytes; 0: as many as there are.
+pub struct Limit;
+
+impl Kind for Limit {
+    type Value = usize;
+    const TAG: Tag = Tag::Limit;
+    fn from_word(word: u64) -> usize {
+        word as usize
+    }
+    fn word(value: usize) -> u64 {
+        value as u64
+    }
+}
+
+/// Most bytes; 0: as many as there are; [`AUTO`](LimitOrAuto::AUTO): as many as the system allows.
+pub struct LimitOrAuto;
+
+impl LimitOrAuto {
+    /// As many as the system allows.
+    pub const AUTO: usize = usize::MAX;
+}
+
+impl Kind for LimitOrAuto {
+    type Value = usize;
+    const TAG: Tag = Tag::LimitOrAuto;
+    fn from_word(word: u64) -> usize {
+        word as usize
+    }
+    fn word(value: usize) -> u64 {
+        value as u64
     }
 }
 
@@ -50,17 +185,12 @@ pub struct Count;
 
 impl Kind for Count {
     type Value = u32;
-    const FORM: &'static str = "a whole number like 32";
-
-    fn parse(written: &[u8]) -> Option<u32> {
-        match Number::split(written)? {
-            (number, b"") if number.digits == 0 => u32::try_from(number.whole).ok(),
-            _ => None,
-        }
+    const TAG: Tag = Tag::Count;
+    fn from_word(word: u64) -> u32 {
+        word as u32
     }
-
-    fn show(value: u32, text: &mut Text) {
-        text.decimal(value.into());
+    fn word(value: u32) -> u64 {
+        value.into()
     }
 }
 
@@ -69,17 +199,12 @@ pub struct Flag;
 
 impl Kind for Flag {
     type Value = bool;
-    const FORM: &'static str = "1 or 0 (or true, false, yes, no, on, off)";
-
-    fn parse(written: &[u8]) -> Option<bool> {
-        one_of(
-            written,
-            &[(&["1", "true", "yes", "on"], true), (&["0", "false", "no", "off"], false)],
-        )
+    const TAG: Tag = Tag::Flag;
+    fn from_word(word: u64) -> bool {
+        word != 0
     }
-
-    fn show(value: bool, text: &mut Text) {
-        text.str(if value { "on" } else { "off" });
+    fn word(value: bool) -> u64 {
+        value.into()
     }
 }
 
@@ -92,28 +217,24 @@ pub enum Delay {
     Never,
 }
 
+impl Delay {
+    /// The milliseconds; all bits set for ever.
+    pub const fn to_word(self) -> u64 {
+        match self {
+            Delay::Millis(n) => n,
+            Delay::Never => u64::MAX,
+        }
+    }
+}
+
 impl Kind for Delay {
     type Value = Delay;
-    const FORM: &'static str = "a time like 500ms, 2s or never";
-
-    fn parse(written: &[u8]) -> Option<Delay> {
-        if one_of(written, &[(&["never", "-1"], ())]).is_some() {
-            return Some(Delay::Never);
-        }
-        let (number, unit) = Number::split(written)?;
-        let millis = one_of(
-            unit,
-            &[(&["", "ms"], 1), (&["s"], 1000), (&["m", "min"], 60_000), (&["h"], 3_600_000)],
-        )?;
-        Some(Delay::Millis(number.times(millis)?))
+    const TAG: Tag = Tag::Delay;
+    fn from_word(word: u64) -> Delay {
+        if word == u64::MAX { Delay::Never } else { Delay::Millis(word) }
     }
-
-    fn show(value: Delay, text: &mut Text) {
-        match value {
-            Delay::Never => text.str("never"),
-            Delay::Millis(n) if n != 0 && n % 1000 == 0 => text.decimal(n / 1000).str("s"),
-            Delay::Millis(n) => text.decimal(n).str("ms"),
-        };
+    fn word(value: Delay) -> u64 {
+        value.to_word()
     }
 }
 
@@ -130,21 +251,33 @@ pub enum BackgroundThread {
 
 impl Kind for BackgroundThread {
     type Value = BackgroundThread;
-    const FORM: &'static str = "auto, on or off";
-
-    fn parse(written: &[u8]) -> Option<BackgroundThread> {
-        if one_of(written, &[(&["auto"], ())]).is_some() {
-            return Some(BackgroundThread::Auto);
+    const TAG: Tag = Tag::BackgroundThread;
+    fn from_word(word: u64) -> BackgroundThread {
+        match word {
+            0 => BackgroundThread::Auto,
+            1 => BackgroundThread::On,
+            _ => BackgroundThread::Off,
         }
-        Flag::parse(written).map(|on| if on { BackgroundThread::On } else { BackgroundThread::Off })
     }
+    fn word(value: BackgroundThread) -> u64 {
+        value as u64
+    }
+}
 
-    fn show(value: BackgroundThread, text: &mut Text) {
-        text.str(match value {
-            BackgroundThread::Auto => "auto",
-            BackgroundThread::On => "on",
-            BackgroundThread::Off => "off",
-        });
+impl Kind for Policy {
+    type Value = Policy;
+    const TAG: Tag = Tag::Policy;
+    fn from_word(word: u64) -> Policy {
+        match word {
+            1 => Policy::LowMemory,
+            2 => Policy::Throughput,
+            3 => Policy::Container,
+            4 => Policy::Realtime,
+            _ => Policy::Default,
+        }
+    }
+    fn word(value: Policy) -> u64 {
+        value as u64
     }
 }
 
@@ -160,6 +293,7 @@ impl Number {
     const DIGITS: u32 = 6;
 
     /// Splits `4.5 MiB` into the number and the unit.
+    #[inline(never)]
     fn split(written: &[u8]) -> Option<(Number, &[u8])> {
         let mut number = Number { whole: 0, fraction: 0, digits: 0 };
         let mut rest = written;
@@ -194,12 +328,4 @@ impl Number {
         }
         self.whole.checked_mul(unit)?.checked_add(part)
     }
-}
-
-/// The value whose words hold `written`, in any case.
-fn one_of<T: Copy>(written: &[u8], choices: &[(&[&str], T)]) -> Option<T> {
-    choices
-        .iter()
-        .find(|(words, _)| words.iter().any(|word| written.eq_ignore_ascii_case(word.as_bytes())))
-        .map(|&(_, value)| value)
 }

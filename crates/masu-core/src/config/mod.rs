@@ -8,7 +8,8 @@
 //!
 //! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key is also a
 //! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default <
-//! what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
+//! policy < what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.`
+//! and `-` count as `_` in keys.
 //!
 //! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs
@@ -18,22 +19,29 @@
 //! - `kinds`: how a value of each kind is read and shown.
 //! - `environment`: the walk over the environment, precedence and warnings.
 //! - `nearest`: the key that was probably meant.
+//! - `policy`: sets of values under one name.
+//! - `words`: lists of names and units.
 
 mod environment;
 mod keys;
 mod kinds;
 mod nearest;
+mod policy;
 #[cfg(test)]
 mod tests;
+pub(crate) mod words;
 
 pub use keys::{Config, Origins};
-pub use kinds::{BackgroundThread, Delay};
+pub use kinds::{BackgroundThread, Delay, LimitOrAuto};
+pub use policy::Policy;
 
 /// Where the value of a key came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The documented default.
     BuiltIn,
+    /// The policy.
+    Policy,
     /// What the program was compiled with.
     Program,
     /// The list `MASU_CONF`.

@@ -1,16 +1,17 @@
 //! The key a mistyped one was probably meant to be: the one fewest edits away.
 
-use super::keys::{NAMES, plain};
+use super::keys::NAMES;
+use super::words::{each, plain};
 
 /// Longest word compared; a longer one is nobody's typing mistake.
 const LONGEST: usize = 31;
 
 /// The key nearest to `written`, if at most half of it would have to change.
-pub(super) fn nearest(written: &[u8]) -> Option<&'static str> {
+pub(super) fn nearest(written: &[u8]) -> Option<&'static [u8]> {
     let mut best = None;
     let mut fewest = written.len() / 2 + 1;
-    for &name in NAMES {
-        let edits = distance(written, name.as_bytes());
+    for name in each(NAMES).filter(|name| !name.is_empty()) {
+        let edits = distance(written, name);
         if edits < fewest {
             fewest = edits;
             best = Some(name);

@@ -3,7 +3,7 @@
 extern crate std;
 use super::kinds::{Count, Flag, Kind, Size};
 use super::nearest::nearest;
-use super::{BackgroundThread, Config, Delay, Origin};
+use super::{BackgroundThread, Config, Delay, LimitOrAuto, Origin, Policy, kinds};
 use crate::text::Text;
 use std::ffi::CString;
 use std::string::String;
@@ -42,7 +42,9 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.run_cache, 2 << 20);
     assert_eq!(config.huge_cache, 1 << 30);
     assert_eq!(config.retain_full, 32);
-    assert!(config.huge_pages);
+    assert!(config.huge_pages && config.pressure && !config.populate);
+    assert_eq!(config.policy, Policy::Default);
+    assert_eq!((config.limit_soft, config.limit_hard), (LimitOrAuto::AUTO, 0));
     assert!(!config.show_stats && !config.verbose && config.show_errors);
     assert_eq!(config.origins.decay, Origin::BuiltIn);
 }
@@ -67,7 +69,7 @@ macro_rules! every_key {
 
         #[test]
         fn every_key_is_tested() {
-            assert_eq!(super::keys::NAMES, [$(stringify!($key)),+]);
+            assert_eq!(super::keys::NAMES, concat!($(stringify!($key), " "),+));
         }
     };
 }
@@ -80,6 +82,7 @@ fn config_quiet(variables: &[&str]) -> Config {
 }
 
 every_key! {
+    policy: "Container@1" => Policy::Container, not "container@2";
     decay: "2s" => Delay::Millis(2000), not "soon";
     budget: "16MiB" => 16 << 20, not "16 apples";
     background_thread: "off" => BackgroundThread::Off, not "maybe";
@@ -87,6 +90,10 @@ every_key! {
     huge_cache: "0" => 0, not "1e9";
     retain_full: "7" => 7, not "7.5";
     huge_pages: "off" => false, not "maybe";
+    populate: "1" => true, not "all";
+    limit_soft: "512MiB" => 512 << 20, not "half";
+    limit_hard: "1GiB" => 1 << 30, not "auto";
+    pressure: "0" => false, not "high";
     show_stats: "yes" => true, not "2";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
@@ -173,7 +180,8 @@ fn flags_counts_and_choices() {
 fn what_is_shown_reads_back() {
     fn shown<K: Kind>(value: K::Value) -> Option<K::Value> {
         let mut out = Vec::new();
-        K::show(value, &mut Text::new(&mut |bytes| out.extend_from_slice(bytes)));
+        let mut sink = |bytes: &[u8]| out.extend_from_slice(bytes);
+        kinds::show(K::TAG, K::word(value), &mut Text::new(&mut sink));
         K::parse(&out)
     }
     for size in [0, 1, 1000, 1024, 4 << 20, (1 << 30) + 1, usize::MAX] {
@@ -185,6 +193,17 @@ fn what_is_shown_reads_back() {
     for thread in [BackgroundThread::Auto, BackgroundThread::On, BackgroundThread::Off] {
         assert_eq!(shown::<BackgroundThread>(thread), Some(thread));
     }
+    for policy in [
+        Policy::Default,
+        Policy::LowMemory,
+        Policy::Throughput,
+        Policy::Container,
+        Policy::Realtime,
+    ] {
+        assert_eq!(shown::<Policy>(policy), Some(policy));
+    }
+    assert_eq!(shown::<LimitOrAuto>(LimitOrAuto::AUTO), Some(LimitOrAuto::AUTO));
+    assert_eq!(shown::<LimitOrAuto>(0), Some(0));
     assert_eq!(shown::<Flag>(true), Some(true));
     assert_eq!(shown::<Flag>(false), Some(false));
     assert_eq!(shown::<Count>(32), Some(32));
@@ -277,7 +296,7 @@ fn nearest_keys() {
         ("x", None),
         ("a_word_that_is_longer_than_any_key_there_is", None),
     ] {
-        assert_eq!(nearest(written.as_bytes()), key, "{written}");
+        assert_eq!(nearest(written.as_bytes()), key.map(str::as_bytes), "{written}");
     }
 }
 
@@ -288,6 +307,7 @@ fn verbose_shows_every_value_and_its_origin() {
         said,
         "\
 masu: effective configuration
+masu:   policy              default     built-in
 masu:   decay               500ms       built-in
 masu:   budget              1536KiB     MASU_CONF
 masu:   background_thread   auto        built-in
@@ -295,6 +315,10 @@ masu:   run_cache           2MiB        built-in
 masu:   huge_cache          1GiB        built-in
 masu:   retain_full         32          built-in
 masu:   huge_pages          on          built-in
+masu:   populate            off         built-in
+masu:   limit_soft          auto        built-in
+masu:   limit_hard          off         built-in
+masu:   pressure            on          built-in
 masu:   show_stats          off         built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
@@ -337,4 +361,70 @@ fn the_environment_wins_over_what_the_program_was_compiled_with() {
     assert_eq!((config.retain_full, config.origins.retain_full), (3, Origin::Variable));
     let budget = said.lines().find(|line| line.contains("budget")).unwrap();
     assert!(budget.contains("1MiB") && budget.ends_with("program"), "{budget}");
+}
+
+/// The rows of the table in `docs/policies.md` whose first cell is one of `keys`: its cells.
+fn documented(key: &str) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let row = text.lines().find(|line| line.starts_with(&std::format!("| `{key}` |")));
+    let row = row.unwrap_or_else(|| panic!("docs/policies.md lacks {key}"));
+    row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(5).collect()
+}
+
+/// What is shown of a key under `variables`: its value and its origin.
+fn shown(variables: &[&str], key: &str) -> (String, String) {
+    let variables: Vec<&str> = variables.iter().copied().chain(["MASU_VERBOSE=1"]).collect();
+    let (_, said) = read(&variables);
+    let line = said.lines().find(|line| line.split_whitespace().nth(1) == Some(key)).unwrap();
+    let mut words = line.split_whitespace().skip(2).map(String::from);
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+#[test]
+fn a_policy_sets_what_its_documentation_says() {
+    let names = ["default", "low-memory", "throughput", "container", "realtime"];
+    let keys = super::keys::NAMES.split_whitespace();
+    for key in keys.filter(|&key| key != "policy" && key != "verbose") {
+        let cells = documented(key);
+        for (policy, cell) in names.iter().zip(cells) {
+            for edition in ["", "@1"] {
+                let variable = std::format!("MASU_POLICY={policy}{edition}");
+                let (value, origin) = shown(&[&variable], key);
+                assert_eq!(value, cell, "{key} under {policy}{edition}");
+                let default = shown(&[], key).0;
+                if value != default {
+                    assert_eq!(origin, "policy", "{key} under {policy}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_set_wins_over_the_policy_wherever_it_stands() {
+    for variables in [
+        ["MASU_POLICY=realtime", "MASU_CONF=decay:2s"],
+        ["MASU_CONF=decay:2s,policy:realtime", "X=y"],
+        ["MASU_DECAY=2s", "MASU_CONF=policy:realtime"],
+    ] {
+        let config = config(&variables);
+        assert_eq!(config.decay, Delay::Millis(2000), "{variables:?}");
+        assert_eq!(config.background_thread, BackgroundThread::Off);
+        assert_eq!(config.origins.background_thread, Origin::Policy);
+    }
+    let mut program = Config { decay: Delay::Millis(7), ..Config::DEFAULT };
+    program.origins.decay = Origin::Program;
+    let config =
+        program.with_variables([b"MASU_POLICY=realtime".as_slice()].into_iter(), &mut |_| {});
+    assert_eq!((config.decay, config.origins.decay), (Delay::Millis(7), Origin::Program));
+    assert!(config.populate);
+}
+
+#[test]
+fn a_program_s_own_policy_holds_without_an_environment() {
+    let program = Config { policy: Policy::Container, ..Config::DEFAULT };
+    // SAFETY: null is allowed.
+    let config = unsafe { program.under_environment(core::ptr::null(), false, &mut |_| {}) };
+    assert_eq!((config.run_cache, config.origins.run_cache), (1 << 20, Origin::Policy));
 }

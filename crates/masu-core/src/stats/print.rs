@@ -1,47 +1,50 @@
 //! The statistics as text, a `name value` line each, for people and for `grep`.
 
 use super::snapshot::{Stats, read};
-use crate::text::{Text, human_bytes};
+use crate::config::words::each;
+use crate::text::{Text, decimal, human_bytes};
+
+/// The names of the figures in the order of [`Stats`].
+const NAMES: &str = "allocated active resident mapped retained metadata dirty thread_cached \
+                     refilled_bytes purged_bytes threads heaps shared_heaps slabs abandoned refills \
+                     fresh_slabs slabs_adopted slabs_claimed remote_frees medium_allocs huge_allocs \
+                     huge_grown huge_moves huge_reused purge_ticks background_starts foreign_frees";
+
+/// How many of them, from the first on, are bytes.
+const IN_BYTES: usize = 10;
+
+const FIGURES: usize = size_of::<Stats>() / size_of::<u64>();
 
 /// Writes the statistics of this moment.
 pub fn print(text: &mut Text) {
-    let s = read();
+    // SAFETY: a structure of words and nothing else, in this order.
+    let figures = unsafe { core::mem::transmute::<Stats, [u64; FIGURES]>(read()) };
     text.str("masu: statistics").line();
-    let mut bytes = |name: &str, n: u64| {
-        text.str("masu:   ").left(name, 20).right(crate::text::decimal(n).as_str(), 16);
-        text.str("  ").str(human_bytes(n).as_str()).line();
-    };
-    let Stats { allocated, active, resident, mapped, retained, metadata, dirty, .. } = s;
-    bytes("allocated", allocated as u64);
-    bytes("active", active as u64);
-    bytes("resident", resident as u64);
-    bytes("mapped", mapped as u64);
-    bytes("retained", retained as u64);
-    bytes("metadata", metadata as u64);
-    bytes("dirty", dirty as u64);
-    bytes("thread_cached", s.thread_cached as u64);
-    bytes("refilled_bytes", s.refilled_bytes);
-    bytes("purged_bytes", s.purged_bytes);
-    let mut count = |name: &str, n: u64| {
-        text.str("masu:   ").left(name, 20).right(crate::text::decimal(n).as_str(), 16).line();
-    };
-    count("threads", s.threads);
-    count("heaps", s.heaps);
-    count("shared_heaps", s.shared_heaps);
-    count("slabs", s.slabs);
-    count("abandoned", s.abandoned);
-    count("refills", s.refills);
-    count("fresh_slabs", s.fresh_slabs);
-    count("slabs_adopted", s.slabs_adopted);
-    count("slabs_claimed", s.slabs_claimed);
-    count("remote_frees", s.remote_frees);
-    count("medium_allocs", s.medium_allocs);
-    count("huge_allocs", s.huge_allocs);
-    count("huge_grown", s.huge_grown);
-    count("huge_moves", s.huge_moves);
-    count("huge_reused", s.huge_reused);
-    count("purge_ticks", s.purge_ticks);
-    count("background_starts", s.background_starts);
-    count("foreign_frees", s.foreign_frees);
+    for (i, (name, n)) in each(NAMES).zip(figures).enumerate() {
+        // `name` is 20 columns wide.
+        text.str("masu:   ").bytes(name).tab(28).right(decimal(n).as_str(), 16);
+        if i < IN_BYTES {
+            text.str("  ").str(human_bytes(n).as_str());
+        }
+        text.line();
+    }
     text.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    /// What `Debug` prints of a structure are its fields' names in their order.
+    #[test]
+    fn every_figure_has_its_name() {
+        let fields = std::format!("{:?}", Stats::default());
+        let fields: std::vec::Vec<&str> =
+            fields.split([' ', '{']).filter_map(|word| word.strip_suffix(':')).collect();
+        let names: std::vec::Vec<&str> = NAMES.split(' ').collect();
+        assert_eq!(names, fields);
+        assert_eq!(fields.len(), FIGURES);
+        assert_eq!(names[IN_BYTES - 1], "purged_bytes");
+    }
 }

@@ -9,6 +9,7 @@ use crate::{huge, purge, report};
 
 /// What the engine holds and has done, in bytes and counts.
 #[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
 pub struct Stats {
     /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins
     /// count as held.
@@ -27,6 +28,10 @@ pub struct Stats {
     pub dirty: usize,
     /// Bytes in threads' caches of medium blocks.
     pub thread_cached: usize,
+    /// Bytes put into bins of small blocks.
+    pub refilled_bytes: u64,
+    /// Bytes given back to the kernel.
+    pub purged_bytes: u64,
     /// Heaps in use: threads that have allocated.
     pub threads: u64,
     /// Heaps ever made.
@@ -39,8 +44,6 @@ pub struct Stats {
     pub abandoned: u64,
     /// Times a bin of small blocks was refilled.
     pub refills: u64,
-    /// Bytes put into bins of small blocks.
-    pub refilled_bytes: u64,
     /// Slabs taken from the pool.
     pub fresh_slabs: u64,
     /// Abandoned slabs taken over by threads that allocated.
@@ -59,8 +62,6 @@ pub struct Stats {
     pub huge_moves: u64,
     /// Huge blocks served from recently freed ones.
     pub huge_reused: u64,
-    /// Bytes given back to the kernel.
-    pub purged_bytes: u64,
     /// Ticks of the purge.
     pub purge_ticks: u64,
     /// Times the background thread was started.

@@ -1,0 +1,88 @@
+//! Policies: a name for a set of values, for those who would rather say what they run than tune it.
+//!
+//! `policy:container` sets every key of its column below that nobody has set explicitly, wherever: a
+//! key in the environment or in the program wins over the policy, whichever came first.
+//!
+//! # What a name promises
+//!
+//! The columns below are edition 1. A later version of masu that changes a policy makes a new edition,
+//! and keeps this one: `container` means the newest, `container@1` this one for ever. `default@1` pins
+//! the defaults of this version in the same way.
+
+use super::Origin;
+use super::keys::{Config, Key};
+use super::kinds::{BackgroundThread, Delay};
+use super::words::position;
+
+/// A policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Every key has its documented default.
+    Default,
+    /// Memory first: give back soon, keep little.
+    LowMemory,
+    /// Speed first: keep what was freed for the next phase.
+    Throughput,
+    /// A service under a memory limit that many like it share a machine with.
+    Container,
+    /// No page fault, no purge and no second thread behind the program's back.
+    Realtime,
+}
+
+/// The edition of the table.
+const EDITION: &[u8] = b"1";
+
+/// As the default.
+const SAME: u64 = u64::MAX - 1;
+const NEVER: u64 = Delay::Never.to_word();
+const ON: u64 = BackgroundThread::On as u64;
+const OFF: u64 = BackgroundThread::Off as u64;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Low-memory, throughput, container, realtime. `docs/policies.md` has the same table with the reasons,
+/// and a test compares them.
+const TABLE: [(Key, [u64; 4]); 10] = [
+    (Key::decay, [100, 10_000, 250, NEVER]),
+    (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME]),
+    (Key::background_thread, [ON, SAME, ON, OFF]),
+    (Key::run_cache, [256 * KIB, 16 * MIB, MIB, 16 * MIB]),
+    (Key::huge_cache, [16 * MIB, 4 * GIB, 64 * MIB, 1024 * GIB]),
+    (Key::retain_full, [4, 256, 16, 1024]),
+    (Key::huge_pages, [0, SAME, 0, 0]),
+    (Key::populate, [SAME, SAME, SAME, 1]),
+    (Key::limit_soft, [SAME, SAME, SAME, 0]),
+    (Key::pressure, [SAME, SAME, SAME, 0]),
+];
+
+impl Policy {
+    /// The names in the order of the values.
+    pub(super) const NAMES: &str = "default low-memory throughput container realtime";
+
+    /// The policy that `written`, a name with or without an edition, is.
+    pub(super) fn read(written: &[u8]) -> Option<Policy> {
+        let mut parts = written.splitn(2, |&byte| byte == b'@');
+        let name = parts.next()?;
+        if parts.next().is_some_and(|edition| edition != EDITION) {
+            return None;
+        }
+        position(Policy::NAMES, name).map(|i| <Policy as super::kinds::Kind>::from_word(i as u64))
+    }
+}
+
+impl Config {
+    /// Gives every key that nobody has set the value that the policy has for it.
+    pub(super) fn under_policy(mut self) -> Config {
+        for (key, values) in &TABLE {
+            // The default has no column: every value is as the default.
+            let value = values.get((self.policy as usize).wrapping_sub(1));
+            if let Some(&value) = value.filter(|&&value| value != SAME)
+                && self.origin(*key) == Origin::BuiltIn
+            {
+                self.put(*key, value, Origin::Policy);
+            }
+        }
+        self
+    }
+}
