@@ -194,7 +194,7 @@ impl BufferPool {
 impl Drop for BufferPool {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout; leases borrow or share the pool, so there are none.
-        unsafe { memory::release(self.region, self.layout) }
+        unsafe { memory::release(self.region, || self.layout) }
     }
 }
 

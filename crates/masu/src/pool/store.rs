@@ -228,7 +228,7 @@ impl<T> Drop for Store<T> {
                     // SAFETY: chunks on the list are alive until freed here, with their layout.
                     unsafe {
                         let Chunk { older, slots } = ptr::read(chunk.as_ptr());
-                        memory::release(chunk.cast(), Store::<T>::layout(slots));
+                        memory::release(chunk.cast(), || Store::<T>::layout(slots));
                         next = older;
                     }
                 }

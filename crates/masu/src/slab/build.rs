@@ -12,7 +12,7 @@ impl<T, X: Copy> Table<T, X> {
         if self.capacity() < end || (0..self.pages()).any(|index| !self.page(index).mapped) {
             self.free_pages();
             if end != 0 {
-                self.map_first(end);
+                self.map_page_0(end);
             }
         }
         // Vacant first, in ascending order; if a copy panics, that is a valid table.

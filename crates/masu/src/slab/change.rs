@@ -204,13 +204,8 @@ impl<T> Slab<T> {
     #[inline]
     pub fn try_remove(&mut self, key: usize) -> Option<T> {
         let place = self.table.occupied(key)?;
-        // SAFETY: occupied: the value is read once, as its flag is cleared.
-        unsafe {
-            self.table.vacate(&place);
-            let value = place.value().read();
-            self.table.recycle(key, &place);
-            Some(value)
-        }
+        // SAFETY: occupied.
+        Some(unsafe { self.table.take(key, &place) })
     }
 
     /// Removes and returns the value of a key.
@@ -228,8 +223,10 @@ impl<T> Slab<T> {
     #[inline]
     #[track_caller]
     pub fn remove(&mut self, key: usize) -> T {
-        match self.try_remove(key) {
-            Some(value) => value,
+        // Not by `try_remove`: its `Option` would be one more copy of the value.
+        match self.table.occupied(key) {
+            // SAFETY: occupied.
+            Some(place) => unsafe { self.table.take(key, &place) },
             None => invalid_key(),
         }
     }

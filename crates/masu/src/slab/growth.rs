@@ -6,7 +6,7 @@ use core::iter;
 
 impl<T, X: Copy> Table<T, X> {
     /// Takes up to `count` slots never used so far into use as vacant ones, from [`Table::next`] on,
-    /// which is the first of them: the list is empty (invariant 2). No more than a group's.
+    /// which is the first of them: the list is empty (invariant 2).
     pub(super) fn carve(&mut self, count: usize) -> Place<T, X> {
         let key = self.next;
         if key == self.capacity() {
@@ -15,15 +15,15 @@ impl<T, X: Copy> Table<T, X> {
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         self.map(index);
         let (page, start, end) = (self.page(index), self.start(index), self.end(index));
-        let stop = end.min(key.saturating_add(count)).min((key | (GROUP - 1)) + 1);
+        let stop = end.min(key.saturating_add(count));
         self.set_fill(index, stop);
-        // SAFETY: the keys are ones that the page covers. The group is new if the first of them is
-        // the first key of the group or of the page.
+        // SAFETY: the keys are ones that the page covers. A group is new with its first key, or with
+        // the page's.
         unsafe {
-            if key.is_multiple_of(GROUP) || key == start {
-                page.clear_group(key);
-            }
             for key in key..stop {
+                if key.is_multiple_of(GROUP) || key == start {
+                    page.clear_group(key);
+                }
                 let slot = page.slot(key);
                 (&raw mut (*slot).extra).write(self.fresh);
                 (*slot).body.link = key + 1;
@@ -79,7 +79,7 @@ impl<T, X: Copy> Table<T, X> {
     /// Adds a page, which doubles the capacity.
     fn grow(&mut self) {
         if self.base == 0 {
-            self.map_first(first_page_slots::<T, X>());
+            self.map_page_0(first_page_slots::<T, X>());
         } else if self.later.is_empty() && self.room > self.base {
             // What a shrink cut off is still there.
             self.set_base(self.room);
@@ -91,18 +91,6 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    pub(super) fn set_base(&mut self, base: usize) {
-        self.base = base;
-        self.base_log = (base | 1).ilog2();
-    }
-
-    pub(super) fn map_first(&mut self, slots: usize) {
-        debug_assert_eq!((self.base, self.room), (0, 0));
-        let page = Page::new(0, slots);
-        (self.slots, self.flags, self.room) = (page.slots, page.flags, slots);
-        self.set_base(slots);
-    }
-
     /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
     /// page of exactly that many.
     pub fn reserve_total(&mut self, slots: usize) {
@@ -112,7 +100,7 @@ impl<T, X: Copy> Table<T, X> {
         }
         if self.capacity() < slots && self.next == 0 && self.len == 0 && self.fill == 0 {
             self.free_pages();
-            self.map_first(slots);
+            self.map_page_0(slots);
         }
         while self.capacity() < slots {
             self.grow();
@@ -127,8 +115,7 @@ impl<T, X: Copy> Table<T, X> {
         let (start, end) = (self.start(index), self.end(index));
         if index == 0 {
             if self.room == 0 {
-                let page = Page::new(0, end);
-                (self.slots, self.flags, self.room) = (page.slots, page.flags, end);
+                self.map_page_0(end);
             }
         } else if !self.later[index - 1].mapped {
             self.later[index - 1] = Page::new(start, end);

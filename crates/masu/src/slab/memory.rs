@@ -27,7 +27,7 @@ mod source {
         masu_core::page_size()
     }
 
-    pub unsafe fn release(p: *mut u8, _layout: Layout) {
+    pub unsafe fn release(p: *mut u8, _layout: impl FnOnce() -> Layout) {
         // SAFETY: the caller's block, from `allocate`.
         unsafe { masu_core::dealloc(p) }
     }
@@ -60,9 +60,9 @@ mod source {
         4096
     }
 
-    pub unsafe fn release(p: *mut u8, layout: Layout) {
+    pub unsafe fn release(p: *mut u8, layout: impl FnOnce() -> Layout) {
         // SAFETY: the caller's block, from `allocate` with this layout.
-        unsafe { alloc::alloc::dealloc(p, layout) }
+        unsafe { alloc::alloc::dealloc(p, layout()) }
     }
 
     pub fn usable(layout: Layout) -> usize {
@@ -97,11 +97,12 @@ pub(crate) fn page_size() -> usize {
     source::page_size()
 }
 
-/// Gives a block back.
+/// Gives a block back. Its layout is asked for only where the source needs it: the engine does not.
 ///
 /// # Safety
 /// `p` came from [`allocate`] with the same layout, or was shrunk to it, and is not used again.
-pub(crate) unsafe fn release(p: NonNull<u8>, layout: Layout) {
+#[inline]
+pub(crate) unsafe fn release(p: NonNull<u8>, layout: impl FnOnce() -> Layout) {
     // SAFETY: passed on.
     unsafe { source::release(p.as_ptr(), layout) }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Page<T, X> {
     pub fill: usize,
     /// Whether there is memory behind the pointers.
     pub mapped: bool,
+    /// Whether the flags have a block of their own.
+    pub apart: bool,
 }
 
 // Not derived: that would ask the same of `T`.
@@ -63,7 +65,13 @@ pub(crate) const UNUSED: u8 = 2;
 impl<T, X> Page<T, X> {
     /// A page that covers keys but has no memory.
     pub const fn hollow(start: usize) -> Self {
-        Page { slots: core::ptr::null(), flags: core::ptr::null(), fill: start, mapped: false }
+        Page {
+            slots: core::ptr::null(),
+            flags: core::ptr::null(),
+            fill: start,
+            mapped: false,
+            apart: false,
+        }
     }
 
     /// Memory for the keys `start..end`, none of them used yet.
@@ -82,6 +90,7 @@ impl<T, X> Page<T, X> {
             flags: flags.as_ptr().wrapping_sub(start & !(GROUP - 1)),
             fill: start,
             mapped: true,
+            apart: shape.flags.is_some(),
         }
     }
 
@@ -105,15 +114,14 @@ impl<T, X> Page<T, X> {
     /// # Safety
     /// The page came from [`Page::new`] with the same bounds and is not used again.
     pub unsafe fn free(self, start: usize, end: usize) {
-        let shape = Shape::of::<T, X>(start, end);
         let slots = self.slots.wrapping_add(start).cast_mut().cast::<u8>();
-        let flags = self.flags.wrapping_add(start & !(GROUP - 1)).cast_mut();
         // SAFETY: both are what `new` got, for the same shapes, since the bounds are the same.
         unsafe {
-            if let Some(layout) = shape.flags {
-                memory::release(NonNull::new_unchecked(flags), layout);
+            if self.apart {
+                let flags = self.flags.wrapping_add(start & !(GROUP - 1)).cast_mut();
+                memory::release(NonNull::new_unchecked(flags), || Shape::flags(start, end));
             }
-            memory::release(NonNull::new_unchecked(slots), shape.slots);
+            memory::release(NonNull::new_unchecked(slots), || Shape::of::<T, X>(start, end).slots);
         }
     }
 
@@ -170,10 +178,8 @@ struct Shape {
 
 impl Shape {
     fn of<T, X>(start: usize, end: usize) -> Shape {
-        let overflow = || -> ! { panic!("capacity overflow") };
-        let groups = end.div_ceil(GROUP) - start / GROUP;
         let Ok(slots) = Layout::array::<Slot<T, X>>(end - start) else { overflow() };
-        let Ok(flags) = Layout::array::<u64>(groups) else { overflow() };
+        let flags = Shape::flags(start, end);
         let Ok((both, flags_offset)) = slots.extend(flags) else { overflow() };
         if both.size() <= memory::usable(slots) {
             Shape { slots: both, flags_offset, flags: None }
@@ -181,6 +187,19 @@ impl Shape {
             Shape { slots, flags_offset, flags: Some(flags) }
         }
     }
+
+    fn flags(start: usize, end: usize) -> Layout {
+        match Layout::array::<u64>(end.div_ceil(GROUP) - start / GROUP) {
+            Ok(layout) => layout,
+            Err(_) => overflow(),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn overflow() -> ! {
+    panic!("capacity overflow")
 }
 
 /// How many slots a slab's first page has when nobody says: about a kibibyte's worth with the flags,

@@ -128,7 +128,7 @@ impl<S> Drop for SharedPages<S> {
                 }
                 if let Ok(layout) = Layout::array::<S>(slots_in_page as usize) {
                     // SAFETY: allocated with this layout, and forgotten with the array.
-                    unsafe { memory::release(slots.cast(), layout) }
+                    unsafe { memory::release(slots.cast(), || layout) }
                 }
             }
         }

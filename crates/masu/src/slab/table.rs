@@ -18,7 +18,7 @@
 //! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
 
 use super::cursor::Cursor;
-use super::page::{OCCUPIED, Page, Slot, VACANT};
+use super::page::{GROUP, OCCUPIED, Page, Slot, VACANT};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -32,8 +32,12 @@ pub(crate) struct Table<T, X: Copy> {
     pub(super) len: usize,
     /// Keys that page 0 covers.
     pub(super) base: usize,
+    /// The end of page 0's keys if it has memory, else 0.
+    first_end: usize,
     /// The binary logarithm of `base`, rounded down.
-    pub(super) base_log: u32,
+    base_log: u32,
+    /// Whether page 0's flags have a block of their own.
+    first_apart: bool,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
     /// Pages 1 and up.
@@ -90,7 +94,9 @@ impl<T, X: Copy> Table<T, X> {
             flags: ptr::null(),
             len: 0,
             base: 0,
+            first_end: 0,
             base_log: 0,
+            first_apart: false,
             room: 0,
             later: Vec::new(),
             fresh,
@@ -101,7 +107,7 @@ impl<T, X: Copy> Table<T, X> {
     pub fn with_capacity(slots: usize, fresh: X) -> Self {
         let mut table = Table::new(fresh);
         if slots != 0 {
-            table.map_first(slots);
+            table.map_page_0(slots);
         }
         table
     }
@@ -115,6 +121,26 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub fn next(&self) -> usize {
         self.next
+    }
+
+    /// Says how many keys page 0 covers; later pages are none, or it is as many as before.
+    pub(super) fn set_base(&mut self, base: usize) {
+        self.base = base;
+        self.base_log = (base | 1).ilog2();
+        self.first_end = if self.room == 0 { 0 } else { base };
+    }
+
+    /// Gives page 0 memory.
+    pub(super) fn map_page_0(&mut self, slots: usize) {
+        let page = Page::new(0, slots);
+        (self.slots, self.flags, self.first_apart) = (page.slots, page.flags, page.apart);
+        self.room = slots;
+        self.set_base(slots);
+    }
+
+    /// Says that page 0 has no memory any more; its keys remain.
+    pub(super) fn unmap_page_0(&mut self) {
+        (self.room, self.fill, self.first_end) = (0, 0, 0);
     }
 
     /// The end of the keys that the pages cover.
@@ -132,7 +158,13 @@ impl<T, X: Copy> Table<T, X> {
     #[inline]
     pub fn page(&self, index: usize) -> Page<T, X> {
         if index == 0 {
-            Page { slots: self.slots, flags: self.flags, fill: self.fill, mapped: self.room != 0 }
+            Page {
+                slots: self.slots,
+                flags: self.flags,
+                fill: self.fill,
+                mapped: self.room != 0,
+                apart: self.first_apart,
+            }
         } else {
             self.later[index - 1]
         }
@@ -233,12 +265,13 @@ impl<T, X: Copy> Table<T, X> {
         (place, link)
     }
 
-    /// The claimed slot when the list of vacant keys is empty.
+    /// The claimed slot when the list of vacant keys is empty and page 0 has no more.
     #[cold]
     #[inline(never)]
     fn claim_fresh(&mut self) -> Place<T, X> {
         // A few at a time, as long as they lie on one or two pages of memory.
-        self.carve((4096 / size_of::<Slot<T, X>>()).max(1))
+        let few = (4096 / size_of::<Slot<T, X>>()).clamp(1, 8 * GROUP);
+        self.carve(if self.later.is_empty() { 1 } else { few })
     }
 
     /// Makes the claimed slot, now initialised, an occupied one.
@@ -254,16 +287,60 @@ impl<T, X: Copy> Table<T, X> {
         self.len += 1;
     }
 
+    /// Puts a value where the next insertion goes. O(1) but for a page that may be added.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
-        let (place, link) = self.claim();
         let key = self.next;
-        // SAFETY: the slot is vacant and ours; it holds a value when it is committed.
+        // Each of the three has its own end on purpose: what follows is then compiled for it.
+        if key < self.fill {
+            // SAFETY: just compared. The slot is vacant: it holds a link, then the value.
+            unsafe {
+                let place = self.first_place(key);
+                let link = (*place.slot()).body.link;
+                place.value().write(value);
+                self.commit(&place, link);
+                (key, place)
+            }
+        } else if key < self.first_end {
+            // SAFETY: page 0 has memory for the key, which is not below its fill: so the list of
+            // vacant keys is empty, and by invariant 2 the key is the fill.
+            unsafe { self.insert_filling(key, value) }
+        } else {
+            unlikely();
+            let (place, link) = self.claim();
+            // SAFETY: the slot is vacant and ours; it holds a value when it is committed.
+            unsafe {
+                place.value().write(value);
+                self.commit(&place, link);
+            }
+            (key, place)
+        }
+    }
+
+    /// Puts a value into the next slot of page 0 that was never used. This is what a slab of known
+    /// capacity does for each of its first values: no link is made, and the flag is written once.
+    ///
+    /// # Safety
+    /// `key` is [`Table::next`] and page 0's fill, and page 0 has memory for it.
+    #[inline(always)]
+    unsafe fn insert_filling(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
+        let mut link = key + 1;
+        self.fill = link;
+        if link == self.first_end {
+            unlikely();
+            link = self.fresh_key();
+        }
+        // SAFETY: page 0 covers the key; a group's flags are written with its first key.
         unsafe {
+            let place = self.first_place(key);
+            if key.is_multiple_of(GROUP) {
+                place.flag.cast::<u64>().write(0);
+            }
+            (&raw mut (*place.slot()).extra).write(self.fresh);
             place.value().write(value);
             self.commit(&place, link);
+            (key, place)
         }
-        (key, place)
     }
 
     /// Says that the slot holds no value any more. It is lost until [`Table::recycle`].
@@ -286,6 +363,29 @@ impl<T, X: Copy> Table<T, X> {
         // SAFETY: the slot is vacant and ours.
         unsafe { (*place.slot()).body.link = self.next }
         self.next = key;
+    }
+
+    /// Takes a value out of its slot, which is the next to be used.
+    ///
+    /// # Safety
+    /// `place` is the occupied key's.
+    #[inline(always)]
+    pub unsafe fn take(&mut self, key: usize, place: &Place<T, X>) -> T {
+        // Recycled on return: so the value is read straight to where the caller wants it.
+        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, &'a Place<T, X>);
+        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: vacated below, and the value has been read.
+                unsafe { self.0.recycle(self.1, self.2) }
+            }
+        }
+        // SAFETY: passed on; the value is read once, as its flag is cleared.
+        unsafe {
+            self.vacate(place);
+            let _recycle = Recycle(self, key, place);
+            place.value().read()
+        }
     }
 
     /// Drops a value where it lies. If that panics, the slot is vacant nevertheless.

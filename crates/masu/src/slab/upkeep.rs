@@ -86,8 +86,9 @@ impl<T, X: Copy> Table<T, X> {
             // SAFETY: page 0 was made for that many slots, and is forgotten here.
             unsafe { self.page(0).free(0, self.room) }
         }
+        self.unmap_page_0();
         self.set_base(0);
-        (self.room, self.fill, self.len, self.next) = (0, 0, 0, 0);
+        (self.len, self.next) = (0, 0);
     }
 
     /// Frees the pages from number `keep + 1` on.
@@ -173,7 +174,7 @@ impl<T, X: Copy> Table<T, X> {
             if index == 0 {
                 // SAFETY: made for `room` slots; nothing on it is in use.
                 unsafe { page.free(0, self.room) }
-                (self.room, self.fill) = (0, 0);
+                self.unmap_page_0();
             } else {
                 // SAFETY: as in `truncate_pages`; nothing on it is in use.
                 unsafe { page.free(start, self.end(index)) }
