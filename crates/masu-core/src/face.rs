@@ -5,7 +5,6 @@
 
 use crate::config::Config;
 use crate::heap::{self, alloc_small, shared};
-use crate::lock::DISCARD;
 use crate::region;
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
@@ -20,6 +19,7 @@ use core::ptr::{copy_nonoverlapping, null_mut};
 mod exact;
 mod heaps;
 
+pub use crate::fork::{child as fork_child, parent as fork_parent, prepare as fork_prepare};
 pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use crate::heap::{Scope, scope};
@@ -393,56 +393,6 @@ pub fn exit_report() {
         let mut sink = fatal::write_stderr as fn(&[u8]);
         crate::stats::print(&mut Text::new(&mut sink));
     }
-}
-
-/// All locks but the one of the table of shared heaps, in their order.
-fn locks() -> impl Iterator<Item = &'static crate::lock::Lock> {
-    shared::heap_locks_for_fork()
-        .chain([heap::commons_lock_for_fork(), &DISCARD])
-        .chain(slab::available::locks_for_fork())
-        .chain([
-            run::pool::lock_for_fork(),
-            huge::lock_for_fork(),
-            slab::pool::lock_for_fork(),
-            region::lock_for_fork(),
-            heap::lock_for_fork(),
-        ])
-}
-
-/// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
-pub fn fork_prepare() {
-    shared::lock_for_fork().acquire();
-    locks().for_each(crate::lock::Lock::acquire);
-    crate::lock::fork::begin();
-}
-
-/// After a fork, in the parent.
-///
-/// # Safety
-/// The calling thread called [`fork_prepare`].
-pub unsafe fn fork_parent() {
-    crate::lock::fork::end();
-    // SAFETY: taken in `fork_prepare`. The order does not matter, but that there are as many.
-    unsafe {
-        locks().for_each(|lock| lock.release());
-        shared::lock_for_fork().release();
-    }
-}
-
-/// After a fork, in the child.
-///
-/// # Safety
-/// The calling thread called [`fork_prepare`] before the fork and is the only one.
-pub unsafe fn fork_child() {
-    crate::lock::fork::end();
-    // SAFETY: the holder is this thread; sleepers do not exist here.
-    unsafe {
-        locks().for_each(|lock| lock.reset());
-        shared::lock_for_fork().reset();
-    }
-    crate::purge::after_fork_in_child();
-    heap::fork::mark_orphans();
-    shared::after_fork_in_child();
 }
 
 pub mod control;

@@ -11,6 +11,7 @@
 pub mod sync;
 
 pub mod duty;
+mod fork;
 pub mod handshake;
 pub mod lock;
 
@@ -47,9 +48,10 @@ pub mod text;
 
 // Under the model checker, what the protocols stand on is modelled.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{clock, heap, huge, purge, region, report, run, settings, sys};
+use models::world::{clock, heap, huge, purge, region, report, run, settings, sharing, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

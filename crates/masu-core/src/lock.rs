@@ -66,7 +66,6 @@ impl Lock {
     #[cold]
     #[inline(never)]
     fn acquire_slow(&self) {
-        #[cfg(not(loom))]
         if fork::is_forking_thread() {
             return;
         }
@@ -101,7 +100,6 @@ impl Lock {
     /// The calling thread holds it through [`Lock::acquire`].
     #[inline]
     pub unsafe fn release(&self) {
-        #[cfg(not(loom))]
         if fork::is_forking_thread() {
             return;
         }
@@ -141,13 +139,14 @@ shared_static! {
 
 /// The thread that is in the middle of a fork holds every lock. Fork handlers of the program may run
 /// then, on that thread, and allocate: for it, and only then, locks are no obstacle.
-#[cfg(not(loom))]
 pub mod fork {
-    use crate::sync::{AtomicUsize, Ordering};
+    use crate::sync::{AtomicUsize, Ordering, shared_static};
     use crate::sys::thread;
 
-    /// Thread pointer of the thread that is forking, 0 if none is.
-    static FORKING: AtomicUsize = AtomicUsize::new(0);
+    shared_static! {
+        /// Thread pointer of the thread that is forking, 0 if none is.
+        static FORKING: AtomicUsize = AtomicUsize::new(0);
+    }
 
     /// Called with all locks held.
     pub fn begin() {

@@ -1,17 +1,24 @@
-//! The one facade over atomics: `core` in production, `loom` under its model checker.
+//! The one facade over atomics, and cells that protocols guard: `core` in production, `loom` under its
+//! model checker.
 //!
 //! Everything that takes part in a concurrent protocol uses these names, so the model checks run
 //! the production code.
 
+#[cfg(loom)]
+pub use crate::models::world::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
     fence,
 };
+
 #[cfg(loom)]
-pub use loom::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+pub use crate::models::world::atomic::Cell;
+/// A cell that a protocol guards; under the model checker one that sees two threads at it.
+#[cfg(not(loom))]
+pub use core::cell::Cell;
 
 /// Tells the CPU that this is a spin loop (and the model checker that another thread must run).
 #[inline]
@@ -50,3 +57,18 @@ macro_rules! shared_static {
     };
 }
 pub(crate) use shared_static;
+
+/// An array of a value made `$n` times.
+#[cfg(not(loom))]
+macro_rules! array_of {
+    ($value:expr; $n:expr) => {
+        [const { $value }; $n]
+    };
+}
+#[cfg(loom)]
+macro_rules! array_of {
+    ($value:expr; $n:expr) => {
+        core::array::from_fn::<_, { $n }, _>(|_| $value)
+    };
+}
+pub(crate) use array_of;

@@ -1,13 +1,15 @@
 //! A thread's first allocation: its heap, and the promise to clean up at its exit.
 
-use super::tls::{EMPTY, GONE, current, set_current};
+use super::tls::{current, set_current};
 use super::{Heap, Role, exit, table};
 use crate::region;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::sys::host;
 
-/// The pthread key + 1; 0 before it is made, `NO_KEY` when there is none to be had.
-static KEY: AtomicU32 = AtomicU32::new(0);
+shared_static! {
+    /// The pthread key + 1; 0 before it is made, `NO_KEY` when there is none to be had.
+    static KEY: AtomicU32 = AtomicU32::new(0);
+}
 const NO_KEY: u32 = u32::MAX;
 
 /// Makes the key whose destructor gives a thread's heap back. Called by the first heap's birth and
@@ -40,10 +42,10 @@ pub fn current_or_new() -> Option<&'static Heap> {
 
 #[cold]
 fn new() -> Option<&'static Heap> {
-    if core::ptr::eq(current(), &raw const GONE) {
+    if current().role.get() == Role::Gone {
         return None;
     }
-    debug_assert!(core::ptr::eq(current(), &raw const EMPTY));
+    debug_assert_eq!(current().role.get(), Role::Empty);
     if region::base() == 0 {
         region::init().ok()?;
     }
@@ -56,7 +58,6 @@ fn new() -> Option<&'static Heap> {
     }
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
-    heap.role.set(Role::Thread);
     heap.bytes.begin();
     // The word first: what follows may allocate.
     set_current(heap);

@@ -11,28 +11,34 @@
 //! remote one. Everything here is under one lock, the outermost.
 
 use super::table::{self, COMMONS_ID, index_of};
-use super::tls::EMPTY;
+use super::tls::make;
 use super::{Heap, Role, exit, fast, refill};
 use crate::clock;
 use crate::lock::Lock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
 use crate::slab::{self, Block};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, shared_static};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::null_mut;
 
 /// Heaps with a lower index get slabs of their own at once.
-const FEW: u32 = 8;
+const FEW: u32 = if cfg!(loom) { 3 } else { 8 };
 /// Batches before a thread gets a slab of its own for the class.
 const BATCHES: u8 = 4;
 /// Most bytes in a batch, if that is not a single block.
 const BATCH_BYTES: usize = UNIT / 2;
 
-static LOCK: Lock = Lock::new();
-static COMMONS: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
-static MADE: AtomicBool = AtomicBool::new(false);
+shared_static! {
+    static LOCK: Lock = Lock::new();
+}
+shared_static! {
+    static COMMONS: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+}
+shared_static! {
+    static MADE: AtomicBool = AtomicBool::new(false);
+}
 
 /// Zero, and so no part of the library's file, until it is made.
 struct Late(UnsafeCell<MaybeUninit<Heap>>);
@@ -43,12 +49,10 @@ unsafe impl Sync for Late {}
 /// The commons' heap. Under `LOCK`.
 fn commons() -> &'static Heap {
     let heap = COMMONS.0.get().cast::<Heap>();
-    // SAFETY: under the lock; before it is made nobody has a reference. The empty heap never changes.
+    // SAFETY: under the lock; before it is made nobody has a reference.
     unsafe {
         if !MADE.swap(true, Ordering::Relaxed) {
-            copy_nonoverlapping(&raw const EMPTY, heap, 1);
-            (*heap).role.set(Role::Commons);
-            (*heap).id.set(COMMONS_ID);
+            make(heap, Role::Commons, COMMONS_ID);
         }
         &*heap
     }
@@ -109,7 +113,7 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
 }
 
 /// Blocks of a class that a thread frees without taking a batch before it is taken to need no more.
-const IDLE_AFTER: u8 = 64;
+const IDLE_AFTER: u8 = if cfg!(loom) { 2 } else { 64 };
 
 /// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
 /// and frees returns what is left of its last batch, for it may be about to sleep.

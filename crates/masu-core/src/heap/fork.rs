@@ -18,11 +18,13 @@ use super::{Heap, Role, exit};
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
 use crate::size_class::LAST_CLASS;
 use crate::slab::{self, Block, Place, Slab};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, shared_static};
 use core::ptr::null_mut;
 
-/// Orphans that are yet to be taken apart.
-static ORPHANS: AtomicU32 = AtomicU32::new(0);
+shared_static! {
+    /// Orphans that are yet to be taken apart.
+    static ORPHANS: AtomicU32 = AtomicU32::new(0);
+}
 
 /// Marks the other threads' heaps. Runs in the child, which has one thread.
 pub fn mark_orphans() {

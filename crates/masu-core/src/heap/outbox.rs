@@ -14,15 +14,16 @@ use super::{Heap, commons, table};
 use crate::handshake::Handshake;
 use crate::region::GRANULE;
 use crate::slab::{Block, block_at, dense};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{
+    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
+};
 use crate::sys::barrier;
-use core::cell::Cell;
 
 /// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
 /// has some fifty slabs in its hands.
-const SLOTS: usize = 64;
+const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Slots used where many threads are: each holds little, for there are so many of them.
-const CROWD_SLOTS: usize = 8;
+const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Blocks that go out at once.
 const CHAIN: usize = 16;
 /// Bytes in a chain, if that is more than one block.
@@ -31,8 +32,10 @@ const CHAIN_BYTES: usize = 16 << 10;
 /// And where many threads are.
 const CROWD_CHAIN_BYTES: usize = 4 << 10;
 
-/// Outboxes that hold anything.
-static HOLDING: AtomicUsize = AtomicUsize::new(0);
+shared_static! {
+    /// Outboxes that hold anything.
+    static HOLDING: AtomicUsize = AtomicUsize::new(0);
+}
 
 struct Slot {
     slab: Cell<u32>,
@@ -44,6 +47,18 @@ struct Slot {
 }
 
 impl Slot {
+    const_unless_loom! {
+        fn new() -> Self {
+            Slot {
+                slab: Cell::new(0),
+                first: Cell::new(0),
+                last: Cell::new(0),
+                count: Cell::new(0),
+                left: Cell::new(0),
+            }
+        }
+    }
+
     /// Makes an empty slot one for a slab whose first block will be `block`.
     fn begin(&self, slab: u32, block: *mut Block, most: usize) {
         self.slab.set(slab);
@@ -92,22 +107,16 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
-    pub const fn new() -> Self {
-        Outbox {
-            handshake: Handshake::new(),
-            since: AtomicU32::new(0),
-            holding: Cell::new(false),
-            used: Cell::new(SLOTS as u32),
-            slots: [const {
-                Slot {
-                    slab: Cell::new(0),
-                    first: Cell::new(0),
-                    last: Cell::new(0),
-                    count: Cell::new(0),
-                    left: Cell::new(0),
-                }
-            }; SLOTS],
+    const_unless_loom! {
+        /// An empty one.
+        pub fn new() -> Self {
+            Outbox {
+                handshake: Handshake::new(),
+                since: AtomicU32::new(0),
+                holding: Cell::new(false),
+                used: Cell::new(SLOTS as u32),
+                slots: array_of!(Slot::new(); SLOTS),
+            }
         }
     }
 

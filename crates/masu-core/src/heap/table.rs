@@ -3,11 +3,11 @@
 //! Ids: 0 is nobody, 1 the commons, `index + 2` a thread's heap. An index is reused by a later
 //! thread once its heap owns nothing, so an id alone names an owner.
 
-use super::tls::EMPTY;
+use super::tls::make;
 use super::{Heap, Role};
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::sys::cpu;
 
 /// Id of the commons.
@@ -21,14 +21,22 @@ pub const LIVE: u32 = 1;
 /// A fork left the heap behind: its thread does not exist in this process.
 pub const ORPHAN: u32 = 2;
 
-static LOCK: Lock = Lock::new();
+shared_static! {
+    static LOCK: Lock = Lock::new();
+}
 static TABLE: Table = Table::new(HEAPS_BELOW, HEAP_STRIDE);
-/// Heaps ever made. Under `LOCK`.
-static MADE: AtomicU32 = AtomicU32::new(0);
-/// First free heap. Under `LOCK`.
-static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
-/// Heaps in use.
-static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
+shared_static! {
+    /// Heaps ever made. Under `LOCK`.
+    static MADE: AtomicU32 = AtomicU32::new(0);
+}
+shared_static! {
+    /// First free heap. Under `LOCK`.
+    static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
+}
+shared_static! {
+    /// Heaps in use.
+    static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
+}
 
 /// The heap at an index.
 ///
@@ -65,14 +73,9 @@ pub fn acquire() -> Option<&'static Heap> {
             return None;
         }
         let slot = region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *mut Heap;
-        // A copy of one that exists: made here, it would first take a page of the thread's stack.
-        // SAFETY: the slot is mapped and nobody else's; the empty heap never changes.
-        unsafe { core::ptr::copy_nonoverlapping(&raw const EMPTY, slot, 1) };
+        // SAFETY: the slot is mapped and nobody else's.
+        let heap = unsafe { make(slot, Role::Thread, index + FIRST_ID) };
         MADE.store(index + 1, Ordering::Release);
-        // SAFETY: just made.
-        let heap = unsafe { at(index) };
-        heap.role.set(Role::Thread);
-        heap.id.set(index + FIRST_ID);
         heap
     };
     heap.exit_round.set(0);

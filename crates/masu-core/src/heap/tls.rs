@@ -19,6 +19,22 @@ pub static EMPTY: Heap = Heap::new(Role::Empty);
 /// The heap of a thread whose destructors have run.
 pub static GONE: Heap = Heap::new(Role::Gone);
 
+/// Makes a heap with nothing in it.
+///
+/// # Safety
+/// `at` may be written for ever and is nobody else's.
+pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
+    // SAFETY: as the caller says. A copy of one that exists, which never changes: made here, it would
+    // first take a page of the thread's stack.
+    let heap = unsafe {
+        core::ptr::copy_nonoverlapping(&raw const EMPTY, at, 1);
+        &*at
+    };
+    heap.role.set(role);
+    heap.id.set(id);
+    heap
+}
+
 core::arch::global_asm!(
     ".pushsection .tdata.masu_heap_v0_1,\"awT\",@progbits",
     ".globl masu_heap_v0_1",

@@ -5,7 +5,9 @@
 //! blocks in it. Each access to an owner's line is reported to the checker, which fails when two
 //! threads get at one without an order between them ([`region`]).
 
+pub mod atomic;
 pub mod heap;
+pub mod process;
 pub mod region;
 pub mod sys;
 
@@ -13,6 +15,18 @@ pub mod sys;
 pub mod purge {
     /// A free's slow path has ended.
     pub fn on_free(_: usize) {}
+
+    /// Memory has been taken.
+    pub fn on_growth() {}
+
+    /// There is no background thread.
+    pub fn after_fork_in_child() {}
+}
+
+/// Nothing is to be done before a second thread comes.
+pub mod sharing {
+    /// It comes.
+    pub fn begin() {}
 }
 
 /// The coarse clock stands still.
@@ -65,6 +79,20 @@ pub mod report {
 pub mod run {
     use super::heap::RunCache;
 
+    /// Their pool.
+    pub mod pool {
+        use crate::lock::Lock;
+
+        loom::lazy_static! {
+            static ref LOCK: Lock = Lock::new();
+        }
+
+        /// The lock, for fork.
+        pub fn lock_for_fork() -> &'static Lock {
+            &LOCK
+        }
+    }
+
     /// Never called.
     ///
     /// # Safety
@@ -81,6 +109,17 @@ pub mod run {
 
 /// Huge blocks: there are none.
 pub mod huge {
+    use crate::lock::Lock;
+
+    loom::lazy_static! {
+        static ref LOCK: Lock = Lock::new();
+    }
+
+    /// The lock, for fork.
+    pub fn lock_for_fork() -> &'static Lock {
+        &LOCK
+    }
+
     /// Never called.
     ///
     /// # Safety

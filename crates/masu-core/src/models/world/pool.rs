@@ -4,13 +4,12 @@
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, SLABS};
 use crate::slab::{self, Block, Place};
-use crate::sync::Ordering;
-use loom::cell::UnsafeCell;
+use crate::sync::{Cell, Ordering};
 use std::collections::HashSet;
 
 struct Pool {
     lock: Lock,
-    in_use: UnsafeCell<[bool; SLABS]>,
+    in_use: Cell<[bool; SLABS]>,
 }
 
 // SAFETY: the flags are touched under the lock.
@@ -19,13 +18,15 @@ unsafe impl Sync for Pool {}
 unsafe impl Send for Pool {}
 
 loom::lazy_static! {
-    static ref POOL: Pool = Pool { lock: Lock::new(), in_use: UnsafeCell::new([false; SLABS]) };
+    static ref POOL: Pool = Pool { lock: Lock::new(), in_use: Cell::new([false; SLABS]) };
 }
 
 fn with<R>(f: impl FnOnce(&mut [bool; SLABS]) -> R) -> R {
     let _guard = POOL.lock.lock();
-    // SAFETY: under the lock.
-    POOL.in_use.with_mut(|flags| f(unsafe { &mut *flags }))
+    let mut flags = POOL.in_use.get();
+    let result = f(&mut flags);
+    POOL.in_use.set(flags);
+    result
 }
 
 /// A free slab.
@@ -80,6 +81,11 @@ unsafe fn blocks(mut at: *mut Block) -> HashSet<usize> {
         at = unsafe { (*at).next };
     }
     found
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &POOL.lock
 }
 
 /// Slabs that are not in the pool.

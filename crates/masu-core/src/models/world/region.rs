@@ -1,9 +1,11 @@
 //! The window: a few slabs of real memory, their owner's lines, remote words and dense entries.
 
+use super::atomic::Watch;
+use super::process;
+use crate::lock::Lock;
 use crate::slab::Slab;
 use crate::slab::remote::RemoteWord;
 use crate::sync::AtomicU32;
-use loom::cell::UnsafeCell;
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -15,6 +17,8 @@ pub use layout::*;
 
 /// Slabs in the world.
 pub const SLABS: usize = 4;
+/// Most heaps in the world.
+const HEAPS: usize = 8;
 
 /// What a granule of the window is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,8 +72,8 @@ impl Dense {
 struct Watched {
     remotes: [RemoteWord; SLABS],
     dense: [Dense; SLABS],
-    /// Stands for the owner's line: a write at each access.
-    lines: [UnsafeCell<()>; SLABS],
+    /// Stand for the owners' lines.
+    lines: [Watch; SLABS],
 }
 
 // SAFETY: the checker runs one thread at a time.
@@ -85,15 +89,16 @@ loom::lazy_static! {
             class: Cell::new(0),
             size: Cell::new(0),
         }),
-        lines: core::array::from_fn(|_| UnsafeCell::new(())),
+        lines: core::array::from_fn(|_| Watch::new()),
     };
 }
 
-/// Real memory: the slabs and, behind them, their owner's lines.
+/// Real memory: the slabs and, behind them, their owner's lines and the heaps.
 struct Memory(*mut u8);
 
 const LINES_AT: usize = SLABS * GRANULE;
-const BYTES: usize = LINES_AT + SLABS * LINE;
+const HEAPS_AT: usize = LINES_AT + SLABS * LINE;
+const BYTES: usize = HEAPS_AT + HEAPS * HEAP_STRIDE;
 
 std::thread_local! {
     // All threads of a model run on the thread of its test.
@@ -112,11 +117,21 @@ std::thread_local! {
 /// A block was handed out, which must not be live already.
 pub fn handed_out(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.insert(block)), "a live block was handed out again");
+    // SAFETY: the block is the caller's, and at least as long.
+    unsafe { (block as *mut [usize; 2]).write([!block; 2]) };
 }
 
 /// A block is about to be freed.
 pub fn freed(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.remove(&block)), "a block that is not live");
+    // SAFETY: as above.
+    assert_eq!(unsafe { *(block as *mut [usize; 2]) }, [!block; 2], "a live block was written to");
+}
+
+/// All of them.
+#[cfg(test)]
+pub fn all_live() -> Vec<usize> {
+    LIVE.with_borrow(|live| live.iter().copied().collect())
 }
 
 /// Live blocks in a range of addresses.
@@ -127,6 +142,7 @@ pub fn live_blocks(range: Range<usize>) -> usize {
 /// Makes the world anew. The first thing that a model does.
 pub fn reset() {
     LIVE.with_borrow_mut(BTreeSet::clear);
+    process::reset();
     for slab in 0..SLABS {
         // SAFETY: the line lies inside the memory; all zero is a valid line.
         unsafe { (entry(SLABS_BELOW, LINE, slab) as *mut Slab).write_bytes(0, 1) };
@@ -160,12 +176,53 @@ impl Base {
     pub fn entry(self, below: usize, _: usize, index: usize) -> usize {
         match below {
             SLABS_BELOW => {
-                WATCHED.lines[index].with_mut(|_| ());
+                process::step();
+                WATCHED.lines[index].written();
                 self.0 + LINES_AT + index * LINE
             }
             REMOTES_BELOW => core::ptr::from_ref(&WATCHED.remotes[index]) as usize,
+            HEAPS_BELOW => self.0 + HEAPS_AT + index * HEAP_STRIDE,
             _ => unreachable!("no such table here"),
         }
+    }
+}
+
+/// Where the window is.
+pub fn base() -> usize {
+    Base::load().0
+}
+
+/// It is there.
+pub fn init() -> Result<(), ()> {
+    Ok(())
+}
+
+loom::lazy_static! {
+    static ref LOCK: Lock = Lock::new();
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}
+
+/// A table below the window, which is there.
+pub struct Table;
+
+impl Table {
+    /// A table.
+    pub const fn new(_: usize, _: usize) -> Self {
+        Table
+    }
+
+    /// Of heaps there are some.
+    pub fn ensure(&self, _: usize, entries: usize) -> Result<(), ()> {
+        if entries <= HEAPS { Ok(()) } else { Err(()) }
+    }
+
+    /// Does not matter.
+    pub fn mapped_bytes(&self) -> usize {
+        0
     }
 }
 

@@ -3,6 +3,7 @@
 
 /// Sleep while a word has a value, wake sleepers.
 pub mod futex {
+    use crate::models::world::process;
     use crate::sync::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
     use std::collections::HashMap;
@@ -24,7 +25,13 @@ pub mod futex {
             let queue =
                 sleepers.entry(key(word)).or_insert_with(|| Arc::new(Condvar::new())).clone();
             drop(queue.wait(sleepers).unwrap());
+            process::passed(());
         }
+    }
+
+    /// Wakes everybody.
+    pub fn wake_all() {
+        SLEEPERS.lock().unwrap().values().for_each(|queue| queue.notify_all());
     }
 
     /// Wakes one sleeper of the word.
@@ -40,6 +47,61 @@ pub mod auxv {
     /// The usual page size.
     pub fn page_size() -> usize {
         4096
+    }
+}
+
+/// Barriers.
+pub mod barrier {
+    /// The handshake has fences instead.
+    pub fn all_threads() -> bool {
+        true
+    }
+}
+
+/// Processors.
+pub mod cpu {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static COUNT: Cell<u32> = const { Cell::new(1) };
+    }
+
+    /// How many there are.
+    pub fn count() -> u32 {
+        COUNT.get()
+    }
+
+    /// Sets it; with none, threads are a crowd.
+    #[cfg(test)]
+    pub fn set_count(n: u32) {
+        COUNT.set(n);
+    }
+}
+
+/// Threads.
+pub mod thread {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+
+    /// A number that no other thread has.
+    pub fn pointer() -> usize {
+        let mut hasher = DefaultHasher::new();
+        loom::thread::current().id().hash(&mut hasher);
+        hasher.finish() as usize | 1
+    }
+}
+
+/// The C library.
+pub mod host {
+    use core::ffi::c_void;
+
+    /// There are no keys but one.
+    pub fn key_create(_: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
+        Some(0)
+    }
+
+    /// Destructors run once.
+    pub fn key_set(_: u32, _: *mut c_void) -> bool {
+        false
     }
 }
 

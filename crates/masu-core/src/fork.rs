@@ -1,0 +1,72 @@
+//! A fork: every lock is taken before it, so that its child finds whole what locks guard.
+//!
+//! ```text
+//!  parent's threads at work ──prepare: all locks, in their order──▶ forking
+//!                                                                     │ fork
+//!       at work ◀──parent: all locks given back──────────────────────┤
+//!       one thread, all locks free, the other threads' heaps orphans ◀┴─ child
+//! ```
+//!
+//! While it is forking, the thread may allocate and free, as the program's own handlers do: to it
+//! locks are no obstacle ([`crate::lock::fork`]). What no lock guards is in [`crate::heap::fork`].
+//!
+//! Invariants:
+//! 1. the locks are the same before and after: the table of shared heaps is locked first and last, so
+//!    no heap comes or goes.
+//! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
+//!    fork: nobody waits for ever.
+
+use crate::heap::{self, shared};
+use crate::lock::{DISCARD, Lock, fork};
+use crate::{huge, purge, region, run, slab};
+
+/// All locks but the one of the table of shared heaps, in their order.
+fn locks() -> impl Iterator<Item = &'static Lock> {
+    let discard: &Lock = &DISCARD;
+    shared::heap_locks_for_fork()
+        .chain([heap::commons_lock_for_fork(), discard])
+        .chain(slab::available::locks_for_fork())
+        .chain([
+            run::pool::lock_for_fork(),
+            huge::lock_for_fork(),
+            slab::pool::lock_for_fork(),
+            region::lock_for_fork(),
+            heap::lock_for_fork(),
+        ])
+}
+
+/// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
+pub fn prepare() {
+    shared::lock_for_fork().acquire();
+    locks().for_each(Lock::acquire);
+    fork::begin();
+}
+
+/// After a fork, in the parent.
+///
+/// # Safety
+/// The calling thread called [`prepare`].
+pub unsafe fn parent() {
+    fork::end();
+    // SAFETY: taken in `prepare`. The order does not matter, but that there are as many.
+    unsafe {
+        locks().for_each(|lock| lock.release());
+        shared::lock_for_fork().release();
+    }
+}
+
+/// After a fork, in the child.
+///
+/// # Safety
+/// The calling thread called [`prepare`] before the fork and is the only one.
+pub unsafe fn child() {
+    fork::end();
+    // SAFETY: the holder is this thread; sleepers do not exist here.
+    unsafe {
+        locks().for_each(|lock| lock.reset());
+        shared::lock_for_fork().reset();
+    }
+    purge::after_fork_in_child();
+    heap::fork::mark_orphans();
+    shared::after_fork_in_child();
+}

@@ -1,0 +1,125 @@
+//! What a heap has in production and no protocol here needs.
+
+/// A counter that nobody reads.
+pub struct Counter;
+
+impl Counter {
+    /// Counts nothing.
+    pub fn add(&self, _: u64) {}
+}
+
+/// What the production code counts.
+pub struct Counters {
+    pub refills: Counter,
+    pub refilled_bytes: Counter,
+    pub fresh_slabs: Counter,
+    pub adopted: Counter,
+    pub claimed: Counter,
+    pub remote_frees: Counter,
+}
+
+impl Counters {
+    /// They stay as they are.
+    pub const fn new() -> Self {
+        Counters {
+            refills: Counter,
+            refilled_bytes: Counter,
+            fresh_slabs: Counter,
+            adopted: Counter,
+            claimed: Counter,
+            remote_frees: Counter,
+        }
+    }
+}
+
+/// Bytes that nobody counts.
+pub mod thread_bytes {
+    /// Counts nothing.
+    pub fn freed(_: usize) {}
+
+    /// Nobody's account.
+    pub struct ThreadBytes;
+
+    impl ThreadBytes {
+        /// A thread begins.
+        pub fn begin(&self) {}
+        /// Counts nothing.
+        pub fn add(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn sub(&self, _: u64) {}
+    }
+}
+
+/// A cache of medium blocks, of which there are none.
+pub struct RunCache;
+
+impl RunCache {
+    /// Gives nothing back.
+    pub fn drain(&self) {}
+    /// Nobody is inside.
+    pub fn is_visited(&self) -> bool {
+        false
+    }
+    /// Forgets nothing.
+    pub fn forget(&self) {}
+}
+
+pub mod scope {
+    use super::super::Heap;
+    use super::shared::SharedHeap;
+
+    pub fn of(_: &Heap) -> Option<&'static SharedHeap> {
+        None
+    }
+
+    pub fn close_all(_: &Heap) {}
+}
+
+/// Heaps that programs make: there are none.
+pub mod shared {
+    use crate::lock::Lock;
+    use crate::slab::Block;
+
+    pub enum SharedHeap {}
+
+    impl SharedHeap {
+        pub fn of(_: *const u8) -> Option<&'static SharedHeap> {
+            None
+        }
+
+        pub fn alloc_small(&self, _: usize, _: usize) -> (*mut Block, bool) {
+            match *self {}
+        }
+
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn free(&self, _: *mut Block) {
+            match *self {}
+        }
+    }
+
+    pub fn by_id(_: u32) -> Option<&'static SharedHeap> {
+        None
+    }
+
+    pub fn hollow(_: bool) -> usize {
+        0
+    }
+
+    loom::lazy_static! {
+        static ref LOCK: Lock = Lock::new();
+    }
+
+    /// The lock of their table, for fork.
+    pub fn lock_for_fork() -> &'static Lock {
+        &LOCK
+    }
+
+    /// Their locks.
+    pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+        core::iter::empty()
+    }
+
+    /// Nothing was being done.
+    pub fn after_fork_in_child() {}
+}

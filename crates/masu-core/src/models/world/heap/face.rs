@@ -1,0 +1,84 @@
+//! What the checks call: allocation and freeing as programs do, and the beginning and end of threads.
+//!
+//! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
+
+use super::tls::{EMPTY, current, set_current};
+use super::{Heap, birth, exit, fast, fork, refill, sparse, table};
+use crate::models::world::{process, region};
+use crate::size_class::class_of;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+std::thread_local! {
+    /// The heaps of a model by the names that it gives them.
+    static HEAPS: RefCell<BTreeMap<usize, *const Heap>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Gives the calling thread a heap.
+pub fn begin(name: usize) {
+    process::call(|| {
+        set_current(&EMPTY);
+        let heap = birth::current_or_new().expect("the world is out of heaps");
+        HEAPS.with_borrow_mut(|heaps| heaps.insert(name, heap));
+        if table::counts().1 == 1 {
+            // A heap gives nothing up before there was a second one.
+            table::release(table::acquire().unwrap());
+        }
+    });
+}
+
+/// Lets the calling thread go on with a heap that it began before.
+pub fn resume(name: usize) {
+    // SAFETY: begun, and of no other thread.
+    HEAPS.with_borrow(|heaps| set_current(unsafe { &*heaps[&name] }));
+}
+
+/// Ends the calling thread as its destructor does.
+pub fn exit() {
+    let heap = core::ptr::from_ref(current()).cast_mut();
+    // SAFETY: the thread's heap.
+    process::call(|| unsafe { exit::destructor(heap.cast()) });
+}
+
+/// A block of up to 8 KiB, by its address.
+pub fn alloc(size: usize) -> usize {
+    process::call(|| {
+        let mut block = fast::alloc_small(size);
+        if block.is_null() {
+            block = refill::alloc_small_slow(class_of(size)).cast();
+        }
+        assert!(!block.is_null(), "the world is out of slabs");
+        region::handed_out(block as usize);
+        block as usize
+    })
+}
+
+/// Frees it.
+pub fn free(block: usize) {
+    process::call(|| {
+        region::freed(block);
+        // SAFETY: the block was live.
+        unsafe { fast::dealloc(block as *mut u8) };
+    });
+}
+
+/// The purge hollows the available slabs. Returns the bytes given back.
+pub fn hollow() -> usize {
+    process::call(|| sparse::hollow(true))
+}
+
+/// The purge sends out what threads hold in their outboxes.
+pub fn visit() {
+    process::call(|| table::for_each(|heap| heap.outbox.visit(None)));
+}
+
+/// Lets go of an owned slab that is in no list.
+pub fn give_up(slab: u32) {
+    // SAFETY: the caller owns it.
+    unsafe { refill::give_up_partial(slab, false) };
+}
+
+/// Takes a heap apart whose thread a fork left behind, if there is any.
+pub fn adopt_an_orphan() {
+    process::call(fork::adopt_an_orphan);
+}

@@ -1,0 +1,164 @@
+//! A thread's heap: the production code of its slow paths, its life and the commons, around a heap
+//! without counters and medium blocks, and with a thread's local words that the checker can follow.
+
+mod absent;
+#[path = "../../../heap/birth.rs"]
+mod birth;
+#[path = "../../../heap/commons.rs"]
+pub mod commons;
+#[path = "../../../heap/event.rs"]
+mod event;
+#[path = "../../../heap/exit.rs"]
+mod exit;
+#[cfg(test)]
+pub mod face;
+#[path = "../../../heap/fast.rs"]
+mod fast;
+#[path = "../../../heap/fork.rs"]
+pub mod fork;
+#[path = "../../../heap/free.rs"]
+mod free;
+#[path = "../../../heap/shared/gate.rs"]
+pub mod gate;
+#[path = "../../../heap/outbox.rs"]
+pub mod outbox;
+#[path = "../../../heap/refill.rs"]
+mod refill;
+#[path = "../../../heap/sparse.rs"]
+mod sparse;
+#[path = "../../../heap/table.rs"]
+pub mod table;
+mod tls;
+
+use super::atomic::Watch;
+use crate::region::{HEAP_STRIDE, NIL};
+use crate::size_class::CLASSES;
+use crate::slab::{Block, List};
+use crate::sync::AtomicU32;
+use absent::{Counters, scope, thread_bytes};
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::null_mut;
+use outbox::Outbox;
+
+pub use absent::{RunCache, shared};
+pub use commons::lock_for_fork as commons_lock_for_fork;
+pub use table::lock_for_fork;
+
+/// Partial slabs that a heap keeps per class.
+pub const PARTIAL_KEEP: u32 = 1;
+/// Full slabs of one class that a heap keeps.
+pub const FULL_KEEP: u32 = 8;
+/// Looks that an active slab gets in a tick: as many as there are frees here.
+const PLENTY: u8 = u8::MAX;
+
+/// A heap, as production code sees it.
+pub struct Heap {
+    pub bins: [Cell<*mut Block>; CLASSES],
+    pub id: Cell<u32>,
+    pub role: Cell<Role>,
+    pub zero: Cell<u64>,
+    pub full_count: Cell<u32>,
+    active: [Cell<u32>; CLASSES],
+    partial: [UnsafeCell<List>; CLASSES],
+    full: [UnsafeCell<List>; CLASSES],
+    pub empties: [Cell<u8>; CLASSES],
+    pub walks: [Cell<u8>; CLASSES],
+    pub borrowed: [Cell<u8>; CLASSES],
+    pub lent: [Cell<u8>; CLASSES],
+    pub sent: [Cell<u8>; CLASSES],
+    pub exit_round: Cell<u32>,
+    pub next_free: Cell<u32>,
+    pub live: AtomicU32,
+    pub runs: RunCache,
+    pub outbox: Outbox,
+    pub bytes: thread_bytes::ThreadBytes,
+    pub counters: Counters,
+    /// Stands for all of it that its thread alone touches.
+    watch: Watch,
+}
+
+const _: () = assert!(size_of::<Heap>() <= HEAP_STRIDE);
+
+/// What a heap is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Not a heap: what a thread has before its first allocation.
+    Empty,
+    /// Not a heap: what a thread has after its destructors.
+    Gone,
+    /// A thread's.
+    Thread,
+    /// The shared heap that lends blocks.
+    Commons,
+    /// Never here.
+    Shared,
+}
+
+// SAFETY: a heap is its thread's alone, and those that are none are never written to.
+unsafe impl Send for Heap {}
+// SAFETY: as above.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// A heap with nothing in it.
+    pub fn new(role: Role, id: u32) -> Self {
+        Heap {
+            bins: [const { Cell::new(null_mut()) }; CLASSES],
+            id: Cell::new(id),
+            role: Cell::new(role),
+            zero: Cell::new(0),
+            full_count: Cell::new(0),
+            active: [const { Cell::new(NIL) }; CLASSES],
+            partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            full: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            empties: [const { Cell::new(PLENTY) }; CLASSES],
+            walks: [const { Cell::new(PLENTY) }; CLASSES],
+            borrowed: [const { Cell::new(0) }; CLASSES],
+            lent: [const { Cell::new(0) }; CLASSES],
+            sent: [const { Cell::new(0) }; CLASSES],
+            exit_round: Cell::new(0),
+            next_free: Cell::new(NIL),
+            live: AtomicU32::new(0),
+            runs: RunCache,
+            outbox: Outbox::new(),
+            bytes: thread_bytes::ThreadBytes,
+            counters: Counters::new(),
+            watch: Watch::new(),
+        }
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "as in production")]
+    pub fn partial(&self, class: usize) -> &mut List {
+        self.watch.written();
+        // SAFETY: one thread only, and no two of these overlap.
+        unsafe { &mut *self.partial[class].get() }
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "as in production")]
+    pub fn full(&self, class: usize) -> &mut List {
+        self.watch.written();
+        // SAFETY: as above.
+        unsafe { &mut *self.full[class].get() }
+    }
+
+    pub fn bin(&self, class: usize) -> &Cell<*mut Block> {
+        self.watch.written();
+        &self.bins[class]
+    }
+
+    pub fn active(&self, class: usize) -> &Cell<u32> {
+        self.watch.written();
+        &self.active[class]
+    }
+
+    /// The tick never changes.
+    pub fn observe_tick(&self) {}
+
+    /// Everything is shared.
+    pub fn note_sharing(&self) {}
+
+    /// So it is.
+    pub fn is_shared(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,46 @@
+//! A thread's local words, which the checker can follow.
+
+use super::{Heap, Role};
+use core::cell::Cell;
+
+/// An id that no slab's owner has.
+const NO_ID: u32 = u32::MAX;
+
+loom::lazy_static! {
+    /// The heap of a thread that has not allocated yet.
+    pub static ref EMPTY: Heap = Heap::new(Role::Empty, NO_ID);
+    /// The heap of a thread whose destructors have run.
+    pub static ref GONE: Heap = Heap::new(Role::Gone, NO_ID);
+}
+
+loom::thread_local! {
+    // What a thread of a model has that does not begin one.
+    static CURRENT: Cell<&'static Heap> = Cell::new(&GONE);
+}
+
+/// The calling thread's heap.
+pub fn current() -> &'static Heap {
+    CURRENT.with(Cell::get)
+}
+
+/// Whether `owner` is the id of the calling thread's heap.
+pub fn is_mine(owner: u32) -> bool {
+    owner == current().id.get()
+}
+
+/// Sets the calling thread's heap.
+pub fn set_current(heap: &'static Heap) {
+    CURRENT.with(|c| c.set(heap));
+}
+
+/// Makes a heap with nothing in it.
+///
+/// # Safety
+/// `at` may be written for ever and is nobody else's.
+pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
+    // SAFETY: as the caller says.
+    unsafe {
+        at.write(Heap::new(role, id));
+        &*at
+    }
+}

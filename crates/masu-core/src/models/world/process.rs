@@ -1,0 +1,120 @@
+//! The process: its threads, and a fork that freezes all but one of them.
+//!
+//! A fork's child is checked in place: the thread that forks goes on as the child's only one, in the
+//! same memory and without being interrupted, while the others stand where they are, at any step of
+//! theirs, as the interleavings have it. When the child is done so is the check, and each of the others
+//! ends at its next step.
+
+use super::sys::futex;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::{self, JoinHandle};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// All threads run.
+    Whole,
+    /// One thread has forked and is the child.
+    Child,
+    /// The child is done.
+    Over,
+}
+
+std::thread_local! {
+    static PHASE: Cell<Phase> = const { Cell::new(Phase::Whole) };
+    static FORKED_BY: Cell<Option<thread::ThreadId>> = const { Cell::new(None) };
+    /// Calls of the engine in progress.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+    /// Whether a thread may be frozen between any two looks at a slab's line.
+    static FINE: Cell<bool> = const { Cell::new(false) };
+}
+
+loom::lazy_static! {
+    /// Every step of every thread, if steps are fine.
+    static ref STEPS: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// How a thread that a fork left behind ends.
+struct Frozen;
+
+/// A whole process.
+pub fn reset() {
+    PHASE.set(Phase::Whole);
+    FORKED_BY.set(None);
+    CALLS.set(0);
+    FINE.set(false);
+}
+
+/// Lets a fork come between any two steps of a thread, not only between those that others can see.
+pub fn freeze_anywhere() {
+    FINE.set(true);
+}
+
+/// The caller may be frozen here.
+pub fn step() {
+    if FINE.get() && PHASE.get() == Phase::Whole {
+        STEPS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether the caller is a fork's child.
+pub fn is_child() -> bool {
+    PHASE.get() == Phase::Child
+}
+
+/// Whether the checker is to look for races: in a child there is one thread.
+pub fn is_watched() -> bool {
+    PHASE.get() == Phase::Whole
+}
+
+/// A thread has done a step that others can see.
+pub fn passed<T>(result: T) -> T {
+    if PHASE.get() != Phase::Whole && FORKED_BY.get() != Some(thread::current().id()) {
+        assert!(!is_child(), "the child waits for a thread that does not exist in it");
+        if !std::thread::panicking() {
+            resume_unwind(Box::new(Frozen));
+        }
+    }
+    result
+}
+
+/// A call of the engine, which a fork may interrupt.
+pub fn call<T>(f: impl FnOnce() -> T) -> T {
+    CALLS.set(CALLS.get() + 1);
+    let result = f();
+    CALLS.set(CALLS.get() - 1);
+    result
+}
+
+/// Calls of the engine in progress.
+pub fn calls() -> usize {
+    CALLS.get()
+}
+
+/// A thread, which a fork may leave behind.
+pub fn spawn(f: impl FnOnce() + 'static) -> JoinHandle<()> {
+    thread::spawn(move || {
+        if let Err(reason) = catch_unwind(AssertUnwindSafe(f))
+            && !reason.is::<Frozen>()
+        {
+            resume_unwind(reason);
+        }
+    })
+}
+
+/// Forks by the engine's handlers, and runs `child` in the child. The parent is not looked at.
+pub fn fork(child: impl FnOnce()) {
+    crate::fork::prepare();
+    loom::stop_exploring();
+    FORKED_BY.set(Some(thread::current().id()));
+    PHASE.set(Phase::Child);
+    // A step of all threads': so the interleavings have it before and after each of theirs.
+    STEPS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: prepared above, and the others stand still.
+    unsafe { crate::fork::child() };
+    child();
+    PHASE.set(Phase::Over);
+    futex::wake_all();
+    loom::explore();
+}
