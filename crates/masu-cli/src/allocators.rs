@@ -51,6 +51,25 @@ const KNOWN: &[Signature] = &[
         message: Some("Scudo ERROR: "),
         library: "libscudo",
     },
+    Signature {
+        name: "rpmalloc",
+        functions: &["rpmalloc", "rpaligned_alloc"],
+        message: None,
+        library: "librpmalloc",
+    },
+    Signature {
+        name: "tbbmalloc",
+        functions: &["scalable_malloc"],
+        message: None,
+        library: "libtbbmalloc",
+    },
+    Signature { name: "Hoard", functions: &["xxmalloc"], message: None, library: "libhoard" },
+    Signature {
+        name: "hardened_malloc",
+        functions: &["h_malloc"],
+        message: None,
+        library: "libhardened_malloc",
+    },
 ];
 
 /// The sanitizers, each with the function that starts it and the name of its run-time library,
@@ -63,6 +82,11 @@ const SANITIZERS: &[(&str, &str, &str)] = &[
     ("LeakSanitizer", "__lsan_init", "lsan"),
     ("HWAddressSanitizer", "__hwasan_init", "hwasan"),
 ];
+
+/// The allocator that the library in the file `name` is, if it is a known one.
+pub fn known_library(name: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|known| name.starts_with(known.library)).map(|known| known.name)
+}
 
 /// What a program brings.
 #[derive(Debug, PartialEq, Eq)]

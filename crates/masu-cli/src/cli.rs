@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
+use crate::doctor;
+
 /// Run programs on masu, a memory allocator that gives memory back.
 #[derive(Parser)]
 #[command(
@@ -21,6 +23,7 @@ Examples:
   masu run --stats -- sort big.txt      statistics on stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
   masu bench -- ./my-program            is masu better for it?
+  masu doctor -p $(pidof ruby)          does it take effect there?
 
 `masu run --help` lists the configuration keys and the exit codes."
 )]
@@ -33,6 +36,7 @@ pub struct Cli {
 pub enum Verb {
     Run(Run),
     Bench(Bench),
+    Doctor(doctor::order::Order),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -121,6 +125,7 @@ Exit codes:
   0 measured                 1 measured, but a program misbehaved under one of the allocators
   2 mistyped command line    125 the program cannot be measured, or fails by itself
   126 not executable         127 not found
+  124 the time was up before everybody had run; what was measured until then is reported
   130 interrupted; what was measured until then is reported")]
 pub struct Bench {
     /// The other allocators: names, paths or NAME=PATH; `none` for no others
@@ -131,7 +136,7 @@ pub struct Bench {
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU16>,
 
-    /// Begin no round that would end later than this, such as 30s or 5m
+    /// Be done after this long in all, such as 30s or 5m [default: as long as it takes; quick: 150s]
     #[arg(long, value_name = "T", value_parser = duration)]
     pub time: Option<Duration>,
 
@@ -151,7 +156,7 @@ pub struct Bench {
     #[arg(long)]
     pub instructions: bool,
 
-    /// Run built-in workloads: `quick`, `full`, or names of single ones
+    /// Run built-in suites (`quick`, `workloads`, `programs`, `full`) or single workloads and programs
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub suite: Option<Vec<String>>,
 

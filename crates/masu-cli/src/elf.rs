@@ -22,6 +22,8 @@ pub struct Elf {
     pub defined: Vec<String>,
     /// Its constant text.
     pub rodata: Vec<u8>,
+    /// Whether Go's compiler made it.
+    pub is_go: bool,
 }
 
 /// Instruction set, word size and byte order: what all files in one process share.
@@ -93,6 +95,7 @@ fn facts<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> object:
         exported: defined(file.dynamic_symbols()),
         defined: defined(file.symbols()),
         rodata: rodata.map(|section| section.data()).transpose()?.unwrap_or_default().to_vec(),
+        is_go: file.section_by_name(".go.buildinfo").is_some(),
     })
 }
 

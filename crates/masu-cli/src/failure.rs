@@ -40,6 +40,21 @@ impl Failure {
         self
     }
 
+    /// The same with another exit code.
+    pub fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
+    /// Whether it is a mistake on the command line.
+    pub fn is_usage(&self) -> bool {
+        self.code == USAGE
+    }
+
+    /// The problem, and what can be done about it.
+    pub fn into_parts(self) -> (String, Option<String>) {
+        (self.problem, self.remedy)
+    }
+
     /// Writes it on stderr; the exit code.
     pub fn tell(self) -> u8 {
         eprintln!("masu: {}", self.problem);

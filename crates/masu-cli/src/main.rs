@@ -6,12 +6,14 @@
 //!   │    ├─ conf        --conf, judged by the engine's own parser
 //!   │    ├─ library     where libmasu.so is, and whether it is an allocator at all
 //!   │    ├─ program     PATH, #! lines, env: which file the kernel will load
-//!   │    ├─ elf         what an ELF file says about itself
-//!   │    ├─ allocators  whether a program brings an allocator of its own
-//!   │    ├─ privilege   whether the dynamic loader will ignore LD_PRELOAD
+//!   │    ├─ obstacle    what stands between masu and the program's file
+//!   │    │    ├─ elf         what an ELF file says about itself
+//!   │    │    ├─ allocators  whether it brings an allocator of its own
+//!   │    │    └─ privilege   whether the dynamic loader will ignore LD_PRELOAD
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
 //!
@@ -26,11 +28,13 @@ mod allocators;
 mod bench;
 mod cli;
 mod conf;
+mod doctor;
 mod elf;
 mod exec;
 mod failure;
 mod library;
 mod man;
+mod obstacle;
 mod preload;
 mod privilege;
 mod program;
@@ -77,6 +81,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(order) => Err(run::run(&order)),
         Verb::Bench(order) => bench::run(&order),
+        Verb::Doctor(order) => doctor::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);

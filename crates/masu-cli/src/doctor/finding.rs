@@ -1,0 +1,79 @@
+//! One thing that was looked at, what was found, and what to do about it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Worth knowing; masu copes.
+    Note,
+    /// masu takes effect, but less well than it could.
+    Warning,
+    /// masu takes no effect, or what it stands on will give way.
+    Problem,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// What was looked at: an area and a name, such as `memory.overcommit`. These stay the same
+    /// across versions.
+    pub id: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was found, in one plain sentence.
+    pub sentence: String,
+    /// The command or setting that puts it right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    fn new(id: &'static str, severity: Severity, sentence: impl Into<String>) -> Self {
+        Self { id, severity, sentence: sentence.into(), fix: None }
+    }
+
+    /// As it should be.
+    pub fn ok(id: &'static str, sentence: impl Into<String>) -> Self {
+        Self::new(id, Severity::Ok, sentence)
+    }
+
+    /// Worth knowing.
+    pub fn note(id: &'static str, sentence: impl Into<String>) -> Self {
+        Self::new(id, Severity::Note, sentence)
+    }
+
+    /// Less well than it could be.
+    pub fn warning(id: &'static str, sentence: impl Into<String>) -> Self {
+        Self::new(id, Severity::Warning, sentence)
+    }
+
+    /// No effect, or no ground to stand on.
+    pub fn problem(id: &'static str, sentence: impl Into<String>) -> Self {
+        Self::new(id, Severity::Problem, sentence)
+    }
+
+    /// A failure of what `masu run` would do, as a problem.
+    pub fn failure(id: &'static str, failure: Failure) -> Self {
+        let (problem, remedy) = failure.into_parts();
+        let finding = Self::problem(id, format!("{problem}."));
+        remedy.into_iter().fold(finding, |finding, remedy| finding.fix(remedy.replace('\n', " ")))
+    }
+
+    /// Adds what puts it right.
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// The part of the system it is about.
+    pub fn area(&self) -> &'static str {
+        self.id.split_once('.').map_or(self.id, |(area, _)| area)
+    }
+}

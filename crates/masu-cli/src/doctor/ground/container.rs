@@ -1,0 +1,224 @@
+//! The control group of the process: how much memory and processor time it may have.
+//!
+//! A group is confined by its own limits and by those of every group above it, as far as they can be
+//! seen from here; the smallest counts. Version 1 keeps memory and processors in separate trees.
+
+use std::path::PathBuf;
+
+use procfs::ProcessCGroups;
+use procfs::process::MountInfos;
+use rustix::thread::sched_getaffinity;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::memory::Memory;
+use crate::doctor::bytes::Bytes;
+use crate::doctor::finding::Finding;
+use crate::doctor::root::Root;
+
+/// Version 1 says "no limit" by the largest multiple of a page.
+const UNLIMITED: u64 = 1 << 60;
+
+/// The facts; a limit that is not set is null.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Container {
+    /// 1 or 2: of the group that confines memory.
+    version: Option<u8>,
+    /// The group's directory.
+    path: Option<String>,
+    /// Bytes beyond which processes are killed: memory.max, memory.limit_in_bytes.
+    memory_max: Option<u64>,
+    /// Bytes beyond which processes are slowed down: memory.high.
+    memory_high: Option<u64>,
+    /// Bytes of swap on top: memory.swap.max.
+    swap_max: Option<u64>,
+    /// Bytes in use: memory.current, memory.usage_in_bytes.
+    memory_current: Option<u64>,
+    /// How many processes were killed for memory.
+    killed: Option<u64>,
+    /// Processors' worth of time: cpu.max, cpu.cfs_quota_us.
+    processors_quota: Option<f64>,
+    /// Processors that the process may run on.
+    processors: Option<u64>,
+}
+
+/// A group and those above it, innermost first, as directories of [`Root`].
+struct Groups {
+    version: u8,
+    directories: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// The groups that have the files of `controller`.
+    fn of(root: &Root, controller: &str) -> Option<Self> {
+        let groups: ProcessCGroups = root.process("cgroup")?;
+        let mounts: MountInfos = root.process("mountinfo")?;
+        let first = groups.0.iter().find(|group| group.controllers.iter().any(|c| c == controller));
+        let (version, group) = match first {
+            Some(group) => (1, group),
+            None => (2, groups.0.iter().find(|group| group.hierarchy == 0)?),
+        };
+        let mount = mounts.0.iter().find(|mount| match version {
+            1 => mount.fs_type == "cgroup" && mount.super_options.contains_key(controller),
+            _ => mount.fs_type == "cgroup2",
+        })?;
+        // In a container the mount often shows only a part of the tree, from the group of the
+        // container on, while the path counts from the tree's own root.
+        let path = group.pathname.strip_prefix(mount.root.trim_end_matches('/'));
+        let path = PathBuf::from(path.unwrap_or(&group.pathname).trim_matches('/'));
+        let directories = path.ancestors().map(|part| mount.mount_point.join(part));
+        let directories = directories.filter(|directory| root.at(directory).is_dir()).collect();
+        Some(Self { version, directories })
+    }
+
+    /// The smallest number that the groups' files `name` hold.
+    fn smallest(&self, root: &Root, name: &str) -> Option<u64> {
+        self.directories.iter().filter_map(|group| root.value(group.join(name))).min()
+    }
+
+    /// The innermost group whose file `name` holds a number below [`UNLIMITED`] that is the smallest.
+    fn limiting(&self, root: &Root, name: &str) -> Option<(u64, &PathBuf)> {
+        let all = self.directories.iter();
+        let all = all.filter_map(|group| Some((root.value::<u64>(group.join(name))?, group)));
+        all.filter(|&(limit, _)| limit < UNLIMITED).min_by_key(|&(limit, _)| limit)
+    }
+}
+
+impl Container {
+    pub fn read(root: &Root) -> Self {
+        let mut facts =
+            Self { processors: root.is_live().then(processors).flatten(), ..Self::default() };
+        if let Some(groups) = Groups::of(root, "memory") {
+            facts.read_memory(root, &groups);
+        }
+        if let Some(groups) = Groups::of(root, "cpu") {
+            facts.processors_quota = quota(root, &groups);
+        }
+        facts
+    }
+
+    fn read_memory(&mut self, root: &Root, groups: &Groups) {
+        let (max, current, high) = match groups.version {
+            1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", None),
+            _ => ("memory.max", "memory.current", Some("memory.high")),
+        };
+        self.version = Some(groups.version);
+        let limiting = groups.limiting(root, max);
+        let innermost = groups.directories.first();
+        let group = limiting.map(|(_, group)| group).or(innermost);
+        let Some(group) = group else { return };
+        self.path = Some(group.display().to_string());
+        self.memory_max = limiting.map(|(limit, _)| limit);
+        self.memory_current = root.value(group.join(current));
+        self.memory_high = high.and_then(|name| groups.limiting(root, name)).map(|(high, _)| high);
+        self.swap_max = match groups.version {
+            // Version 1 limits memory and swap together.
+            1 => groups
+                .limiting(root, "memory.memsw.limit_in_bytes")
+                .zip(limiting)
+                .map(|((both, _), (memory, _))| both.saturating_sub(memory)),
+            _ => groups.smallest(root, "memory.swap.max"),
+        };
+        let events = if groups.version == 1 { "memory.oom_control" } else { "memory.events" };
+        let events = root.text(group.join(events)).unwrap_or_default();
+        let killed = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        self.killed = killed.and_then(|count| count.parse().ok());
+    }
+
+    pub fn findings(&self, memory: &Memory) -> Vec<Finding> {
+        let mut findings = vec![self.memory(memory)];
+        findings.extend(self.slowed());
+        findings.extend(self.deaths());
+        findings.extend(self.time());
+        findings
+    }
+
+    fn memory(&self, memory: &Memory) -> Finding {
+        const ID: &str = "container.memory";
+        let Some(version) = self.version else {
+            return Finding::ok(ID, "No control group limits memory.");
+        };
+        // A limit beyond the machine's memory is none.
+        let limit = self.memory_max.filter(|&max| memory.total.is_none_or(|total| max < total));
+        let Some(max) = limit else {
+            return Finding::ok(ID, format!("No limit on memory (cgroup v{version})."));
+        };
+        let path = self.path.as_deref().unwrap_or_default();
+        let swap = if self.swap_max == Some(0) { ", no swap" } else { "" };
+        let Some(current) = self.memory_current else {
+            return Finding::ok(ID, format!("Memory is limited to {}{swap} ({path}).", Bytes(max)));
+        };
+        let sentence =
+            format!("{} of {} of memory in use{swap} ({path})", Bytes(current), Bytes(max));
+        // Files read count as use and go when memory is needed, so a full group alone is no alarm.
+        if current >= max - max / 10 {
+            let soft = max / 10 * 8 >> 20;
+            Finding::warning(ID, format!("{sentence}: at the limit the kernel kills."))
+                .fix(format!("a larger limit, or masu run --soft-limit {}MiB", soft.max(1)))
+        } else {
+            Finding::ok(ID, format!("{sentence}."))
+        }
+    }
+
+    fn slowed(&self) -> Option<Finding> {
+        let (high, current) = (self.memory_high?, self.memory_current?);
+        (current >= high).then(|| {
+            Finding::warning(
+                "container.memory_high",
+                format!(
+                    "{} in use is above memory.high, {}: the kernel slows the processes down.",
+                    Bytes(current),
+                    Bytes(high)
+                ),
+            )
+            .fix("a larger memory.high, or masu run --policy low-memory")
+        })
+    }
+
+    fn deaths(&self) -> Option<Finding> {
+        let killed = self.killed.filter(|&count| count > 0)?;
+        let times = if killed == 1 { "once".to_owned() } else { format!("{killed} times") };
+        Some(
+            Finding::warning(
+                "container.killed",
+                format!("The kernel has killed here for memory {times}."),
+            )
+            .fix("masu run --limit SIZE: malloc fails before the kernel kills"),
+        )
+    }
+
+    fn time(&self) -> Option<Finding> {
+        const ID: &str = "container.processors";
+        let count = |n: u64| if n == 1 { "1 processor".into() } else { format!("{n} processors") };
+        match (self.processors_quota, self.processors) {
+            (Some(quota), Some(n)) if quota < n as f64 => {
+                Some(Finding::ok(ID, format!("{quota:.1} of {} (quota).", count(n))))
+            }
+            (Some(quota), None) => Some(Finding::ok(ID, format!("{quota:.1} processors (quota)."))),
+            (_, Some(n)) => Some(Finding::ok(ID, format!("{}.", count(n)))),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Processors' worth of time that the groups allow.
+fn quota(root: &Root, groups: &Groups) -> Option<f64> {
+    let quotas = groups.directories.iter().filter_map(|group| {
+        let (quota, period): (f64, f64) = if groups.version == 1 {
+            let file = |name: &str| root.value(group.join(name));
+            (file("cpu.cfs_quota_us")?, file("cpu.cfs_period_us")?)
+        } else {
+            let text = root.text(group.join("cpu.max"))?;
+            let (quota, period) = text.split_once(' ')?;
+            (quota.parse().ok()?, period.parse().ok()?)
+        };
+        // Version 1 says "no quota" by -1.
+        (quota > 0.0 && period > 0.0).then_some(quota / period)
+    });
+    quotas.min_by(f64::total_cmp)
+}
+
+/// How many processors this process may run on.
+fn processors() -> Option<u64> {
+    sched_getaffinity(None).ok().map(|set| u64::from(set.count()))
+}

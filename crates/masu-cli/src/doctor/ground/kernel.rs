@@ -1,0 +1,87 @@
+//! The kernel's version, and what confines the process.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::doctor::finding::Finding;
+use crate::doctor::root::Root;
+
+/// What masu uses of newer kernels, since when it is there, and what happens without.
+const FEATURES: &[((u32, u32), &str, &str)] = &[
+    ((4, 14), "membarrier", "caches of sleeping threads keep their few MiB"),
+    ((4, 17), "MAP_FIXED_NOREPLACE", "masu probes for free addresses with hints instead"),
+    ((5, 7), "MREMAP_DONTUNMAP", "realloc of blocks above 1 MiB copies instead of moving pages"),
+    ((5, 14), "MADV_POPULATE_WRITE", "fresh memory comes by one page fault for each page"),
+    ((5, 18), "MADV_DONTNEED_LOCKED", "after mlockall no memory goes back"),
+];
+
+/// The facts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Kernel {
+    /// As `uname -r` says it.
+    pub release: Option<String>,
+    /// 0 off, 1 strict, 2 filter.
+    pub seccomp: Option<u32>,
+    /// Whether the process can gain no rights by executing a file.
+    pub no_new_privileges: Option<bool>,
+    /// Whether the kernel reports memory pressure.
+    pub pressure: bool,
+}
+
+impl Kernel {
+    pub fn read(root: &Root) -> Self {
+        let status: Option<procfs::process::Status> = root.process("status");
+        Self {
+            release: root.text("/proc/sys/kernel/osrelease"),
+            seccomp: status.as_ref().and_then(|status| status.seccomp),
+            no_new_privileges: status.and_then(|status| status.nonewprivs).map(|bit| bit != 0),
+            pressure: root.text("/proc/pressure/memory").is_some(),
+        }
+    }
+
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![self.version()];
+        if !self.pressure {
+            findings.push(
+                Finding::note(
+                    "kernel.pressure",
+                    "The kernel does not report memory pressure (/proc/pressure/memory), so masu \
+                     cannot react to it.",
+                )
+                .fix("boot with psi=1, if the kernel is built with CONFIG_PSI"),
+            );
+        }
+        if self.no_new_privileges == Some(true) {
+            findings.push(Finding::ok(
+                "kernel.no_new_privileges",
+                "No program can gain rights here (no_new_privs), so set-user-ID programs run on \
+                 masu too.",
+            ));
+        }
+        findings
+    }
+
+    fn version(&self) -> Finding {
+        const ID: &str = "kernel.version";
+        let Some(release) = &self.release else {
+            return Finding::note(ID, "The kernel's version could not be read.");
+        };
+        let Some(version) = parse(release) else {
+            return Finding::note(ID, format!("The kernel's version `{release}` says nothing."));
+        };
+        let missing: Vec<_> = FEATURES.iter().filter(|(since, _, _)| version < *since).collect();
+        let Some(((major, minor), _, _)) = missing.last() else {
+            return Finding::ok(ID, format!("Linux {release} has all that masu uses."));
+        };
+        let list: Vec<_> =
+            missing.iter().map(|(_, name, without)| format!("no {name}: {without}")).collect();
+        Finding::note(ID, format!("Linux {release} is old: {}.", list.join("; ")))
+            .fix(format!("Linux {major}.{minor} or newer has all that masu uses"))
+    }
+}
+
+/// The first two numbers of a release.
+fn parse(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}

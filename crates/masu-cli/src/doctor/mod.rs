@@ -1,0 +1,180 @@
+//! `masu doctor`: does masu take effect here, and is the ground sound?
+//!
+//! ```text
+//! run ─ target     a command: its file (crate::obstacle), then its dynamic loader (loader)
+//!   ├─ process     a process that runs
+//!   ├─ trial       --run: a command, started
+//!   ├─ library     libmasu.so: found where, mappable, open to all
+//!   ├─ settings    options, by the engine's own reading
+//!   ├─ ground      kernel, memory, limits, container, under a root directory (root)
+//!   └─ report      JSON; text for people
+//! ```
+//!
+//! Each look returns facts, which are for programs, and findings, which are for people: a sentence,
+//! how bad it is, and the way out. Nothing is changed anywhere, and no program is run but the loader,
+//! unless `--run` says so.
+
+mod bytes;
+mod finding;
+mod ground;
+mod library;
+mod loader;
+mod masu;
+pub mod order;
+mod process;
+mod report;
+mod root;
+mod settings;
+mod target;
+mod text;
+mod trial;
+
+use std::env;
+use std::ffi::CString;
+use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::failure::Failure;
+use crate::library::Library;
+use finding::{Finding, Severity};
+use ground::Ground;
+use order::Order;
+use report::Report;
+use root::Root;
+
+/// Everything is sound.
+const SOUND: u8 = 0;
+/// masu takes no effect, or there is a problem.
+const PROBLEM: u8 = 1;
+
+/// Columns for who reads it elsewhere than on a terminal.
+const COLUMNS: u16 = 100;
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    if order.schema {
+        print(&report::schema())?;
+        return Ok(SOUND);
+    }
+    let report = examine(order)?;
+    if order.json {
+        print(&report.json())?;
+    } else {
+        print(&text::render(&report, width()))?;
+    }
+    Ok(if report.worst == Severity::Problem { PROBLEM } else { SOUND })
+}
+
+fn examine(order: &Order) -> Result<Report, Failure> {
+    let root = Root::new(order.root.as_deref(), order.process);
+    let ground = Ground::read(&root);
+    let mut findings = Vec::new();
+    let library = find_library(order, &root, &mut findings)?;
+    let (mut program, mut process) = (None, None);
+
+    if let (Some(name), Some(library)) = (order.command.first(), &library) {
+        let (facts, found) = target::look(name, library)?;
+        program = Some(facts);
+        findings.extend(found);
+        if order.run {
+            findings.extend(trial::run(&order.command, library));
+        }
+    }
+    if let Some(id) = order.process {
+        let (facts, found) = process::look(id, &root, library.as_ref(), ground.mappings())?;
+        process = Some(facts);
+        findings.extend(found);
+    } else if root.is_live() {
+        findings.extend(settings::mistakes(&own_variables()));
+    }
+    findings.extend(ground.findings(order.process.is_none() && root.is_live()));
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+
+    let worst = findings.first().map_or(Severity::Ok, |finding| finding.severity);
+    let about = order.command.first().map(|name| name.to_string_lossy().into_owned());
+    let about = process.as_ref().map(process_name).or(about);
+    let effect = about.as_ref().map(|_| !findings.iter().any(prevents));
+    let headline = headline(about.as_deref(), process.is_some(), effect, worst);
+    Ok(Report {
+        schema: report::SCHEMA,
+        version: report::VERSION,
+        effect,
+        headline,
+        worst,
+        library: library.map(|library| library.path.display().to_string()),
+        program,
+        process,
+        ground,
+        findings,
+    })
+}
+
+/// The library, if it is there; for a running process it need not be.
+fn find_library(
+    order: &Order,
+    root: &Root,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Library>, Failure> {
+    match crate::library::find(order.lib.as_deref()) {
+        Ok(library) => {
+            if order.process.is_none() {
+                findings.extend(self::library::look(&library, root));
+            }
+            Ok(Some(library))
+        }
+        Err(failure) if failure.is_usage() => Err(failure),
+        Err(_) if order.process.is_some() => Ok(None),
+        Err(failure) => {
+            findings.push(Finding::failure("library.file", failure));
+            Ok(None)
+        }
+    }
+}
+
+fn process_name(process: &process::Process) -> String {
+    format!("process {} ({})", process.id, process.name)
+}
+
+/// Whether a finding says that masu takes no effect.
+fn prevents(finding: &Finding) -> bool {
+    finding.severity == Severity::Problem
+        && matches!(finding.area(), "program" | "process" | "library" | "environment")
+        && finding.id != "process.mappings"
+}
+
+fn headline(about: Option<&str>, runs: bool, effect: Option<bool>, worst: Severity) -> String {
+    let trouble = match worst {
+        Severity::Problem => "there is a problem",
+        Severity::Warning => "something could be better",
+        Severity::Ok | Severity::Note => "the ground is sound",
+    };
+    match (about, effect) {
+        (Some(process), Some(true)) if runs => format!("masu serves {process}; {trouble}."),
+        (Some(process), _) if runs => format!("masu does not serve {process}."),
+        (Some(name), Some(true)) => format!("masu takes effect in `{name}`; {trouble}."),
+        (Some(name), _) => format!("masu takes no effect in `{name}`."),
+        (None, _) if worst < Severity::Warning => "masu can work here.".to_owned(),
+        (None, _) => format!("masu can work here, but {trouble}."),
+    }
+}
+
+/// The environment that a program would inherit.
+fn own_variables() -> Vec<CString> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+    };
+    env::vars_os().filter_map(text).collect()
+}
+
+fn width() -> usize {
+    let terminal = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&terminal).ok().filter(|_| terminal.is_terminal());
+    // Long lines are hard to read.
+    usize::from(size.map_or(COLUMNS, |size| size.ws_col).clamp(40, COLUMNS))
+}
+
+/// Prints it; colours only on a terminal, and as `NO_COLOR` and its kin say.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
+}

@@ -1,0 +1,57 @@
+//! What can be typed after `masu doctor`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Does masu take effect, and is the ground sound?
+///
+/// Looks at a command, at a running process, or only at this machine: the program's file, what the
+/// dynamic loader would do with it, the library, huge pages, overcommit, limits, the container. Each
+/// finding is a sentence with the command or setting that puts it right. Nothing is changed, and the
+/// command is not run, unless --run says so.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu doctor                       this machine or container
+  masu doctor -- ruby app.rb        would masu take effect in it?
+  masu doctor --run -- ./server     start it for a second and see
+  masu doctor -p $(pidof ruby)      is masu in it, with which options?
+  masu doctor --json -p 1 | jq .effect
+
+Marks:
+  ✓ as it should be    · worth knowing    ! could be better    ✗ a problem
+
+Exit codes:
+  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line")]
+pub struct Order {
+    /// Look at this process
+    #[arg(short, long = "pid", value_name = "PID", conflicts_with = "command")]
+    pub process: Option<u32>,
+
+    /// Start the command under masu for a second, without input or output, and see
+    #[arg(long, requires = "command")]
+    pub run: bool,
+
+    /// Write the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print the JSON schema of the answer and do nothing else
+    #[arg(long)]
+    pub schema: bool,
+
+    /// The libmasu.so to look at, instead of the one that belongs to this command
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+
+    /// Read /proc and /sys under this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+
+    /// The command to look at
+    #[arg(trailing_var_arg = true, value_name = "COMMAND",
+          value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,75 @@
+//! The files of the kernel, under a directory: `/`, or a copy of another machine's, as the tests
+//! make them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use procfs::FromRead;
+
+/// Where `/proc` and `/sys` are, and whose are looked at.
+pub struct Root {
+    directory: PathBuf,
+    process: String,
+}
+
+impl Root {
+    /// The files under `directory`, as the process with this id sees them, or else this one.
+    pub fn new(directory: Option<&Path>, process: Option<u32>) -> Self {
+        Self {
+            directory: directory.unwrap_or(Path::new("/")).to_path_buf(),
+            process: process.map_or_else(|| "self".to_owned(), |id| id.to_string()),
+        }
+    }
+
+    /// Whether this is the running system.
+    pub fn is_live(&self) -> bool {
+        self.directory == Path::new("/")
+    }
+
+    /// Where the file called `path` on that system is on this one.
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.directory.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Where the process' file `name` is.
+    pub fn process_file(&self, name: &str) -> PathBuf {
+        self.at(format!("/proc/{}/{name}", self.process))
+    }
+
+    /// The text of a file, without the blanks around it.
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        Some(fs::read_to_string(self.at(path)).ok()?.trim().to_owned())
+    }
+
+    /// A file that holds one value.
+    pub fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The word in brackets of a file that lists choices: `always [madvise] never`.
+    pub fn choice(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = self.text(path)?;
+        let (_, behind) = text.split_once('[')?;
+        Some(behind.split_once(']')?.0.to_owned())
+    }
+
+    /// A file of the process, parsed.
+    pub fn process<T: FromRead>(&self, name: &str) -> Option<T> {
+        T::from_file(self.process_file(name)).ok()
+    }
+
+    /// A file of the system, parsed.
+    pub fn system<T: FromRead>(&self, path: &str) -> Option<T> {
+        T::from_file(self.at(path)).ok()
+    }
+
+    /// A value of the process' auxiliary vector.
+    pub fn auxiliary(&self, key: u64) -> Option<u64> {
+        let bytes = fs::read(self.process_file("auxv")).ok()?;
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        let pairs = bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
+        pairs.into_iter().find(|&(found, _)| found == key).map(|(_, value)| value)
+    }
+}

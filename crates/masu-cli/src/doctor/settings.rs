@@ -1,0 +1,134 @@
+//! The options in force, by the engine's own reading of an environment.
+
+use std::ffi::CString;
+use std::ptr;
+
+use masu_core::config::Config;
+use masu_core::text::Text;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::finding::Finding;
+
+/// One option.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Setting {
+    /// Its key.
+    pub key: String,
+    /// Its value, in units.
+    pub value: String,
+    /// `built-in`, a variable, or what else sets it.
+    pub origin: String,
+}
+
+/// What the engine makes of `variables`, each `NAME=value`, in a process that is `secure` or not.
+pub fn of(variables: &[CString], secure: bool) -> Vec<Setting> {
+    let config = parse(variables, secure, &mut |_| {});
+    let mut shown = Vec::new();
+    let mut sink = |bytes: &[u8]| shown.extend_from_slice(bytes);
+    config.show(&mut Text::new(&mut sink));
+    let shown = String::from_utf8_lossy(&shown);
+    let rows = shown.lines().skip(1).map(|line| line.split_whitespace().skip(1));
+    let setting = |mut row: std::iter::Skip<std::str::SplitWhitespace>| {
+        let (key, value) = (row.next()?.to_owned(), row.next()?.to_owned());
+        Some(Setting { key, value, origin: row.collect::<Vec<_>>().join(" ") })
+    };
+    rows.filter_map(setting).collect()
+}
+
+/// The mistakes in them, and options of other allocators.
+pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
+    // Whatever they say about messages, these hold while they are judged.
+    let mut judged = variables.to_vec();
+    judged.extend([c"MASU_SHOW_ERRORS=1".to_owned(), c"MASU_VERBOSE=0".to_owned()]);
+    let mut said = Vec::new();
+    parse(&judged, false, &mut |bytes| said.extend_from_slice(bytes));
+    let said = String::from_utf8_lossy(&said);
+    let mistakes = said.lines().map(|line| {
+        let line = line.trim_start_matches("masu: warning: ");
+        Finding::warning("environment.options", format!("{line}. The default holds."))
+            .fix("masu-conf(7) and `masu run --help` list the keys and their forms")
+    });
+    let mistakes: Vec<_> = mistakes
+        .map(|finding| Finding { sentence: finding.sentence.replace("?. The", "? The"), ..finding })
+        .collect();
+    mistakes.into_iter().chain(others(variables)).collect()
+}
+
+/// Options of other allocators, which are set in the belief that they help.
+fn others(variables: &[CString]) -> impl Iterator<Item = Finding> {
+    const ID: &str = "environment.others";
+    variables.iter().filter_map(|variable| {
+        let (name, value) = variable.to_str().ok()?.split_once('=')?;
+        let glibc = name.starts_with("MALLOC_")
+            && [
+                "ARENA_MAX",
+                "ARENA_TEST",
+                "TRIM_THRESHOLD_",
+                "TOP_PAD_",
+                "MMAP_",
+                "CHECK_",
+                "PERTURB_",
+            ]
+            .iter()
+            .any(|option| name["MALLOC_".len()..].starts_with(option));
+        if glibc || (name == "GLIBC_TUNABLES" && value.contains("glibc.malloc")) {
+            let sentence = format!("{name} is glibc's and means nothing to masu.");
+            Some(Finding::note(ID, sentence).fix(format!("unset {name}")))
+        } else if name == "MALLOC_CONF" {
+            let sentence = "MALLOC_CONF is jemalloc's: masu follows dirty_decay_ms, \
+                            background_thread and stats_print, and passes over the rest.";
+            Some(Finding::note(ID, sentence).fix("MASU_CONF, for masu's own options"))
+        } else {
+            None
+        }
+    })
+}
+
+fn parse(variables: &[CString], secure: bool, sink: &mut dyn FnMut(&[u8])) -> Config {
+    let pointers: Vec<_> =
+        variables.iter().map(|variable| variable.as_ptr()).chain([ptr::null()]).collect();
+    // SAFETY: the array ends in null, and its strings live past the call.
+    unsafe { Config::parse(pointers.as_ptr(), secure, sink) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[&str]) -> Vec<CString> {
+        variables.iter().map(|variable| CString::new(*variable).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_engines_reading() {
+        let environment = environment(&["HOME=/", "MASU_CONF=decay:2s", "MASU_BUDGET=16MiB"]);
+        let settings = of(&environment, false);
+        let of_key = |key: &str| {
+            let setting = settings.iter().find(|setting| setting.key == key).unwrap();
+            (setting.value.as_str(), setting.origin.as_str())
+        };
+        assert_eq!(of_key("decay"), ("2s", "MASU_CONF"));
+        assert_eq!(of_key("budget"), ("16MiB", "MASU_BUDGET"));
+        assert_eq!(of_key("run_cache").1, "built-in");
+        let secure = of(&super::tests::environment(&["MASU_DECAY=2s"]), true);
+        assert!(secure.iter().all(|setting| setting.origin == "built-in"), "{secure:?}");
+    }
+
+    #[test]
+    fn mistakes_and_options_of_others() {
+        let said = |variables: &[&str]| -> Vec<String> {
+            let findings = mistakes(&environment(variables));
+            findings.into_iter().map(|finding| finding.sentence).collect()
+        };
+        let dekay = "unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.";
+        assert_eq!(said(&["MASU_DEKAY=1s", "MASU_SHOW_ERRORS=0"]), [dekay]);
+        assert_eq!(said(&["MASU_DECAY=1s", "MALLOC=1"]), [""; 0]);
+        let arenas = "MALLOC_ARENA_MAX is glibc's and means nothing to masu.";
+        assert_eq!(said(&["MALLOC_ARENA_MAX=2"]), [arenas]);
+        assert!(said(&["MALLOC_CONF=narenas:1"])[0].starts_with("MALLOC_CONF is jemalloc's"));
+        let tunables = "GLIBC_TUNABLES=glibc.malloc.arena_max=1";
+        assert!(said(&[tunables])[0].starts_with("GLIBC_TUNABLES is glibc's"));
+        assert_eq!(said(&["GLIBC_TUNABLES=glibc.rtld.optional_static_tls=1"]), [""; 0]);
+    }
+}

@@ -1,0 +1,81 @@
+//! The answer for people: the sentence that matters, then what is not as it should be with the way
+//! out, then the rest.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+use super::finding::{Finding, Severity};
+use super::report::Report;
+
+/// How far sentences are indented: a mark, and the longest area.
+const MARGIN: usize = 2 + 2 + 12;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// Lays it out for a terminal of `width` columns, with colours for who wants them.
+pub fn render(report: &Report, width: usize) -> String {
+    let mut text = format!("{BOLD}{}{BOLD:#}\n", report.headline);
+    let (sound, others): (Vec<_>, Vec<_>) =
+        report.findings.iter().partition(|finding| finding.severity == Severity::Ok);
+    for part in [others, sound] {
+        if !part.is_empty() {
+            text.push('\n');
+        }
+        let mut area = "";
+        for finding in part {
+            let shown = if finding.area() == area { "" } else { finding.area() };
+            area = finding.area();
+            entry(finding, shown, width, &mut text);
+        }
+    }
+    text
+}
+
+fn entry(finding: &Finding, area: &str, width: usize, text: &mut String) {
+    let (mark, style) = match finding.severity {
+        Severity::Ok => ('✓', AnsiColor::Green.on_default()),
+        Severity::Note => ('·', AnsiColor::Cyan.on_default()),
+        Severity::Warning => ('!', AnsiColor::Yellow.on_default().bold()),
+        Severity::Problem => ('✗', AnsiColor::Red.on_default().bold()),
+    };
+    let column = width.saturating_sub(MARGIN).max(24);
+    let mut lines = wrap(&finding.sentence, column).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let _ = writeln!(text, "  {style}{mark}{style:#} {DIM}{area:<12}{DIM:#}{first}");
+    for line in lines {
+        let _ = writeln!(text, "{:MARGIN$}{line}", "");
+    }
+    for (i, line) in finding.fix.iter().flat_map(|fix| wrap(fix, column - 2)).enumerate() {
+        let arrow = if i == 0 { "→" } else { " " };
+        let _ = writeln!(text, "{:MARGIN$}{style}{arrow}{style:#} {line}", "");
+    }
+}
+
+/// The words of `text` in lines of at most `width` columns; a longer word is a line.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_and_lines_short() {
+        assert_eq!(wrap("a bb ccc dddddd e", 6), ["a bb", "ccc", "dddddd", "e"]);
+        assert_eq!(wrap("longer than that", 3), ["longer", "than", "that"]);
+        assert_eq!(wrap("a   b", 9), ["a   b"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What stands between masu and a program: facts about the program's file that keep the library from
+//! being loaded, or from serving what the program allocates.
+
+use std::path::Path;
+
+use crate::allocators::{Brings, brought_by};
+use crate::elf::{Elf, Unreadable};
+use crate::library::Library;
+use crate::privilege::{Gain, gained_by};
+
+/// How much of masu's effect is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// The library cannot be loaded, or the program would not run with it.
+    Stops,
+    /// It is loaded and serves nothing.
+    Useless,
+    /// It serves a part.
+    Partial,
+    /// Nothing can be said.
+    Unknown,
+}
+
+/// One such fact.
+#[derive(Debug)]
+pub struct Obstacle {
+    /// Its name for programs.
+    pub id: &'static str,
+    /// How much it matters.
+    pub weight: Weight,
+    /// What it is; completes a sentence that begins with the program's name.
+    pub what: String,
+    /// The way out.
+    pub remedy: Option<&'static str>,
+}
+
+impl Obstacle {
+    fn new(id: &'static str, weight: Weight, what: impl Into<String>) -> Self {
+        Self { id, weight, what: what.into(), remedy: None }
+    }
+
+    fn remedy(self, remedy: &'static str) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+}
+
+/// What stands between `library` and the program in the file `binary`, the gravest first.
+pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
+    let mut obstacles: Vec<_> = gained_by(binary).map(rights).into_iter().collect();
+    obstacles.extend(in_file(binary, Some(library)));
+    obstacles
+}
+
+/// The same without the question of rights, for a program that runs already.
+pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
+    use Weight::{Stops, Unknown};
+    let mut obstacles = Vec::new();
+    let elf = match Elf::read(binary) {
+        Ok(elf) => elf,
+        // A shell script without a #! line, or something for the kernel to judge.
+        Err(Unreadable::NotElf) => return obstacles,
+        Err(Unreadable::Closed(error)) => {
+            let what = format!("cannot be read ({error}), so nothing about it was checked");
+            obstacles.push(Obstacle::new("program.readable", Unknown, what));
+            return obstacles;
+        }
+        Err(Unreadable::Damaged(error)) => {
+            let what = format!("is damaged: {error}");
+            obstacles.push(Obstacle::new("program.readable", Stops, what));
+            return obstacles;
+        }
+    };
+    obstacles.extend(library.and_then(|library| foreign(&elf, library)));
+    obstacles.extend(static_program(&elf));
+    obstacles.extend(own(&elf));
+    obstacles
+}
+
+fn rights(gain: Gain) -> Obstacle {
+    let how = match gain {
+        Gain::User => "runs as another user (set-user-ID)",
+        Gain::Group => "runs as another group (set-group-ID)",
+        Gain::Capabilities => "has file capabilities",
+        Gain::Inherited => "would inherit the rights this process was given",
+    };
+    let what = format!("{how}, so the dynamic loader ignores LD_PRELOAD");
+    Obstacle::new("program.rights", Weight::Stops, what).remedy(
+        "run it as the user it changes to, or let the administrator name libmasu.so in\n\
+         /etc/ld.so.preload, which holds for every program of the system",
+    )
+}
+
+/// Whether there is a loader that could preload anything.
+fn static_program(elf: &Elf) -> Option<Obstacle> {
+    if elf.interpreter.is_some() {
+        return None;
+    }
+    let what = "is statically linked, so no library can be preloaded into it";
+    let obstacle = Obstacle::new("program.linkage", Weight::Stops, what);
+    Some(if elf.is_go {
+        obstacle.remedy("Go has an allocator of its own: GOMEMLIMIT and GOGC limit its memory")
+    } else {
+        obstacle.remedy("link libmasu.a into it, or build it dynamically linked")
+    })
+}
+
+/// Whether the two can be in one process.
+fn foreign(elf: &Elf, library: &Library) -> Option<Obstacle> {
+    use Weight::Stops;
+    if elf.machine != library.elf.machine {
+        let (program, library) = (elf.machine, library.elf.machine);
+        let what = format!("is a {program} program, and this masu is {library}");
+        return Some(
+            Obstacle::new("program.machine", Stops, what)
+                .remedy("use a masu built for that machine"),
+        );
+    }
+    if elf.is_musl() && library.elf.is_glibc() {
+        let library = library.path.display();
+        let what = format!("runs on musl, and `{library}` needs glibc");
+        return Some(Obstacle::new("program.libc", Stops, what).remedy(
+            "preload a library built for musl, or one that needs no libc, like libmasu.so",
+        ));
+    }
+    None
+}
+
+/// Whether the program brings an allocator of its own.
+fn own(elf: &Elf) -> Option<Obstacle> {
+    use Weight::{Partial, Stops, Useless};
+    const ID: &str = "program.allocator";
+    Some(match brought_by(elf) {
+        Brings::Nothing if elf.is_go && elf.interpreter.is_some() => Obstacle::new(
+            ID,
+            Partial,
+            "is a Go program: masu serves its C code, and Go's own memory stays Go's",
+        ),
+        Brings::Nothing => return None,
+        Brings::SanitizerLinked(name) => Obstacle::new(
+            "program.sanitizer",
+            Stops,
+            format!("is built with {name}, which has to be its malloc"),
+        )
+        .remedy("run it without masu, or build it without the sanitizer"),
+        Brings::SanitizerInside(name) => Obstacle::new(
+            "program.sanitizer",
+            Useless,
+            format!("is built with {name}, whose malloc wins: masu will serve nothing"),
+        ),
+        Brings::Malloc => Obstacle::new(
+            ID,
+            Useless,
+            "defines malloc itself, and that one wins: masu will serve nothing",
+        ),
+        Brings::Inside(name) => Obstacle::new(
+            ID,
+            Partial,
+            format!("has {name} built in: masu serves only what does not go there"),
+        ),
+        Brings::Linked(name) => Obstacle::new(
+            ID,
+            Partial,
+            format!(
+                "is linked with {name}: masu takes over malloc, and {name}'s own functions stay \
+                 where they are"
+            ),
+        ),
+    })
+}
