@@ -33,8 +33,10 @@ const LAYERS: &[(&str, &str)] = &[
     ("run", "medium blocks"),
     ("huge", "large blocks"),
     ("heap", "a thread's view of all three"),
+    ("limit", "what is in use, and what may be"),
     ("purge", "decides when the layers above give memory back"),
     ("stats/tables", "looks at every slab and every heap"),
+    ("stats/recent", "and counts what takes a walk"),
     ("stats/snapshot", "adds everybody's counters up"),
     ("stats/print", "and shows them"),
     ("face", "what the doors call"),
@@ -45,7 +47,10 @@ const LAYERS: &[(&str, &str)] = &[
 /// The arrows that point up, each to one function, with the reason why it must.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("heap", "purge::on_free", "freed memory ages from the end of a slow free"),
+    ("heap", "purge::on_growth", "who makes memory grow gives back what it can spare"),
     ("huge", "purge::on_free", "the same for large blocks, which have no other slow path"),
+    ("run", "limit::has_room", "who hands out pages that are not resident yet asks first"),
+    ("huge", "limit::has_room", "the same for large blocks"),
 ];
 
 /// The engine's modules that are part of its face, for what configures and asks.

@@ -29,7 +29,6 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
         .chain([
             run::pool::lock_for_fork(),
             huge::lock_for_fork(),
-            slab::pool::lock_for_fork(),
             region::lock_for_fork(),
             heap::lock_for_fork(),
         ])

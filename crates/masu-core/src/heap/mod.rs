@@ -50,7 +50,7 @@ pub use fast::{alloc_class, alloc_small, dealloc, usable_size, zero_small};
 pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
-pub use sparse::{hollow, hollow_own};
+pub use sparse::{hollow, hollow_own, hollow_sparse};
 pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
 
 use crate::region::{HEAP_STRIDE, NIL};
@@ -228,6 +228,7 @@ impl Heap {
 pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
+    crate::purge::on_growth();
     Some(&heap.runs)
 }
 

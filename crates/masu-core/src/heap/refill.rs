@@ -245,6 +245,9 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         let slab = pool::take(dense)?;
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
+        if heap.role.get() == Role::Thread {
+            crate::purge::on_growth();
+        }
         Some(slab)
     }
 }

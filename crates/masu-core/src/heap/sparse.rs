@@ -10,7 +10,8 @@ use super::tls::current;
 use super::{Heap, Role, commons};
 use crate::clock;
 use crate::lock::DISCARD;
-use crate::size_class::LAST_CLASS;
+use crate::region::GRANULE;
+use crate::size_class::{LAST_CLASS, UNIT};
 use crate::slab::{self, available, pool};
 
 /// Most slabs of a class that one tick looks at.
@@ -73,6 +74,47 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
                     bytes += s.hollow_out(slab);
                     s.looked = s.out() as u16;
                 }
+            }
+        }
+    }
+    bytes
+}
+
+/// Slabs with more blocks out than this are not worth a look while the program waits: with one block
+/// out on each page on average, a third of the pages is free.
+const SPARSE: u32 = (GRANULE / UNIT) as u32;
+/// Most slabs of a class that growth looks at.
+const GLANCES: u32 = 64;
+
+/// Hollows the calling thread's partial slabs that have few blocks out, and puts them behind all
+/// others. Returns the bytes given back.
+pub fn hollow_sparse() -> usize {
+    let heap = current();
+    if heap.role.get() != Role::Thread {
+        return 0;
+    }
+    let mut bytes = 0;
+    let Some(_discard) = DISCARD.try_lock() else { return 0 };
+    for class in 1..=LAST_CLASS {
+        let list = heap.partial(class);
+        let mut at = list.front();
+        for _ in 0..list.len().min(GLANCES) {
+            let Some(slab) = at else { break };
+            // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
+            unsafe {
+                at = list.after(slab);
+                let s = &mut *slab::record(slab);
+                let out = s.out();
+                if out > SPARSE || out == 0 {
+                    continue;
+                }
+                if out == u32::from(s.looked) {
+                    break;
+                }
+                bytes += s.hollow_out(slab);
+                s.looked = out as u16;
+                list.remove(slab);
+                list.push_back(slab);
             }
         }
     }

@@ -10,19 +10,22 @@
 //! - the background thread ([`ticker`]), started when more than a budget is stale, so that an idle
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - `malloc_trim` purges at once ([`now`]).
+//! - a thread for which the window has grown hollows its sparse slabs ([`on_growth`]).
 //!
-//! What can be stale: dirty free pages of the three pools, and blocks in the caches of threads that
+//! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
 
+mod relief;
 mod ticker;
 
+pub use relief::on_taken;
 pub use ticker::{after_fork_in_child, starts as background_starts};
 
 use crate::clock;
 use crate::config::BackgroundThread;
 use crate::region::{self, GRANULE};
 use crate::run::cache as run_cache;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
 use crate::{heap, huge, run, settings, slab};
 
@@ -33,10 +36,7 @@ static PURGED: AtomicU64 = AtomicU64::new(0);
 
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
-    slab::pool::dirty_bytes()
-        + run::pool::dirty_bytes()
-        + huge::dirty_bytes()
-        + slab::emptied_bytes()
+    run::pool::dirty_bytes() + huge::dirty_bytes() + slab::emptied_bytes()
 }
 
 /// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold.
@@ -63,7 +63,8 @@ const MINIMUM: usize = 512 << 10;
 #[cold]
 #[inline(never)]
 pub fn due() {
-    let Some(decay) = settings::decay_ms() else { return };
+    crate::limit::is_over();
+    let Some(decay) = settings::decay_now() else { return };
     if decay == 0 {
         purge(true);
         return;
@@ -77,10 +78,26 @@ pub fn due() {
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         advance();
-        PURGED.fetch_add(heap::hollow_own() as u64, Ordering::Relaxed);
+        note(heap::hollow_own());
     }
     if stale() > budget() {
         ticker::start();
+    }
+}
+
+/// End of the window when a thread last hollowed its sparse slabs because of it.
+static GROWN: AtomicUsize = AtomicUsize::new(0);
+
+/// Called outside all locks after the pool has served the calling thread. When the window has grown
+/// for that, the thread first gives back what its sparse slabs hold: its peak shall not be the sum of
+/// what it needs at different times.
+#[inline]
+pub fn on_growth() {
+    if region::limit() != GROWN.load(Ordering::Relaxed) {
+        GROWN.store(region::limit(), Ordering::Relaxed);
+        if settings::decay_ms().is_some() {
+            note(heap::hollow_sparse());
+        }
     }
 }
 
@@ -98,18 +115,21 @@ fn budget() -> usize {
 fn advance() {
     clock::advance();
     TICKS.fetch_add(1, Ordering::Relaxed);
+    relief::on_tick();
     purge(false);
 }
 
 fn purge(all: bool) -> usize {
-    let bytes = slab::empty_for_sleepers()
-        + heap::hollow(all)
-        + slab::pool::purge(all)
-        + run::pool::purge(all)
-        + huge::purge(all);
+    let bytes =
+        slab::empty_for_sleepers() + heap::hollow(all) + run::pool::purge(all) + huge::purge(all);
     region::trim_tables();
-    PURGED.fetch_add(bytes as u64, Ordering::Relaxed);
+    note(bytes);
     bytes
+}
+
+/// Counts bytes given back.
+fn note(bytes: usize) {
+    PURGED.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
 /// Empties the caches of threads that have not missed in theirs since the last tick.
@@ -123,8 +143,13 @@ fn visit_caches(all: bool) {
 
 /// Gives everything back at once. Returns the bytes given back.
 pub fn now() -> usize {
+    give_all() + heap::hollow_own()
+}
+
+/// Gives everything back that is not the calling thread's alone.
+fn give_all() -> usize {
     visit_caches(true);
-    purge(true) + heap::hollow_own()
+    purge(true)
 }
 
 /// Bytes given back so far.

@@ -28,8 +28,8 @@ const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
 const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
 const GIB: usize = 1 << 30;
 
-/// Bytes per chunk in the table of slab chunks.
-pub const SLAB_CHUNK_STRIDE: usize = 16;
+/// Bytes per chunk in the table of chunks.
+pub const CHUNK_STRIDE: usize = 8;
 /// Bytes per chunk in the table of run chunks.
 pub const RUN_CHUNK_STRIDE: usize = 1536;
 /// Bytes per heap. A heap is a little smaller; the size is asserted where it is defined.
@@ -43,10 +43,10 @@ pub const DENSE_BELOW: usize = MAX_GRANULES * 8;
 pub const SLABS_BELOW: usize = DENSE_BELOW + MAX_GRANULES * LINE;
 /// Distance of the remote lines below the base.
 pub const REMOTES_BELOW: usize = SLABS_BELOW + MAX_GRANULES * LINE;
-/// Distance of the slab chunk table below the base.
-pub const SLAB_CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * SLAB_CHUNK_STRIDE;
+/// Distance of the table of chunks below the base.
+pub const CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * CHUNK_STRIDE;
 /// Distance of the run chunk table below the base.
-pub const RUN_CHUNKS_BELOW: usize = SLAB_CHUNKS_BELOW + MAX_CHUNKS * RUN_CHUNK_STRIDE;
+pub const RUN_CHUNKS_BELOW: usize = CHUNKS_BELOW + MAX_CHUNKS * RUN_CHUNK_STRIDE;
 /// Distance of the heaps below the base.
 pub const HEAPS_BELOW: usize = RUN_CHUNKS_BELOW + MAX_HEAPS * HEAP_STRIDE;
 /// Bytes per unit of huge blocks.

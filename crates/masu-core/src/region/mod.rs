@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!  base - 10 GiB                                                            base        base + limit
-//!  | huge units | heaps | run chunks | slab chunks | remote | slabs | dense | chunk | chunk | … (grows) →
+//!  | huge units | heaps | run chunks | chunks | remote | slabs | dense | chunk | chunk | … (grows) →
 //!                                                       one entry per 64 KiB granule of the window
 //! ```
 //!
@@ -56,13 +56,16 @@ static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 /// First chunk of the list of free chunks, `NIL` when empty. Under `LOCK`.
 static FREE_CHUNKS: AtomicU32 = AtomicU32::new(NIL);
 
+/// Chunks handed out so far.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+
 /// Whether chunks were freed since the tables were last looked at.
 static FREED: AtomicBool = AtomicBool::new(false);
 
 static DENSE: Table = Table::new(DENSE_BELOW, size_of::<Dense>());
 static SLABS: Table = Table::new(SLABS_BELOW, LINE);
 static REMOTES: Table = Table::new(REMOTES_BELOW, LINE);
-static SLAB_CHUNKS: Table = Table::new(SLAB_CHUNKS_BELOW, SLAB_CHUNK_STRIDE);
+static CHUNKS: Table = Table::new(CHUNKS_BELOW, CHUNK_STRIDE);
 static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
 
 /// What a granule of the window is.
@@ -129,29 +132,25 @@ impl Dense {
 
 const _: () = assert!(size_of::<Dense>() == 8);
 
-/// A chunk's record: what the pool of slabs knows about it, one bit per granule, and a link.
+/// A chunk's record, under the region's lock.
 #[repr(C)]
-pub struct ChunkRecord {
-    /// Free slabs. Under the lock of the pool of slabs, as the next two.
-    pub free: AtomicU32,
-    /// Free slabs that may hold resident pages.
-    pub dirty: AtomicU32,
-    /// Dirty slabs that were already dirty at the last tick.
-    pub old: AtomicU32,
-    /// Next free chunk, or [`IN_USE`]. Under the region's lock.
+struct ChunkRecord {
+    /// [`UNMAPPED`], or 0.
+    state: AtomicU32,
+    /// Next free chunk, or [`IN_USE`].
     link: AtomicU32,
 }
 
-const _: () = assert!(size_of::<ChunkRecord>() == SLAB_CHUNK_STRIDE);
+const _: () = assert!(size_of::<ChunkRecord>() == CHUNK_STRIDE);
 
 /// The record of a chunk.
 ///
 /// # Safety
 /// `chunk << CHUNK_SHIFT` is below `limit()`.
 #[inline]
-pub unsafe fn chunk_record(chunk: u32) -> &'static ChunkRecord {
+unsafe fn chunk_record(chunk: u32) -> &'static ChunkRecord {
     // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
-    unsafe { &*(entry(SLAB_CHUNKS_BELOW, SLAB_CHUNK_STRIDE, chunk as usize) as *const ChunkRecord) }
+    unsafe { &*(entry(CHUNKS_BELOW, CHUNK_STRIDE, chunk as usize) as *const ChunkRecord) }
 }
 
 /// The window's start, loaded once for several steps of arithmetic.
@@ -251,7 +250,7 @@ fn place() -> Result<(), Errno> {
         if mem::map_at(base, FIRST_STEP).is_err() {
             continue;
         }
-        let tables = [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS];
+        let tables = [&DENSE, &SLABS, &REMOTES, &CHUNKS];
         let needs = [FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, 2];
         if tables.iter().zip(needs).all(|(t, n)| t.ensure(base, n).is_ok()) {
             mem::forbid_huge(base, FIRST_STEP);
@@ -284,7 +283,7 @@ fn grow() -> Result<(), Errno> {
         DENSE.ensure(base(), end)?;
         SLABS.ensure(base(), end)?;
         REMOTES.ensure(base(), end)?;
-        SLAB_CHUNKS.ensure(base(), (at + step) / CHUNK)?;
+        CHUNKS.ensure(base(), (at + step) / CHUNK)?;
         match mem::map_at(base() + at, step) {
             Ok(()) => break,
             // Somebody else's mapping: jump over it, further each time.
@@ -308,15 +307,16 @@ fn grow() -> Result<(), Errno> {
 /// A chunk of zero bytes, by its number, or `None` when the kernel gives no more memory.
 pub fn alloc_chunk() -> Option<u32> {
     let _guard = LOCK.lock();
+    TAKEN.fetch_add(1, Ordering::Relaxed);
     let first = FREE_CHUNKS.load(Ordering::Relaxed);
     if first != NIL {
         // SAFETY: a chunk in the list lies below the limit.
         let record = unsafe { chunk_record(first) };
-        if record.free.load(Ordering::Relaxed) == UNMAPPED {
+        if record.state.load(Ordering::Relaxed) == UNMAPPED {
             let at = base() + first as usize * CHUNK;
             mem::map_at(at, CHUNK).ok()?;
             mem::forbid_huge(at, CHUNK);
-            record.free.store(0, Ordering::Relaxed);
+            record.state.store(0, Ordering::Relaxed);
         }
         FREE_CHUNKS.store(record.link.swap(IN_USE, Ordering::Relaxed), Ordering::Relaxed);
         return Some(first);
@@ -332,6 +332,12 @@ pub fn alloc_chunk() -> Option<u32> {
     Some(chunk)
 }
 
+/// How often a chunk was asked for so far. Wraps around.
+#[inline]
+pub fn taken() -> u32 {
+    TAKEN.load(Ordering::Relaxed)
+}
+
 /// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
 /// and surely needs it. `false`: no; huge pages are off, or have become slow to get.
 ///
@@ -339,6 +345,10 @@ pub fn alloc_chunk() -> Option<u32> {
 /// system's default, and this is the one exception. So a small heap stays small, and memory given
 /// back stays given back.
 pub fn fault_chunk(chunk: u32) -> bool {
+    if settings::populate() {
+        mem::populate(base() + chunk as usize * CHUNK, CHUNK);
+        return true;
+    }
     if !settings::huge_pages() || SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
         return false;
     }
@@ -359,8 +369,9 @@ static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
 const SLOW: u64 = 20;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
-/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 16 MiB.
-pub const GROWING: usize = 16 << 20;
+/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which a
+/// chunk that is not filled after all is a sixteenth.
+pub const GROWING: usize = 32 << 20;
 
 /// In a chunk's record: it is handed out.
 const IN_USE: u32 = NIL - 1;
@@ -377,7 +388,7 @@ pub fn unmap_free_chunks() -> bool {
     while chunk != NIL {
         // SAFETY: a chunk in the list lies below the limit.
         let record = unsafe { chunk_record(chunk) };
-        if record.free.swap(UNMAPPED, Ordering::Relaxed) != UNMAPPED {
+        if record.state.swap(UNMAPPED, Ordering::Relaxed) != UNMAPPED {
             mem::unmap(base() + chunk as usize * CHUNK, CHUNK);
             any = true;
         }
@@ -435,10 +446,8 @@ pub fn granule_address(granule: usize) -> usize {
 
 /// Bytes mapped for the window and its tables.
 pub fn mapped_bytes() -> (usize, usize) {
-    let tables: usize = [&DENSE, &SLABS, &REMOTES, &SLAB_CHUNKS, &RUN_CHUNKS]
-        .iter()
-        .map(|t| t.mapped_bytes())
-        .sum();
+    let tables: usize =
+        [&DENSE, &SLABS, &REMOTES, &CHUNKS, &RUN_CHUNKS].iter().map(|t| t.mapped_bytes()).sum();
     (MAPPED.load(Ordering::Relaxed), tables + tags::mapped_bytes())
 }
 

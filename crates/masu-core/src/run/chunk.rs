@@ -1,4 +1,4 @@
-//! One chunk of runs: 512 units, described by bitmaps.
+//! One chunk of the pool: 512 units, described by bitmaps.
 //!
 //! Invariants (under the pool's lock):
 //! 1. `units[u]` is the length of the live run that starts at unit `u`, else 0; the runs do not
@@ -6,13 +6,19 @@
 //! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
 //! 3. `longest` is the length of the longest range of units not in `used`.
 
-use crate::region::{self, CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW};
+use crate::region::{
+    self, CHUNK, GRANULE, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW,
+};
 use crate::size_class::UNIT;
 use core::cell::Cell;
 
 /// Units in a chunk.
 pub const UNITS: usize = CHUNK / UNIT;
 const WORDS: usize = UNITS / 64;
+/// Units in a granule, a quarter of a word.
+pub const UNITS_PER_GRANULE: usize = GRANULE / UNIT;
+
+const _: () = assert!(UNITS_PER_GRANULE == 16 && GRANULES_PER_CHUNK == 32);
 
 /// A set of units.
 pub struct Bits([Cell<u64>; WORDS]);
@@ -87,12 +93,38 @@ impl Bits {
         w * 64 + 64 - bits.leading_zeros() as usize
     }
 
+    /// The granules in which the set has a member, a bit each.
+    pub fn granules(&self) -> u32 {
+        // Per word, the highest bit of each of its four granules, then these four side by side.
+        const REST: u64 = 0x7fff_7fff_7fff_7fff;
+        const GATHER: u64 = 0x0001_0002_0004_0008;
+        (0..WORDS).rev().fold(0, |mask, w| {
+            let word = self.0[w].get();
+            let any = ((word & REST) + REST | word) & !REST;
+            mask << 4 | ((any >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
+        })
+    }
+
+    /// The members in a granule, a bit each.
+    pub fn granule(&self, granule: usize) -> u16 {
+        (self.0[granule / 4 % WORDS].get() >> (granule % 4 * UNITS_PER_GRANULE)) as u16
+    }
+
     /// Makes this the set of members of both.
     pub fn assign(&self, other: &Bits) {
         for w in 0..WORDS {
             self.0[w].set(other.0[w].get());
         }
     }
+}
+
+/// Where free units are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The first of them.
+    pub start: usize,
+    /// Length of the longest free range once they are taken.
+    pub longest: usize,
 }
 
 /// What is known about a chunk of runs.
@@ -102,7 +134,7 @@ pub struct RunChunk {
     pub used: Bits,
     /// Free units that may be resident and non-zero.
     pub dirty: Bits,
-    /// Dirty units that were dirty at the last tick already.
+    /// Dirty units that were dirty at the last purge already.
     pub old: Bits,
     /// Length of the longest free range.
     pub longest: Cell<u32>,
@@ -146,23 +178,39 @@ impl RunChunk {
         self.units.get(unit).map_or(0, |u| u.get() as usize)
     }
 
-    /// The smallest free range that has `n` units from a multiple of `align` on, lowest first: where
-    /// those units start, and the length of the range.
-    pub fn find(&self, n: usize, align: usize) -> Option<(usize, usize)> {
-        let mut best: Option<(usize, usize)> = None;
+    /// Where to take `n` units from a multiple of `align` on: in the smallest free range that has them,
+    /// lowest first, or in the smallest of the first few.
+    pub fn find(&self, n: usize, align: usize) -> Option<Place> {
+        const FEW: usize = 8;
+        let longest = self.longest.get() as usize;
+        let mut best: Option<(usize, usize, usize)> = None;
+        let (mut fits, mut second) = (0, 0);
         let mut start = self.used.next(0, false);
         while start < UNITS {
             let end = self.used.next(start, true);
             let at = start.next_multiple_of(align);
-            if at + n <= end && best.is_none_or(|(_, len)| end - start < len) {
-                best = Some((at, end - start));
-                if end - start == n {
-                    break;
+            let mut other = end - start;
+            if at + n <= end {
+                fits += 1;
+                if best.is_none_or(|(_, from, to)| end - start < to - from) {
+                    other = best.map_or(0, |(_, from, to)| to - from);
+                    best = Some((at, start, end));
                 }
+            }
+            second = second.max(other);
+            if let Some((start, from, to)) = best
+                && to - from < longest
+                && (to - from == n || fits == FEW)
+            {
+                return Some(Place { start, longest });
             }
             start = self.used.next(end, false);
         }
-        best
+        best.map(|(start, from, to)| {
+            let rest = (start - from).max(to - start - n);
+            let cut = to - from == longest;
+            Place { start, longest: if cut { second.max(rest) } else { longest } }
+        })
     }
 
     /// Length of the free range that holds the free units `start..start + n`.
@@ -172,12 +220,18 @@ impl RunChunk {
 
     /// Makes `start..start + n` a live run. Returns how many of its units were dirty.
     pub fn take(&self, start: usize, n: usize) -> usize {
-        self.used.set(start, n);
-        self.old.clear(start, n);
+        let mut had = 0;
+        for (w, mask) in Bits::words(start, n) {
+            let (used, dirty, old) = (&self.used.0[w], &self.dirty.0[w], &self.old.0[w]);
+            used.set(used.get() | mask);
+            had += (dirty.get() & mask).count_ones() as usize;
+            dirty.set(dirty.get() & !mask);
+            old.set(old.get() & !mask);
+        }
         if let Some(units) = self.units.get(start) {
             units.set(n as u16);
         }
-        self.dirty.clear(start, n)
+        had
     }
 
     /// Frees the live run at `start`. Returns its length, 0 if there is none.
@@ -185,10 +239,30 @@ impl RunChunk {
         let n = self.units(start);
         if n != 0 {
             self.units[start].set(0);
-            self.used.clear(start, n);
-            self.dirty.set(start, n);
+            for (w, mask) in Bits::words(start, n) {
+                let (used, dirty) = (&self.used.0[w], &self.dirty.0[w]);
+                used.set(used.get() & !mask);
+                dirty.set(dirty.get() | mask);
+            }
         }
         n
+    }
+
+    /// Frees a granule that was taken as one run, of whose units those in a mask are dirty.
+    pub fn give_granule(&self, granule: usize, dirty: u16) {
+        let start = granule * UNITS_PER_GRANULE;
+        self.give(start);
+        let word = &self.dirty.0[granule / 4 % WORDS];
+        word.set(word.get() & !(u64::from(!dirty) << (granule % 4 * UNITS_PER_GRANULE)));
+    }
+
+    /// The highest free granule; with `dirty`, one that has dirty units.
+    pub fn free_granule(&self, dirty: bool) -> Option<usize> {
+        let mut free = !self.used.granules();
+        if dirty {
+            free &= self.dirty.granules();
+        }
+        (free != 0).then(|| 31 - free.leading_zeros() as usize)
     }
 
     /// Changes the length of the live run at `start` from `old` to `new`. `Some` is the change in
@@ -212,8 +286,8 @@ impl RunChunk {
         Some(change)
     }
 
-    /// Recomputes `longest`.
-    pub fn measure(&self) -> u32 {
+    /// Length of the longest free range, by looking at all.
+    pub fn measure(&self) -> usize {
         let mut longest = 0;
         let mut start = self.used.next(0, false);
         while start < UNITS {
@@ -221,8 +295,7 @@ impl RunChunk {
             longest = longest.max(end - start);
             start = self.used.next(end, false);
         }
-        self.longest.set(longest as u32);
-        longest as u32
+        longest
     }
 }
 

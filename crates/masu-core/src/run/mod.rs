@@ -1,12 +1,14 @@
 //! Medium blocks, 8 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
-//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock,
+//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
+//! which slabs come too,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
 //! requests; pages that the program does not touch cost nothing.
 
 pub mod cache;
 mod chunk;
+mod chunk_set;
 pub mod pool;
 
 use crate::region::{self, CHUNK, CHUNK_SHIFT};
@@ -20,10 +22,7 @@ pub fn alloc(cache: Option<&RunCache>, size: usize) -> *mut u8 {
     if let Some(p) = cache.and_then(|c| c.take(units)) {
         return p;
     }
-    match pool::take(units, 1) {
-        Some((at, _)) => at as *mut u8,
-        None => null_mut(),
-    }
+    from_pool(units, 1).0
 }
 
 /// A block of `size` zero bytes; null when memory is out.
@@ -61,10 +60,11 @@ fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool)
     {
         return (p, false);
     }
-    match pool::take(units, align) {
-        Some((at, zero)) => (at as *mut u8, zero),
-        None => (null_mut(), false),
-    }
+    from_pool(units, align)
+}
+
+fn from_pool(units: usize, align: usize) -> (*mut u8, bool) {
+    pool::take(units, align).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
 }
 
 /// Units of the run that starts at `p`; `None` when none does.

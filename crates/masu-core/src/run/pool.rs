@@ -1,17 +1,29 @@
-//! The pool of runs: all chunks of runs, one lock.
+//! The pool of pages: all chunks, one lock. Runs and slabs come from it, so that what one leaves
+//! serves the other while it is still resident.
 //!
-//! Chunks hang in buckets by the length of their longest free range; a request goes to the chunk
-//! whose longest range is the shortest that suffices, which is nearly always the fullest, and there
-//! to the smallest range that fits. So free space collects in few chunks, and those that run empty
-//! go back to the region.
+//! Chunks hang in buckets by the length of their longest free range; a request for a run goes to the
+//! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
+//! there to the smallest range that fits, at its lower end. A slab is a run of a granule; it comes
+//! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has one
+//! at all, and there from the top. So free space collects in few chunks, and those that run empty go
+//! back to the region.
 //!
-//! Invariant: a chunk of runs is in the bucket of its `longest`, unless that is 0; bit `b` of the
-//! index says whether bucket `b` has a chunk.
+//! Invariants:
+//! 1. a chunk is in the bucket of its `longest`, unless that is 0; bit `b` of the index says whether
+//!    bucket `b` has a chunk.
+//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]; one with a free granule is in
+//!    [`Has::FreeGranule`], and in [`Has::DirtyGranule`] if one of those has a dirty unit.
+//! 3. a granule's dense entry is of kind `Slab` while it is a slab, else of kind `Run`.
 
-use super::chunk::{Bits, RunChunk, UNITS, record};
+use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
+use super::chunk_set::{self, Has};
 use crate::lock::{DISCARD, Lock};
-use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, Kind, NIL, granule_address};
+use crate::region::{
+    self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, NIL, granule_address,
+};
+use crate::settings;
 use crate::size_class::UNIT;
+use crate::slab;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{auxv, mem};
 use core::cell::{Cell, UnsafeCell};
@@ -82,11 +94,16 @@ impl Buckets {
         self.heads.get(w * 64 + bits.trailing_zeros() as usize).map(Cell::get)
     }
 
-    /// Puts a chunk whose used units changed into its right bucket.
-    fn update(&self, chunk: u32, c: &RunChunk) {
+    /// Puts a chunk into the bucket of its longest free range.
+    fn set_longest(&self, chunk: u32, c: &RunChunk, longest: usize) {
         self.remove(c);
-        c.measure();
+        c.longest.set(longest as u32);
         self.insert(chunk, c);
+    }
+
+    /// The same after units were used in a way that does not tell how long that is.
+    fn update(&self, chunk: u32, c: &RunChunk) {
+        self.set_longest(chunk, c, c.measure());
     }
 }
 
@@ -109,6 +126,9 @@ fn address(chunk: u32, unit: usize) -> usize {
 /// A run of `units` that starts at a multiple of `align` units (a power of two), and whether it
 /// reads as zeroes. `None` when memory is out.
 pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
+    if !crate::limit::has_room(units * UNIT) {
+        return None;
+    }
     let _guard = LOCK.lock();
     // SAFETY: under LOCK, here and below.
     let buckets = unsafe { buckets() };
@@ -116,21 +136,94 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     // the search.
     let chunk = match buckets.find(units + align - 1) {
         Some(chunk) => chunk,
-        None => fresh_chunk(buckets)?,
+        None => fresh_chunk(buckets, true)?,
     };
-    // SAFETY: a chunk of runs has a record.
+    // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
-    let (start, range) = c.find(units, align)?;
+    let place = c.find(units, align)?;
+    let start = place.start;
     let dirty = c.take(start, units);
-    if range == c.longest.get() as usize {
-        buckets.update(chunk, c);
+    if place.longest != c.longest.get() as usize {
+        buckets.set_longest(chunk, c, place.longest);
     }
     DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
     USED_UNITS.fetch_add(units, Ordering::Relaxed);
     Some((address(chunk, start), dirty == 0))
 }
 
-fn fresh_chunk(buckets: &Buckets) -> Option<u32> {
+/// A granule for a slab, by its number, and the bytes of it that may be non-zero. `None` when memory
+/// is out. `dense`: slabs are filled rather than sprinkled, so that a fresh chunk may be taken in as one
+/// huge page.
+pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
+    if !crate::limit::has_room(GRANULE) {
+        return None;
+    }
+    let _guard = LOCK.lock();
+    // SAFETY: under LOCK.
+    let buckets = unsafe { buckets() };
+    let found = find_granule(Has::DirtyGranule).or_else(|| find_granule(Has::FreeGranule));
+    let (chunk, granule) = match found {
+        Some(found) => found,
+        None => (fresh_chunk(buckets, dense)?, GRANULES_PER_CHUNK - 1),
+    };
+    // SAFETY: a chunk of the pool has a record.
+    let c = unsafe { record(chunk) };
+    let start = granule * UNITS_PER_GRANULE;
+    let is_longest = c.free_around(start, UNITS_PER_GRANULE) == c.longest.get() as usize;
+    let touched = UNITS_PER_GRANULE - c.dirty.granule(granule).leading_zeros() as usize;
+    let dirty = c.take(start, UNITS_PER_GRANULE);
+    if is_longest {
+        buckets.update(chunk, c);
+    }
+    DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
+    let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
+    // SAFETY: below the limit, and the caller's alone.
+    unsafe { region::dense(granule) }.set(Kind::Slab);
+    Some((granule, touched * UNIT))
+}
+
+/// A chunk of a set with a granule of that kind. Under `LOCK`.
+fn find_granule(has: Has) -> Option<(u32, usize)> {
+    while let Some(chunk) = chunk_set::first(has) {
+        // SAFETY: a chunk of the pool has a record.
+        if let Some(granule) = unsafe { record(chunk) }.free_granule(has == Has::DirtyGranule) {
+            return Some((chunk, granule));
+        }
+        chunk_set::remove(has, chunk);
+    }
+    None
+}
+
+/// Takes back a granule, of whose units those in `dirty` may be non-zero.
+pub fn give_granule(granule: usize, dirty: u16) {
+    let _guard = LOCK.lock();
+    // SAFETY: under LOCK.
+    let buckets = unsafe { buckets() };
+    // SAFETY: the caller's granule lies below the limit.
+    unsafe { region::dense(granule) }.set(Kind::Run);
+    let (chunk, granule) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
+    // SAFETY: a chunk of the pool has a record.
+    let c = unsafe { record(chunk) };
+    c.give_granule(granule, dirty);
+    DIRTY_UNITS.fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
+    freed(buckets, chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
+}
+
+/// Notes that units of a chunk have become free, and some of them dirty. Under `LOCK`.
+fn freed(buckets: &Buckets, chunk: u32, c: &RunChunk, start: usize, n: usize) {
+    let around = c.free_around(start, n);
+    if around > c.longest.get() as usize {
+        buckets.set_longest(chunk, c, around);
+    }
+    chunk_set::add(Has::Dirty, chunk);
+    if around >= UNITS_PER_GRANULE {
+        chunk_set::add(Has::FreeGranule, chunk);
+        chunk_set::add(Has::DirtyGranule, chunk);
+    }
+}
+
+/// A chunk of the region for the pool. `dense`: it will be filled.
+fn fresh_chunk(buckets: &Buckets, dense: bool) -> Option<u32> {
     let chunk = region::alloc_chunk()?;
     if !region::ensure_run_chunk(chunk) {
         region::free_chunk(chunk);
@@ -139,10 +232,15 @@ fn fresh_chunk(buckets: &Buckets) -> Option<u32> {
     // SAFETY: its record was mapped just now.
     let c = unsafe { record(chunk) };
     c.init();
-    if used_bytes() >= region::GROWING && region::fault_chunk(chunk) {
+    chunk_set::add(Has::FreeGranule, chunk);
+    let used = used_bytes() + slab::pool::in_use() * GRANULE;
+    let filled = settings::populate() || dense && used >= region::GROWING;
+    if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
         // Resident, though nobody has used it: what is not used soon goes back.
         c.dirty.set(0, UNITS);
         DIRTY_UNITS.fetch_add(UNITS, Ordering::Relaxed);
+        chunk_set::add(Has::Dirty, chunk);
+        chunk_set::add(Has::DirtyGranule, chunk);
     }
     for granule in 0..GRANULES_PER_CHUNK {
         // SAFETY: the chunk lies below the limit.
@@ -162,8 +260,8 @@ pub fn give(runs: &[usize]) {
         // SAFETY: the caller's run lies in a chunk of runs.
         let c = unsafe { record(chunk) };
         let n = c.give(unit);
-        if n != 0 && c.free_around(unit, n) > c.longest.get() as usize {
-            buckets.update(chunk, c);
+        if n != 0 {
+            freed(buckets, chunk, c, unit, n);
         }
         DIRTY_UNITS.fetch_add(n, Ordering::Relaxed);
         USED_UNITS.fetch_sub(n, Ordering::Relaxed);
@@ -173,6 +271,9 @@ pub fn give(runs: &[usize]) {
 /// Changes a live run's length in place, and says whether what it gains reads as zeroes. `None`: the
 /// units behind it are taken.
 pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
+    if new > old && !crate::limit::has_room((new - old) * UNIT) {
+        return None;
+    }
     let _guard = LOCK.lock();
     // SAFETY: under LOCK.
     let buckets = unsafe { buckets() };
@@ -180,28 +281,31 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     // SAFETY: the caller's run lies in a chunk of runs.
     let c = unsafe { record(chunk) };
     let dirty = c.resize(unit, old, new)?;
-    buckets.update(chunk, c);
+    if new < old {
+        freed(buckets, chunk, c, unit + new, old - new);
+    } else {
+        buckets.update(chunk, c);
+    }
     DIRTY_UNITS.fetch_add(dirty as usize, Ordering::Relaxed);
     USED_UNITS.fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
     Some(dirty == 0)
 }
 
-/// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last tick
+/// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
 /// already; the rest is marked as old. Returns the bytes given back.
 pub fn purge(all: bool) -> usize {
     let mut purged = 0;
-    let chunks = (region::limit() >> CHUNK_SHIFT) as u32;
-    for chunk in 0..chunks {
-        if dirty_bytes() == 0 && !all {
-            break;
-        }
-        // SAFETY: below the limit.
-        let kind = unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK) }.kind();
-        if kind == Kind::Run {
-            purged += purge_chunk(chunk, all);
-        }
+    let mut next = with_lock(|| chunk_set::first(Has::Dirty));
+    while let Some(chunk) = next {
+        purged += purge_chunk(chunk, all);
+        next = with_lock(|| chunk_set::after(Has::Dirty, chunk));
     }
     purged
+}
+
+fn with_lock<R>(f: impl FnOnce() -> R) -> R {
+    let _guard = LOCK.lock();
+    f()
 }
 
 fn purge_chunk(chunk: u32, all: bool) -> usize {
@@ -211,18 +315,21 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
     loop {
         let _discard = DISCARD.lock();
         let guard = LOCK.lock();
-        // SAFETY: below the limit; chunks of runs become something else under LOCK only.
-        let kind = unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK) }.kind();
-        if kind != Kind::Run {
+        if !chunk_set::contains(Has::Dirty, chunk) {
             return purged;
         }
-        // SAFETY: a chunk of runs, under LOCK.
+        // SAFETY: a chunk of the pool, under LOCK.
         let (c, buckets) = unsafe { (record(chunk), buckets()) };
         let Some((start, n)) = next_range(if all { &c.dirty } else { &c.old }, from, page) else {
             c.old.assign(&c.dirty);
-            if c.used.next(0, true) == UNITS && c.dirty.next(0, true) == UNITS {
-                buckets.remove(c);
-                region::free_chunk(chunk);
+            if c.dirty.next(0, true) == UNITS {
+                chunk_set::remove(Has::Dirty, chunk);
+                if c.used.next(0, true) == UNITS {
+                    chunk_set::remove(Has::FreeGranule, chunk);
+                    chunk_set::remove(Has::DirtyGranule, chunk);
+                    buckets.remove(c);
+                    region::free_chunk(chunk);
+                }
             }
             return purged;
         };
@@ -243,7 +350,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
             c.dirty.set(start, n);
             DIRTY_UNITS.fetch_add(n - dirty, Ordering::Relaxed);
         }
-        buckets.update(chunk, c);
+        freed(buckets, chunk, c, start, n);
         from = start + n;
     }
 }
@@ -265,12 +372,12 @@ fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Bytes in dirty free units, an upper bound on what [`purge`] can give back.
+/// Bytes in dirty free units, an upper bound on what [`purge`] can give back; slabs' included.
 pub fn dirty_bytes() -> usize {
     DIRTY_UNITS.load(Ordering::Relaxed) * UNIT
 }
 
-/// Bytes in live runs, those in threads' caches included.
+/// Bytes in live runs, those in threads' caches included, slabs not.
 pub fn used_bytes() -> usize {
     USED_UNITS.load(Ordering::Relaxed) * UNIT
 }

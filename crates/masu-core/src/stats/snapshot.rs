@@ -1,6 +1,6 @@
 //! Reading the statistics.
 
-use super::{Counters, tables};
+use super::recent::recent;
 use crate::heap;
 use crate::region::{self, GRANULE};
 use crate::run;
@@ -70,35 +70,22 @@ pub struct Stats {
     pub foreign_frees: u64,
 }
 
-/// Reads the statistics: O(slabs + heaps), no lock, nothing stops.
+/// Reads the statistics: no lock, nothing stops. O(slabs + heaps), but for who asks all the time: see
+/// [`recent`].
 pub fn read() -> Stats {
-    let mut s = Stats::default();
-    let mut add = |c: &Counters| {
-        s.refills += c.refills.get();
-        s.refilled_bytes += c.refilled_bytes.get();
-        s.fresh_slabs += c.fresh_slabs.get();
-        s.slabs_adopted += c.adopted.get();
-        s.slabs_claimed += c.claimed.get();
-        s.remote_frees += c.remote_frees.get();
-        s.medium_allocs += c.medium_allocs.get();
-    };
-    heap::for_each(|heap| add(&heap.counters));
-    heap::shared::for_each_counters(add);
-    heap::for_each(|heap| s.thread_cached += heap.runs.bytes());
+    // What is in the sums is as old as they are; all else is of now.
+    let mut s = recent().sums;
+    let small = s.allocated;
     let (live, made) = heap::counts();
     s.threads = live.into();
     s.heaps = made.into();
     s.shared_heaps = heap::shared::live().into();
-    for class in 0..crate::size_class::CLASSES {
-        s.abandoned += u64::from(crate::slab::available::count(class));
-    }
-    let small = small_blocks();
     let h = huge::usage();
     s.slabs = pool::in_use() as u64;
     s.allocated =
         small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
     s.active = pool::in_use() * GRANULE + run::pool::used_bytes() + h.live;
-    s.dirty = pool::dirty_bytes() + run::pool::dirty_bytes() + h.dirty;
+    s.dirty = run::pool::dirty_bytes() + h.dirty;
     let (window, tables) = region::mapped_bytes();
     s.metadata = tables + heap::mapped_bytes() + heap::shared::mapped_bytes() + h.metadata;
     s.mapped = window + h.mapped + s.metadata;
@@ -113,11 +100,4 @@ pub fn read() -> Stats {
     s.background_starts = purge::background_starts();
     s.foreign_frees = report::foreign_frees();
     s
-}
-
-/// Bytes of small blocks that are neither on a slab's list nor in its remote chain.
-fn small_blocks() -> usize {
-    let mut bytes = 0;
-    tables::for_each_slab(|look| bytes += look.allocated());
-    bytes
 }

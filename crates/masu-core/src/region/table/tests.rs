@@ -70,7 +70,7 @@ fn tables_do_not_overlap() {
         (DENSE_BELOW, granules * size_of::<Dense>()),
         (SLABS_BELOW, granules * LINE),
         (REMOTES_BELOW, granules * LINE),
-        (SLAB_CHUNKS_BELOW, chunks * SLAB_CHUNK_STRIDE),
+        (CHUNKS_BELOW, chunks * CHUNK_STRIDE),
         (RUN_CHUNKS_BELOW, chunks * RUN_CHUNK_STRIDE),
         (HEAPS_BELOW, MAX_HEAPS * HEAP_STRIDE),
         (HUGE_BELOW, MAX_HUGE_UNITS * HUGE_STRIDE),

@@ -106,10 +106,16 @@ impl Model {
     fn take(&mut self, chunk: &RunChunk, n: usize, align: usize) {
         let fits = |r: &Range<usize>| r.start.next_multiple_of(align) + n <= r.end;
         // The first of the smallest: `min_by_key` returns the first of equals.
-        let best = self.free_ranges().into_iter().filter(fits).min_by_key(Range::len);
-        let start = best.map(|r| r.start.next_multiple_of(align));
-        assert_eq!(chunk.find(n, align).map(|(at, _)| at), start);
-        if let Some(start) = start {
+        let free = self.free_ranges().into_iter();
+        let best = free.clone().filter(fits).min_by_key(Range::len);
+        let place = chunk.find(n, align);
+        if let (Some(place), true) = (place, free.filter(fits).count() <= 8) {
+            assert_eq!(Some(place.start), best.clone().map(|r| r.start.next_multiple_of(align)));
+        }
+        assert_eq!(place.is_some(), best.is_some());
+        if let Some(Place { start, longest }) = place {
+            assert!(start.is_multiple_of(align) && (start..start + n).all(|u| !self.is_used(u)));
+            chunk.longest.set(longest as u32);
             let dirty = self.dirty(start..start + n);
             assert_eq!(chunk.take(start, n), dirty);
             self.runs.push(start..start + n);
@@ -121,6 +127,7 @@ impl Model {
         if !self.runs.is_empty() {
             let run = self.runs.swap_remove(pick.index(self.runs.len()));
             assert_eq!(chunk.give(run.start), run.len());
+            chunk.longest.set(chunk.measure() as u32);
             assert_eq!(chunk.give(run.start), 0, "it is live no more");
         }
     }
@@ -135,6 +142,7 @@ impl Model {
         let before = self.dirty(0..UNITS) as isize;
         let free = wanted.end <= UNITS && (run.end..wanted.end).all(|u| !self.is_used(u));
         let change = chunk.resize(run.start, run.len(), new);
+        chunk.longest.set(chunk.measure() as u32);
         if free {
             self.runs[index] = wanted.clone();
             self.touched.push(wanted);
@@ -153,8 +161,16 @@ impl Model {
             assert_eq!(chunk.dirty.next(unit, true) == unit, self.is_dirty(unit), "unit {unit}");
         }
         let longest = self.free_ranges().iter().map(Range::len).max().unwrap_or(0);
-        assert_eq!(chunk.measure() as usize, longest);
+        assert_eq!(chunk.measure(), longest);
         assert_eq!(chunk.longest.get() as usize, longest);
+        for granule in 0..UNITS / UNITS_PER_GRANULE {
+            let units = granule * UNITS_PER_GRANULE..(granule + 1) * UNITS_PER_GRANULE;
+            let used = units.clone().any(|u| self.is_used(u));
+            assert_eq!(chunk.used.granules() >> granule & 1 != 0, used, "granule {granule}");
+            let dirty =
+                units.clone().fold(0, |m, u| m | u16::from(self.is_dirty(u)) << (u - units.start));
+            assert_eq!(chunk.dirty.granule(granule), dirty, "granule {granule}");
+        }
     }
 }
 

@@ -1,0 +1,82 @@
+//! Sets of chunks, by number, for finding the lowest chunk that has something.
+//!
+//! All sets lie in one table, a word of each beside the other's, so that a small program touches one
+//! page. Invariant: everything is under the lock of the pool of runs; the words are atomic only so
+//! that the table can be a static.
+
+use crate::region::{self, CHUNK};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+
+/// What a chunk may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Has {
+    /// A free granule. A hint: cleared by who looks and finds none.
+    FreeGranule,
+    /// A free granule with a dirty unit. A hint too.
+    DirtyGranule,
+    /// A dirty unit.
+    Dirty,
+}
+
+const SETS: usize = 3;
+const WORDS: usize = region::MAX_CAPACITY / CHUNK / 64;
+
+static MEMBERS: [[AtomicU64; SETS]; WORDS] = [const { [const { AtomicU64::new(0) }; SETS] }; WORDS];
+/// Words below these are empty. They start at 0, so that the table lies in zero memory.
+static LOWEST: [AtomicUsize; SETS] = [const { AtomicUsize::new(0) }; SETS];
+
+fn word(has: Has, index: usize) -> &'static AtomicU64 {
+    // Chunks number at most 64 * WORDS, the region's capacity.
+    &MEMBERS[index % WORDS][has as usize]
+}
+
+/// Adds a chunk to a set.
+pub fn add(has: Has, chunk: u32) {
+    let index = chunk as usize / 64;
+    let word = word(has, index);
+    word.store(word.load(Ordering::Relaxed) | 1 << (chunk % 64), Ordering::Relaxed);
+    let lowest = &LOWEST[has as usize];
+    if index < lowest.load(Ordering::Relaxed) {
+        lowest.store(index, Ordering::Relaxed);
+    }
+}
+
+/// Takes a chunk out of a set.
+pub fn remove(has: Has, chunk: u32) {
+    let word = word(has, chunk as usize / 64);
+    word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
+}
+
+/// Whether a chunk is in a set.
+pub fn contains(has: Has, chunk: u32) -> bool {
+    word(has, chunk as usize / 64).load(Ordering::Relaxed) >> (chunk % 64) & 1 != 0
+}
+
+/// The lowest member.
+pub fn first(has: Has) -> Option<u32> {
+    let lowest = &LOWEST[has as usize];
+    let found = find(has, lowest.load(Ordering::Relaxed), u64::MAX);
+    lowest.store(found.map_or(WORDS, |chunk| chunk as usize / 64), Ordering::Relaxed);
+    found
+}
+
+/// The lowest member above a chunk.
+pub fn after(has: Has, chunk: u32) -> Option<u32> {
+    let next = chunk as usize + 1;
+    find(has, next / 64, u64::MAX << (next % 64))
+}
+
+/// The lowest member from a word on, of that word's only those in `mask`.
+fn find(has: Has, mut index: usize, mut mask: u64) -> Option<u32> {
+    // Nothing is set beyond the window's end.
+    let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);
+    while index < end {
+        let bits = word(has, index).load(Ordering::Relaxed) & mask;
+        if bits != 0 {
+            return Some((index * 64) as u32 + bits.trailing_zeros());
+        }
+        mask = u64::MAX;
+        index += 1;
+    }
+    None
+}
