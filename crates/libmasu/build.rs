@@ -5,7 +5,8 @@ fn main() {
     for arg in [
         // No start files: nothing but our own .init_array and .fini_array runs.
         "-nostartfiles",
-        "-Wl,-soname,libmasu.so",
+        // The number changes when programs that are linked with the library have to be linked anew.
+        "-Wl,-soname,libmasu.so.0",
         // Threads' exit hooks and fork handlers point into the object: it never goes away.
         "-Wl,-z,nodelete",
         "-Wl,-z,now",

@@ -5,9 +5,9 @@
 
 mod common;
 
-use std::path::Path;
+use std::os::unix::fs::symlink;
 
-use masu_tests::{Compile, Program, Run, archive, check_each_case, check_offered, library};
+use masu_tests::{Compile, Program, Run, archive, check_each_case, check_offered, library, scratch};
 
 /// Build with the static library, where there is one to test, and see that it came in.
 fn build_with_archive(compile: Compile) -> Program {
@@ -129,14 +129,19 @@ fn thread_local_objects_of_a_static_cxx_program() {
     check_each_case(&static_cxx("thread_local", "-static"), Run::bare);
 }
 
-/// `-L dir -lmasu`, found at run time by its directory.
+/// `-L dir -lmasu`, found at run time by its directory, under its soname.
 #[test]
 fn core_of_a_program_linked_with_the_shared_library() {
     let Some(path) = library() else {
         println!("the system's malloc is not a library of its own");
         return;
     };
-    let directory = path.parent().and_then(Path::to_str).expect("a directory");
+    // As it is installed.
+    let installed = scratch();
+    let directory = installed.path().to_str().expect("a directory");
+    for name in [path.file_name().expect("a name"), "libmasu.so.0".as_ref()] {
+        symlink(path, installed.path().join(name)).expect("a link");
+    }
     let name = path.file_name().expect("a name").to_string_lossy();
     let compile = common::core(Compile::with("gcc").flag("-std=gnu11"));
     let program = compile

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::elf::{Elf, Unreadable};
 use crate::failure::{Failure, REFUSED, USAGE};
 
-const FILE: &str = "libmasu.so";
+/// What the file is called: in a build and where programs are linked with it; where they only run.
+const NAMES: [&str; 2] = ["libmasu.so", "libmasu.so.0"];
 
 /// The library to preload.
 pub struct Library {
@@ -51,11 +52,12 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 fn search() -> Result<PathBuf, Failure> {
     let places = places(env::current_exe().ok().as_deref());
-    if let Some(found) = places.iter().map(|place| place.join(FILE)).find(|file| file.is_file()) {
+    let mut files = places.iter().flat_map(|place| NAMES.map(|name| place.join(name)));
+    if let Some(found) = files.find(|file| file.is_file()) {
         return Ok(found);
     }
     let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-    Err(Failure::new(REFUSED, format!("{FILE} is in none of these directories:"))
+    Err(Failure::new(REFUSED, format!("{} is in none of these directories:", NAMES[0]))
         .remedy(format!("{}\nname it with --lib PATH", list.join("\n"))))
 }
 

@@ -139,7 +139,7 @@ fn scripts_run_and_one_without_a_first_line_goes_to_sh() {
 
 #[test]
 fn the_library_is_found_beside_the_command() {
-    for place in ["bin/libmasu.so", "lib/masu/libmasu.so", "lib/libmasu.so", "lib64/libmasu.so"] {
+    for place in ["bin/libmasu.so", "lib/masu/libmasu.so", "lib/libmasu.so.0", "lib64/libmasu.so"] {
         let fixture = Fixture::new();
         let (command, library) = (fixture.path("bin/masu"), fixture.path(place));
         fs::create_dir_all(command.parent().unwrap()).unwrap();
@@ -181,6 +181,25 @@ fn options_reach_the_library_and_win_over_the_environment() {
     MASU_RUN_CACHE=1MiB
     MASU_SHOW_STATS=1
     ");
+}
+
+#[test]
+fn limits_and_the_policy_are_options_of_their_own() {
+    let fixture = Fixture::new();
+    let variables = |options: &[&str]| {
+        let mut command = fixture.run();
+        command.env("MASU_LIMIT_HARD", "1MiB").args(["--conf", "limit.hard:2GiB"]).args(options);
+        let output = command.args(["sh", "-c", "env | grep ^MASU_ | sort"]).output().unwrap();
+        stdout(&output)
+    };
+    assert_eq!(variables(&[]), "MASU_LIMIT_HARD=2GiB\n");
+    let all = ["--limit", "512MiB", "--soft-limit", "400MiB", "--policy", "container@1"];
+    insta::assert_snapshot!(variables(&all), @r"
+    MASU_LIMIT_HARD=512MiB
+    MASU_LIMIT_SOFT=400MiB
+    MASU_POLICY=container@1
+    ");
+    assert_eq!(variables(&["--limit", "off", "--soft-limit", "1GiB"]).lines().count(), 2);
 }
 
 #[test]

@@ -1,0 +1,60 @@
+# Builds masu and installs it: the library, its headers, the command, manual pages and completions.
+#
+#   make
+#   make install [PREFIX=/usr/local] [LIBDIR=$(PREFIX)/lib] [DESTDIR=]
+#   make uninstall                   with the same words
+#   make deb                         Debian packages, in target/packages
+#   make wheel                       a Python wheel, there too
+#
+# JEMALLOC=yes installs masu under jemalloc's name too. What is installed is what was built before: as
+# root, neither cargo nor the network is needed.
+
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+MANDIR ?= $(PREFIX)/share/man
+JEMALLOC ?=
+DESTDIR ?=
+CARGO ?= cargo
+STRIP ?= strip
+
+BUILT := $(or $(CARGO_TARGET_DIR),target)/release
+MASU := $(BUILT)/masu
+COMPLETIONS := $(PREFIX)/share
+library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(patsubst $(PREFIX)/%,%,$(LIBDIR))' \
+    --destdir '$(DESTDIR)'
+
+.PHONY: all install uninstall deb wheel
+
+all:
+	$(CARGO) build --release --package libmasu --package masu-cli
+
+install:
+	@test -x '$(MASU)' || { echo 'make: $(MASU) is not built: run make first' >&2; exit 1; }
+	STRIP='$(STRIP)' $(library) --from '$(BUILT)' $(if $(JEMALLOC),--jemalloc)
+	install -D -m 755 '$(MASU)' '$(DESTDIR)$(BINDIR)/masu'
+	$(STRIP) '$(DESTDIR)$(BINDIR)/masu'
+	set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; '$(MASU)' man --dir "$$pages"; \
+	for section in 1 3 7; do \
+	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
+	done
+	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
+	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
+	'$(MASU)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu'
+	'$(MASU)' completions zsh >'$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu'
+	'$(MASU)' completions fish >'$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
+
+uninstall:
+	$(library) --uninstall
+	rm -f '$(DESTDIR)$(BINDIR)/masu' \
+	    '$(DESTDIR)$(MANDIR)'/man1/masu.1 '$(DESTDIR)$(MANDIR)'/man1/masu-*.1 \
+	    '$(DESTDIR)$(MANDIR)'/man3/libmasu.3 '$(DESTDIR)$(MANDIR)'/man7/masu-conf.7 \
+	    '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu' \
+	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' \
+	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
+
+deb:
+	packaging/deb
+
+wheel:
+	packaging/wheel
