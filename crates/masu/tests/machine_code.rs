@@ -1,17 +1,20 @@
 //! The machine code of a box's beginning and end: the class is a constant of the program, and nothing
-//! is called.
+//! is called but the one function that frees.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
 
 use std::process::Command;
 
+/// Where all frees of a program are done.
+const FREE: &str = "masu::global::dealloc";
+
 /// The instructions of a hit: from a function's first one straight on, past every conditional jump,
-/// to the `ret`.
+/// to the `ret` or to the jump to where blocks are freed.
 fn hit(program: &str, function: &str) -> Option<Vec<String>> {
     let only = format!("--disassemble={function}");
     let mut objdump = Command::new("objdump");
-    objdump.args(["-d", "--no-show-raw-insn", "-M", "intel", &only, program]);
+    objdump.args(["-d", "-C", "--no-show-raw-insn", "-M", "intel", &only, program]);
     let listing = String::from_utf8(objdump.output().ok()?.stdout).expect("text");
     let code = listing.lines().filter_map(|line| line.split_once(":\t"));
     let mut path: Vec<String> = Vec::new();
@@ -21,7 +24,13 @@ fn hit(program: &str, function: &str) -> Option<Vec<String>> {
             return Some(path);
         }
         assert!(!instruction.starts_with("call"), "{function} calls: {path:?}");
-        assert!(!instruction.starts_with("jmp"), "{function} goes elsewhere: {path:?}");
+        if instruction.starts_with("jmp") {
+            assert!(
+                instruction.ends_with(&format!("<{FREE}>")),
+                "{function} goes on to {instruction}"
+            );
+            return Some(path);
+        }
     }
     panic!("no code of {function}: {listing}")
 }
@@ -46,5 +55,7 @@ fn a_box_of_constant_size_takes_no_table_and_few_instructions() {
     assert_eq!(loads.count(), 0, "the class is looked up: {make:#?}");
 
     let drop = hit(program, "drop_box").expect("objdump runs");
-    assert!(drop.len() <= 20, "{}: {drop:#?}", drop.len());
+    assert_eq!(drop.len(), 1, "{drop:#?}");
+    let free = hit(program, FREE).expect("objdump runs");
+    assert!(free.len() <= 20, "{}: {free:#?}", free.len());
 }

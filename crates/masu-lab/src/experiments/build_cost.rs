@@ -29,22 +29,27 @@ pub struct Options {
     files: Files,
 }
 
-/// The allocators: name, dependency, type.
-const ALLOCATORS: [(&str, &str, &str); 5] = [
-    ("system", "", ""),
-    ("masu", "masu = { path = \"MASU\" }", "masu::Masu = masu::Masu"),
+/// The allocators: name, dependency, type, and what else their documentation puts into the manifest
+/// of a program that is to be small.
+const ALLOCATORS: [(&str, &str, &str, &str); 6] = [
+    ("system", "", "", ""),
+    ("masu", MASU.0, MASU.1, ""),
+    ("masu, for size", MASU.0, MASU.1, "[profile.release.package.masu-core]\nopt-level = \"s\"\n"),
     (
         "jemalloc",
         "tikv-jemallocator = \"=0.7.0\"",
         "tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc",
+        "",
     ),
     (
         "mimalloc",
         "mimalloc = { version = \"=0.1.52\", default-features = false }",
         "mimalloc::MiMalloc = mimalloc::MiMalloc",
+        "",
     ),
-    ("snmalloc", "snmalloc-rs = \"=0.7.6\"", "snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc"),
+    ("snmalloc", "snmalloc-rs = \"=0.7.6\"", "snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc", ""),
 ];
+const MASU: (&str, &str) = ("masu = { path = \"MASU\" }", "masu::Masu = masu::Masu");
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -70,9 +75,9 @@ pub fn run(options: &Options) -> Result<()> {
     let mut results = Results { date: race::now(), machine: Machine::here(), costs: Vec::new() };
     let places: Vec<_> = ALLOCATORS
         .iter()
-        .map(|(_, dependency, declared)| {
+        .map(|(_, dependency, declared, profile)| {
             let place = tempfile::tempdir()?;
-            package(place.path(), dependency, declared)?;
+            package(place.path(), dependency, declared, profile)?;
             cargo(place.path(), &["fetch", "--quiet"])?;
             Ok(place)
         })
@@ -95,12 +100,12 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Writes the program.
-fn package(place: &Path, dependency: &str, declared: &str) -> Result<()> {
+fn package(place: &Path, dependency: &str, declared: &str, profile: &str) -> Result<()> {
     let masu = paths::workspace().join("crates/masu");
     let dependency = dependency.replace("MASU", &masu.to_string_lossy());
     let manifest = format!(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [profile.release]\nstrip = true\n\n[dependencies]\n{dependency}\n"
+         [profile.release]\nstrip = true\n\n{profile}\n[dependencies]\n{dependency}\n"
     );
     let global = match declared {
         "" => String::new(),
