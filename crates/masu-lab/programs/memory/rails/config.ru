@@ -1,0 +1,2 @@
+require_relative "application"
+run Rails.application

@@ -1,0 +1,125 @@
+//! The allocators of the suite: the race's arms, and glibc with the setting that guides recommend.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::arm::{self, Arm};
+
+/// What is compared unless somebody asks for others.
+pub const DEFAULT: &str = "masu,glibc,glibc-arenas2,jemalloc,mimalloc3,mimalloc2,tcmalloc";
+
+/// An allocator and how a program comes to use it.
+#[derive(Clone)]
+pub struct Allocator {
+    /// What tables call it.
+    pub name: String,
+    /// Its version, as far as known.
+    pub version: String,
+    arm: Arm,
+    two_arenas: bool,
+    others: Vec<PathBuf>,
+}
+
+impl Allocator {
+    /// The allocators of these names. Each must know the others, to prove their absence.
+    pub fn all(names: &[String]) -> Result<Vec<Self>> {
+        let one = |name: &String| {
+            let two_arenas = name == "glibc-arenas2";
+            let arm = arm::named(if two_arenas { "glibc" } else { name })?;
+            ensure!(!arm.linked, "{name} cannot be preloaded");
+            let version = arm.version.clone();
+            Ok(Allocator { name: name.clone(), version, arm, two_arenas, others: Vec::new() })
+        };
+        let mut all = names.iter().map(one).collect::<Result<Vec<_>>>()?;
+        let libraries: Vec<_> = all.iter().filter_map(|one| one.arm.library.clone()).collect();
+        for one in &mut all {
+            let foreign = |library: &&PathBuf| Some(*library) != one.arm.library.as_ref();
+            one.others = libraries.iter().filter(foreign).cloned().collect();
+        }
+        Ok(all)
+    }
+
+    /// Makes `command` use this allocator, whatever the surroundings say.
+    pub fn apply(&self, command: &mut Command) {
+        self.arm.apply(command);
+        for key in ["MASU_CONF", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"] {
+            command.env_remove(key);
+        }
+        if self.two_arenas {
+            command.env("MALLOC_ARENA_MAX", "2");
+        }
+    }
+
+    /// The same for a program that is linked with an allocator of its own by its shared object:
+    /// there the system's malloc has to be preloaded as well to come first.
+    pub fn apply_first(&self, command: &mut Command) {
+        self.apply(command);
+        if self.arm.library.is_none()
+            && let Some(c_library) =
+                mapped(std::process::id()).into_iter().find(|file| is_libc(file))
+        {
+            command.env("LD_PRELOAD", c_library);
+        }
+    }
+
+    /// Refuses a process that has not loaded this allocator, or another one of the suite.
+    pub fn prove(&self, process: u32) -> Result<()> {
+        let mapped = mapped(process);
+        ensure!(mapped.iter().any(|file| is_libc(file)), "process {process} has no C library");
+        if let Some(library) = &self.arm.library {
+            ensure!(mapped.contains(library), "process {process} has not mapped {}", self.name);
+        }
+        let wrong = self.others.iter().find(|other| mapped.contains(other));
+        ensure!(wrong.is_none(), "process {process} of {} has mapped {wrong:?}", self.name);
+        Ok(())
+    }
+}
+
+/// The files that a process has mapped.
+fn mapped(process: u32) -> Vec<PathBuf> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let file = |line: &str| Some(PathBuf::from(&line[line.find('/')?..]));
+    let mut files: Vec<_> = maps.lines().filter_map(file).collect();
+    files.dedup();
+    files
+}
+
+fn is_libc(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libc.so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocator(library: Option<&str>, others: &[PathBuf]) -> Allocator {
+        let arm = match library {
+            Some(path) => Arm::preloading("x", "", path.into()),
+            None => Arm::glibc(),
+        };
+        let (name, version, others) = ("x".into(), String::new(), others.to_vec());
+        Allocator { name, version, arm, two_arenas: false, others }
+    }
+
+    #[test]
+    fn a_process_without_the_library_or_with_another_one_is_refused() {
+        let me = std::process::id();
+        allocator(None, &[]).prove(me).unwrap();
+        assert!(allocator(Some("/nonexistent/libx.so"), &[]).prove(me).is_err());
+        let mine = mapped(me).into_iter().find(|file| is_libc(file)).unwrap();
+        allocator(Some(&mine.to_string_lossy()), &[]).prove(me).unwrap();
+        assert!(allocator(None, &[mine]).prove(me).is_err());
+        assert!(allocator(None, &[]).prove(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn the_systems_malloc_comes_first_where_it_must() {
+        let mut command = Command::new("true");
+        allocator(None, &[]).apply_first(&mut command);
+        let preload = command.get_envs().find(|(key, _)| *key == "LD_PRELOAD");
+        assert!(is_libc(Path::new(preload.unwrap().1.unwrap())));
+    }
+}
