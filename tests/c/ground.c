@@ -27,7 +27,8 @@ static const int of_libc[] = {SYS_write,         SYS_exit,           SYS_exit_gr
                               SYS_rt_sigaction,  SYS_tgkill,         SYS_pause};
 // What the allocator may use besides, and must do without where it is refused.
 static const int optional[] = {SYS_madvise,    SYS_mremap, SYS_clock_gettime,     SYS_getpid,
-                               SYS_gettid,     SYS_prctl,  SYS_sched_getaffinity, SYS_membarrier};
+                               SYS_gettid,     SYS_prctl,  SYS_sched_getaffinity, SYS_membarrier,
+                               SYS_openat,     SYS_read,   SYS_close};
 
 static void filter_system_calls(unsigned optional_answer) {
     enum { most = 100 };

@@ -19,6 +19,7 @@
 //! - `report`: `malloc_trim`, `mallinfo2`, `malloc_info` and their like.
 //! - `process`: start, exit and fork.
 //! - `jemalloc`: jemalloc's extended interface, `mallocx` to `mallctl`.
+//! - `limit`: limits on memory, of `masu.h`.
 //! - `host`, `errno`: what is asked of the C library.
 //!
 //! # Linking
@@ -51,6 +52,7 @@ mod aligned;
 mod errno;
 mod host;
 mod jemalloc;
+mod limit;
 mod malloc;
 mod new_failed;
 mod operator_new;

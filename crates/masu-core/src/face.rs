@@ -12,7 +12,7 @@ use crate::size_class::{
 use crate::slab;
 use crate::sys::fatal;
 use crate::text::Text;
-use crate::{huge, run, settings};
+use crate::{huge, limit, run, settings};
 use core::ffi::c_char;
 use core::ptr::{copy_nonoverlapping, null_mut};
 
@@ -50,9 +50,15 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
 #[inline(always)]
 fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
-    if p.is_null() && size <= isize::MAX as usize && !refused(size) && reclaim() {
-        p = ask();
+    if p.is_null() && size <= isize::MAX as usize && !refused(size) {
+        if reclaim() {
+            p = ask();
+        }
+        if p.is_null() {
+            limit::failed();
+        }
     }
+    crate::purge::on_taken(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
         heap::thread_bytes::allocated(good_size(size));
     }
@@ -278,13 +284,17 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             return null_mut();
         }
         let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
-        let moves = grows && huge::had_better_move(p, size, align);
-        if !moves && resize_in_place(p, old, size) {
+        if resize_in_place(p, old, size) {
             return p;
         }
         if grows {
             heap::thread_bytes::resized(old, good_size(size));
-            return shared::grow_huge_by_moving(p, size, align, false);
+            let mut to = shared::grow_huge_by_moving(p, size, align, false);
+            if to.is_null() && reclaim() {
+                to = shared::grow_huge_by_moving(p, size, align, false);
+            }
+            crate::purge::on_taken(true);
+            return to;
         }
         let to = match SharedHeap::of(p) {
             Some(heap) => heap.alloc(size, align, false),
@@ -375,6 +385,7 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     // SAFETY: passed on.
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
     settings::apply(&config, secure);
+    limit::apply();
     heap::init_process();
 }
 

@@ -26,6 +26,8 @@ mod heap;
 #[cfg(not(loom))]
 mod huge;
 #[cfg(not(loom))]
+mod limit;
+#[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
 mod region;

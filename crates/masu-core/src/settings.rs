@@ -5,39 +5,45 @@
 
 use crate::config::{BackgroundThread, Config, Delay};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::cpu;
 
 const DEFAULT: Config = Config::DEFAULT;
 /// The decay time that stands for "never".
-const NEVER: u64 = u64::MAX;
+const NEVER: u64 = Delay::Never.to_word();
 
-static DECAY: AtomicU64 = AtomicU64::new(millis(DEFAULT.decay));
+static DECAY: AtomicU64 = AtomicU64::new(DEFAULT.decay.to_word());
 static BUDGET: AtomicUsize = AtomicUsize::new(DEFAULT.budget);
 static RUN_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.run_cache);
 static HUGE_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.huge_cache);
 static RETAIN_FULL: AtomicU32 = AtomicU32::new(DEFAULT.retain_full);
 static BACKGROUND: AtomicU32 = AtomicU32::new(DEFAULT.background_thread as u32);
 static HUGE_PAGES: AtomicBool = AtomicBool::new(DEFAULT.huge_pages);
+static POPULATE: AtomicBool = AtomicBool::new(DEFAULT.populate);
+static LIMIT_SOFT: AtomicUsize = AtomicUsize::new(DEFAULT.limit_soft);
+static LIMIT_HARD: AtomicUsize = AtomicUsize::new(DEFAULT.limit_hard);
+static CGROUP: AtomicBool = AtomicBool::new(DEFAULT.cgroup);
 static SHOW_STATS: AtomicBool = AtomicBool::new(DEFAULT.show_stats);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
+/// Whether the soft limit is passed.
+static TIGHT: AtomicBool = AtomicBool::new(false);
+/// Processors; 0: nobody has asked.
+static PROCESSORS: AtomicU32 = AtomicU32::new(0);
 /// Whether the constructor has run, in a process that may start a thread.
 static MAY_START_THREAD: AtomicBool = AtomicBool::new(false);
 
-const fn millis(delay: Delay) -> u64 {
-    match delay {
-        Delay::Millis(n) => n,
-        Delay::Never => NEVER,
-    }
-}
-
 /// Puts a configuration in force. `secure`: the process has more rights than its caller.
 pub fn apply(config: &Config, secure: bool) {
-    DECAY.store(millis(config.decay), Ordering::Relaxed);
+    DECAY.store(config.decay.to_word(), Ordering::Relaxed);
     BUDGET.store(config.budget, Ordering::Relaxed);
     RUN_CACHE.store(config.run_cache, Ordering::Relaxed);
     HUGE_CACHE.store(config.huge_cache, Ordering::Relaxed);
     RETAIN_FULL.store(config.retain_full, Ordering::Relaxed);
     BACKGROUND.store(config.background_thread as u32, Ordering::Relaxed);
     HUGE_PAGES.store(config.huge_pages, Ordering::Relaxed);
+    POPULATE.store(config.populate, Ordering::Relaxed);
+    LIMIT_SOFT.store(config.limit_soft, Ordering::Relaxed);
+    LIMIT_HARD.store(config.limit_hard, Ordering::Relaxed);
+    CGROUP.store(config.cgroup, Ordering::Relaxed);
     SHOW_STATS.store(config.show_stats, Ordering::Relaxed);
     SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
     MAY_START_THREAD.store(!secure, Ordering::Release);
@@ -51,9 +57,19 @@ pub fn decay_ms() -> Option<u64> {
     }
 }
 
+/// The decay time that is observed now: none while the soft limit is passed.
+pub fn decay_now() -> Option<u64> {
+    if TIGHT.load(Ordering::Relaxed) { Some(0) } else { decay_ms() }
+}
+
+/// Sets whether the soft limit is passed.
+pub fn set_tight(tight: bool) {
+    TIGHT.store(tight, Ordering::Relaxed);
+}
+
 /// Sets the decay time.
 pub fn set_decay(decay: Delay) {
-    DECAY.store(millis(decay), Ordering::Relaxed);
+    DECAY.store(decay.to_word(), Ordering::Relaxed);
 }
 
 /// Sets the budget.
@@ -128,6 +144,60 @@ pub fn background_thread() -> BackgroundThread {
 /// Whether growing heaps may use huge pages.
 pub fn huge_pages() -> bool {
     HUGE_PAGES.load(Ordering::Relaxed)
+}
+
+/// Whether fresh memory is faulted in at once.
+pub fn populate() -> bool {
+    POPULATE.load(Ordering::Relaxed)
+}
+
+/// Bytes in use above which everything free goes back: the option, which may be
+/// [`AUTO`](crate::config::LimitOrAuto::AUTO).
+pub fn limit_soft() -> usize {
+    LIMIT_SOFT.load(Ordering::Relaxed)
+}
+
+/// Sets it.
+pub fn set_limit_soft(bytes: usize) {
+    LIMIT_SOFT.store(bytes, Ordering::Relaxed);
+}
+
+/// Bytes in use that are never exceeded; 0: no limit.
+#[inline]
+pub fn limit_hard() -> usize {
+    LIMIT_HARD.load(Ordering::Relaxed)
+}
+
+/// Sets it.
+pub fn set_limit_hard(bytes: usize) {
+    LIMIT_HARD.store(bytes, Ordering::Relaxed);
+}
+
+/// Whether the files of the control group are read.
+pub fn cgroup() -> bool {
+    CGROUP.load(Ordering::Relaxed)
+}
+
+/// Processors that the process may use, as of the last time that somebody looked; at least 1.
+pub fn processors() -> u32 {
+    match PROCESSORS.load(Ordering::Relaxed) {
+        0 => count_processors(),
+        n => n,
+    }
+}
+
+#[cold]
+fn count_processors() -> u32 {
+    let n = cpu::count(cgroup());
+    PROCESSORS.store(n, Ordering::Relaxed);
+    n
+}
+
+/// Counts them again, if somebody has asked.
+pub fn refresh_processors() {
+    if PROCESSORS.load(Ordering::Relaxed) != 0 {
+        count_processors();
+    }
 }
 
 /// Whether statistics are printed at exit.

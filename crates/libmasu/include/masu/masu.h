@@ -52,6 +52,26 @@ static inline size_t masu_bulk_free(void **blocks, size_t count) {
     return 0;
 }
 
+/* What is called when the memory in use has passed the soft limit: bytes in use, the limit, the word
+ * given with the function. */
+typedef void masu_limit_callback(size_t in_use, size_t limit, void *data);
+
+/* Has callback called when the memory in use passes the soft limit although everything free has gone
+ * back to the system; NULL: nothing is called. Once for each crossing: again only after less than seven
+ * eighths of the limit were in use.
+ *
+ * It is called inside the allocation that passed the limit, on that thread, while masu holds no lock: it
+ * may allocate and free. It should be short, and must not wait for other threads, since its caller may
+ * hold locks of the program's. The usual thing to do is to empty caches, to write a line, or to make
+ * somebody else do so. */
+void masu_set_limit_callback(masu_limit_callback *callback, void *data);
+
+/* Sets both limits while the program runs, in bytes in use as masu_footprint counts them; 0: none.
+ * soft: SIZE_MAX: nine tenths of the limit of the control group, if it has one, as it is at first.
+ * hard: allocations that would pass it fail, with errno ENOMEM. A sixty-fourth of it (1 to 8 MiB, at
+ * most an eighth) is kept back until the first failure, for what the program then has to do. */
+void masu_set_limits(size_t soft, size_t hard);
+
 /* For the two below: all blocks or none. Sizes are sizes[i], or all sizes[0] if same. */
 static inline void **masu_independent_(size_t count, const size_t *sizes, int same, int zeroed,
                                        void **blocks) {

@@ -149,8 +149,8 @@ keys! {
     limit_soft: LimitOrAuto = LimitOrAuto::AUTO;
     /// Bytes in use that allocations never exceed: they fail. Zero: no limit.
     limit_hard: Limit = 0;
-    /// Whether the background thread gives everything back when processes wait for memory.
-    pressure: Flag = true;
+    /// Whether limits and pressure of the process's control group are looked up, in files of the kernel.
+    cgroup: Flag = true;
     /// Statistics on stderr at exit.
     show_stats: Flag = false;
     /// This configuration on stderr at start.

@@ -53,7 +53,7 @@ const TABLE: [(Key, [u64; 4]); 10] = [
     (Key::huge_pages, [0, SAME, 0, 0]),
     (Key::populate, [SAME, SAME, SAME, 1]),
     (Key::limit_soft, [SAME, SAME, SAME, 0]),
-    (Key::pressure, [SAME, SAME, SAME, 0]),
+    (Key::cgroup, [SAME, SAME, SAME, 0]),
 ];
 
 impl Policy {

@@ -42,7 +42,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.run_cache, 2 << 20);
     assert_eq!(config.huge_cache, 1 << 30);
     assert_eq!(config.retain_full, 32);
-    assert!(config.huge_pages && config.pressure && !config.populate);
+    assert!(config.huge_pages && config.cgroup && !config.populate);
     assert_eq!(config.policy, Policy::Default);
     assert_eq!((config.limit_soft, config.limit_hard), (LimitOrAuto::AUTO, 0));
     assert!(!config.show_stats && !config.verbose && config.show_errors);
@@ -93,7 +93,7 @@ every_key! {
     populate: "1" => true, not "all";
     limit_soft: "512MiB" => 512 << 20, not "half";
     limit_hard: "1GiB" => 1 << 30, not "auto";
-    pressure: "0" => false, not "high";
+    cgroup: "0" => false, not "v2";
     show_stats: "yes" => true, not "2";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
@@ -318,7 +318,7 @@ masu:   huge_pages          on          built-in
 masu:   populate            off         built-in
 masu:   limit_soft          auto        built-in
 masu:   limit_hard          off         built-in
-masu:   pressure            on          built-in
+masu:   cgroup              on          built-in
 masu:   show_stats          off         built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in

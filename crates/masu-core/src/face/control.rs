@@ -4,13 +4,29 @@
 //! next time that the engine looks at it, on every thread. Sizes are in bytes.
 
 use crate::config::Delay;
-use crate::{heap, settings};
+use crate::{heap, limit, settings};
 
 pub use crate::settings::{
-    background_thread, budget, huge_cache, huge_pages, retain_full, run_cache,
-    set_background_thread, set_budget, set_huge_cache, set_huge_pages, set_retain_full,
-    set_run_cache, set_show_errors, show_errors, show_stats,
+    background_thread, budget, cgroup, huge_cache, huge_pages, limit_hard, limit_soft, populate,
+    processors, retain_full, run_cache, set_background_thread, set_budget, set_huge_cache,
+    set_huge_pages, set_limit_hard, set_retain_full, set_run_cache, set_show_errors, show_errors,
+    show_stats,
 };
+
+pub use crate::limit::{Callback as LimitCallback, set_callback as set_limit_callback};
+
+/// Sets the soft limit: bytes in use above which everything free goes back and the callback is called.
+/// [`LimitOrAuto::AUTO`](crate::config::LimitOrAuto::AUTO): nine tenths of the control group's limit. 0:
+/// none.
+pub fn set_limit_soft(bytes: usize) {
+    settings::set_limit_soft(bytes);
+    limit::apply();
+}
+
+/// Bytes in use, as the limits count them: what may be resident. O(1).
+pub fn used() -> usize {
+    limit::used()
+}
 
 /// How long freed memory stays with the process.
 pub fn decay() -> Delay {

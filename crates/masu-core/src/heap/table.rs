@@ -7,8 +7,8 @@ use super::tls::make;
 use super::{Heap, Role};
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
+use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
-use crate::sys::cpu;
 
 /// Id of the commons.
 pub const COMMONS_ID: u32 = 1;
@@ -111,7 +111,8 @@ const CROWD: u32 = 8;
 
 /// Whether there are many more threads than processors, so that most of them sleep.
 pub fn is_crowd() -> bool {
-    LIVE_COUNT.load(Ordering::Relaxed) > CROWD * cpu::count()
+    let live = LIVE_COUNT.load(Ordering::Relaxed);
+    live > CROWD && live > CROWD * settings::processors()
 }
 
 /// Bytes mapped for the table.

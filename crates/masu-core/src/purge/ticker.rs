@@ -7,7 +7,7 @@
 //! thread that is about to end none is forgotten. The kernel clears `TID` when the thread no longer
 //! uses its stack, which the next one reuses.
 
-use super::{advance, budget, stale, visit_caches};
+use super::{advance, budget, relief, stale, visit_caches};
 use crate::duty::Duty;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -75,10 +75,20 @@ const MOMENT: i64 = 50_000;
 
 extern "C" fn run(_: usize) {
     let mut calm = 0;
+    let mut stalled = None;
     let (word, taken) = DUTY.futex();
+    relief::is_pressed(&mut stalled);
     while let Some(decay) = settings::decay_ms() {
-        let period = decay.div_ceil(2).max(1) as i64;
-        futex::wait(word, taken, Some((period / 1000, period % 1000 * 1_000_000)));
+        let mut left = decay.div_ceil(2).max(1);
+        while left != 0 {
+            let period = left.min(relief::LOOK);
+            left -= period;
+            let timeout = (period / 1000, period % 1000 * 1_000_000);
+            futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));
+            if relief::is_pressed(&mut stalled) {
+                super::give_all();
+            }
+        }
         visit_caches(false);
         advance();
         calm = if stale() > settings::budget() / 2 { 0 } else { calm + 1 };
@@ -93,4 +103,5 @@ extern "C" fn run(_: usize) {
 pub fn after_fork_in_child() {
     DUTY.release();
     TID.store(0, Ordering::Relaxed);
+    crate::limit::after_fork_in_child();
 }

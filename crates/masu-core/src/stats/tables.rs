@@ -3,7 +3,7 @@
 //! Read without a lock while everybody goes on: a table is off by the blocks that move meanwhile.
 
 use crate::heap::{self, table};
-use crate::region::{self, GRANULE, GRANULE_SHIFT};
+use crate::region::{self, GRANULE_SHIFT};
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab;
 use crate::sync::Ordering;
@@ -52,10 +52,10 @@ pub struct HeapStats {
 
 /// One slab in use, as it looks from outside at some moment.
 pub(super) struct Look {
-    class: usize,
+    pub(super) class: usize,
     owner: u32,
     size: usize,
-    blocks: usize,
+    pub(super) blocks: usize,
 }
 
 impl Look {
@@ -91,23 +91,6 @@ pub(super) fn for_each_slab(mut f: impl FnMut(&Look)) {
         };
         f(&look);
     }
-}
-
-/// The table by size class, entry `i` for class `i + 1`. O(slabs).
-pub fn classes() -> [ClassStats; LAST_CLASS] {
-    let mut table = [ClassStats::default(); LAST_CLASS];
-    for (i, row) in table.iter_mut().enumerate() {
-        row.size = size_of_class(i + 1);
-        row.abandoned = slab::available::count(i + 1) as usize;
-    }
-    for_each_slab(|look| {
-        if let Some(row) = table.get_mut(look.class - 1) {
-            row.slabs += 1;
-            row.blocks += look.blocks;
-            row.capacity += GRANULE.checked_div(look.size).unwrap_or(0);
-        }
-    });
-    table
 }
 
 /// Fills `table` with the first heaps ever made and returns how many there are. O(slabs + heaps).

@@ -1,25 +1,10 @@
 //! How many processors the process may use.
 
 use super::raw::{nr, syscall};
-use super::result;
-use crate::sync::{AtomicU32, Ordering};
+use super::{cgroup, result};
 
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// Processors in the calling thread's affinity mask when first asked; at least 1.
-pub fn count() -> u32 {
-    match COUNT.load(Ordering::Relaxed) {
-        0 => {
-            let n = ask();
-            COUNT.store(n, Ordering::Relaxed);
-            n
-        }
-        n => n,
-    }
-}
-
-#[cold]
-fn ask() -> u32 {
+/// Processors in the calling thread's affinity mask.
+fn affinity() -> u32 {
     // 1,024 processors; a larger machine makes the call fail, and then many are assumed.
     let mut mask = [0u64; 16];
     // SAFETY: the kernel writes at most the size given, 128 bytes, into `mask`.
@@ -30,5 +15,30 @@ fn ask() -> u32 {
     match written {
         Ok(_) => mask.iter().map(|w| w.count_ones()).sum::<u32>().max(1),
         Err(_) => 1024,
+    }
+}
+
+/// Processors that the calling thread may run on and, if `quota`, that the control group has time
+/// for, whichever are fewer; at least 1.
+#[cold]
+pub fn count(quota: bool) -> u32 {
+    let quota = if quota { cgroup::processors() } else { None };
+    affinity().min(quota.unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cgroup::Fake;
+
+    #[test]
+    fn a_quota_counts_where_it_is_less() {
+        let fake = Fake::new(&[("proc/self/cgroup", "0::/")]);
+        let all = count(true);
+        assert_eq!(all, count(false));
+        fake.write("sys/fs/cgroup/cpu.max", "1000 100000");
+        assert_eq!((count(true), count(false)), (1, all));
+        fake.write("sys/fs/cgroup/cpu.max", "10000000 100");
+        assert_eq!(count(true), all);
     }
 }

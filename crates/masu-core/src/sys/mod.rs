@@ -1,16 +1,18 @@
 //! The kernel and the CPU, and nothing of the C library but a few weak symbols.
 //!
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
-//! ([`mem`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), the auxiliary vector ([`auxv`]), the
-//! background thread's creation ([`thread`]), what is asked of the host C library when there is
+//! ([`mem`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector
+//! ([`auxv`]), the background thread's creation ([`thread`]), what is asked of the host C library when there is
 //! one ([`host`]) and the one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
 pub mod auxv;
 pub mod barrier;
+pub mod cgroup;
 pub mod cpu;
 pub mod fatal;
+mod file;
 pub mod futex;
 pub mod host;
 pub mod mem;

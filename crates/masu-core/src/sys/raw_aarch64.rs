@@ -5,6 +5,9 @@ use core::arch::asm;
 /// The system calls that the engine makes. `docs/syscalls.md` lists why.
 #[allow(missing_docs, reason = "the names are the kernel's own")]
 pub mod nr {
+    pub const OPENAT: usize = 56;
+    pub const CLOSE: usize = 57;
+    pub const READ: usize = 63;
     pub const WRITE: usize = 64;
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;

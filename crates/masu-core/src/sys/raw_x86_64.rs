@@ -5,7 +5,9 @@ use core::arch::asm;
 /// The system calls that the engine makes. `docs/syscalls.md` lists why.
 #[allow(missing_docs, reason = "the names are the kernel's own")]
 pub mod nr {
+    pub const READ: usize = 0;
     pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
@@ -16,8 +18,9 @@ pub mod nr {
     pub const GETTID: usize = 186;
     pub const FUTEX: usize = 202;
     pub const SCHED_GETAFFINITY: usize = 204;
-    pub const TGKILL: usize = 234;
     pub const CLOCK_GETTIME: usize = 228;
+    pub const TGKILL: usize = 234;
+    pub const OPENAT: usize = 257;
     pub const MEMBARRIER: usize = 324;
 }
 

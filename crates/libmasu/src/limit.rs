@@ -1,0 +1,18 @@
+//! Limits on memory, as C programs set them: `masu_set_limits` and `masu_set_limit_callback` of
+//! `masu.h`.
+
+use core::ffi::c_void;
+use masu_core::control::{self, LimitCallback};
+
+/// Has `callback` called when the soft limit is passed, with `data`; null: nobody. See `masu.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn masu_set_limit_callback(callback: Option<LimitCallback>, data: *mut c_void) {
+    control::set_limit_callback(callback, data);
+}
+
+/// Sets the soft and the hard limit, in bytes in use; 0: none. See `masu.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn masu_set_limits(soft: usize, hard: usize) {
+    control::set_limit_soft(soft);
+    control::set_limit_hard(hard);
+}

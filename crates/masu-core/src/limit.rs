@@ -1,0 +1,201 @@
+//! Limits on what is in use: a soft one that makes room and is told, a hard one that is never passed.
+//!
+//! *In use* is what may be resident: slabs, runs and huge blocks that are taken, what is free and has
+//! not gone back, and the engine's tables. It is summed from the counters that the pools keep anyway,
+//! and only where a pool is about to take fresh memory, or has taken a chunk: no fast path knows of it.
+//!
+//! **Hard.** The pools ask [`has_room`] before they take memory that is not resident yet. While it
+//! says no, requests go on until [`crate::face`] has given back all that is free, and then fail. A
+//! reserve, a sixty-fourth of the limit, is held back until the first failure has been delivered
+//! ([`failed`]), so that the program can still say so, unwind, and save what it has; it is held back
+//! again once twice as much is not taken.
+//!
+//! **Soft.** [`SOFT`] is the option, or what the control group says, looked up once [`LOOK_FROM`]
+//! bytes are in use. The state goes
+//!
+//! ```text
+//!   BELOW ── in use > WATCH ──▶ BUSY ── still above after a purge ──▶ OVER: nothing free is kept
+//!     ▲                          │ no                                  │
+//!     └──────────────────────────┴──── in use < 7/8 of the limit ──────┘
+//! ```
+//!
+//! and who gets from BUSY to OVER calls the program's callback, outside all locks. [`crate::purge`]
+//! drives it (`relief`).
+
+use crate::config::LimitOrAuto;
+use crate::region::{self, GRANULE};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sys::cgroup;
+use crate::{heap, huge, run, settings, slab};
+use core::ffi::c_void;
+use core::mem::transmute;
+use core::ptr::with_exposed_provenance_mut;
+
+const BELOW: u32 = 0;
+const BUSY: u32 = 1;
+const OVER: u32 = 2;
+
+/// In use from which on a control group's limit matters: 64 MiB.
+const LOOK_FROM: usize = 64 << 20;
+
+static STATE: AtomicU32 = AtomicU32::new(BELOW);
+/// The soft limit; 0 until it is known.
+static SOFT: AtomicUsize = AtomicUsize::new(0);
+/// Bytes in use above which somebody must look.
+static WATCH: AtomicUsize = AtomicUsize::new(LOOK_FROM);
+/// Whether a failure has been delivered, so that the reserve may be used.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// What a program has called when the soft limit is passed: bytes in use, the limit, its own word.
+pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
+
+/// The callback's address, 0: none, and its word.
+static CALLBACK: AtomicUsize = AtomicUsize::new(0);
+static DATA: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes in use: what may be resident.
+pub fn used() -> usize {
+    taken() + run::pool::dirty_bytes() + huge::dirty_bytes()
+}
+
+/// Bytes in use that are not free.
+fn taken() -> usize {
+    let huge = huge::usage();
+    slab::pool::in_use() * GRANULE
+        + run::pool::used_bytes()
+        + huge.live
+        + huge.metadata
+        + region::mapped_bytes().1
+        + heap::mapped_bytes()
+        + heap::shared::mapped_bytes()
+}
+
+/// Whether `bytes` more may become resident.
+#[inline]
+pub fn has_room(bytes: usize) -> bool {
+    let hard = settings::limit_hard();
+    hard == 0 || fits(hard, bytes)
+}
+
+#[cold]
+#[inline(never)]
+fn fits(hard: usize, bytes: usize) -> bool {
+    let reserve = reserve(hard);
+    let left = hard.saturating_sub(used().saturating_add(bytes));
+    if taken() + 2 * reserve <= hard {
+        FAILED.store(false, Ordering::Relaxed);
+    }
+    left > if FAILED.load(Ordering::Relaxed) { 0 } else { reserve }
+}
+
+/// What is held back until a failure has been delivered: a sixty-fourth, 1 MiB to 8 MiB, of a small
+/// limit an eighth. A slab counts as 64 KiB, and a program that only prints a line may need one of
+/// several classes.
+fn reserve(hard: usize) -> usize {
+    (hard / 64).clamp(1 << 20, 8 << 20).min(hard / 8)
+}
+
+/// A request has failed.
+#[cold]
+pub fn failed() {
+    FAILED.store(true, Ordering::Relaxed);
+}
+
+/// Puts the soft limit in force that the options say.
+pub fn apply() {
+    match settings::limit_soft() {
+        LimitOrAuto::AUTO => set_soft(0, LOOK_FROM),
+        0 => set_soft(usize::MAX, usize::MAX),
+        soft => set_soft(soft, soft),
+    }
+}
+
+fn set_soft(soft: usize, watch: usize) {
+    SOFT.store(soft, Ordering::Relaxed);
+    WATCH.store(watch, Ordering::Relaxed);
+}
+
+/// The soft limit; `usize::MAX` if there is none. May read files of the control group's.
+pub fn soft() -> usize {
+    match SOFT.load(Ordering::Relaxed) {
+        0 => look_up(),
+        soft => soft,
+    }
+}
+
+/// Nine tenths of what the control group allows.
+#[cold]
+fn look_up() -> usize {
+    let limit = if settings::cgroup() { cgroup::memory_limit() } else { None };
+    // The rest is for what is not the allocator's: stacks, code, the page cache.
+    let soft = limit.map_or(usize::MAX, |limit| limit - limit / 10);
+    set_soft(soft, soft);
+    soft
+}
+
+/// Looks the control group's limit up again, for it may change while processes run.
+pub fn refresh() {
+    let known = SOFT.load(Ordering::Relaxed) != 0;
+    if known && settings::limit_soft() == LimitOrAuto::AUTO && state() == BELOW {
+        look_up();
+    }
+}
+
+fn state() -> u32 {
+    STATE.load(Ordering::Relaxed)
+}
+
+/// Whether the soft limit is passed, or was until now: finds out whether it still is.
+pub fn is_over() -> bool {
+    if state() == OVER {
+        let soft = soft();
+        if used() < soft - soft / 8 {
+            WATCH.store(soft, Ordering::Relaxed);
+            STATE.store(BELOW, Ordering::Release);
+            settings::set_tight(false);
+        }
+    }
+    state() == OVER
+}
+
+/// Whether somebody must see to the soft limit, and that is the caller: it calls [`end`].
+pub fn begin() -> bool {
+    !is_over()
+        && used() > WATCH.load(Ordering::Relaxed)
+        && STATE.compare_exchange(BELOW, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Whether the limit is passed that [`begin`] was about, after what could be done.
+pub fn end(over: bool) {
+    settings::set_tight(over);
+    STATE.store(if over { OVER } else { BELOW }, Ordering::Release);
+}
+
+/// Nobody need look before so many bytes are in use.
+pub fn watch_from(used: usize) {
+    WATCH.store(used, Ordering::Relaxed);
+}
+
+/// In a fork's child nobody is at it.
+pub fn after_fork_in_child() {
+    let _ = STATE.compare_exchange(BUSY, BELOW, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Has `callback` called when the soft limit is passed; none: nobody.
+pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
+    CALLBACK.store(0, Ordering::Release);
+    DATA.store(data.expose_provenance(), Ordering::Release);
+    CALLBACK.store(callback.map_or(0, |f| f as usize), Ordering::Release);
+}
+
+/// Calls the program's callback.
+pub fn call(used: usize, soft: usize) {
+    let callback = CALLBACK.load(Ordering::Acquire);
+    let data = with_exposed_provenance_mut(DATA.load(Ordering::Acquire));
+    // Set anew meanwhile: who has just set one need not hear of this.
+    if callback == 0 || CALLBACK.load(Ordering::Acquire) != callback {
+        return;
+    }
+    // SAFETY: stored by `set_callback`, from a function of this type.
+    unsafe { transmute::<usize, Callback>(callback)(used, soft, data) }
+}

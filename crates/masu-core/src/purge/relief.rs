@@ -1,0 +1,88 @@
+//! What happens at the soft limit: everything free goes back, and if that is not enough the program
+//! is told.
+//!
+//! Memory counts as in use when it is handed out, and a program may never touch it. So before
+//! anything is done the kernel is asked how much is resident; if that is below the limit, nobody
+//! looks again before so much more is in use that it might be passed.
+
+use super::now;
+use crate::limit;
+use crate::region;
+use crate::settings;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::{cgroup, time};
+
+/// Chunks handed out when somebody last looked.
+static SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// Called outside all locks after an allocation that may have taken fresh memory. `large`: a huge
+/// block; others show by the chunks that they take.
+#[inline]
+pub fn on_taken(large: bool) {
+    let taken = region::taken();
+    if large || taken != SEEN.load(Ordering::Relaxed) {
+        SEEN.store(taken, Ordering::Relaxed);
+        if limit::begin() {
+            relieve();
+        }
+    }
+}
+
+/// The least that must be taken before the kernel is asked again: 1 MiB.
+const STEP: usize = 1 << 20;
+
+#[cold]
+#[inline(never)]
+fn relieve() {
+    let (soft, used) = (limit::soft(), limit::used());
+    let mut over = used > soft;
+    if over {
+        let resident = if settings::cgroup() { cgroup::resident() } else { None };
+        match resident.filter(|&resident| resident <= soft) {
+            Some(resident) => {
+                limit::watch_from(used + (soft - resident).max(STEP));
+                over = false;
+            }
+            None => {
+                now();
+                over = limit::used() > soft;
+            }
+        }
+    }
+    limit::end(over);
+    if over {
+        limit::call(limit::used(), soft);
+    }
+}
+
+/// When the limits of the control group were read, in milliseconds.
+static READ: AtomicU64 = AtomicU64::new(0);
+/// Milliseconds until they are read again.
+const FRESH: u64 = 10_000;
+
+/// Reads the limits of the control group again if that is due, and sees whether the soft one is still
+/// passed. Called at every tick.
+pub fn on_tick() {
+    limit::is_over();
+    let (now, read) = (time::now_ms(), READ.load(Ordering::Relaxed));
+    if now.wrapping_sub(read) >= FRESH {
+        READ.store(now, Ordering::Relaxed);
+        settings::refresh_processors();
+        limit::refresh();
+    }
+}
+
+/// Milliseconds between two looks at the pressure.
+pub const LOOK: u64 = 250;
+/// Milliseconds in which tasks waited for memory, of those between two looks, that are pressure.
+const STALL: u64 = LOOK / 10;
+
+/// Whether tasks of the control group, or else of the machine, have waited for memory a tenth of the
+/// time since the last look, whose total is in `before`.
+pub fn is_pressed(before: &mut Option<u64>) -> bool {
+    let total = if settings::cgroup() { cgroup::stalled() } else { None };
+    let stalled = |before: u64| total.unwrap_or(0).saturating_sub(before);
+    let pressed = before.is_some_and(|before| stalled(before) >= STALL * 1000);
+    *before = total;
+    pressed
+}

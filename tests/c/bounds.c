@@ -1,0 +1,366 @@
+// Limits on memory that the allocator itself keeps: a hard one, at which malloc says no and leaves the
+// program enough to go on; a soft one, at which it gives everything back and then tells the program. And
+// what the allocator learns from a control group and from the kernel's pressure figures: real files for
+// it, made by the case in a mount namespace of its own.
+#include "check.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define MIB ((size_t)1 << 20)
+
+typedef void limit_callback(size_t in_use, size_t limit, void *data);
+
+static void set_callback(limit_callback *callback, void *data) {
+    void (*set)(limit_callback *, void *);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "masu_set_limit_callback");
+    if (set == NULL) not_offered("masu_set_limit_callback");
+    set(callback, data);
+}
+static void set_limits(size_t soft, size_t hard) {
+    void (*set)(size_t, size_t);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "masu_set_limits");
+    if (set == NULL) not_offered("masu_set_limits");
+    set(soft, hard);
+}
+
+// Blocks in a list: what holds them needs no memory of its own.
+struct link {
+    struct link *next;
+};
+static struct link *hold(struct link *list, size_t size, size_t bytes) {
+    for (size_t got = 0; got < bytes; got += size) {
+        struct link *block = malloc(size);
+        CHECK(block != NULL, "malloc(%zu) after %zu bytes", size, got);
+        memset(block, 1, size);
+        block->next = list;
+        list = block;
+    }
+    return list;
+}
+static void release(struct link *list) {
+    while (list != NULL) {
+        struct link *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+// Blocks of a size until there are no more; how many bytes that were.
+static size_t exhaust(struct link **list, size_t size) {
+    size_t bytes = 0;
+    for (;;) {
+        errno = 0;
+        struct link *block = malloc(size);
+        if (block == NULL) {
+            CHECK(errno == ENOMEM, "errno %d", errno);
+            return bytes;
+        }
+        memset(block, 1, size);
+        block->next = *list;
+        *list = block;
+        bytes += size;
+        CHECK(bytes < 1024 * MIB, "no limit for blocks of %zu", size);
+    }
+}
+
+static const size_t sizes[] = {48, 1000, 5000, 40000, 300000, 3000000};
+
+// Under limit_hard:128MiB.
+CASE(a_leak_ends_in_enomem_and_the_program_goes_on) {
+    long before = resident_kib();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct link *list = NULL;
+        size_t bytes = exhaust(&list, sizes[i]);
+        long resident = resident_kib() - before;
+        CHECK(bytes >= 96 * MIB, "only %zu MiB of blocks of %zu", bytes / MIB, sizes[i]);
+        CHECK(bytes <= 128 * MIB && resident <= 129 << 10, "%zu MiB, resident %ld KiB", bytes / MIB,
+              resident);
+        // What the reserve is for: a text, a report, a stream.
+        char *text = strdup("out of memory, but not out of words"), *report = NULL;
+        CHECK(text != NULL, "no room for a text after blocks of %zu", sizes[i]);
+        CHECK(asprintf(&report, "%s: %zu", text, bytes) > 0, "no room for a report");
+        FILE *stream = fopen("/proc/self/statm", "r");
+        CHECK(stream != NULL && fgetc(stream) != EOF, "no room for a stream");
+        fclose(stream);
+        free(text);
+        free(report);
+        release(list);
+        // And all of it is there again.
+        list = hold(NULL, sizes[i], 90 * MIB);
+        release(list);
+    }
+}
+
+// Under limit_hard:128MiB. The reserve is held back again once there is room.
+CASE(the_reserve_is_there_for_every_failure) {
+    for (int i = 0; i < 3; i++) {
+        struct link *list = NULL, *rest = NULL;
+        exhaust(&list, 100000);
+        size_t first = exhaust(&rest, 1000);
+        CHECK(first >= MIB / 2, "round %d: a reserve of %zu bytes", i, first);
+        size_t second = exhaust(&rest, 1000);
+        CHECK(second < MIB / 4, "round %d: still %zu bytes", i, second);
+        release(rest);
+        release(list);
+    }
+}
+
+// Under limit_hard:128MiB. A block that grows may move, but is not there twice.
+CASE(a_growing_block_reaches_the_limit) {
+    size_t size = 100000;
+    char *block = malloc(size);
+    for (;;) {
+        char *grown = realloc(block, size + size / 16);
+        if (grown == NULL) break;
+        block = grown;
+        memset(block + size, 2, size / 16);
+        size += size / 16;
+        CHECK(size < 256 * MIB, "no limit");
+    }
+    CHECK(errno == ENOMEM, "errno %d", errno);
+    CHECK(size >= 100 * MIB, "stopped at %zu MiB", size / MIB);
+    CHECK(block[size - 1] == 2, "the block is lost");
+    free(block);
+    free(hold(NULL, 90 * MIB, 90 * MIB));
+}
+
+// Under limit_hard:128MiB. What is free stands in nobody's way, whatever sizes it was.
+CASE(free_memory_makes_room_for_other_sizes) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) release(hold(NULL, sizes[i], 90 * MIB));
+    for (size_t i = sizeof sizes / sizeof *sizes; i-- > 0;) release(hold(NULL, sizes[i], 90 * MIB));
+}
+
+static void *leak_in_thread(void *unused) {
+    (void)unused;
+    struct link *list = NULL;
+    exhaust(&list, 2000);
+    return list;
+}
+CASE(threads_meet_the_limit_together) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) {
+        CHECK(pthread_create(&threads[i], NULL, leak_in_thread, NULL) == 0, "thread %d", i);
+    }
+    for (int i = 0; i < 8; i++) {
+        void *list;
+        pthread_join(threads[i], &list);
+        release(list);
+    }
+    CHECK(resident_kib() < 192 << 10, "resident %ld KiB", resident_kib());
+    release(hold(NULL, 1000, 90 * MIB));
+}
+
+static int calls;
+static size_t reported, limit_then;
+static void called(size_t in_use, size_t limit, void *data) {
+    CHECK(data == &calls, "its word is %p", data);
+    calls++;
+    reported = in_use;
+    limit_then = limit;
+    // It may use the allocator, also beyond what a thread has at hand.
+    release(hold(NULL, 3000, 2 * MIB));
+}
+
+// Under limit_soft:100MiB.
+CASE(the_callback_is_called_once_for_each_crossing) {
+    set_callback(called, &calls);
+    struct link *list = hold(NULL, 1000, 80 * MIB);
+    CHECK(calls == 0, "called at %zu of %zu", reported, limit_then);
+    for (int round = 1; round <= 3; round++) {
+        struct link *more = hold(NULL, round == 2 ? 3000000 : 1000, 60 * MIB);
+        CHECK(calls == round, "%d calls in round %d", calls, round);
+        CHECK(limit_then == 100 * MIB && reported > limit_then, "%zu of %zu", reported, limit_then);
+        CHECK(reported < 110 * MIB, "called at %zu MiB", reported / MIB);
+        release(more);
+        // Low enough to be armed again.
+        struct link *few = hold(NULL, 3000000, 3 * MIB);
+        release(few);
+    }
+    release(list);
+    set_callback(NULL, NULL);
+    release(hold(NULL, 1000, 120 * MIB));
+    CHECK(calls == 3, "called though nobody asked");
+}
+
+// Under limit_soft:100MiB,decay:1h. Beyond the limit what is freed goes back at once.
+CASE(beyond_the_soft_limit_nothing_free_is_kept) {
+    struct link *keep = hold(NULL, 1000, 110 * MIB);
+    long before = resident_kib();
+    release(hold(NULL, 1000, 64 * MIB));
+    release(hold(NULL, 40000, 64 * MIB));
+    release(hold(NULL, 3000000, 64 * MIB));
+    CHECK(resident_kib() < before + (8 << 10), "%ld KiB, then %ld", before, resident_kib());
+    release(keep);
+    // Below it the decay time counts again.
+    release(hold(NULL, 3000000, 32 * MIB));
+    long low = resident_kib();
+    release(hold(NULL, 3000000, 64 * MIB));
+    CHECK(resident_kib() > low + (24 << 10), "%ld KiB, then %ld", low, resident_kib());
+}
+
+// Under limit_soft:100MiB,decay:1h. What goes back at the limit is enough: nobody is called.
+CASE(a_purge_that_suffices_is_no_crossing) {
+    set_callback(called, &calls);
+    for (int i = 0; i < 8; i++) {
+        release(hold(NULL, 1000, 60 * MIB));
+        release(hold(NULL, 3000000, 60 * MIB));
+    }
+    CHECK(calls == 0, "called at %zu MiB", reported / MIB);
+}
+
+// Under limit_soft:100MiB. Memory that is not touched is not resident.
+CASE(untouched_memory_does_not_count_for_the_soft_limit) {
+    set_callback(called, &calls);
+    char *large = malloc(400 * MIB);
+    CHECK(large != NULL, "malloc");
+    release(hold(NULL, 1000, 20 * MIB));
+    CHECK(calls == 0, "called at %zu MiB", reported / MIB);
+    free(large);
+}
+
+// Limits change while the program runs.
+CASE(limits_can_be_set_by_the_program) {
+    set_callback(called, &calls);
+    set_limits(64 * MIB, 128 * MIB);
+    struct link *list = NULL;
+    exhaust(&list, 1000);
+    CHECK(calls == 1 && limit_then == 64 * MIB, "%d calls", calls);
+    set_limits(0, 0);
+    struct link *more = hold(NULL, 1000, 128 * MIB);
+    CHECK(calls == 1, "%d calls", calls);
+    release(list);
+    release(more);
+}
+
+// Under limit_hard:128MiB. A child has the same limit and its own memory.
+CASE(the_limit_holds_in_a_forks_child) {
+    struct link *list = NULL;
+    exhaust(&list, 1000);
+    pid_t child = fork();
+    CHECK(child >= 0, "fork: %s", strerror(errno));
+    if (child == 0) {
+        release(list);
+        list = NULL;
+        size_t bytes = exhaust(&list, 40000);
+        _exit(bytes >= 90 * MIB && bytes <= 128 * MIB ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    CHECK(status == 0, "the child's status is %x", status);
+    release(list);
+}
+
+// A directory in the place of another, or a file, for this process alone.
+static void in_place_of(const char *path, const char *with) {
+    CHECK(unshare(CLONE_NEWNS) == 0, "unshare: %s", strerror(errno));
+    CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s", strerror(errno));
+    CHECK(mount(with, path, NULL, MS_BIND, NULL) == 0, "mount on %s: %s", path, strerror(errno));
+}
+static void write_file(const char *directory, const char *name, const char *text) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "%s: %s", path, strerror(errno));
+}
+static const char *make_directory(void) {
+    static char path[] = "/tmp/masu-bounds-XXXXXX";
+    CHECK(mkdtemp(path) != NULL, "mkdtemp: %s", strerror(errno));
+    return path;
+}
+
+// The control group allows 160 MiB: the soft limit is nine tenths of that.
+CASE(the_soft_limit_comes_from_the_control_group) {
+    const char *directory = make_directory();
+    write_file(directory, "memory.max", "167772160\n");
+    write_file(directory, "memory.high", "max\n");
+    in_place_of("/sys/fs/cgroup", directory);
+    set_callback(called, &calls);
+    struct link *list = hold(NULL, 1000, 120 * MIB);
+    CHECK(calls == 0, "called at %zu MiB", reported / MIB);
+    struct link *more = hold(NULL, 1000, 40 * MIB);
+    CHECK(calls == 1 && limit_then == 150994944, "%d calls, limit %zu", calls, limit_then);
+    release(more);
+    release(list);
+}
+
+// Under decay:1h. Tasks wait for memory: what is free goes back long before its time.
+CASE(pressure_gives_everything_back) {
+    const char *directory = make_directory();
+    write_file(directory, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n");
+    in_place_of("/sys/fs/cgroup", directory);
+    long before = resident_kib();
+    release(hold(NULL, 3000000, 128 * MIB));
+    sleep_ms(1000);
+    CHECK(resident_kib() > before + (100 << 10), "given back without pressure");
+    for (long total = 1000, waited = 0; resident_kib() > before + (16 << 10); waited += 100) {
+        CHECK(waited < 20000, "still %ld KiB", resident_kib() - before);
+        char text[100];
+        total += 500000;
+        snprintf(text, sizeof text, "some avg10=9.00 avg60=0.00 avg300=0.00 total=%ld\n", total);
+        write_file(directory, "memory.pressure", text);
+        sleep_ms(100);
+    }
+}
+
+static pthread_barrier_t barrier;
+static void *sleeper(void *unused) {
+    (void)unused;
+    free(malloc(1000));
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+static double cpu_us(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
+}
+// A hundred polls a second may take a thousandth of a processor: ten microseconds each.
+CASE(statistics_are_cheap_to_poll) {
+    enum { threads = 64, polls = 2000 };
+    pthread_barrier_init(&barrier, NULL, threads + 1);
+    pthread_t ids[threads];
+    for (int i = 0; i < threads; i++) pthread_create(&ids[i], NULL, sleeper, NULL);
+    pthread_barrier_wait(&barrier);
+    struct link *list = hold(NULL, 100, 400 * MIB);
+    int (*control)(const char *, void *, size_t *, void *, size_t);
+    *(void **)&control = dlsym(RTLD_DEFAULT, "mallctl");
+    double least = 1e9;
+    for (int batch = 0; batch < 5; batch++) {
+        double start = cpu_us();
+        for (int i = 0; i < polls; i++) {
+            CHECK(mallinfo2().uordblks >= 400 * MIB, "%zu", mallinfo2().uordblks);
+            uint64_t epoch = 1;
+            size_t allocated = 0, length = sizeof allocated;
+            if (control == NULL) continue;
+            control("epoch", NULL, NULL, &epoch, sizeof epoch);
+            control("stats.allocated", &allocated, &length, NULL, 0);
+            CHECK(allocated >= 400 * MIB, "%zu", allocated);
+        }
+        double each = (cpu_us() - start) / polls;
+        if (each < least) least = each;
+    }
+    CHECK(least < 10, "%.1f us a poll", least);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+    release(list);
+}
+
+// Who asks now and then gets figures of the moment.
+CASE(statistics_are_of_the_moment) {
+    struct link *list = hold(NULL, 100, 64 * MIB);
+    size_t before = mallinfo2().uordblks;
+    struct link *more = hold(NULL, 100, 64 * MIB);
+    size_t between = mallinfo2().uordblks;
+    release(more);
+    size_t after = mallinfo2().uordblks;
+    CHECK(between >= before + 60 * MIB && after + 60 * MIB <= between, "%zu, %zu, %zu", before, between,
+          after);
+    release(list);
+}

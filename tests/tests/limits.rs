@@ -1,0 +1,66 @@
+//! Limits on memory that the allocator keeps by itself, and what it takes from the system's.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use masu_tests::{Compile, Program, Run, case, check_case_list, check_offered, is_masu};
+
+fn program() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| common::c_program("bounds"));
+    &PROGRAM
+}
+
+/// Makes a test of each case, run under options of masu's.
+macro_rules! under {
+    ($($options:literal: $($name:ident),+;)+) => {
+        $($(#[test]
+        fn $name() {
+            if !is_masu() {
+                println!("the options are masu's");
+                return;
+            }
+            check_offered(case(program(), stringify!($name)).env("MASU_CONF", $options).run());
+        })+)+
+
+        #[test]
+        fn every_case_is_driven() {
+            check_case_list(program(), &[$($(stringify!($name)),+),+]);
+        }
+    };
+}
+
+under! {
+    "limit.hard:128MiB":
+        a_leak_ends_in_enomem_and_the_program_goes_on,
+        the_reserve_is_there_for_every_failure,
+        a_growing_block_reaches_the_limit,
+        free_memory_makes_room_for_other_sizes,
+        threads_meet_the_limit_together,
+        the_limit_holds_in_a_forks_child;
+    "limit.soft:100MiB":
+        the_callback_is_called_once_for_each_crossing,
+        untouched_memory_does_not_count_for_the_soft_limit;
+    "limit.soft:100MiB,decay:1h":
+        beyond_the_soft_limit_nothing_free_is_kept,
+        a_purge_that_suffices_is_no_crossing;
+    "decay:1h,background_thread:on,budget:1MiB":
+        pressure_gives_everything_back;
+    "":
+        limits_can_be_set_by_the_program,
+        the_soft_limit_comes_from_the_control_group,
+        statistics_are_cheap_to_poll,
+        statistics_are_of_the_moment;
+}
+
+/// `operator new` throws, its reserve lets the exception be told, and the program ends well.
+#[test]
+fn operator_new_throws_at_the_limit() {
+    if !is_masu() {
+        println!("the options are masu's");
+        return;
+    }
+    let program = Compile::cxx("cxx/bounds.cc").build();
+    let outcome = Run::program(&program).env("MASU_LIMIT_HARD", "64MiB").run().success();
+    assert!(outcome.stdout.contains("std::bad_alloc after 5"), "{}", outcome.describe());
+}
