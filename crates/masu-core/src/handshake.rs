@@ -67,9 +67,9 @@ impl Handshake {
         alone
     }
 
-    /// Whether a visitor is at it.
-    pub fn is_visited(&self) -> bool {
-        self.visitor.load(Ordering::Relaxed) != 0
+    /// Whether the owner or a visitor is at it, as far as a fork's child is concerned.
+    pub fn is_in_use(&self) -> bool {
+        self.inside.load(Ordering::Relaxed) | self.visitor.load(Ordering::Relaxed) != 0
     }
 
     /// Forgets owner and visitor, in a fork's child where neither exists.

@@ -8,14 +8,17 @@
 //!
 //! The child marks those heaps as orphans, which costs a walk over the table only, and takes them
 //! apart one at a time when it next makes a heap or needs a fresh slab. Until then their ids stay
-//! taken, and frees into their slabs are ordinary remote ones. Taking apart trusts no list of a
+//! taken, and frees into their slabs are ordinary remote ones. What a handshake guards is whole
+//! unless somebody was frozen inside; then it is forgotten in that walk, while there is one thread:
+//! later, the child's own purge may be inside. Taking apart trusts no list of a
 //! frozen thread: each link is checked to be a block of the slab, seen once; what cannot be reached
 //! stays allocated.
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::current;
-use super::{Heap, Role, exit};
+use super::{Heap, exit, outbox};
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
+use crate::run::cache;
 use crate::size_class::LAST_CLASS;
 use crate::slab::{self, Block, Place, Slab};
 use crate::sync::{AtomicU32, Ordering, shared_static};
@@ -29,17 +32,12 @@ shared_static! {
 /// Marks the other threads' heaps. Runs in the child, which has one thread.
 pub fn mark_orphans() {
     let own = current();
-    if own.role.get() == Role::Thread {
-        // A visitor does not exist here, and what it was at is in no known state.
-        if own.runs.is_visited() {
-            own.runs.forget();
-        }
-        if own.outbox.is_visited() {
-            own.outbox.forget();
-        }
-    }
-    let mut orphans = 0;
+    let (mut orphans, mut holding, mut caches, mut cached) = (0, 0, 0, 0);
     table::for_each(|heap| {
+        holding += usize::from(heap.outbox.after_fork_in_child());
+        let limit = heap.runs.after_fork_in_child();
+        caches += usize::from(limit != 0);
+        cached += limit;
         let live = heap.live.load(Ordering::Relaxed);
         if live == LIVE && !core::ptr::eq(heap, own) {
             heap.live.store(ORPHAN, Ordering::Relaxed);
@@ -47,6 +45,8 @@ pub fn mark_orphans() {
         orphans += u32::from(heap.live.load(Ordering::Relaxed) == ORPHAN);
     });
     ORPHANS.store(orphans, Ordering::Relaxed);
+    outbox::recount(holding);
+    cache::recount(caches, cached);
 }
 
 /// Takes one orphan apart, if there is any.
@@ -80,8 +80,6 @@ fn adopt() {
 /// Makes an orphan's structures whole: its lists are rebuilt from the dense table, which says what
 /// it owned, and each slab's free blocks from what its lists reach.
 fn recover(heap: &'static Heap) {
-    heap.runs.forget();
-    heap.outbox.forget();
     super::scope::close_all(heap);
     for class in 1..=LAST_CLASS {
         *heap.partial(class) = slab::List::new();

@@ -209,19 +209,18 @@ impl Outbox {
         }
     }
 
-    /// Whether the purge is at it.
-    pub fn is_visited(&self) -> bool {
-        self.handshake.is_visited()
-    }
-
-    /// Forgets the contents, in a fork's child: their owner may have been frozen inside.
-    pub fn forget(&self) {
-        self.handshake.reset();
-        self.slots.iter().for_each(|s| {
-            s.count.set(0);
-            s.left.set(0);
-        });
-        self.holding.set(false);
+    /// In a fork's child: forgets the contents if somebody was frozen at them. Returns whether it holds
+    /// anything.
+    pub fn after_fork_in_child(&self) -> bool {
+        if self.handshake.is_in_use() {
+            self.handshake.reset();
+            self.slots.iter().for_each(|s| {
+                s.count.set(0);
+                s.left.set(0);
+            });
+            self.holding.set(false);
+        }
+        self.holding.get()
     }
 }
 
@@ -241,6 +240,11 @@ fn send(heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
         push(heap, slab, block(&slot.first), block(&slot.last), u32::from(count));
         (class, u32::from(count))
     }
+}
+
+/// Counts anew in a fork's child, which may have frozen a thread that was counting.
+pub fn recount(holding: usize) {
+    HOLDING.store(holding, Ordering::Relaxed);
 }
 
 /// Number of outboxes that hold anything.

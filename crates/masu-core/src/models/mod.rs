@@ -16,6 +16,7 @@
 //! | [`remote_word`] | `slab/remote.rs` |
 //! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
+//! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
 //! | [`gate`] | `heap/shared/gate.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
@@ -25,6 +26,8 @@ pub mod world;
 
 #[cfg(test)]
 mod duty;
+#[cfg(test)]
+mod fork;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]

@@ -239,17 +239,16 @@ impl RunCache {
         !self.handshake.visit(barrier::all_threads, || self.give_all())
     }
 
-    /// Whether the purge is at it.
-    pub fn is_visited(&self) -> bool {
-        self.handshake.is_visited()
-    }
-
-    /// Forgets the contents, in a fork's child: their owner may have been frozen inside.
-    pub fn forget(&self) {
-        self.handshake.reset();
-        self.lists.iter().for_each(|l| l.set(null_mut()));
-        self.set_bytes(0);
-        self.ended();
+    /// In a fork's child: forgets the contents if somebody was frozen at them. Returns the limit that
+    /// counts.
+    pub fn after_fork_in_child(&self) -> usize {
+        if self.handshake.is_in_use() {
+            self.handshake.reset();
+            self.lists.iter().for_each(|l| l.set(null_mut()));
+            self.set_bytes(0);
+            self.held.set(0);
+        }
+        self.held.get()
     }
 
     /// Bytes in the cache at this moment. Written by the owner only, read by anybody.
@@ -269,6 +268,12 @@ fn share() -> usize {
     let share = most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD);
     // In a crowd little caches would only be filled and emptied: the pool serves all.
     if share < LEAST.min(most) { 0 } else { share }
+}
+
+/// Counts anew in a fork's child, which may have frozen a thread that was counting.
+pub fn recount(caches: usize, held: usize) {
+    CACHES.store(caches, Ordering::Relaxed);
+    HELD.store(held, Ordering::Relaxed);
 }
 
 /// An estimate of the bytes in all threads' caches.

@@ -1,36 +1,52 @@
 //! Atomics and cells as the checker has them, and as a fork does: see [`super::process`].
 //!
-//! In a fork's child a load reads the newest value: the memory it was given is one moment's.
+//! In a fork's child there is one thread, and memory is what it was at one moment: atomics are plain
+//! words there, of which the checker knows nothing.
 
 use super::process::{self, is_child};
 use loom::sync::atomic as checked;
 pub use loom::sync::atomic::{Ordering, fence};
 
 macro_rules! atomic {
-    ($name:ident, $value:ty, $nothing:expr, { $($more:ident)* }) => {
+    ($name:ident, $value:ty, { $($more:ident as $plain:ident)* }) => {
         /// As its namesake.
-        pub struct $name(checked::$name);
+        pub struct $name {
+            checked: checked::$name,
+            /// The newest value.
+            now: core::cell::Cell<$value>,
+        }
 
         impl $name {
             /// With a value.
             pub fn new(value: $value) -> Self {
-                $name(checked::$name::new(value))
+                $name { checked: checked::$name::new(value), now: core::cell::Cell::new(value) }
             }
 
             pub fn load(&self, order: Ordering) -> $value {
-                process::passed(if is_child() {
-                    self.0.fetch_or($nothing, Ordering::AcqRel)
-                } else {
-                    self.0.load(order)
-                })
+                if is_child() {
+                    return self.now.get();
+                }
+                process::step();
+                process::passed(self.checked.load(order))
             }
 
             pub fn store(&self, value: $value, order: Ordering) {
-                process::passed(self.0.store(value, order))
+                if !is_child() {
+                    process::step();
+                    self.checked.store(value, order);
+                }
+                self.now.set(value);
+                process::passed(());
             }
 
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                process::passed(self.0.swap(value, order))
+                if is_child() {
+                    return self.now.replace(value);
+                }
+                process::step();
+                let before = self.checked.swap(value, order);
+                self.now.set(value);
+                process::passed(before)
             }
 
             pub fn compare_exchange(
@@ -40,7 +56,17 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                process::passed(self.0.compare_exchange(expected, value, success, failure))
+                let result = if is_child() {
+                    let before = self.now.get();
+                    if before == expected { Ok(before) } else { Err(before) }
+                } else {
+                    process::step();
+                    self.checked.compare_exchange(expected, value, success, failure)
+                };
+                if result.is_ok() {
+                    self.now.set(value);
+                }
+                process::passed(result)
             }
 
             pub fn compare_exchange_weak(
@@ -50,20 +76,27 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                process::passed(self.0.compare_exchange_weak(expected, value, success, failure))
+                self.compare_exchange(expected, value, success, failure)
             }
 
             $(pub fn $more(&self, value: $value, order: Ordering) -> $value {
-                process::passed(self.0.$more(value, order))
+                let before = if is_child() {
+                    self.now.get()
+                } else {
+                    process::step();
+                    self.checked.$more(value, order)
+                };
+                self.now.set(before.$plain(value));
+                process::passed(before)
             })*
         }
     };
 }
 
-atomic!(AtomicBool, bool, false, {});
-atomic!(AtomicU32, u32, 0, { fetch_add fetch_sub });
-atomic!(AtomicU64, u64, 0, { fetch_add fetch_sub });
-atomic!(AtomicUsize, usize, 0, { fetch_add fetch_sub });
+atomic!(AtomicBool, bool, {});
+atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
+atomic!(AtomicU64, u64, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
+atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
 
 /// A cell that fails the check when two threads are at it without an order between them.
 pub struct Cell<T> {

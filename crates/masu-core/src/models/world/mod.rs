@@ -45,6 +45,11 @@ pub mod settings {
         static RETAIN_FULL: Cell<u32> = const { Cell::new(0) };
     }
 
+    /// Processors: as many as [`super::sys::cpu`] says.
+    pub fn processors() -> u32 {
+        super::sys::cpu::count()
+    }
+
     /// Most full slabs that a heap keeps.
     pub fn retain_full() -> u32 {
         RETAIN_FULL.get()
@@ -78,6 +83,12 @@ pub mod report {
 /// Medium blocks: there are none.
 pub mod run {
     use super::heap::RunCache;
+
+    /// Their caches.
+    pub mod cache {
+        /// There are none.
+        pub fn recount(_: usize, _: usize) {}
+    }
 
     /// Their pool.
     pub mod pool {

@@ -1,9 +1,9 @@
 //! The process: its threads, and a fork that freezes all but one of them.
 //!
 //! A fork's child is checked in place: the thread that forks goes on as the child's only one, in the
-//! same memory and without being interrupted, while the others stand where they are, at any step of
-//! theirs, as the interleavings have it. When the child is done so is the check, and each of the others
-//! ends at its next step.
+//! same memory and without the checker's knowledge, so without interruption, while the others stand
+//! where they are, at any step of theirs, as the interleavings have it. When the child is done so is
+//! the check, and each of the others ends at its next step.
 
 use super::sys::futex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -26,12 +26,12 @@ std::thread_local! {
     static FORKED_BY: Cell<Option<thread::ThreadId>> = const { Cell::new(None) };
     /// Calls of the engine in progress.
     static CALLS: Cell<usize> = const { Cell::new(0) };
-    /// Whether a thread may be frozen between any two looks at a slab's line.
+    /// Whether a thread may be frozen anywhere.
     static FINE: Cell<bool> = const { Cell::new(false) };
 }
 
 loom::lazy_static! {
-    /// Every step of every thread, if steps are fine.
+    /// Every step of every thread, if they may be frozen anywhere.
     static ref STEPS: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -46,7 +46,7 @@ pub fn reset() {
     FINE.set(false);
 }
 
-/// Lets a fork come between any two steps of a thread, not only between those that others can see.
+/// Lets a fork come between any two steps of the threads.
 pub fn freeze_anywhere() {
     FINE.set(true);
 }
@@ -71,7 +71,7 @@ pub fn is_watched() -> bool {
 /// A thread has done a step that others can see.
 pub fn passed<T>(result: T) -> T {
     if PHASE.get() != Phase::Whole && FORKED_BY.get() != Some(thread::current().id()) {
-        assert!(!is_child(), "the child waits for a thread that does not exist in it");
+        assert!(!is_child(), "a thread runs that does not exist in the child");
         if !std::thread::panicking() {
             resume_unwind(Box::new(Frozen));
         }
@@ -106,15 +106,13 @@ pub fn spawn(f: impl FnOnce() + 'static) -> JoinHandle<()> {
 /// Forks by the engine's handlers, and runs `child` in the child. The parent is not looked at.
 pub fn fork(child: impl FnOnce()) {
     crate::fork::prepare();
-    loom::stop_exploring();
+    // Depends on each step of each thread: so the interleavings have it before and after each.
+    STEPS.fetch_add(1, Ordering::Relaxed);
     FORKED_BY.set(Some(thread::current().id()));
     PHASE.set(Phase::Child);
-    // A step of all threads': so the interleavings have it before and after each of theirs.
-    STEPS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: prepared above, and the others stand still.
     unsafe { crate::fork::child() };
     child();
     PHASE.set(Phase::Over);
     futex::wake_all();
-    loom::explore();
 }

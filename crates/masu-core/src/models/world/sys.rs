@@ -20,6 +20,7 @@ pub mod futex {
 
     /// Sleeps while the word is `expected`.
     pub fn wait(word: &AtomicU32, expected: u32) {
+        assert!(!process::is_child(), "the child waits for a thread that does not exist in it");
         let mut sleepers = SLEEPERS.lock().unwrap();
         if word.load(Ordering::Acquire) == expected {
             let queue =
@@ -36,6 +37,7 @@ pub mod futex {
 
     /// Wakes one sleeper of the word.
     pub fn wake(word: &AtomicU32) {
+        assert!(!process::is_child(), "the child wakes a thread that does not exist in it");
         if let Some(queue) = SLEEPERS.lock().unwrap().get(&key(word)) {
             queue.notify_one();
         }

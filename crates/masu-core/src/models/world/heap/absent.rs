@@ -56,12 +56,10 @@ pub struct RunCache;
 impl RunCache {
     /// Gives nothing back.
     pub fn drain(&self) {}
-    /// Nobody is inside.
-    pub fn is_visited(&self) -> bool {
-        false
+    /// Holds nothing.
+    pub fn after_fork_in_child(&self) -> usize {
+        0
     }
-    /// Forgets nothing.
-    pub fn forget(&self) {}
 }
 
 pub mod scope {

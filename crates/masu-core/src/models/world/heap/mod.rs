@@ -127,27 +127,35 @@ impl Heap {
         }
     }
 
+    /// Its thread is at it. Those that are no heaps are only read.
+    fn touch(&self) {
+        match self.role.get() {
+            Role::Empty | Role::Gone => self.watch.read(),
+            _ => self.watch.written(),
+        }
+    }
+
     #[allow(clippy::mut_from_ref, reason = "as in production")]
     pub fn partial(&self, class: usize) -> &mut List {
-        self.watch.written();
+        self.touch();
         // SAFETY: one thread only, and no two of these overlap.
         unsafe { &mut *self.partial[class].get() }
     }
 
     #[allow(clippy::mut_from_ref, reason = "as in production")]
     pub fn full(&self, class: usize) -> &mut List {
-        self.watch.written();
+        self.touch();
         // SAFETY: as above.
         unsafe { &mut *self.full[class].get() }
     }
 
     pub fn bin(&self, class: usize) -> &Cell<*mut Block> {
-        self.watch.written();
+        self.touch();
         &self.bins[class]
     }
 
     pub fn active(&self, class: usize) -> &Cell<u32> {
-        self.watch.written();
+        self.touch();
         &self.active[class]
     }
 

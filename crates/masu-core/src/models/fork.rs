@@ -1,0 +1,253 @@
+//! A fork: the locks before and after it, and what its child does with heaps whose threads do not
+//! exist in it.
+//!
+//! ```text
+//!  parent: at work ──prepare: all locks, in order──▶ forking ──parent: given back──▶ at work
+//!  child:                                               └─child: all free─▶ one thread
+//!          a heap:  LIVE, another thread's ──▶ ORPHAN ──adopt (cas)──▶ LIVE, nobody's
+//!                   who was inside it, or visited it, is forgotten       │ lists rebuilt, abandoned
+//!                                                                        ▼
+//!                                                                      FREE
+//! ```
+//!
+//! Invariants: nobody waits for ever, in the parent or in the child, whatever locks others hold when a
+//! fork begins; the thread that forks may allocate and free meanwhile. In the child each block that
+//! was live stays as it was until it is freed, which works; no live block is handed out; a thread that
+//! was frozen outside the engine loses nothing: when all blocks are freed, every slab is in the pool.
+//! A thread frozen inside loses what it had in its hands, at most a slab.
+//!
+//! How threads are frozen: [`super::world::process`].
+
+use super::check;
+use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, hollow, resume, visit};
+use super::world::heap::{commons, outbox, table};
+use super::world::process::{self, fork, spawn};
+use super::world::{region, settings};
+use crate::fork::{child, parent, prepare};
+use crate::slab::pool;
+
+/// 16 blocks to a slab, of which two freed ones make the freer claim it.
+const SIZE: usize = 4096;
+const PER_SLAB: usize = 16;
+
+fn start() {
+    region::reset();
+    settings::set_retain_full(32);
+    begin(0);
+}
+
+/// What a child does that uses everything it was left, and then ends. `inside`: others were in the
+/// engine when it was made.
+fn inherit(inside: bool) {
+    let inherited = region::all_live();
+    (0..table::counts().1).for_each(|_| adopt_an_orphan());
+    let (live, _) = table::counts();
+    assert_eq!(live, 1, "a heap of a thread that does not exist is in use");
+    // More than a slab, so that what the others had is used too.
+    let mine: Vec<_> = (0..PER_SLAB + 2).map(|_| alloc(SIZE)).collect();
+    mine.into_iter().chain(inherited).for_each(free);
+    exit();
+    visit();
+    hollow();
+    assert_eq!(outbox::holding(), 0, "an outbox is said to hold something");
+    let lost = pool::in_use();
+    assert!(lost <= usize::from(inside), "{lost} slabs are lost");
+}
+
+/// The purge takes locks inside of locks, others one or two, while a thread forks twice.
+#[test]
+fn nobody_waits_for_ever_in_the_parent() {
+    check(2, || {
+        start();
+        let blocks = [alloc(SIZE), alloc(SIZE), alloc(SIZE)];
+        exit();
+        let purge = spawn(|| {
+            hollow();
+        });
+        let other = spawn(move || {
+            begin(1);
+            blocks.into_iter().for_each(free);
+            exit();
+        });
+        prepare();
+        // SAFETY: prepared.
+        unsafe { parent() };
+        purge.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(pool::in_use(), 0);
+    });
+}
+
+/// Two threads that fork at once.
+#[test]
+fn forks_wait_for_each_other() {
+    check(2, || {
+        start();
+        let forks = || {
+            prepare();
+            // SAFETY: prepared.
+            unsafe { parent() };
+        };
+        let other = spawn(forks);
+        forks();
+        other.join().unwrap();
+        free(alloc(SIZE));
+    });
+}
+
+/// Handlers of the program run between: they allocate and free, on the thread that forks.
+#[test]
+fn who_forks_allocates_and_frees_meanwhile() {
+    check(2, || {
+        start();
+        let theirs = alloc(SIZE);
+        let other = spawn(move || {
+            begin(1);
+            let mine = alloc(SIZE);
+            free(theirs);
+            free(mine);
+            exit();
+        });
+        prepare();
+        let blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+        blocks.into_iter().for_each(free);
+        hollow();
+        commons::rest(true);
+        // SAFETY: prepared.
+        unsafe { parent() };
+        other.join().unwrap();
+        exit();
+        assert_eq!(pool::in_use(), 0);
+    });
+}
+
+/// A heap of each sort of memory: active slab and bin, partial, full, and blocks in its outbox.
+fn busy(theirs: [usize; 2]) {
+    begin(1);
+    let mut blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+    theirs.into_iter().for_each(free);
+    free(blocks.swap_remove(3));
+    free(blocks.swap_remove(3));
+    // The rest stays, as that of a thread that lives on does.
+}
+
+#[test]
+fn a_child_of_a_thread_that_stands_still() {
+    check(None, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE)];
+        spawn(move || busy(theirs)).join().unwrap();
+        fork(|| inherit(false));
+    });
+}
+
+/// The other thread is frozen at any step of a short life.
+#[test]
+fn a_child_of_a_thread_at_work() {
+    check(2, || {
+        start();
+        process::freeze_anywhere();
+        let theirs = [alloc(SIZE), alloc(SIZE)];
+        let other = spawn(move || {
+            begin(1);
+            let (a, b) = (alloc(SIZE), alloc(SIZE));
+            theirs.into_iter().for_each(free);
+            free(a);
+            let c = alloc(SIZE);
+            free(b);
+            free(c);
+            exit();
+        });
+        fork(|| inherit(process::calls() != 0));
+        other.join().unwrap();
+    });
+}
+
+/// The other thread fills a slab, goes on to the next and comes back to what is freed.
+#[test]
+fn a_child_of_a_thread_that_fills_slabs() {
+    check(1, || {
+        start();
+        process::freeze_anywhere();
+        let other = spawn(move || {
+            begin(1);
+            let blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+            blocks.into_iter().for_each(free);
+            exit();
+        });
+        fork(|| inherit(process::calls() != 0));
+        other.join().unwrap();
+    });
+}
+
+/// The purge is frozen while it hollows, and while it empties outboxes: that of the thread that forks,
+/// and that of another.
+#[test]
+fn a_child_of_a_purge() {
+    check(2, || {
+        start();
+        process::freeze_anywhere();
+        let mut blocks = [alloc(SIZE), alloc(SIZE), alloc(512), alloc(512)];
+        begin(1);
+        free(blocks[0]);
+        free(blocks[2]);
+        begin(2);
+        free(blocks[1]);
+        blocks[3] = alloc(512);
+        let purge = spawn(|| {
+            visit();
+            hollow();
+        });
+        fork(|| {
+            let inside = process::calls() != 0;
+            free(blocks[3]);
+            inherit(inside);
+        });
+        purge.join().unwrap();
+    });
+}
+
+/// The child of a child, whose parent was frozen taking a heap apart.
+#[test]
+fn a_child_of_a_child_that_takes_a_heap_apart() {
+    check(2, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE)];
+        spawn(move || busy(theirs)).join().unwrap();
+        prepare();
+        // SAFETY: prepared; the other thread is no more, and its heap is as if it were.
+        unsafe { child() };
+        process::freeze_anywhere();
+        let other = spawn(adopt_an_orphan);
+        fork(|| inherit(process::calls() != 0));
+        other.join().unwrap();
+    });
+}
+
+/// In the child a purge looks into the outbox of a heap that another thread is just taking apart, and
+/// that a third one then has.
+#[test]
+fn a_childs_purge_against_who_takes_a_heap_apart() {
+    check(2, || {
+        start();
+        let [a, b] = [alloc(SIZE), alloc(SIZE)];
+        begin(1);
+        free(a);
+        resume(0);
+        prepare();
+        // SAFETY: prepared; nobody uses the other heap any more.
+        unsafe { child() };
+        let purge = spawn(visit);
+        let other = spawn(move || {
+            begin(2);
+            free(b);
+            exit();
+        });
+        adopt_an_orphan();
+        purge.join().unwrap();
+        other.join().unwrap();
+        exit();
+        visit();
+        assert_eq!(pool::in_use(), 0, "slabs are lost");
+    });
+}
