@@ -16,6 +16,9 @@
 //! | [`remote_word`] | `slab/remote.rs` |
 //! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
+//! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
+//! | [`commons`] | `heap/commons.rs`, on top of those |
+//! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
 //! | [`gate`] | `heap/shared/gate.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
@@ -24,6 +27,8 @@
 
 pub mod world;
 
+#[cfg(test)]
+mod commons;
 #[cfg(test)]
 mod duty;
 #[cfg(test)]
@@ -35,9 +40,13 @@ mod handshake;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]
+mod outbox;
+#[cfg(test)]
 mod remote_word;
 #[cfg(test)]
 mod shelf;
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod thread_exit;
 

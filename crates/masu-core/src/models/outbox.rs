@@ -1,0 +1,170 @@
+//! The outbox: freed blocks on their way to slabs of others, while the slabs' owner exits, somebody
+//! adopts the slabs, the purge looks in, and the outbox's own thread exits.
+//!
+//! ```text
+//!  slot: empty ──free──▶ chain of a slab ──free into the same slab──▶ longer
+//!          ▲                  │ full, or another slab needs the slot, or exit   (owner, inside)
+//!          └───── sent ───────┤ the purge looks in                              (visitor, inside)
+//!                             ▼
+//!        pushed to the slab's remote word as one, by which the pusher may become its owner
+//!
+//!  exit: enter ─┬─ inside ──▶ all sent
+//!               └─ a visitor is there ──▶ left to it; if it goes away, to the next one
+//! ```
+//!
+//! Invariants: owner and visitor are never at a slot together, a later thread that has the heap
+//! included; each block goes out once; when all threads have gone and the purge has looked in once
+//! more, every slab is in the pool and no outbox holds anything.
+
+use super::check;
+use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
+use super::world::heap::outbox;
+use super::world::process::spawn;
+use super::world::{region, settings};
+use crate::slab::pool;
+
+/// 16 blocks to a slab: two freed ones make the freer claim it, four are a chain.
+const SIZE: usize = 4096;
+
+/// The main thread has heap 0 and `N` live blocks.
+fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {
+    region::reset();
+    settings::set_retain_full(0);
+    begin(0);
+    sizes.map(alloc)
+}
+
+/// All threads have exited and all blocks are freed.
+fn settled() {
+    visit();
+    assert_eq!(outbox::holding(), 0, "an outbox is said to hold something");
+    assert_eq!(pool::in_use(), 0, "slabs are lost");
+}
+
+/// A thread with a heap frees the blocks, and exits.
+fn free_all(name: usize, blocks: impl IntoIterator<Item = usize>) {
+    begin(name);
+    blocks.into_iter().for_each(free);
+    exit();
+}
+
+#[test]
+fn a_chain_against_the_exit_of_its_slabs_owner() {
+    check(3, || {
+        let blocks = start([SIZE; 2]);
+        let freer = spawn(move || free_all(1, blocks));
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+/// Four blocks are a whole chain, which goes out before the exit; the fifth is one more.
+#[test]
+fn a_full_chain_against_the_exit_of_its_slabs_owner() {
+    check(2, || {
+        let blocks = start([SIZE; 5]);
+        let freer = spawn(move || free_all(1, blocks));
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+/// The slab is nobody's when the chain reaches it, or somebody else's by then.
+#[test]
+fn a_chain_for_an_abandoned_slab_against_an_adopter() {
+    check(2, || {
+        let [a, b, c] = start([SIZE; 3]);
+        exit();
+        let freer = spawn(move || free_all(1, [a, b]));
+        begin(2);
+        let mine = alloc(SIZE);
+        free(c);
+        free(mine);
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+/// Slabs 0 and 2 share a slot: the second chain sends the first one out.
+#[test]
+fn two_slabs_that_share_a_slot_against_their_owners_exit() {
+    check(2, || {
+        let [a, _, b] = {
+            let blocks = start([SIZE, 512, 8192]);
+            free(blocks[1]);
+            blocks
+        };
+        let freer = spawn(move || free_all(1, [a, b]));
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+#[test]
+fn the_purge_against_a_thread_that_frees_and_exits() {
+    check(3, || {
+        let blocks = start([SIZE; 2]);
+        let purge = spawn(visit);
+        begin(1);
+        blocks.into_iter().for_each(free);
+        exit();
+        resume(0);
+        exit();
+        purge.join().unwrap();
+        settled();
+    });
+}
+
+/// The purge sends the chain while the slab's owner exits.
+#[test]
+fn the_purge_against_the_exit_of_the_slabs_owner() {
+    check(2, || {
+        let blocks = start([SIZE; 2]);
+        begin(1);
+        blocks.into_iter().for_each(free);
+        let purge = spawn(visit);
+        resume(0);
+        exit();
+        purge.join().unwrap();
+        resume(1);
+        exit();
+        settled();
+    });
+}
+
+/// The heap's next thread comes while the purge is still at what the one before left.
+#[test]
+fn the_purge_against_the_next_thread_that_has_the_heap() {
+    check(3, || {
+        let [a, b] = start([SIZE; 2]);
+        let freers = spawn(move || {
+            free_all(1, [a]);
+            free_all(1, [b]);
+        });
+        visit();
+        freers.join().unwrap();
+        exit();
+        settled();
+    });
+}
+
+/// Two purges, and the owner that goes on.
+#[test]
+fn two_purges_and_the_owner() {
+    check(2, || {
+        let [a, b] = start([SIZE; 2]);
+        begin(1);
+        free(a);
+        let purges = [spawn(visit), spawn(visit)];
+        free(b);
+        purges.into_iter().for_each(|t| t.join().unwrap());
+        exit();
+        resume(0);
+        exit();
+        settled();
+    });
+}

@@ -1,0 +1,127 @@
+//! The table of heaps.
+//!
+//! ```text
+//!  (never made) ──acquire──▶ LIVE, a thread's ──release──▶ FREE, in the list ──acquire──▶ LIVE
+//!                              │ a fork's child
+//!                              ▼
+//!                            ORPHAN ──adopt (cas)──▶ LIVE, nobody's ──release──▶ FREE, in the list
+//! ```
+//!
+//! Invariants: a heap has one user at a time, who finds it as the one before left it; no index is
+//! handed out twice, and a free one is used before another is made; who walks over the table sees
+//! heaps that were made, and nothing else.
+
+use super::check;
+use super::world::heap::{Heap, Role, table};
+use super::world::process::spawn;
+use super::world::region;
+use crate::size_class::LAST_CLASS;
+use crate::sync::Ordering;
+
+/// Uses the heap as its thread does.
+fn touch(heap: &Heap) {
+    assert_eq!(heap.role.get(), Role::Thread);
+    assert_eq!(heap.live.load(Ordering::Relaxed), table::LIVE);
+    heap.bin(LAST_CLASS).set(core::ptr::null_mut());
+}
+
+/// A short thread's life.
+fn pass() {
+    let heap = table::acquire().unwrap();
+    touch(heap);
+    table::release(heap);
+}
+
+#[test]
+fn two_threads_never_have_the_same_heap() {
+    check(None, || {
+        region::reset();
+        let other = spawn(pass);
+        pass();
+        other.join().unwrap();
+        let (live, made) = table::counts();
+        assert_eq!(live, 0);
+        assert!((1..=2).contains(&made));
+    });
+}
+
+#[test]
+fn a_heap_is_used_again_as_the_one_before_left_it() {
+    check(3, || {
+        region::reset();
+        pass();
+        let others = [(); 2].map(|()| {
+            spawn(|| {
+                pass();
+                pass();
+            })
+        });
+        pass();
+        others.into_iter().for_each(|t| t.join().unwrap());
+        let (live, made) = table::counts();
+        assert_eq!(live, 0);
+        assert!(made <= 3, "{made} heaps for three threads");
+    });
+}
+
+/// Heaps that are held are all different, and found by their ids.
+#[test]
+fn indices_are_handed_out_once() {
+    check(3, || {
+        region::reset();
+        pass();
+        let others = [(); 2].map(|()| {
+            spawn(|| {
+                let heap = table::acquire().unwrap();
+                heap.exit_round.set(7);
+            })
+        });
+        let mine = table::acquire().unwrap();
+        mine.exit_round.set(7);
+        others.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(table::counts(), (3, 3));
+        table::for_each(|heap| {
+            assert_eq!(heap.exit_round.get(), 7, "a heap that nobody got");
+            assert_eq!(table::index_of_id(heap.id.get()), Some(table::index_of(heap)));
+        });
+        assert_eq!(table::index_of_id(table::COMMONS_ID), None);
+        assert_eq!(table::index_of_id(mine.id.get().max(4) + 1), None);
+    });
+}
+
+/// The purge walks over the table while heaps come and go.
+#[test]
+fn who_walks_over_the_table_sees_heaps_only() {
+    check(3, || {
+        region::reset();
+        let walk = spawn(|| {
+            table::for_each(|heap| {
+                assert_eq!(heap.role.get(), Role::Thread);
+                assert_eq!(table::index_of_id(heap.id.get()), Some(table::index_of(heap)));
+                heap.outbox.visit(None);
+                let live = heap.live.load(Ordering::Relaxed);
+                assert!(live == table::LIVE || live == table::FREE);
+            });
+        });
+        let other = spawn(pass);
+        pass();
+        other.join().unwrap();
+        walk.join().unwrap();
+    });
+}
+
+/// When no heap can be made any more, nothing is lost.
+#[test]
+fn a_table_that_is_full_serves_from_what_comes_back() {
+    check(2, || {
+        region::reset();
+        let mut heaps: Vec<_> = core::iter::from_fn(table::acquire).collect();
+        let first = heaps.pop().unwrap();
+        let other = spawn(move || table::release(first));
+        let again = table::acquire();
+        other.join().unwrap();
+        let again = again.or_else(table::acquire).unwrap();
+        assert_eq!(table::index_of(again), table::index_of(first));
+        assert!(table::acquire().is_none());
+    });
+}
