@@ -1,0 +1,89 @@
+//! The Debian packages, installed into an image of this system.
+
+use std::process::Command;
+
+use masu_tests::workspace;
+
+use crate::image::{Image, search_path};
+use crate::{built, output, package, packages, succeed, text};
+
+const NAMES: [&str; 3] = ["libmasu0_", "libmasu-dev_", "masu_"];
+
+#[test]
+fn installed_they_work_and_purged_they_leave_nothing() {
+    let Some(packages) = packages() else { return };
+    let Some(image) = Image::of_this_system() else { return };
+    let environment = search_path();
+    for name in NAMES {
+        image.put(&package(packages, name, ".deb"), &format!("/tmp/packages/{name}.deb"));
+    }
+    image.put(&workspace().join("tests/cxx/jemalloc.cc"), "/tmp/packages/user.cc");
+    let shell = |script: &str| image.shell(&environment, script);
+    shell(
+        "dpkg -i /tmp/packages/libmasu0_.deb /tmp/packages/libmasu-dev_.deb /tmp/packages/masu_.deb",
+    );
+    assert_eq!(shell("dpkg --verify libmasu0 libmasu-dev masu"), "");
+
+    let triplet = shell("gcc -print-multiarch");
+    let library = format!("/usr/lib/{}/libmasu.so.0", triplet.trim());
+    assert!(shell("masu run cat /proc/self/maps").contains(&library));
+    // The loader knows it by its name.
+    assert!(shell("LD_PRELOAD=libmasu.so.0 cat /proc/self/maps").contains(&library));
+    let version = shell("masu --version");
+    assert_eq!(version.trim(), shell("echo masu $(dpkg-query -W -f '${Version}' masu)").trim());
+    for page in ["man1/masu.1.gz", "man1/masu-run.1.gz", "man3/libmasu.3.gz", "man7/masu-conf.7.gz"]
+    {
+        assert!(shell(&format!("zcat /usr/share/man/{page}")).contains(".TH"), "{page}");
+    }
+    let completions = "bash -c '. /usr/share/bash-completion/completions/masu; complete -p masu'";
+    assert!(shell(completions).contains("masu"));
+
+    for link in [
+        "$(pkg-config --cflags --libs masu)",
+        "$(pkg-config --cflags masu) -Wl,-u,malloc -l:libmasu.a",
+    ] {
+        let build = format!(
+            "cd /tmp/packages; g++ -std=c++17 -I/usr/include/masu/compat user.cc -o user {link}; ./user"
+        );
+        assert_eq!(shell(&build), "ok\n", "{link}");
+    }
+    assert!(shell("ldd /tmp/packages/user || true").contains("libc.so"));
+
+    shell(
+        "dpkg -r masu libmasu-dev libmasu0; dpkg -P masu libmasu-dev libmasu0; rm -r /tmp/packages",
+    );
+    let books = ["var/lib/dpkg/", "var/log/", "var/cache/", "etc/ld.so.cache", "tmp/"];
+    let mut left = image.written();
+    left.retain(|path| !books.iter().any(|book| path.starts_with(book)));
+    assert_eq!(left, Vec::<String>::new(), "left behind");
+    assert!(
+        !output(image.inside(&environment).args(["sh", "-c", "dpkg -s libmasu0"])).status.success()
+    );
+}
+
+/// Debian's own checks have nothing to say.
+#[test]
+fn lintian_is_content() {
+    let Some(packages) = packages() else { return };
+    let mut lintian = Command::new("lintian");
+    if lintian.arg("--version").output().is_err() {
+        println!("lintian is not installed: apt-get install lintian");
+        return;
+    }
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--fail-on", "error,warning", "--allow-root"]);
+    let done = output(lintian.args(NAMES.map(|name| package(packages, name, ".deb"))));
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+}
+
+#[test]
+fn the_same_build_gives_the_same_packages() {
+    let (Some(packages), Some(from)) = (packages(), built()) else { return };
+    let again = masu_tests::scratch();
+    let mut make = Command::new(workspace().join("packaging/deb"));
+    succeed(make.arg("--out").arg(again.path()).arg("--from").arg(from));
+    for name in NAMES {
+        let read = |place| std::fs::read(package(place, name, ".deb")).expect("a package");
+        assert!(read(packages) == read(again.path()), "{name} differs");
+    }
+}

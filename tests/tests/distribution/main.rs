@@ -1,0 +1,83 @@
+//! What reaches users, made and used as they do: `make install`, Debian packages, the Python wheel,
+//! and the files for containers.
+//!
+//! - `image`: a root file system to change and throw away.
+//! - `dockerfile`: Dockerfiles, carried out instruction by instruction in such images.
+
+mod containers;
+mod debian;
+mod dockerfile;
+mod image;
+mod make;
+mod wheel;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+use masu_tests::{is_masu, library, scratch, workspace};
+use tempfile::TempDir;
+
+/// Where the release build is; `None`, with a word, where masu is not under test.
+fn built() -> Option<&'static Path> {
+    if !is_masu() {
+        println!("only masu is packaged");
+        return None;
+    }
+    let place = library().and_then(Path::parent).expect("a directory");
+    assert!(
+        place.join("masu").is_file(),
+        "no command in {}: cargo build --release",
+        place.display()
+    );
+    Some(place)
+}
+
+/// All packages: `libmasu0_….deb` and its like, `masu-….whl`, `libmasu.so.0`, `masu-entrypoint`. What
+/// `packaging/docker/masu.Dockerfile` makes.
+fn packages() -> Option<&'static Path> {
+    static PLACE: LazyLock<Option<TempDir>> = LazyLock::new(|| {
+        let (from, place) = (built()?, scratch());
+        for script in ["packaging/deb", "packaging/wheel"] {
+            let mut make = Command::new(workspace().join(script));
+            succeed(make.arg("--out").arg(place.path()).arg("--from").arg(from));
+        }
+        let mut strip = Command::new("strip");
+        strip.arg("-o").arg(place.path().join("libmasu.so.0")).arg(from.join("libmasu.so"));
+        succeed(&mut strip);
+        let entry = workspace().join("packaging/docker/masu-entrypoint");
+        std::fs::copy(entry, place.path().join("masu-entrypoint")).expect("copied");
+        Some(place)
+    });
+    PLACE.as_ref().map(TempDir::path)
+}
+
+/// The only file in `place` whose name begins and ends so.
+fn package(place: &Path, begin: &str, end: &str) -> PathBuf {
+    let names = std::fs::read_dir(place).expect("a directory").map(|entry| entry.unwrap().path());
+    let fits = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(begin) && name.ends_with(end)
+    };
+    let found: Vec<_> = names.filter(fits).collect();
+    let [one] = &found[..] else { panic!("{begin}…{end}: {found:?}") };
+    one.clone()
+}
+
+fn output(command: &mut Command) -> Output {
+    command.env_remove("LD_PRELOAD").stdin(Stdio::null());
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs a command that has to end well; what it wrote to stdout.
+#[track_caller]
+fn succeed(command: &mut Command) -> String {
+    let done = output(command);
+    let (said, errors) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{command:?}: {}\n{said}\n{errors}", done.status);
+    said
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,81 @@
+//! The Python wheel, in a virtual environment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use masu_tests::{scratch, tool};
+
+use crate::{output, package, packages, succeed, text};
+
+/// A virtual environment in `place`; `None`, with a word, where Python has no pip for one.
+fn environment(place: &Path) -> Option<PathBuf> {
+    let venv = place.join("venv");
+    let done = output(Command::new(tool("python3")).args(["-m", "venv"]).arg(&venv));
+    if !done.status.success() {
+        println!("no virtual environment (apt-get install python3-venv): {}", text(&done.stdout));
+        return None;
+    }
+    Some(venv.join("bin"))
+}
+
+#[test]
+fn installed_by_pip_it_serves_python_and_goes_again() {
+    let Some(packages) = packages() else { return };
+    let place = scratch();
+    let Some(bin) = environment(place.path()) else { return };
+    let wheel = package(packages, "masu-", ".whl");
+    let before = succeed(Command::new(bin.join("pip")).args(["list", "--format=freeze"]));
+    let mut pip = Command::new(bin.join("pip"));
+    succeed(pip.args(["install", "--quiet", "--no-index"]).arg(&wheel));
+
+    let program = place.path().join("app.py");
+    fs::write(
+        &program,
+        "import sys\nprint('libmasu' in open('/proc/self/maps').read(), sys.argv[1:])\n",
+    )
+    .expect("written");
+    let python = bin.join("python");
+    for mut masu in [Command::new(bin.join("masu")), {
+        let mut command = Command::new(&python);
+        command.args(["-m", "masu"]);
+        command
+    }] {
+        let said = succeed(masu.arg("run").arg(&python).arg(&program).arg("-x"));
+        assert_eq!(said, "True ['-x']\n");
+    }
+    let mut direct = Command::new(&python);
+    let path = succeed(direct.args(["-c", "import masu; print(masu.library())"]));
+    let mut preloaded = Command::new("env");
+    preloaded.arg(format!("LD_PRELOAD={}", path.trim())).arg(&python).arg(&program);
+    assert_eq!(succeed(&mut preloaded), "True []\n");
+    // The status is the program's own.
+    let mut fails = Command::new(bin.join("masu"));
+    let done = output(fails.args(["run", "--", "sh", "-c", "exit 7"]));
+    assert_eq!(done.status.code(), Some(7));
+
+    succeed(Command::new(bin.join("pip")).args(["uninstall", "--quiet", "--yes", "masu"]));
+    let after = succeed(Command::new(bin.join("pip")).args(["list", "--format=freeze"]));
+    assert_eq!(before, after);
+    let mut find = Command::new("find");
+    assert_eq!(succeed(find.arg(place.path()).args(["-mindepth", "1", "-iname", "*masu*"])), "");
+}
+
+/// The name must not promise an older glibc than the files can do with.
+#[test]
+fn its_name_says_which_glibc_it_needs() {
+    let Some(packages) = packages() else { return };
+    let wheel = package(packages, "masu-", ".whl");
+    let name = wheel.file_name().expect("a name").to_string_lossy().into_owned();
+    let promised = name.split("manylinux_2_").nth(1).expect("a platform");
+    let promised: u32 = promised.split(['_', '.']).next().unwrap().parse().expect("a version");
+    let command = crate::built().expect("built").join("masu");
+    let versions = succeed(Command::new(tool("readelf")).arg("-VW").arg(command));
+    let needed = versions.split("GLIBC_2.").skip(1).filter_map(|rest| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()
+            .and_then(|number| number.parse::<u32>().ok())
+    });
+    let needed = needed.max().expect("the command is linked with glibc");
+    assert_eq!(promised, needed.max(17), "{name}");
+}
