@@ -63,9 +63,11 @@ pub enum Verb {
 Examples:
   masu run -- ruby app.rb
   masu run --stats -- sort big.txt
+  masu run --limit 512MiB --policy container -- ./server
   masu run --conf decay:2s,background_thread:off -- ./server --port 8080
 
 Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
+  policy:default          values for all other keys, by what you run
   decay:500ms             how long freed memory is kept before it goes back
   budget:4MiB             stale memory above which a background thread may start
   background_thread:auto  auto, on, off
@@ -73,6 +75,10 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   huge_cache:1GiB         freed huge blocks kept until they decay
   retain_full:32          full slabs a thread keeps once others allocate too
   huge_pages:1            growing heaps beyond 16 MiB take pages of 2 MiB
+  populate:0              fresh memory is faulted in when it is taken
+  limit_soft:auto         above this much in use, free memory goes back at once
+  limit_hard:0            above this much in use, malloc fails
+  cgroup:1                limits and pressure of the control group count
   show_stats:0            statistics on stderr at exit
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
@@ -85,6 +91,21 @@ pub struct Run {
     /// Options for masu, `key:value,…`; they win over the environment
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
+
+    /// Memory in use that malloc does not exceed: it fails, and the program can say so
+    #[arg(long, value_name = "SIZE")]
+    pub limit: Option<String>,
+
+    /// Memory in use above which free memory goes back at once [default: 90 % of the container's]
+    #[arg(long, value_name = "SIZE")]
+    pub soft_limit: Option<String>,
+
+    /// Values for all options, by what you run
+    ///
+    /// default, low-memory, throughput, container or realtime; with @1 as it is in this version, for
+    /// ever. What is set one by one wins.
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
 
     /// Print masu's statistics on stderr when the program exits
     #[arg(long)]

@@ -1,16 +1,63 @@
-//! `--conf`: judged by the engine's own parser, so that the two can never disagree, but strictly. In
-//! the environment of a server a mistake is a warning; on a command line it is an error.
+//! `--conf` and the options for single keys: judged by the engine's own parser, so that the two can
+//! never disagree, but strictly. In the environment of a server a mistake is a warning; on a command
+//! line it is an error.
 
 use std::ffi::{CString, OsString};
 use std::ptr;
 
-use masu_core::config::Config;
+use masu_core::config::{Config, LimitOrAuto};
 
+use crate::cli::Run;
 use crate::failure::{Failure, USAGE};
 
-/// The environment variables that mean what the `lists` of `key:value,…` say: one for each key,
-/// since those win over whatever the environment holds already.
-pub fn settings(lists: &[String]) -> Result<Vec<(OsString, OsString)>, Failure> {
+/// A variable of the environment.
+type Variable = (OsString, OsString);
+
+/// The variables that mean what the command line says: one for each key, since those win over
+/// whatever the environment holds already; the options for single keys win over `--conf`.
+pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
+    let mut variables = settings(&order.conf)?;
+    for (option, key, value) in [
+        ("--policy", "policy", &order.policy),
+        ("--soft-limit", "limit_soft", &order.soft_limit),
+        ("--limit", "limit_hard", &order.limit),
+    ] {
+        if let Some(value) = value {
+            variables.push(single(option, key, value)?);
+        }
+    }
+    if let (Some(soft), Some(hard)) = (&order.soft_limit, &order.limit) {
+        in_order(soft, hard)?;
+    }
+    Ok(variables)
+}
+
+/// What `option` says about `key`.
+fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
+    let reject = |why: &str| Failure::new(USAGE, format!("{option}: {why}"));
+    // A list of options in the place of a value is a mistake, whatever it holds.
+    let item = format!("{key}:{}", value.replace(',', ";"));
+    match mistakes(&item)?.first() {
+        Some(mistake) => Err(reject(mistake.trim_start_matches(&format!("{key}: ")))),
+        None if value.trim().is_empty() => Err(reject("the value is empty")),
+        None => Ok((variable(key), value.trim().into())),
+    }
+}
+
+/// The soft limit is there to be reached first.
+fn in_order(soft: &str, hard: &str) -> Result<(), Failure> {
+    let config = parse(&format!("limit_soft:{soft},limit_hard:{hard}"), &mut |_| {})?;
+    let limited = config.limit_soft != LimitOrAuto::AUTO && config.limit_hard != 0;
+    if limited && config.limit_soft > config.limit_hard {
+        let problem =
+            format!("--soft-limit {soft} is above --limit {hard}, which comes first then");
+        return Err(Failure::new(USAGE, problem).remedy("make the soft limit the smaller one"));
+    }
+    Ok(())
+}
+
+/// The variables that mean what the `lists` of `key:value,…` say.
+fn settings(lists: &[String]) -> Result<Vec<Variable>, Failure> {
     let list = lists.join(",");
     let mistakes = mistakes(&list)?;
     if !mistakes.is_empty() {
@@ -26,17 +73,21 @@ fn variable(key: &str) -> OsString {
     format!("MASU_{}", key.trim().to_ascii_uppercase().replace(['.', '-'], "_")).into()
 }
 
-/// What the engine would say about `list`, line by line.
-fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
+/// The engine's reading of `list`; what it says about it goes to `sink`.
+fn parse(list: &str, sink: &mut dyn FnMut(&[u8])) -> Result<Config, Failure> {
     let list = CString::new(format!("MASU_CONF={list}"))
         .map_err(|_| Failure::new(USAGE, "--conf: holds a NUL byte"))?;
     // Whatever the list says about messages, these hold while it is judged.
     let environment =
         [list.as_ptr(), c"MASU_SHOW_ERRORS=1".as_ptr(), c"MASU_VERBOSE=0".as_ptr(), ptr::null()];
-    let mut said = Vec::new();
-    let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
     // SAFETY: the array ends in null, and its strings live past the call.
-    unsafe { Config::parse(environment.as_ptr(), false, &mut sink) };
+    Ok(unsafe { Config::parse(environment.as_ptr(), false, sink) })
+}
+
+/// What the engine would say about `list`, line by line.
+fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
+    let mut said = Vec::new();
+    parse(list, &mut |bytes| said.extend_from_slice(bytes))?;
     let said = String::from_utf8_lossy(&said);
     let brief = |line: &str| {
         let line = line.trim_start_matches("masu: warning: ");

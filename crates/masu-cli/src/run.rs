@@ -20,7 +20,7 @@ pub fn run(order: &Run) -> Failure {
 }
 
 fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
-    let settings = conf::settings(&order.conf)?;
+    let settings = conf::of(order)?;
     let library = library::find(order.lib.as_deref())?;
     // clap requires the command, so there is a first word.
     let path = program::find(&order.command[0])?;

@@ -19,6 +19,7 @@ fn help() {
     insta::assert_snapshot!("masu", answer(&["--help"], 0).0);
     insta::assert_snapshot!("masu-run", answer(&["run", "--help"], 0).0);
     insta::assert_snapshot!("masu-bench", answer(&["bench", "--help"], 0).0);
+    insta::assert_snapshot!("masu-doctor", answer(&["doctor", "--help"], 0).0);
     assert_eq!(answer(&["--version"], 0).0, concat!("masu ", env!("CARGO_PKG_VERSION"), "\n"));
     let (out, said) = answer(&[], 2);
     assert_eq!(out, "");
@@ -57,6 +58,22 @@ fn mistyped_options_name_the_nearest_key() {
 }
 
 #[test]
+fn mistyped_limits_and_policies() {
+    let said = |options: &[&str]| {
+        let fixture = Fixture::new();
+        fixture.refused(fixture.run().args(options).args(["--", "echo", "ran"]), 2)
+    };
+    insta::assert_snapshot!(said(&["--limit", "512 apples"]), @r#"masu: --limit: "512 apples" is not a size like 512MiB or off"#);
+    insta::assert_snapshot!(said(&["--soft-limit", "512MiB,decay:1s"]), @r#"masu: --soft-limit: "512MiB;decay:1s" is not auto, a size like 512MiB or off"#);
+    insta::assert_snapshot!(said(&["--policy", "fast"]), @r#"masu: --policy: "fast" is not default, low-memory, throughput, container or realtime"#);
+    insta::assert_snapshot!(said(&["--limit", ""]), @r#"masu: --limit: "" is not a size like 512MiB or off"#);
+    insta::assert_snapshot!(said(&["--limit", "1GiB", "--soft-limit", "2GiB"]), @r"
+    masu: --soft-limit 2GiB is above --limit 1GiB, which comes first then
+      make the soft limit the smaller one
+    ");
+}
+
+#[test]
 fn completions_know_the_options() {
     for shell in ["bash", "zsh", "fish", "elvish"] {
         let script = answer(&["completions", shell], 0).0;
@@ -83,7 +100,7 @@ fn manual_pages_are_written() {
     for name in ["libmasu.3", "masu-conf.7"] {
         let page = page(name);
         assert!(page.contains("MASU_CONF") && page.contains("MASU_SHOW_STATS"), "{page}");
-        assert!(!page.contains('@'), "{name} has a mark left");
+        assert!(!page.contains("@KEYS@") && !page.contains("@VERSION@"), "{name} has a mark left");
     }
     assert!(page("masu-conf.7").contains("MASU_RETAIN_FULL"));
     // What goes to stdout is the same page.

@@ -2,6 +2,8 @@
 //! libmasu.so.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod doctor;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -65,8 +67,12 @@ impl Fixture {
 
     /// What came out on stderr, with the fixture's directory taken out of paths.
     pub fn stderr(&self, output: &Output) -> String {
-        let directory = format!("{}/", self.directory.path().display());
-        String::from_utf8_lossy(&output.stderr).replace(&directory, "")
+        self.plain(&String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// `text`, with the fixture's directory taken out of paths.
+    pub fn plain(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.directory.path().display()), "")
     }
 
     /// Runs it, and expects it to end with `code`; what it said.

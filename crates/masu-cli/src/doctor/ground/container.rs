@@ -34,6 +34,8 @@ pub struct Container {
     swap_max: Option<u64>,
     /// Bytes in use: memory.current, memory.usage_in_bytes.
     memory_current: Option<u64>,
+    /// Bytes of it that are files not read lately, which go when memory is needed: inactive_file.
+    memory_idle_files: Option<u64>,
     /// How many processes were killed for memory.
     killed: Option<u64>,
     /// Processors' worth of time: cpu.max, cpu.cfs_quota_us.
@@ -110,6 +112,9 @@ impl Container {
         self.path = Some(group.display().to_string());
         self.memory_max = limiting.map(|(limit, _)| limit);
         self.memory_current = root.value(group.join(current));
+        let stat = root.text(group.join("memory.stat")).unwrap_or_default();
+        let idle = if groups.version == 1 { "total_inactive_file " } else { "inactive_file " };
+        self.memory_idle_files = counted(&stat, idle);
         self.memory_high = high.and_then(|name| groups.limiting(root, name)).map(|(high, _)| high);
         self.swap_max = match groups.version {
             // Version 1 limits memory and swap together.
@@ -121,8 +126,7 @@ impl Container {
         };
         let events = if groups.version == 1 { "memory.oom_control" } else { "memory.events" };
         let events = root.text(group.join(events)).unwrap_or_default();
-        let killed = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        self.killed = killed.and_then(|count| count.parse().ok());
+        self.killed = counted(&events, "oom_kill ");
     }
 
     pub fn findings(&self, memory: &Memory) -> Vec<Finding> {
@@ -150,8 +154,9 @@ impl Container {
         };
         let sentence =
             format!("{} of {} of memory in use{swap} ({path})", Bytes(current), Bytes(max));
-        // Files read count as use and go when memory is needed, so a full group alone is no alarm.
-        if current >= max - max / 10 {
+        // Files that were read count as use, so a full group alone is no alarm.
+        let needed = current.saturating_sub(self.memory_idle_files.unwrap_or(0));
+        if needed >= max - max / 10 {
             let soft = max / 10 * 8 >> 20;
             Finding::warning(ID, format!("{sentence}: at the limit the kernel kills."))
                 .fix(format!("a larger limit, or masu run --soft-limit {}MiB", soft.max(1)))
@@ -199,6 +204,11 @@ impl Container {
             (None, None) => None,
         }
     }
+}
+
+/// The number behind `name` at the start of a line.
+fn counted(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// Processors' worth of time that the groups allow.
