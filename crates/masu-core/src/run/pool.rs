@@ -23,7 +23,6 @@ use crate::region::{
 };
 use crate::settings;
 use crate::size_class::UNIT;
-use crate::slab;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{auxv, mem};
 use core::cell::{Cell, UnsafeCell};
@@ -35,6 +34,12 @@ static STATE: State = State(UnsafeCell::new(Buckets {
 }));
 static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
 static USED_UNITS: AtomicUsize = AtomicUsize::new(0);
+static GRANULES: AtomicUsize = AtomicUsize::new(0);
+
+/// Changes a counter. Under `LOCK`, so no atomic addition is needed.
+fn change(counter: &AtomicUsize, by: usize) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
 
 const INDEX_WORDS: usize = (UNITS + 1).div_ceil(64);
 
@@ -146,8 +151,8 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     if place.longest != c.longest.get() as usize {
         buckets.set_longest(chunk, c, place.longest);
     }
-    DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
-    USED_UNITS.fetch_add(units, Ordering::Relaxed);
+    change(&DIRTY_UNITS, dirty.wrapping_neg());
+    change(&USED_UNITS, units);
     Some((address(chunk, start), dirty == 0))
 }
 
@@ -175,8 +180,9 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     if is_longest {
         buckets.update(chunk, c);
     }
-    DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
+    change(&DIRTY_UNITS, dirty.wrapping_neg());
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
+    change(&GRANULES, 1);
     // SAFETY: below the limit, and the caller's alone.
     unsafe { region::dense(granule) }.set(Kind::Slab);
     Some((granule, touched * UNIT))
@@ -205,7 +211,8 @@ pub fn give_granule(granule: usize, dirty: u16) {
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     c.give_granule(granule, dirty);
-    DIRTY_UNITS.fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
+    change(&GRANULES, 1usize.wrapping_neg());
+    change(&DIRTY_UNITS, dirty.count_ones() as usize);
     freed(buckets, chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
 }
 
@@ -233,12 +240,12 @@ fn fresh_chunk(buckets: &Buckets, dense: bool) -> Option<u32> {
     let c = unsafe { record(chunk) };
     c.init();
     chunk_set::add(Has::FreeGranule, chunk);
-    let used = used_bytes() + slab::pool::in_use() * GRANULE;
+    let used = used_bytes() + granules_in_use() * GRANULE;
     let filled = settings::populate() || dense && used >= region::GROWING;
     if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
         // Resident, though nobody has used it: what is not used soon goes back.
         c.dirty.set(0, UNITS);
-        DIRTY_UNITS.fetch_add(UNITS, Ordering::Relaxed);
+        change(&DIRTY_UNITS, UNITS);
         chunk_set::add(Has::Dirty, chunk);
         chunk_set::add(Has::DirtyGranule, chunk);
     }
@@ -263,8 +270,8 @@ pub fn give(runs: &[usize]) {
         if n != 0 {
             freed(buckets, chunk, c, unit, n);
         }
-        DIRTY_UNITS.fetch_add(n, Ordering::Relaxed);
-        USED_UNITS.fetch_sub(n, Ordering::Relaxed);
+        change(&DIRTY_UNITS, n);
+        change(&USED_UNITS, n.wrapping_neg());
     }
 }
 
@@ -286,8 +293,8 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     } else {
         buckets.update(chunk, c);
     }
-    DIRTY_UNITS.fetch_add(dirty as usize, Ordering::Relaxed);
-    USED_UNITS.fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
+    change(&DIRTY_UNITS, dirty as usize);
+    change(&USED_UNITS, new.wrapping_sub(old));
     Some(dirty == 0)
 }
 
@@ -345,10 +352,10 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
         c.used.clear(start, n);
         if done {
             purged += dirty * UNIT;
-            DIRTY_UNITS.fetch_sub(dirty, Ordering::Relaxed);
+            change(&DIRTY_UNITS, dirty.wrapping_neg());
         } else {
             c.dirty.set(start, n);
-            DIRTY_UNITS.fetch_add(n - dirty, Ordering::Relaxed);
+            change(&DIRTY_UNITS, n - dirty);
         }
         freed(buckets, chunk, c, start, n);
         from = start + n;
@@ -375,6 +382,11 @@ fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
 /// Bytes in dirty free units, an upper bound on what [`purge`] can give back; slabs' included.
 pub fn dirty_bytes() -> usize {
     DIRTY_UNITS.load(Ordering::Relaxed) * UNIT
+}
+
+/// Granules handed out as slabs.
+pub fn granules_in_use() -> usize {
+    GRANULES.load(Ordering::Relaxed)
 }
 
 /// Bytes in live runs, those in threads' caches included, slabs not.

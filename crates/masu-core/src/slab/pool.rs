@@ -6,11 +6,8 @@ use super::record::{Place, Slab, dense, record};
 use crate::region::{GRANULE, NIL};
 use crate::run;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use crate::sys::auxv;
-
-/// Slabs in use.
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 /// A free slab; `None` when memory is out. `dense`: slabs are filled rather than sprinkled, so that
 /// fresh memory may be taken in as a huge page.
@@ -18,7 +15,6 @@ pub fn take(dense: bool) -> Option<u32> {
     let (granule, touched) = run::pool::take_granule(dense)?;
     // SAFETY: the granule is the caller's alone, and its line is mapped.
     unsafe { (*record(granule as u32)).touched = touched as u32 };
-    IN_USE.fetch_add(1, Ordering::Relaxed);
     Some(granule as u32)
 }
 
@@ -38,7 +34,6 @@ pub unsafe fn give(slab: u32) {
         touched_units(&*s)
     };
     run::pool::give_granule(slab as usize, dirty);
-    IN_USE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// The units of a slab that may be non-zero or resident, a bit each.
@@ -51,5 +46,5 @@ fn touched_units(s: &Slab) -> u16 {
 
 /// Slabs in use.
 pub fn in_use() -> usize {
-    IN_USE.load(Ordering::Relaxed)
+    run::pool::granules_in_use()
 }
