@@ -4,7 +4,7 @@ use super::{allocate, bad_alloc, catch_table, new_handler, swallow};
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-/// What `operator new` does when its fast path fails: allocates, asks the new-handler, or throws.
+/// What `operator new` does when there is no memory: asks the new-handler and tries again, or throws.
 ///
 /// # Safety
 /// An exception may unwind through the caller's frame, which has nothing to clean up.
@@ -24,11 +24,13 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
         ".cfi_def_cfa_offset 64",
         "mov x19, x0",
         "mov x20, x1",
+        "b 5f",
         "2:",
         "mov x0, x19",
         "mov x1, x20",
         "bl {allocate}",
         "cbnz x0, 4f",
+        "5:",
         "bl {new_handler}",
         "cbz x0, 3f",
         "blr x0",
@@ -58,7 +60,7 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
     )
 }
 
-/// What a nothrow `operator new` does when its fast path fails: allocates, asks the new-handler, or
+/// What a nothrow `operator new` does when there is no memory: asks the new-handler and tries again, or
 /// returns null.
 ///
 /// # Safety
@@ -80,11 +82,13 @@ pub unsafe extern "C" fn new_or_null(size: usize, align: usize) -> *mut c_void {
         "mov x29, sp",
         "mov x19, x0",
         "mov x20, x1",
+        "b 5f",
         "2:",
         "mov x0, x19",
         "mov x1, x20",
         "bl {allocate}",
         "cbnz x0, 4f",
+        "5:",
         "bl {new_handler}",
         "cbz x0, 4f",
         ".Lmasu_new_try:",

@@ -4,7 +4,7 @@ use super::{allocate, bad_alloc, catch_table, new_handler, swallow};
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-/// What `operator new` does when its fast path fails: allocates, asks the new-handler, or throws.
+/// What `operator new` does when there is no memory: asks the new-handler and tries again, or throws.
 ///
 /// # Safety
 /// An exception may unwind through the caller's frame, which has nothing to clean up.
@@ -22,12 +22,14 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
         ".cfi_def_cfa_offset 64",
         "mov rbx, rdi",
         "mov r14, rsi",
+        "jmp 5f",
         "2:",
         "mov rdi, rbx",
         "mov rsi, r14",
         "call {allocate}",
         "test rax, rax",
         "jne 4f",
+        "5:",
         "call {new_handler}",
         "test rax, rax",
         "je 3f",
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
     )
 }
 
-/// What a nothrow `operator new` does when its fast path fails: allocates, asks the new-handler, or
+/// What a nothrow `operator new` does when there is no memory: asks the new-handler and tries again, or
 /// returns null.
 ///
 /// # Safety
@@ -78,12 +80,14 @@ pub unsafe extern "C" fn new_or_null(size: usize, align: usize) -> *mut c_void {
         ".cfi_def_cfa_offset 32",
         "mov rbx, rdi",
         "mov r14, rsi",
+        "jmp 5f",
         "2:",
         "mov rdi, rbx",
         "mov rsi, r14",
         "call {allocate}",
         "test rax, rax",
         "jne 4f",
+        "5:",
         "call {new_handler}",
         "test rax, rax",
         "je 4f",
