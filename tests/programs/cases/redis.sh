@@ -34,6 +34,13 @@ measure() {
     $cli info persistence | grep rdb_last_bgsave_status
     $cli debug reload
     $cli debug digest
+    $cli info memory | tr -d '\r' | awk -F: '{ figure[$1] = $2 }
+        END {
+            if (figure["mem_allocator"] !~ /^jemalloc/) print "not jemalloc: " figure["mem_allocator"]
+            allocated = figure["allocator_allocated"]; active = figure["allocator_active"]
+            fine = allocated > 4e6 && allocated <= active && active <= figure["allocator_resident"]
+            print fine ? "its figures hold" : "allocated " allocated ", active " active
+        }'
     $cli memory purge
     $cli memory doctor >/dev/null && $cli memory malloc-stats >/dev/null && echo 'the allocator answers'
     $cli flushall
