@@ -93,6 +93,11 @@ impl Bits {
         w * 64 + 64 - bits.leading_zeros() as usize
     }
 
+    /// The ranges of units that are not in the set, ascending, as (start, end).
+    pub fn gaps(&self) -> Gaps<'_> {
+        Gaps { set: self, word: 0, bits: !self.0[0].get() }
+    }
+
     /// The granules in which the set has a member, a bit each.
     pub fn granules(&self) -> u32 {
         // Per word, the highest bit of each of its four granules, then these four side by side.
@@ -114,6 +119,46 @@ impl Bits {
     pub fn assign(&self, other: &Bits) {
         for w in 0..WORDS {
             self.0[w].set(other.0[w].get());
+        }
+    }
+}
+
+/// See [`Bits::gaps`].
+pub struct Gaps<'a> {
+    set: &'a Bits,
+    word: usize,
+    /// Units of the word that are in none of the gaps returned.
+    bits: u64,
+}
+
+impl Iterator for Gaps<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        while self.bits == 0 {
+            self.word += 1;
+            self.bits = !self.set.0.get(self.word)?.get();
+        }
+        let low = self.bits.trailing_zeros();
+        let start = self.word * 64 + low as usize;
+        let behind = low + (self.bits >> low).trailing_ones();
+        if behind < 64 {
+            self.bits &= u64::MAX << behind;
+            return Some((start, self.word * 64 + behind as usize));
+        }
+        loop {
+            self.word += 1;
+            let Some(word) = self.set.0.get(self.word) else {
+                self.bits = 0;
+                return Some((start, UNITS));
+            };
+            let bits = !word.get();
+            let ones = bits.trailing_ones();
+            if ones < 64 {
+                self.bits = bits & (u64::MAX << ones);
+                return Some((start, self.word * 64 + ones as usize));
+            }
         }
     }
 }
@@ -181,20 +226,18 @@ impl RunChunk {
     /// Where to take `n` units from a multiple of `align` on: in the smallest free range that has them,
     /// lowest first, or in the smallest of the first few.
     pub fn find(&self, n: usize, align: usize) -> Option<Place> {
-        const FEW: usize = 8;
+        const FEW: usize = 16;
         let longest = self.longest.get() as usize;
         let mut best: Option<(usize, usize, usize)> = None;
         let (mut fits, mut second) = (0, 0);
-        let mut start = self.used.next(0, false);
-        while start < UNITS {
-            let end = self.used.next(start, true);
-            let at = start.next_multiple_of(align);
-            let mut other = end - start;
-            if at + n <= end {
+        for (from, to) in self.used.gaps() {
+            let start = from.next_multiple_of(align);
+            let mut other = to - from;
+            if start + n <= to {
                 fits += 1;
-                if best.is_none_or(|(_, from, to)| end - start < to - from) {
-                    other = best.map_or(0, |(_, from, to)| to - from);
-                    best = Some((at, start, end));
+                if best.is_none_or(|(_, from, to)| other < to - from) {
+                    let before = best.replace((start, from, to));
+                    other = before.map_or(0, |(_, from, to)| to - from);
                 }
             }
             second = second.max(other);
@@ -204,7 +247,6 @@ impl RunChunk {
             {
                 return Some(Place { start, longest });
             }
-            start = self.used.next(end, false);
         }
         best.map(|(start, from, to)| {
             let rest = (start - from).max(to - start - n);
@@ -288,14 +330,7 @@ impl RunChunk {
 
     /// Length of the longest free range, by looking at all.
     pub fn measure(&self) -> usize {
-        let mut longest = 0;
-        let mut start = self.used.next(0, false);
-        while start < UNITS {
-            let end = self.used.next(start, true);
-            longest = longest.max(end - start);
-            start = self.used.next(end, false);
-        }
-        longest
+        self.used.gaps().map(|(start, end)| end - start).max().unwrap_or(0)
     }
 }
 
