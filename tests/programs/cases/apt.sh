@@ -1,7 +1,7 @@
 # apt with directories of its own and a repository on disk: nothing of the system is touched.
 packages='apt dpkg'
 needs='apt-get apt-cache dpkg dpkg-deb dpkg-query'
-maps='apt-get apt-cache file dpkg-deb'
+maps='apt-get apt-cache file dpkg dpkg-deb'
 
 prepare() {
     mkdir -p repository build/DEBIAN build/usr/share/doc/made-up
@@ -34,4 +34,13 @@ measure() {
     dpkg-deb --root-owner-group -Zxz -b "$shared/build" made-up.deb
     dpkg-deb -c made-up.deb | awk '{ print $1, $2, $3, $6 }'
     dpkg-query -W -f '${Package}\n' | sort | md5sum
+    mkdir -p root/var/lib/dpkg/info root/var/lib/dpkg/updates
+    touch root/var/lib/dpkg/status
+    local dpkg=(dpkg --root="$PWD/root" --log="$PWD/dpkg.log" --force-not-root)
+    "${dpkg[@]}" -i made-up.deb
+    "${dpkg[@]}" -l | tail -n 1
+    "${dpkg[@]}" -L made-up
+    cmp root/usr/share/doc/made-up/numbers "$shared/build/usr/share/doc/made-up/numbers"
+    "${dpkg[@]}" -P made-up
+    find root -type f -name numbers
 }
