@@ -2,7 +2,7 @@
 
 use masu_core::config::{Config as Options, Delay, Origin};
 
-pub use masu_core::config::BackgroundThread;
+pub use masu_core::config::{BackgroundThread, Policy};
 
 /// What a program sets for itself, under what the environment of a run says.
 ///
@@ -53,6 +53,9 @@ macro_rules! setters {
 }
 
 setters! {
+    /// Values for all keys that neither the program nor the environment sets. By default
+    /// [`Policy::Default`]; `docs/policies.md` has the table.
+    policy(policy: Policy), policy, true, "", policy;
     /// How long freed memory stays with the process before it goes back to the system, in
     /// milliseconds: 0, at once, to a year. By default 500.
     ///
@@ -87,6 +90,26 @@ setters! {
     retain_full(count: u32), retain_full, true, "", count;
     /// Whether a heap of more than 16 MiB that grows takes huge pages of 2 MiB. By default it does.
     huge_pages(may: bool), huge_pages, true, "", may;
+    /// Whether fresh memory is faulted in when it is taken from the system, not when it is used. By
+    /// default it is not.
+    populate(may: bool), populate, true, "", may;
+    /// Bytes in use above which everything free goes back at once; 0: never. By default nine tenths of
+    /// what the control group allows. See [`limit`](crate::limit).
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    limit_soft(bytes: usize), limit_soft, bytes <= SIZE_MAX,
+        "limit_soft of more than 128 TiB", bytes;
+    /// Bytes in use that allocations never exceed: they fail; 0, the default: no limit. See
+    /// [`limit`](crate::limit).
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    limit_hard(bytes: usize), limit_hard, bytes <= SIZE_MAX,
+        "limit_hard of more than 128 TiB", bytes;
+    /// Whether limits and pressure of the process's control group are looked up, in files of the
+    /// kernel. By default they are.
+    cgroup(look: bool), cgroup, true, "", look;
     /// Whether statistics are written to stderr at exit. By default they are not.
     show_stats(show: bool), show_stats, true, "", show;
     /// Whether the configuration in force is written to stderr at start. By default it is not.

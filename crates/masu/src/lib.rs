@@ -14,6 +14,7 @@
 //!
 //! - [`Masu`]: the global allocator; [`Masu::with_config`] with a configuration of the program's own.
 //! - [`ctl`]: statistics and control while the program runs.
+//! - [`limit`]: limits on the memory of the whole program.
 //! - [`Heap`]: memory of its own for a part of a program, with limits, given back at once; [`scope`].
 //! - [`Slab`]: values under small integer keys, at addresses that never change.
 //!   [`PinSlab`], [`GenSlab`] and [`SharedSlab`] pin them, tell old keys from new, and share them.
@@ -48,13 +49,15 @@ pub mod ctl;
 mod global;
 #[cfg(not(loom))]
 pub mod heap;
+#[cfg(not(loom))]
+pub mod limit;
 pub mod pool;
 #[cfg(not(loom))]
 mod process;
 pub mod slab;
 
 #[cfg(not(loom))]
-pub use config::{BackgroundThread, Config};
+pub use config::{BackgroundThread, Config, Policy};
 #[cfg(not(loom))]
 pub use global::{Configured, Masu};
 #[cfg(not(loom))]

@@ -24,8 +24,8 @@
 //!
 //! Beyond that: [`snapshot`] reads everything at once, [`classes`] and [`heaps`] are tables, [`purge`]
 //! and [`thread_flush`] give memory back, and the options [`decay`], [`budget`], [`run_cache`],
-//! [`huge_cache`] and [`retain_full`] can be read and set. A limit belongs to a heap, not to the
-//! process.
+//! [`huge_cache`] and [`retain_full`] can be read and set. The process's limits are in
+//! [`limit`](crate::limit).
 //!
 //! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every slab
 //! in use: about a microsecond for each MiB of small blocks. Nothing here stops another thread.

@@ -1,0 +1,64 @@
+//! Limits on the memory in use: a soft one that makes room and tells the program, a hard one at which
+//! allocations fail.
+//!
+//! *In use* ([`used`]) is what may be resident of masu's memory. `docs/limits.md` says what counts, what
+//! happens when, and what a container's limit has to do with it. A [`Heap`](crate::Heap) has limits of
+//! its own.
+//!
+//! ```
+//! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+//! use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+//!
+//! static SHRINK: AtomicBool = AtomicBool::new(false);
+//!
+//! fn main() {
+//!     masu::limit::set_soft(Some(400 << 20));
+//!     masu::limit::on_soft_limit(|_used, _limit| SHRINK.store(true, Relaxed));
+//!     // And now and then:
+//!     if SHRINK.swap(false, Relaxed) { /* drop what can be had again */ }
+//! }
+//! ```
+
+use core::ffi::c_void;
+use masu_core::config::LimitOrAuto;
+use masu_core::control;
+
+/// Bytes in use, as the limits count them. O(1).
+#[must_use]
+pub fn used() -> usize {
+    control::used()
+}
+
+/// Sets the soft limit, in bytes in use; `None`: there is none. Beyond it everything free goes back to
+/// the system at once, and [`on_soft_limit`] is called.
+pub fn set_soft(limit: Option<usize>) {
+    control::set_limit_soft(limit.map_or(0, |bytes| bytes.max(1)));
+}
+
+/// Has the soft limit be nine tenths of what the process's control group allows, as it is by default.
+pub fn set_soft_auto() {
+    control::set_limit_soft(LimitOrAuto::AUTO);
+}
+
+/// Sets the hard limit, in bytes in use; `None`: there is none. Allocations that would pass it fail:
+/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report by
+/// `try_reserve` and else end the process for. A sixty-fourth of it, 1 to 8 MiB and at most an
+/// eighth, can be had only after the first failure.
+pub fn set_hard(limit: Option<usize>) {
+    control::set_limit_hard(limit.map_or(0, |bytes| bytes.max(1)));
+}
+
+/// Has `callback` called with the bytes in use and the limit when the soft limit is passed although
+/// everything free has gone back: once for each crossing, the next one after less than seven eighths
+/// of the limit were in use. It takes the place of the one before.
+///
+/// It runs inside the allocation that passed the limit, on that thread. It may allocate and free, but
+/// must not wait for a lock that the allocating code may hold, nor unwind: a panic ends the process.
+pub fn on_soft_limit(callback: fn(usize, usize)) {
+    extern "C" fn call(used: usize, limit: usize, callback: *mut c_void) {
+        // SAFETY: the address of a function of this type, stored below.
+        let callback = unsafe { core::mem::transmute::<*mut c_void, fn(usize, usize)>(callback) };
+        callback(used, limit);
+    }
+    control::set_limit_callback(Some(call), callback as *mut c_void);
+}
