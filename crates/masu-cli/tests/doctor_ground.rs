@@ -64,7 +64,8 @@ fn old_kernels_lack_what_masu_uses() {
         let found = finding(&machine.json(), "kernel.version");
         let expected = if lacks == 0 { Severity::Ok } else { Severity::Note };
         assert_eq!(found.severity, expected, "{release}");
-        let lacking = found.sentence.matches(": no ").count() + found.sentence.matches("; no ").count();
+        let lacking =
+            found.sentence.matches(": no ").count() + found.sentence.matches("; no ").count();
         assert_eq!(lacking, lacks, "{}", found.sentence);
     }
     machine.kernel("unknown");

@@ -380,7 +380,7 @@ fn mappings(process: &Process, most: Option<u64>) -> Option<Finding> {
     });
     let sentence = format!("{count} of {most} mappings{threads}");
     let fix = format!("sysctl vm.max_map_count={}", most.max(65530).saturating_mul(4));
-    Some(if count > most / 10 * 9 {
+    Some(if count.saturating_mul(10) > most.saturating_mul(9) {
         Finding::problem(ID, format!("{sentence}: mmap is about to fail.")).fix(fix)
     } else if count > most / 2 {
         Finding::warning(ID, format!("{sentence}: more than half.")).fix(fix)

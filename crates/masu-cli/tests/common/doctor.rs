@@ -119,11 +119,15 @@ impl Machine {
         self.set("proc/sys/kernel/osrelease", release);
     }
 
-    /// The auxiliary vector: AT_PAGESZ, AT_NULL.
     pub fn page_size(&self, bytes: u64) {
-        let words = [6, bytes, 0, 0];
-        let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
-        self.write("proc/self/auxv", &bytes);
+        const AT_PAGESZ: u64 = 6;
+        self.auxiliary("proc/self/auxv", &[AT_PAGESZ, bytes]);
+    }
+
+    /// An auxiliary vector of these keys and values.
+    pub fn auxiliary(&self, path: &str, words: &[u64]) {
+        let words = words.iter().chain(&[0, 0]);
+        self.write(path, &words.flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>());
     }
 
     pub fn huge_pages(&self, enabled: &str, defrag: &str) {
