@@ -3,10 +3,10 @@
 //! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other
 //! keys may still run after it and allocate, so it puts itself off to the last round, in which
 //! POSIX lets it run at all. What comes later still (the C library's own clean-up) finds
-//! [`GONE`](super::tls::GONE): frees are remote ones, allocations borrow from the commons.
+//! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the commons.
 
 use super::refill::give_up_partial;
-use super::tls::{GONE, set_current};
+use super::tls::{gone, set_current};
 use super::{Heap, birth, scope, table};
 use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn destructor(heap: *mut c_void) {
     if round < ROUNDS && birth::arm(heap) {
         return;
     }
-    set_current(&GONE);
+    set_current(gone());
     abandon(heap);
     table::release(heap);
 }

@@ -5,7 +5,7 @@
 
 use super::tls::make;
 use super::{Heap, Role};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
@@ -118,6 +118,11 @@ pub fn is_crowd() -> bool {
 /// Bytes mapped for the table.
 pub fn mapped_bytes() -> usize {
     TABLE.mapped_bytes()
+}
+
+/// Takes the table's lock.
+pub fn lock() -> Guard<'static> {
+    LOCK.lock()
 }
 
 /// The lock, for fork.

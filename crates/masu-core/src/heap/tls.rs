@@ -10,14 +10,32 @@
 //! instead (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
 use super::{Heap, Role};
+use crate::sync::{AtomicBool, Ordering};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 
 /// The id of a heap that owns nothing; no dense entry has it.
 pub const NO_ID: u32 = u32::MAX;
 
 /// The heap of a thread that has not allocated yet.
 pub static EMPTY: Heap = Heap::new(Role::Empty);
-/// The heap of a thread whose destructors have run.
-pub static GONE: Heap = Heap::new(Role::Gone);
+
+/// Zero until it is made, and so no part of the library's file.
+static GONE: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+static MADE: AtomicBool = AtomicBool::new(false);
+
+struct Late(UnsafeCell<MaybeUninit<Heap>>);
+
+// SAFETY: written once, under the table's lock, before anybody has a reference; a heap is `Sync`.
+unsafe impl Sync for Late {}
+
+/// The heap of a thread whose destructors have run. Made when the first thread exits.
+pub fn gone() -> &'static Heap {
+    let _guard = super::table::lock();
+    let heap = GONE.0.get().cast::<Heap>();
+    // SAFETY: under the lock; nobody has a reference to what is not made.
+    unsafe { if MADE.swap(true, Ordering::Relaxed) { &*heap } else { make(heap, Role::Gone, NO_ID) } }
+}
 
 /// Makes a heap with nothing in it.
 ///

@@ -18,6 +18,11 @@ loom::thread_local! {
     static CURRENT: Cell<&'static Heap> = Cell::new(&GONE);
 }
 
+/// [`GONE`].
+pub fn gone() -> &'static Heap {
+    &GONE
+}
+
 /// The calling thread's heap.
 pub fn current() -> &'static Heap {
     CURRENT.with(Cell::get)
