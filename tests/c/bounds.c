@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -274,12 +275,25 @@ static const char *make_directory(void) {
     return path;
 }
 
-// The control group allows 160 MiB: the soft limit is nine tenths of that.
-CASE(the_soft_limit_comes_from_the_control_group) {
+// A control group that allows 160 MiB.
+static void be_in_a_group(void) {
     const char *directory = make_directory();
     write_file(directory, "memory.max", "167772160\n");
     write_file(directory, "memory.high", "max\n");
     in_place_of("/sys/fs/cgroup", directory);
+}
+
+// Under cgroup:0.
+CASE(a_control_group_is_not_looked_at_if_not_wanted) {
+    be_in_a_group();
+    set_callback(called, &calls);
+    release(hold(NULL, 1000, 180 * MIB));
+    CHECK(calls == 0, "limit %zu", limit_then);
+}
+
+// The soft limit is nine tenths of what the group allows.
+CASE(the_soft_limit_comes_from_the_control_group) {
+    be_in_a_group();
     set_callback(called, &calls);
     struct link *list = hold(NULL, 1000, 120 * MIB);
     CHECK(calls == 0, "called at %zu MiB", reported / MIB);
@@ -306,6 +320,36 @@ CASE(pressure_gives_everything_back) {
         write_file(directory, "memory.pressure", text);
         sleep_ms(100);
     }
+}
+
+// Under populate:1. Fresh memory comes with its pages.
+CASE(populated_memory_is_resident_before_it_is_used) {
+    long before = resident_kib();
+    char *large = malloc(64 * MIB);
+    CHECK(resident_kib() >= before + (63 << 10), "%ld KiB, then %ld", before, resident_kib());
+    char *larger = realloc(large, 96 * MIB);
+    CHECK(larger != NULL && resident_kib() >= before + (95 << 10), "%ld KiB, then %ld", before,
+          resident_kib());
+    // A chunk has room for many small blocks: once it is there, none of them faults.
+    struct link *list = hold(NULL, 1000, 8 * MIB);
+    release(list);
+    free(larger);
+}
+
+// Under policy:realtime. After a warm-up the program's accesses fault nothing in, and nothing goes back.
+CASE(after_a_warm_up_nothing_faults) {
+    struct rusage before, after;
+    for (int round = 0; round < 3; round++) {
+        getrusage(RUSAGE_SELF, &before);
+        struct link *list = hold(NULL, 1000, 32 * MIB);
+        list = hold(list, 40000, 32 * MIB);
+        list = hold(list, 3000000, 64 * MIB);
+        release(list);
+        sleep_ms(round == 0 ? 1500 : 0);
+        getrusage(RUSAGE_SELF, &after);
+    }
+    CHECK(after.ru_minflt - before.ru_minflt < 64, "%ld faults", after.ru_minflt - before.ru_minflt);
+    CHECK(status_field("Threads:") == 1, "a helper thread");
 }
 
 static pthread_barrier_t barrier;

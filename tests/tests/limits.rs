@@ -46,6 +46,12 @@ under! {
         a_purge_that_suffices_is_no_crossing;
     "decay:1h,background_thread:on,budget:1MiB":
         pressure_gives_everything_back;
+    "cgroup:0":
+        a_control_group_is_not_looked_at_if_not_wanted;
+    "populate:1":
+        populated_memory_is_resident_before_it_is_used;
+    "policy:realtime":
+        after_a_warm_up_nothing_faults;
     "":
         limits_can_be_set_by_the_program,
         the_soft_limit_comes_from_the_control_group,

@@ -156,6 +156,29 @@ fn retain_full_bounds_the_slabs_others_must_send_back_to() {
     assert!(few * 2.0 < many, "{few} against {many}");
 }
 
+/// 48 MiB by a program with one thread, nothing held.
+const LONELY_BURST: &str = "burst --threads 0 --mib 48 --keep-mib 0";
+
+#[test]
+fn policies_that_save_memory_also_do_so_in_an_idle_program_with_one_thread() {
+    assert!(after(SETTLED, LONELY_BURST, "policy:default") >= 30);
+    for policy in ["low-memory", "container"] {
+        assert!(after(SETTLED, LONELY_BURST, &format!("policy:{policy}")) <= 8, "{policy}");
+    }
+}
+
+#[test]
+fn policy_throughput_keeps_memory_for_the_next_phase() {
+    assert!(after(Duration::from_secs(3), BURST, "policy:throughput") >= MOST_LEFT);
+    assert!(after(SOON, BURST, "policy:throughput,decay:300ms,budget:1MiB") <= LITTLE_LEFT);
+}
+
+#[test]
+fn policy_realtime_keeps_everything_and_starts_nobody() {
+    assert!(after(SETTLED, BURST, "policy:realtime") >= MOST_LEFT);
+    assert_eq!(helpers(BURST, "policy:realtime"), 0);
+}
+
 /// What a run writes to standard error in this environment.
 fn errors(scenario: &str, mark: &str, environment: &[(&str, &str)]) -> String {
     let mut probe = Probe::start(On::Library, scenario, environment);
