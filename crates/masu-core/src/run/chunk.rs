@@ -181,6 +181,8 @@ pub struct RunChunk {
     pub dirty: Bits,
     /// Dirty units that were dirty at the last purge already.
     pub old: Bits,
+    /// Whether it was taken for slabs, and not for runs.
+    pub for_slabs: Cell<bool>,
     /// Length of the longest free range.
     pub longest: Cell<u32>,
     /// Next chunk in the pool's bucket.
@@ -205,8 +207,9 @@ pub unsafe fn record(chunk: u32) -> &'static RunChunk {
 }
 
 impl RunChunk {
-    /// Makes it the record of an empty, clean chunk.
-    pub fn init(&self) {
+    /// Makes it the record of an empty, clean chunk for slabs or for runs.
+    pub fn init(&self, for_slabs: bool) {
+        self.for_slabs.set(for_slabs);
         for bits in [&self.used, &self.dirty, &self.old] {
             bits.clear(0, UNITS);
         }

@@ -10,15 +10,17 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Has {
-    /// A free granule. A hint: cleared by who looks and finds none.
-    FreeGranule,
-    /// A free granule with a dirty unit. A hint too.
-    DirtyGranule,
+    /// A chunk for slabs: a free granule. A hint: cleared by who looks and finds none.
+    Room,
+    /// A chunk for slabs: a free granule with a dirty unit. A hint too.
+    DirtyRoom,
+    /// A chunk for runs: a free granule with a dirty unit. A hint too.
+    DirtyRunRoom,
     /// A dirty unit.
     Dirty,
 }
 
-const SETS: usize = 3;
+const SETS: usize = 4;
 const WORDS: usize = region::MAX_CAPACITY / CHUNK / 64;
 
 static MEMBERS: [[AtomicU64; SETS]; WORDS] = [const { [const { AtomicU64::new(0) }; SETS] }; WORDS];

@@ -1,6 +1,9 @@
 //! The pool of pages: all chunks, one lock. Runs and slabs come from it, so that what one leaves
 //! serves the other while it is still resident.
 //!
+//! A chunk is taken for slabs or for runs, and serves the other only before a fresh one would be taken:
+//! slabs and runs that lie side by side keep each other's neighbourhood from being used.
+//!
 //! Chunks hang in buckets by the length of their longest free range; a request for a run goes to the
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
 //! there to the smallest range that fits, at its lower end. A slab is a run of a granule; it comes
@@ -10,14 +13,15 @@
 //!
 //! Invariants:
 //! 1. a chunk is in the bucket of its `longest`, unless that is 0; bit `b` of the index says whether
-//!    bucket `b` has a chunk.
-//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]; one with a free granule is in
-//!    [`Has::FreeGranule`], and in [`Has::DirtyGranule`] if one of those has a dirty unit.
+//!    bucket `b` has a chunk. Chunks for slabs have buckets of their own.
+//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for slabs, those with a
+//!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
+//!    are the chunks for runs in [`Has::DirtyRunRoom`].
 //! 3. a granule's dense entry is of kind `Slab` while it is a slab, else of kind `Run`.
 
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Has};
-use crate::lock::{DISCARD, Lock};
+use crate::lock::{DISCARD, Guard, Lock};
 use crate::region::{
     self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, NIL, granule_address,
 };
@@ -28,10 +32,7 @@ use crate::sys::{auxv, mem};
 use core::cell::{Cell, UnsafeCell};
 
 static LOCK: Lock = Lock::new();
-static STATE: State = State(UnsafeCell::new(Buckets {
-    heads: [const { Cell::new(NIL) }; UNITS + 1],
-    index: [const { Cell::new(0) }; INDEX_WORDS],
-}));
+static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2]));
 static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
 static USED_UNITS: AtomicUsize = AtomicUsize::new(0);
 static GRANULES: AtomicUsize = AtomicUsize::new(0);
@@ -43,7 +44,8 @@ fn change(counter: &AtomicUsize, by: usize) {
 
 const INDEX_WORDS: usize = (UNITS + 1).div_ceil(64);
 
-struct State(UnsafeCell<Buckets>);
+/// Those of chunks for runs, and those of chunks for slabs.
+struct State(UnsafeCell<[Buckets; 2]>);
 
 // SAFETY: touched under LOCK only.
 unsafe impl Sync for State {}
@@ -54,10 +56,19 @@ struct Buckets {
 }
 
 impl Buckets {
+    const fn new() -> Self {
+        Buckets {
+            // Zero, and so no part of the library's file: without its bit a head means nothing.
+            heads: [const { Cell::new(0) }; UNITS + 1],
+            index: [const { Cell::new(0) }; INDEX_WORDS],
+        }
+    }
+
     fn insert(&self, chunk: u32, c: &RunChunk) {
         let bucket = c.longest.get() as usize;
         let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
-        let first = head.get();
+        let is_used = self.index[bucket / 64].get() >> (bucket % 64) & 1 != 0;
+        let first = if is_used { head.get() } else { NIL };
         c.prev.set(NIL);
         c.next.set(first);
         if first != NIL {
@@ -98,25 +109,111 @@ impl Buckets {
         }
         self.heads.get(w * 64 + bits.trailing_zeros() as usize).map(Cell::get)
     }
+}
+
+/// The pool, whose lock the holder has.
+struct Locked {
+    _guard: Guard<'static>,
+}
+
+impl Locked {
+    fn lock() -> Self {
+        Locked { _guard: LOCK.lock() }
+    }
+
+    fn buckets(&self, for_slabs: bool) -> &Buckets {
+        // SAFETY: LOCK makes the holder the only user.
+        unsafe { &(&*STATE.0.get())[usize::from(for_slabs)] }
+    }
 
     /// Puts a chunk into the bucket of its longest free range.
     fn set_longest(&self, chunk: u32, c: &RunChunk, longest: usize) {
-        self.remove(c);
+        let buckets = self.buckets(c.for_slabs.get());
+        buckets.remove(c);
         c.longest.set(longest as u32);
-        self.insert(chunk, c);
+        buckets.insert(chunk, c);
     }
 
     /// The same after units were used in a way that does not tell how long that is.
     fn update(&self, chunk: u32, c: &RunChunk) {
         self.set_longest(chunk, c, c.measure());
     }
-}
 
-/// # Safety
-/// The caller holds LOCK.
-unsafe fn buckets() -> &'static Buckets {
-    // SAFETY: LOCK makes the caller the only user.
-    unsafe { &*STATE.0.get() }
+    /// Makes a chunk that is all free one for slabs, or for runs.
+    fn adapt(&self, chunk: u32, c: &RunChunk, for_slabs: bool) {
+        if c.for_slabs.get() != for_slabs && c.longest.get() as usize == UNITS {
+            self.buckets(!for_slabs).remove(c);
+            c.for_slabs.set(for_slabs);
+            self.buckets(for_slabs).insert(chunk, c);
+            if for_slabs {
+                chunk_set::add(Has::Room, chunk);
+                chunk_set::add(Has::DirtyRoom, chunk);
+            }
+        }
+    }
+
+    /// Notes that units of a chunk have become free, and some of them dirty.
+    fn freed(&self, chunk: u32, c: &RunChunk, start: usize, n: usize) {
+        let around = c.free_around(start, n);
+        if around > c.longest.get() as usize {
+            self.set_longest(chunk, c, around);
+        }
+        chunk_set::add(Has::Dirty, chunk);
+        if around >= UNITS_PER_GRANULE {
+            if c.for_slabs.get() {
+                chunk_set::add(Has::Room, chunk);
+                chunk_set::add(Has::DirtyRoom, chunk);
+            } else {
+                chunk_set::add(Has::DirtyRunRoom, chunk);
+            }
+        }
+    }
+
+    /// A chunk of the region. `dense`: it will be filled.
+    fn fresh_chunk(&self, for_slabs: bool, dense: bool) -> Option<u32> {
+        let chunk = region::alloc_chunk()?;
+        if !region::ensure_run_chunk(chunk) {
+            region::free_chunk(chunk);
+            return None;
+        }
+        // SAFETY: its record was mapped just now.
+        let c = unsafe { record(chunk) };
+        c.init(for_slabs);
+        if for_slabs {
+            chunk_set::add(Has::Room, chunk);
+        }
+        let used = used_bytes() + granules_in_use() * GRANULE;
+        let filled = settings::populate() || dense && used >= region::GROWING;
+        if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
+            // Resident, though nobody has used it: what is not used soon goes back.
+            c.dirty.set(0, UNITS);
+            change(&DIRTY_UNITS, UNITS);
+            chunk_set::add(Has::Dirty, chunk);
+            chunk_set::add(if for_slabs { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
+        }
+        for granule in 0..GRANULES_PER_CHUNK {
+            // SAFETY: the chunk lies below the limit.
+            unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run);
+        }
+        self.buckets(for_slabs).insert(chunk, c);
+        Some(chunk)
+    }
+
+    /// A chunk of a set with a granule of that kind.
+    fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
+        while let Some(chunk) = chunk_set::first(has) {
+            // SAFETY: a chunk of the pool has a record.
+            let c = unsafe { record(chunk) };
+            if c.for_slabs.get() == (has != Has::DirtyRunRoom)
+                && let Some(granule) = c.free_granule(has != Has::Room)
+            {
+                self.adapt(chunk, c, true);
+                return Some((chunk, granule));
+            }
+            chunk_set::remove(has, chunk);
+        }
+        None
+    }
 }
 
 fn split(at: usize) -> (u32, usize) {
@@ -134,22 +231,21 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     if !crate::limit::has_room(units * UNIT) {
         return None;
     }
-    let _guard = LOCK.lock();
-    // SAFETY: under LOCK, here and below.
-    let buckets = unsafe { buckets() };
+    let pool = Locked::lock();
     // A range of that length surely has an aligned start; a shorter one may, but is not worth
     // the search.
-    let chunk = match buckets.find(units + align - 1) {
-        Some(chunk) => chunk,
-        None => fresh_chunk(buckets, true)?,
-    };
+    let enough = units + align - 1;
+    let chunk =
+        [false, true].into_iter().find_map(|for_slabs| pool.buckets(for_slabs).find(enough));
+    let chunk = chunk.or_else(|| pool.fresh_chunk(false, true))?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
+    pool.adapt(chunk, c, false);
     let place = c.find(units, align)?;
     let start = place.start;
     let dirty = c.take(start, units);
     if place.longest != c.longest.get() as usize {
-        buckets.set_longest(chunk, c, place.longest);
+        pool.set_longest(chunk, c, place.longest);
     }
     change(&DIRTY_UNITS, dirty.wrapping_neg());
     change(&USED_UNITS, units);
@@ -163,13 +259,13 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     if !crate::limit::has_room(GRANULE) {
         return None;
     }
-    let _guard = LOCK.lock();
-    // SAFETY: under LOCK.
-    let buckets = unsafe { buckets() };
-    let found = find_granule(Has::DirtyGranule).or_else(|| find_granule(Has::FreeGranule));
+    let pool = Locked::lock();
+    let found = pool.find_granule(Has::DirtyRoom).or_else(|| pool.find_granule(Has::Room));
+    // What a slab leaves unused of dirty pages is lost to runs.
+    let found = found.or_else(|| if dense { pool.find_granule(Has::DirtyRunRoom) } else { None });
     let (chunk, granule) = match found {
         Some(found) => found,
-        None => (fresh_chunk(buckets, dense)?, GRANULES_PER_CHUNK - 1),
+        None => (pool.fresh_chunk(true, dense)?, GRANULES_PER_CHUNK - 1),
     };
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
@@ -178,7 +274,7 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     let touched = UNITS_PER_GRANULE - c.dirty.granule(granule).leading_zeros() as usize;
     let dirty = c.take(start, UNITS_PER_GRANULE);
     if is_longest {
-        buckets.update(chunk, c);
+        pool.update(chunk, c);
     }
     change(&DIRTY_UNITS, dirty.wrapping_neg());
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
@@ -188,23 +284,9 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     Some((granule, touched * UNIT))
 }
 
-/// A chunk of a set with a granule of that kind. Under `LOCK`.
-fn find_granule(has: Has) -> Option<(u32, usize)> {
-    while let Some(chunk) = chunk_set::first(has) {
-        // SAFETY: a chunk of the pool has a record.
-        if let Some(granule) = unsafe { record(chunk) }.free_granule(has == Has::DirtyGranule) {
-            return Some((chunk, granule));
-        }
-        chunk_set::remove(has, chunk);
-    }
-    None
-}
-
 /// Takes back a granule, of whose units those in `dirty` may be non-zero.
 pub fn give_granule(granule: usize, dirty: u16) {
-    let _guard = LOCK.lock();
-    // SAFETY: under LOCK.
-    let buckets = unsafe { buckets() };
+    let pool = Locked::lock();
     // SAFETY: the caller's granule lies below the limit.
     unsafe { region::dense(granule) }.set(Kind::Run);
     let (chunk, granule) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
@@ -213,62 +295,19 @@ pub fn give_granule(granule: usize, dirty: u16) {
     c.give_granule(granule, dirty);
     change(&GRANULES, 1usize.wrapping_neg());
     change(&DIRTY_UNITS, dirty.count_ones() as usize);
-    freed(buckets, chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
-}
-
-/// Notes that units of a chunk have become free, and some of them dirty. Under `LOCK`.
-fn freed(buckets: &Buckets, chunk: u32, c: &RunChunk, start: usize, n: usize) {
-    let around = c.free_around(start, n);
-    if around > c.longest.get() as usize {
-        buckets.set_longest(chunk, c, around);
-    }
-    chunk_set::add(Has::Dirty, chunk);
-    if around >= UNITS_PER_GRANULE {
-        chunk_set::add(Has::FreeGranule, chunk);
-        chunk_set::add(Has::DirtyGranule, chunk);
-    }
-}
-
-/// A chunk of the region for the pool. `dense`: it will be filled.
-fn fresh_chunk(buckets: &Buckets, dense: bool) -> Option<u32> {
-    let chunk = region::alloc_chunk()?;
-    if !region::ensure_run_chunk(chunk) {
-        region::free_chunk(chunk);
-        return None;
-    }
-    // SAFETY: its record was mapped just now.
-    let c = unsafe { record(chunk) };
-    c.init();
-    chunk_set::add(Has::FreeGranule, chunk);
-    let used = used_bytes() + granules_in_use() * GRANULE;
-    let filled = settings::populate() || dense && used >= region::GROWING;
-    if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
-        // Resident, though nobody has used it: what is not used soon goes back.
-        c.dirty.set(0, UNITS);
-        change(&DIRTY_UNITS, UNITS);
-        chunk_set::add(Has::Dirty, chunk);
-        chunk_set::add(Has::DirtyGranule, chunk);
-    }
-    for granule in 0..GRANULES_PER_CHUNK {
-        // SAFETY: the chunk lies below the limit.
-        unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run);
-    }
-    buckets.insert(chunk, c);
-    Some(chunk)
+    pool.freed(chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
 }
 
 /// Takes back live runs by their addresses.
 pub fn give(runs: &[usize]) {
-    let _guard = LOCK.lock();
-    // SAFETY: under LOCK.
-    let buckets = unsafe { buckets() };
+    let pool = Locked::lock();
     for &at in runs {
         let (chunk, unit) = split(at);
         // SAFETY: the caller's run lies in a chunk of runs.
         let c = unsafe { record(chunk) };
         let n = c.give(unit);
         if n != 0 {
-            freed(buckets, chunk, c, unit, n);
+            pool.freed(chunk, c, unit, n);
         }
         change(&DIRTY_UNITS, n);
         change(&USED_UNITS, n.wrapping_neg());
@@ -281,17 +320,15 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     if new > old && !crate::limit::has_room((new - old) * UNIT) {
         return None;
     }
-    let _guard = LOCK.lock();
-    // SAFETY: under LOCK.
-    let buckets = unsafe { buckets() };
+    let pool = Locked::lock();
     let (chunk, unit) = split(at);
     // SAFETY: the caller's run lies in a chunk of runs.
     let c = unsafe { record(chunk) };
     let dirty = c.resize(unit, old, new)?;
     if new < old {
-        freed(buckets, chunk, c, unit + new, old - new);
+        pool.freed(chunk, c, unit + new, old - new);
     } else {
-        buckets.update(chunk, c);
+        pool.update(chunk, c);
     }
     change(&DIRTY_UNITS, dirty as usize);
     change(&USED_UNITS, new.wrapping_sub(old));
@@ -321,20 +358,21 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
     let mut from = 0;
     loop {
         let _discard = DISCARD.lock();
-        let guard = LOCK.lock();
+        let pool = Locked::lock();
         if !chunk_set::contains(Has::Dirty, chunk) {
             return purged;
         }
-        // SAFETY: a chunk of the pool, under LOCK.
-        let (c, buckets) = unsafe { (record(chunk), buckets()) };
+        // SAFETY: a chunk of the pool has a record.
+        let c = unsafe { record(chunk) };
         let Some((start, n)) = next_range(if all { &c.dirty } else { &c.old }, from, page) else {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 chunk_set::remove(Has::Dirty, chunk);
                 if c.used.next(0, true) == UNITS {
-                    chunk_set::remove(Has::FreeGranule, chunk);
-                    chunk_set::remove(Has::DirtyGranule, chunk);
-                    buckets.remove(c);
+                    [Has::Room, Has::DirtyRoom, Has::DirtyRunRoom]
+                        .into_iter()
+                        .for_each(|has| chunk_set::remove(has, chunk));
+                    pool.buckets(c.for_slabs.get()).remove(c);
                     region::free_chunk(chunk);
                 }
             }
@@ -344,11 +382,11 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
         c.used.set(start, n);
         c.old.clear(start, n);
         let dirty = c.dirty.clear(start, n);
-        buckets.update(chunk, c);
-        drop(guard);
+        pool.update(chunk, c);
+        drop(pool);
         // SAFETY: the range is free and held by this purge.
         let done = unsafe { mem::discard(address(chunk, start), n * UNIT) };
-        let _guard = LOCK.lock();
+        let pool = Locked::lock();
         c.used.clear(start, n);
         if done {
             purged += dirty * UNIT;
@@ -357,7 +395,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
             c.dirty.set(start, n);
             change(&DIRTY_UNITS, n - dirty);
         }
-        freed(buckets, chunk, c, start, n);
+        pool.freed(chunk, c, start, n);
         from = start + n;
     }
 }

@@ -13,7 +13,7 @@ fn bits() -> Bits {
 fn chunk() -> &'static RunChunk {
     // SAFETY: zero bytes are a valid record, and the memory stays.
     let chunk = unsafe { &*alloc_zeroed(Layout::new::<RunChunk>()).cast::<RunChunk>() };
-    chunk.init();
+    chunk.init(false);
     chunk
 }
 
