@@ -65,7 +65,7 @@ fn a_program_like_most() {
 
     let output = doctor(&fixture).arg("--").arg(program).output().unwrap();
     let first = stdout(&output).lines().next().unwrap().to_owned();
-    assert_eq!(fixture.plain(&first), "masu takes effect in `plain`; the ground is sound.");
+    assert_eq!(fixture.plain(&first), "masu would take effect in `plain`; the ground is sound.");
 }
 
 /// The dynamic loader is asked; neither the program nor its libraries run.
@@ -344,7 +344,7 @@ fn options_in_the_environment() {
     let sentences: Vec<_> = mistakes.iter().map(|found| &*found.sentence).collect();
     assert_eq!(sentences.len(), 2, "{sentences:?}");
     assert!(
-        sentences.contains(&"unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.")
+        sentences.contains(&"Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.")
     );
     assert!(mistakes.iter().all(|found| found.severity == Severity::Warning));
     let other = finding(&json, "environment.others");

@@ -29,6 +29,7 @@ mod target;
 mod text;
 mod trial;
 
+use std::cmp::Reverse;
 use std::env;
 use std::ffi::CString;
 use std::io::{IsTerminal, Write};
@@ -88,13 +89,18 @@ fn examine(order: &Order) -> Result<Report, Failure> {
         findings.extend(settings::mistakes(&own_variables()));
     }
     findings.extend(ground.findings(order.process.is_none() && root.is_live()));
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    findings.sort_by_key(|finding| Reverse(finding.severity));
 
     let worst = findings.first().map_or(Severity::Ok, |finding| finding.severity);
     let about = order.command.first().map(|name| name.to_string_lossy().into_owned());
     let about = process.as_ref().map(process_name).or(about);
     let effect = about.as_ref().map(|_| !findings.iter().any(prevents));
-    let headline = headline(about.as_deref(), process.is_some(), effect, worst);
+    let tense = match (&process, &program) {
+        (Some(_), _) => Tense::Runs,
+        (None, Some(program)) if program.preloaded => Tense::Is,
+        (None, _) => Tense::Would,
+    };
+    let headline = headline(about.as_deref(), tense, effect, worst);
     Ok(Report {
         schema: report::SCHEMA,
         version: report::VERSION,
@@ -142,19 +148,30 @@ fn prevents(finding: &Finding) -> bool {
         && finding.id != "process.mappings"
 }
 
-fn headline(about: Option<&str>, runs: bool, effect: Option<bool>, worst: Severity) -> String {
+/// What the headline is about.
+enum Tense {
+    /// A process.
+    Runs,
+    /// A command, for which LD_PRELOAD names masu.
+    Is,
+    /// A command, under `masu run`.
+    Would,
+}
+
+fn headline(about: Option<&str>, tense: Tense, effect: Option<bool>, worst: Severity) -> String {
     let trouble = match worst {
         Severity::Problem => "there is a problem",
         Severity::Warning => "something could be better",
         Severity::Ok | Severity::Note => "the ground is sound",
     };
-    match (about, effect) {
-        (Some(process), Some(true)) if runs => format!("masu serves {process}; {trouble}."),
-        (Some(process), _) if runs => format!("masu does not serve {process}."),
-        (Some(name), Some(true)) => format!("masu takes effect in `{name}`; {trouble}."),
-        (Some(name), _) => format!("masu takes no effect in `{name}`."),
-        (None, _) if worst < Severity::Warning => "masu can work here.".to_owned(),
-        (None, _) => format!("masu can work here, but {trouble}."),
+    let takes = if matches!(tense, Tense::Would) { "would take" } else { "takes" };
+    match (about, effect, tense) {
+        (Some(process), Some(true), Tense::Runs) => format!("masu serves {process}; {trouble}."),
+        (Some(process), _, Tense::Runs) => format!("masu does not serve {process}."),
+        (Some(name), Some(true), _) => format!("masu {takes} effect in `{name}`; {trouble}."),
+        (Some(name), _, _) => format!("masu {takes} no effect in `{name}`."),
+        (None, ..) if worst < Severity::Warning => "masu can work here.".to_owned(),
+        (None, ..) => format!("masu can work here, but {trouble}."),
     }
 }
 
@@ -169,8 +186,9 @@ fn own_variables() -> Vec<CString> {
 fn width() -> usize {
     let terminal = std::io::stdout();
     let size = rustix::termios::tcgetwinsize(&terminal).ok().filter(|_| terminal.is_terminal());
+    let columns = size.map(|size| size.ws_col).filter(|&columns| columns != 0);
     // Long lines are hard to read.
-    usize::from(size.map_or(COLUMNS, |size| size.ws_col).clamp(40, COLUMNS))
+    usize::from(columns.unwrap_or(COLUMNS).clamp(40, COLUMNS))
 }
 
 /// Prints it; colours only on a terminal, and as `NO_COLOR` and its kin say.

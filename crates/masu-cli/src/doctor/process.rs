@@ -323,7 +323,9 @@ fn options(process: &Process, known: bool) -> Finding {
         return Finding::note(ID, "Its environment cannot be read, nor its options.")
             .fix("ask as the user it runs as, or as root");
     }
-    let set = process.settings.iter().filter(|setting| setting.origin != "built-in");
+    // A policy is named; what it stands for need not be.
+    let named = |setting: &&Setting| !matches!(&*setting.origin, "built-in" | "policy");
+    let set = process.settings.iter().filter(named);
     let set: Vec<_> = set.map(|s| format!("{} {} ({})", s.key, s.value, s.origin)).collect();
     Finding::ok(
         ID,

@@ -46,13 +46,12 @@ pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
     let said = String::from_utf8_lossy(&said);
     let mistakes = said.lines().map(|line| {
         let line = line.trim_start_matches("masu: warning: ");
-        Finding::warning("environment.options", format!("{line}. The default holds."))
+        let line = line.replacen("unknown", "Unknown", usize::from(line.starts_with("unknown")));
+        let end = if line.ends_with('?') { "" } else { "." };
+        Finding::warning("environment.options", format!("{line}{end} The default holds."))
             .fix("masu-conf(7) and `masu run --help` list the keys and their forms")
     });
-    let mistakes: Vec<_> = mistakes
-        .map(|finding| Finding { sentence: finding.sentence.replace("?. The", "? The"), ..finding })
-        .collect();
-    mistakes.into_iter().chain(others(variables)).collect()
+    mistakes.chain(others(variables)).collect()
 }
 
 /// Options of other allocators, which are set in the belief that they help.
@@ -121,7 +120,7 @@ mod tests {
             let findings = mistakes(&environment(variables));
             findings.into_iter().map(|finding| finding.sentence).collect()
         };
-        let dekay = "unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.";
+        let dekay = "Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.";
         assert_eq!(said(&["MASU_DEKAY=1s", "MASU_SHOW_ERRORS=0"]), [dekay]);
         assert_eq!(said(&["MASU_DECAY=1s", "MALLOC=1"]), [""; 0]);
         let arenas = "MALLOC_ARENA_MAX is glibc's and means nothing to masu.";

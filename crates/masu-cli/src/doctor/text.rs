@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-use super::finding::{Finding, Severity};
+use super::finding::Severity;
 use super::report::Report;
 
 /// How far sentences are indented: a mark, and the longest area.
@@ -16,40 +16,49 @@ const DIM: Style = Style::new().dimmed();
 
 /// Lays it out for a terminal of `width` columns, with colours for who wants them.
 pub fn render(report: &Report, width: usize) -> String {
+    let column = width.saturating_sub(MARGIN).max(24);
     let mut text = format!("{BOLD}{}{BOLD:#}\n", report.headline);
     let (sound, others): (Vec<_>, Vec<_>) =
         report.findings.iter().partition(|finding| finding.severity == Severity::Ok);
-    for part in [others, sound] {
-        if !part.is_empty() {
-            text.push('\n');
+
+    let mut area = "";
+    for (i, finding) in others.into_iter().enumerate() {
+        text.push_str(if i == 0 { "\n" } else { "" });
+        let shown = if finding.area() == area { "" } else { finding.area() };
+        area = finding.area();
+        paragraph(finding.severity, shown, &finding.sentence, column, &mut text);
+        let (_, style) = mark(finding.severity);
+        for (i, line) in finding.fix.iter().flat_map(|fix| wrap(fix, column - 2)).enumerate() {
+            let arrow = if i == 0 { "→" } else { " " };
+            let _ = writeln!(text, "{:MARGIN$}{style}{arrow}{style:#} {line}", "");
         }
-        let mut area = "";
-        for finding in part {
-            let shown = if finding.area() == area { "" } else { finding.area() };
-            area = finding.area();
-            entry(finding, shown, width, &mut text);
-        }
+    }
+    // What is as it should be needs no line of its own.
+    for (i, part) in sound.chunk_by(|a, b| a.area() == b.area()).enumerate() {
+        text.push_str(if i == 0 { "\n" } else { "" });
+        let sentences: Vec<_> = part.iter().map(|finding| finding.sentence.as_str()).collect();
+        paragraph(Severity::Ok, part[0].area(), &sentences.join(" "), column, &mut text);
     }
     text
 }
 
-fn entry(finding: &Finding, area: &str, width: usize, text: &mut String) {
-    let (mark, style) = match finding.severity {
+fn mark(severity: Severity) -> (char, Style) {
+    match severity {
         Severity::Ok => ('✓', AnsiColor::Green.on_default()),
         Severity::Note => ('·', AnsiColor::Cyan.on_default()),
         Severity::Warning => ('!', AnsiColor::Yellow.on_default().bold()),
         Severity::Problem => ('✗', AnsiColor::Red.on_default().bold()),
-    };
-    let column = width.saturating_sub(MARGIN).max(24);
-    let mut lines = wrap(&finding.sentence, column).into_iter();
+    }
+}
+
+/// The mark, the area and what is said about it.
+fn paragraph(severity: Severity, area: &str, said: &str, column: usize, text: &mut String) {
+    let (mark, style) = mark(severity);
+    let mut lines = wrap(said, column).into_iter();
     let first = lines.next().unwrap_or_default();
     let _ = writeln!(text, "  {style}{mark}{style:#} {DIM}{area:<12}{DIM:#}{first}");
     for line in lines {
         let _ = writeln!(text, "{:MARGIN$}{line}", "");
-    }
-    for (i, line) in finding.fix.iter().flat_map(|fix| wrap(fix, column - 2)).enumerate() {
-        let arrow = if i == 0 { "→" } else { " " };
-        let _ = writeln!(text, "{:MARGIN$}{style}{arrow}{style:#} {line}", "");
     }
 }
 

@@ -157,7 +157,7 @@ impl Container {
         // Files that were read count as use, so a full group alone is no alarm.
         let needed = current.saturating_sub(self.memory_idle_files.unwrap_or(0));
         if needed >= max - max / 10 {
-            let soft = max / 10 * 8 >> 20;
+            let soft = (max / 10 * 8) >> 20;
             Finding::warning(ID, format!("{sentence}: at the limit the kernel kills."))
                 .fix(format!("a larger limit, or masu run --soft-limit {}MiB", soft.max(1)))
         } else {
