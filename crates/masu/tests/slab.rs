@@ -263,3 +263,87 @@ fn variance_and_auto_traits<'a>(slab: Slab<&'static str>) -> Slab<&'a str> {
     send_and_sync::<masu::slab::IterMut<'_, u8>>();
     slab
 }
+
+#[test]
+fn pages_go_back_by_themselves_where_that_is_wanted() {
+    let filled = |automatic| {
+        let mut slab = Slab::with_capacity(64);
+        slab.set_automatic_release(automatic);
+        (0..1024).for_each(|i| assert_eq!(slab.insert(i), i));
+        slab
+    };
+    // Off: everything stays.
+    let mut slab = filled(false);
+    (0..1024).for_each(|i| assert_eq!(slab.remove(i), i));
+    assert_eq!(slab.capacity(), 1024);
+
+    // On: what is left stays where it is, and the holes come up again.
+    let mut slab = filled(true);
+    let address = slab.as_ptr(1000);
+    for i in (0..1024).filter(|i| *i != 1000) {
+        assert_eq!(slab.remove(i), i);
+    }
+    assert_eq!((slab[1000], slab.as_ptr(1000), slab.capacity()), (1000, address, 1024));
+    assert_eq!(slab.release_empty_pages(), 1, "only the first page is left to be released");
+    let keys: Vec<_> = (0..1023).map(|i| slab.insert(i)).collect();
+    assert_eq!(slab.capacity(), 1024);
+    assert!(keys.iter().all(|key| *key != 1000));
+
+    // From the end, with values dropped in place, and in one go.
+    let mut slab = filled(true);
+    (0..1024).rev().for_each(|i| assert!(slab.discard(i)));
+    assert_eq!(slab.capacity(), 64);
+    let mut slab = filled(true);
+    slab.retain(|key, _| key < 3);
+    assert_eq!((slab.len(), slab.capacity()), (3, 64));
+
+    // Up and down within a factor of two: nothing comes or goes.
+    let mut slab = filled(true);
+    for _ in 0..3 {
+        let capacity = slab.capacity();
+        (600..1024).for_each(|i| assert!(slab.discard(i)));
+        assert_eq!(slab.capacity(), capacity);
+        (600..1024).for_each(|i| assert!(slab.insert(i) >= 600));
+        assert_eq!(slab.capacity(), capacity);
+    }
+}
+
+#[test]
+fn values_stay_themselves_while_pages_come_and_go_by_themselves() {
+    let mut slab = Slab::new();
+    slab.set_automatic_release(true);
+    let mut model = std::collections::BTreeMap::new();
+    let (mut state, mut most, mut least) = (42u64, 0, usize::MAX);
+    for step in 0..60_000u64 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (state >> 33) as usize;
+        // Tides: mostly insertions, then mostly removals.
+        let rising = (step / 10_000).is_multiple_of(2);
+        if (random.is_multiple_of(8) != rising) || model.is_empty() {
+            let key = slab.insert(step);
+            let address = slab.as_ptr(key);
+            assert_eq!(model.insert(key, (step, address)), None, "key {key} was in use");
+        } else {
+            let from = random % (slab.capacity() + 1);
+            let Some((&key, &(value, address))) =
+                model.range(from..).next().or(model.iter().next())
+            else {
+                continue;
+            };
+            assert_eq!((slab.get(key), slab.as_ptr(key)), (Some(&value), address));
+            assert_eq!(slab.remove(key), value);
+            model.remove(&key);
+        }
+        most = most.max(slab.capacity());
+        if step > 10_000 {
+            least = least.min(slab.capacity());
+        }
+    }
+    assert!(most >= 4096 && least <= 128, "from {least} to {most}");
+    assert!(
+        slab.iter()
+            .map(|(key, &value)| (key, value))
+            .eq(model.iter().map(|(&key, &(value, _))| (key, value)))
+    );
+}

@@ -88,6 +88,7 @@ impl<T, X: Copy> Table<T, X> {
             let Some(end) = start.checked_mul(2) else { panic!("capacity overflow") };
             self.later.reserve(1);
             self.later.push(Page::new(start, end));
+            self.page_came();
         }
     }
 
@@ -102,12 +103,15 @@ impl<T, X: Copy> Table<T, X> {
             self.free_pages();
             self.map_page_0(slots);
         }
+        let release_below = self.release_below;
         while self.capacity() < slots {
             self.grow();
         }
         for index in 0..self.pages() {
             self.map(index);
         }
+        // Room for later does not say how many values there were when it was needed.
+        self.release_below = release_below;
     }
 
     /// Gives a page memory if it has none.
@@ -119,6 +123,7 @@ impl<T, X: Copy> Table<T, X> {
             }
         } else if !self.later[index - 1].mapped {
             self.later[index - 1] = Page::new(start, end);
+            self.page_came();
         }
     }
 

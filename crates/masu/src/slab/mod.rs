@@ -17,8 +17,8 @@
 //! of these at once.
 //!
 //! Memory of a page is not written before it is needed. It comes from masu's engine, whether or not
-//! masu is the global allocator, and goes back there with the slab, by [`Slab::shrink_to_fit`] or by
-//! [`Slab::release_empty_pages`].
+//! masu is the global allocator, and goes back there with the slab, by [`Slab::shrink_to_fit`], by
+//! [`Slab::release_empty_pages`], or, after [`Slab::set_automatic_release`], by itself.
 //!
 //! # Addresses
 //!
@@ -43,7 +43,9 @@ pub(crate) mod memory;
 #[cfg(all(test, loom))]
 mod models;
 mod page;
+mod release;
 pub(crate) mod shared_pages;
+mod slots;
 pub(crate) mod stack;
 pub(crate) mod sync;
 mod table;

@@ -18,7 +18,7 @@
 //! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
 
 use super::cursor::Cursor;
-use super::page::{GROUP, OCCUPIED, Page, Slot, VACANT};
+use super::page::{OCCUPIED, Page, Slot};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -33,11 +33,15 @@ pub(crate) struct Table<T, X: Copy> {
     /// Keys that page 0 covers.
     pub(super) base: usize,
     /// The end of page 0's keys if it has memory, else 0.
-    first_end: usize,
+    pub(super) first_end: usize,
+    /// A removal that leaves fewer values gives pages without values back; see `release.rs`.
+    pub(super) release_below: usize,
     /// The binary logarithm of `base`, rounded down.
     base_log: u32,
     /// Whether page 0's flags have a block of their own.
     first_apart: bool,
+    /// Whether `release_below` is kept up.
+    pub(super) releases: bool,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
     /// Pages 1 and up.
@@ -55,7 +59,7 @@ unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
 /// Says that the code around it is seldom reached, so that it is laid out of the way.
 #[cold]
 #[inline(always)]
-fn unlikely() {}
+pub(super) fn unlikely() {}
 
 /// A slot and its flag.
 pub(crate) struct Place<T, X> {
@@ -95,8 +99,10 @@ impl<T, X: Copy> Table<T, X> {
             len: 0,
             base: 0,
             first_end: 0,
+            release_below: 0,
             base_log: 0,
             first_apart: false,
+            releases: false,
             room: 0,
             later: Vec::new(),
             fresh,
@@ -131,6 +137,7 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     /// Gives page 0 memory.
+    #[inline]
     pub(super) fn map_page_0(&mut self, slots: usize) {
         let page = Page::new(0, slots);
         (self.slots, self.flags, self.first_apart) = (page.slots, page.flags, page.apart);
@@ -196,7 +203,7 @@ impl<T, X: Copy> Table<T, X> {
     /// # Safety
     /// The key is below page 0's fill.
     #[inline(always)]
-    unsafe fn first_place(&self, key: usize) -> Place<T, X> {
+    pub(super) unsafe fn first_place(&self, key: usize) -> Place<T, X> {
         // SAFETY: the page covers the key.
         unsafe { Place::new(self.slots.wrapping_add(key), self.flags.wrapping_add(key)) }
     }
@@ -212,7 +219,7 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     #[inline(always)]
-    fn locate_later(&self, key: usize) -> Option<Place<T, X>> {
+    pub(super) fn locate_later(&self, key: usize) -> Option<Place<T, X>> {
         let page = self.later.get(self.later_index(key))?;
         (key < page.fill).then(|| page.place(key))
     }
@@ -244,170 +251,6 @@ impl<T, X: Copy> Table<T, X> {
     pub unsafe fn occupied_unchecked(&self, key: usize) -> Place<T, X> {
         // SAFETY: an occupied key is below its page's fill.
         unsafe { self.locate(key).unwrap_unchecked() }
-    }
-
-    /// Where the next insertion goes, and its slot's link. Grows if it must.
-    #[inline(always)]
-    pub fn claim(&mut self) -> (Place<T, X>, usize) {
-        let key = self.next;
-        let place = if key < self.fill {
-            // SAFETY: just compared.
-            unsafe { self.first_place(key) }
-        } else {
-            unlikely();
-            match self.locate_later(key) {
-                Some(place) => place,
-                None => self.claim_fresh(),
-            }
-        };
-        // SAFETY: `next` is vacant and, located or just carved, its slot holds a link.
-        let link = unsafe { (*place.slot()).body.link };
-        (place, link)
-    }
-
-    /// The claimed slot when the list of vacant keys is empty and page 0 has no more.
-    #[cold]
-    #[inline(never)]
-    fn claim_fresh(&mut self) -> Place<T, X> {
-        // A few at a time, as long as they lie on one or two pages of memory.
-        let few = (4096 / size_of::<Slot<T, X>>()).clamp(1, 8 * GROUP);
-        self.carve(if self.later.is_empty() { 1 } else { few })
-    }
-
-    /// Makes the claimed slot, now initialised, an occupied one.
-    ///
-    /// # Safety
-    /// `place` and `link` are [`Table::claim`]'s last answer, nothing else was done to the table
-    /// since, and the slot holds a value now.
-    #[inline(always)]
-    pub unsafe fn commit(&mut self, place: &Place<T, X>, link: usize) {
-        // SAFETY: invariant 1: the flag of a claimed slot is valid.
-        unsafe { *place.flag = OCCUPIED }
-        self.next = link;
-        self.len += 1;
-    }
-
-    /// Puts a value where the next insertion goes. O(1) but for a page that may be added.
-    #[inline(always)]
-    pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
-        let key = self.next;
-        // Each of the three has its own end on purpose: what follows is then compiled for it.
-        if key < self.fill {
-            // SAFETY: just compared. The slot is vacant: it holds a link, then the value.
-            unsafe {
-                let place = self.first_place(key);
-                let link = (*place.slot()).body.link;
-                place.value().write(value);
-                self.commit(&place, link);
-                (key, place)
-            }
-        } else if key < self.first_end {
-            // SAFETY: page 0 has memory for the key, which is not below its fill: so the list of
-            // vacant keys is empty, and by invariant 2 the key is the fill.
-            unsafe { self.insert_filling(key, value) }
-        } else {
-            unlikely();
-            let (place, link) = self.claim();
-            // SAFETY: the slot is vacant and ours; it holds a value when it is committed.
-            unsafe {
-                place.value().write(value);
-                self.commit(&place, link);
-            }
-            (key, place)
-        }
-    }
-
-    /// Puts a value into the next slot of page 0 that was never used. This is what a slab of known
-    /// capacity does for each of its first values: no link is made, and the flag is written once.
-    ///
-    /// # Safety
-    /// `key` is [`Table::next`] and page 0's fill, and page 0 has memory for it.
-    #[inline(always)]
-    unsafe fn insert_filling(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
-        let mut link = key + 1;
-        self.fill = link;
-        if link == self.first_end {
-            unlikely();
-            link = self.fresh_key();
-        }
-        // SAFETY: page 0 covers the key; a group's flags are written with its first key.
-        unsafe {
-            let place = self.first_place(key);
-            if key.is_multiple_of(GROUP) {
-                place.flag.cast::<u64>().write(0);
-            }
-            (&raw mut (*place.slot()).extra).write(self.fresh);
-            place.value().write(value);
-            self.commit(&place, link);
-            (key, place)
-        }
-    }
-
-    /// Says that the slot holds no value any more. It is lost until [`Table::recycle`].
-    ///
-    /// # Safety
-    /// `place` is an occupied key's.
-    #[inline(always)]
-    pub unsafe fn vacate(&mut self, place: &Place<T, X>) {
-        // SAFETY: invariant 1.
-        unsafe { *place.flag = VACANT }
-        self.len -= 1;
-    }
-
-    /// Makes a vacated slot the next to be used.
-    ///
-    /// # Safety
-    /// `place` is a vacated key's, whose value is gone.
-    #[inline(always)]
-    pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
-        // SAFETY: the slot is vacant and ours.
-        unsafe { (*place.slot()).body.link = self.next }
-        self.next = key;
-    }
-
-    /// Takes a value out of its slot, which is the next to be used.
-    ///
-    /// # Safety
-    /// `place` is the occupied key's.
-    #[inline(always)]
-    pub unsafe fn take(&mut self, key: usize, place: &Place<T, X>) -> T {
-        // Recycled on return: so the value is read straight to where the caller wants it.
-        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, &'a Place<T, X>);
-        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
-            #[inline(always)]
-            fn drop(&mut self) {
-                // SAFETY: vacated below, and the value has been read.
-                unsafe { self.0.recycle(self.1, self.2) }
-            }
-        }
-        // SAFETY: passed on; the value is read once, as its flag is cleared.
-        unsafe {
-            self.vacate(place);
-            let _recycle = Recycle(self, key, place);
-            place.value().read()
-        }
-    }
-
-    /// Drops a value where it lies. If that panics, the slot is vacant nevertheless.
-    ///
-    /// # Safety
-    /// `place` is an occupied key's.
-    #[inline]
-    pub unsafe fn discard(&mut self, key: usize, place: Place<T, X>) {
-        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, Place<T, X>);
-        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
-            #[inline]
-            fn drop(&mut self) {
-                // SAFETY: vacated below; the value is dropped or is unwinding.
-                unsafe { self.0.recycle(self.1, &self.2) }
-            }
-        }
-        // SAFETY: the caller's key is occupied: its value is dropped once, as its flag is clear.
-        unsafe {
-            self.vacate(&place);
-            let recycle = Recycle(self, key, place);
-            recycle.2.value().drop_in_place();
-        }
     }
 
     /// The key of the slot that an address is in. O(pages).

@@ -18,6 +18,7 @@ impl<T: Clone> Clone for Slab<T> {
     fn clone(&self) -> Self {
         let mut slab = Slab::new();
         slab.clone_from(self);
+        slab.set_automatic_release(self.table.releases);
         slab
     }
 

@@ -163,8 +163,13 @@ impl<T, X: Copy> Table<T, X> {
     /// Gives back the memory of every page without a value. O(capacity) if there is one, else
     /// O(capacity / 8). Number of pages released.
     pub fn release_empty_pages(&mut self) -> usize {
+        self.release_pages(0)
+    }
+
+    /// The same for the pages from number `first` on.
+    pub(super) fn release_pages(&mut self, first: usize) -> usize {
         let mut released = 0;
-        for index in 0..self.pages() {
+        for index in first..self.pages() {
             let page = self.page(index);
             if !page.mapped || self.count(index) != 0 {
                 continue;

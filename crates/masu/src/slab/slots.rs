@@ -1,0 +1,187 @@
+//! How slots change hands: insertion into a [`Table`] and removal from it.
+//!
+//! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
+//! never used; else a slot of a later page, which may have to be added.
+
+use super::page::{GROUP, OCCUPIED, Slot, VACANT, first_page_slots};
+use super::table::{Place, Table, unlikely};
+
+impl<T, X: Copy> Table<T, X> {
+    /// Where the next insertion goes, and its slot's link. Grows if it must.
+    #[inline(always)]
+    pub fn claim(&mut self) -> (Place<T, X>, usize) {
+        let key = self.next;
+        let place = if key < self.fill {
+            // SAFETY: just compared.
+            unsafe { self.first_place(key) }
+        } else {
+            unlikely();
+            match self.locate_later(key) {
+                Some(place) => place,
+                None => self.claim_fresh(),
+            }
+        };
+        // SAFETY: `next` is vacant and, located or just carved, its slot holds a link.
+        let link = unsafe { (*place.slot()).body.link };
+        (place, link)
+    }
+
+    /// The claimed slot when the list of vacant keys is empty and page 0 has no more.
+    #[cold]
+    #[inline(never)]
+    fn claim_fresh(&mut self) -> Place<T, X> {
+        // A few at a time, as long as they lie on one or two pages of memory.
+        let few = (4096 / size_of::<Slot<T, X>>()).clamp(1, 8 * GROUP);
+        self.carve(if self.later.is_empty() { 1 } else { few })
+    }
+
+    /// Makes the claimed slot, now initialised, an occupied one.
+    ///
+    /// # Safety
+    /// `place` and `link` are [`Table::claim`]'s last answer, nothing else was done to the table
+    /// since, and the slot holds a value now.
+    #[inline(always)]
+    pub unsafe fn commit(&mut self, place: &Place<T, X>, link: usize) {
+        // SAFETY: invariant 1: the flag of a claimed slot is valid.
+        unsafe { *place.flag = OCCUPIED }
+        self.next = link;
+        self.len += 1;
+    }
+
+    /// Puts a value where the next insertion goes. O(1) but for a page that may be added.
+    #[inline(always)]
+    pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
+        let key = self.next;
+        // Each of the three has its own end on purpose: what follows is then compiled for it.
+        if key < self.fill {
+            // SAFETY: just compared. The slot is vacant: it holds a link, then the value.
+            unsafe {
+                let place = self.first_place(key);
+                let link = (*place.slot()).body.link;
+                place.value().write(value);
+                self.commit(&place, link);
+                (key, place)
+            }
+        } else if key < self.first_end {
+            // SAFETY: page 0 has memory for the key, which is not below its fill: so the list of
+            // vacant keys is empty, and by invariant 2 the key is the fill.
+            unsafe { self.insert_filling(key, value) }
+        } else if self.base == 0 {
+            unlikely();
+            self.map_first();
+            // SAFETY: the key of an empty table is 0, and page 0 has memory now.
+            unsafe { self.insert_filling(key, value) }
+        } else {
+            unlikely();
+            let (place, link) = self.claim();
+            // SAFETY: the slot is vacant and ours; it holds a value when it is committed.
+            unsafe {
+                place.value().write(value);
+                self.commit(&place, link);
+            }
+            (key, place)
+        }
+    }
+
+    /// Page 0 of a table that nobody gave a capacity.
+    #[cold]
+    #[inline(never)]
+    fn map_first(&mut self) {
+        self.map_page_0(first_page_slots::<T, X>());
+    }
+
+    /// Puts a value into the next slot of page 0 that was never used. This is what a slab of known
+    /// capacity does for each of its first values: no link is made, and the flag is written once.
+    ///
+    /// # Safety
+    /// `key` is [`Table::next`] and page 0's fill, and page 0 has memory for it.
+    #[inline(always)]
+    unsafe fn insert_filling(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
+        let mut link = key + 1;
+        self.fill = link;
+        if link == self.first_end {
+            unlikely();
+            link = self.fresh_key();
+        }
+        // SAFETY: page 0 covers the key; a group's flags are written with its first key.
+        unsafe {
+            let place = self.first_place(key);
+            if key.is_multiple_of(GROUP) {
+                place.flag.cast::<u64>().write(0);
+            }
+            (&raw mut (*place.slot()).extra).write(self.fresh);
+            place.value().write(value);
+            self.commit(&place, link);
+            (key, place)
+        }
+    }
+
+    /// Says that the slot holds no value any more. It is lost until [`Table::recycle`].
+    ///
+    /// # Safety
+    /// `place` is an occupied key's.
+    #[inline(always)]
+    pub unsafe fn vacate(&mut self, place: &Place<T, X>) {
+        // SAFETY: invariant 1.
+        unsafe { *place.flag = VACANT }
+        self.len -= 1;
+    }
+
+    /// Makes a vacated slot the next to be used.
+    ///
+    /// # Safety
+    /// `place` is a vacated key's, whose value is gone.
+    #[inline(always)]
+    pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
+        // SAFETY: the slot is vacant and ours.
+        unsafe { (*place.slot()).body.link = self.next }
+        self.next = key;
+    }
+
+    /// Takes a value out of its slot, which is the next to be used.
+    ///
+    /// # Safety
+    /// `place` is the occupied key's.
+    #[inline(always)]
+    pub unsafe fn take(&mut self, key: usize, place: &Place<T, X>) -> T {
+        // Recycled on return: so the value is read straight to where the caller wants it.
+        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, &'a Place<T, X>);
+        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: vacated below, and the value has been read.
+                unsafe { self.0.recycle(self.1, self.2) }
+                self.0.removed();
+            }
+        }
+        // SAFETY: passed on; the value is read once, as its flag is cleared.
+        unsafe {
+            self.vacate(place);
+            let _recycle = Recycle(self, key, place);
+            place.value().read()
+        }
+    }
+
+    /// Drops a value where it lies. If that panics, the slot is vacant nevertheless.
+    ///
+    /// # Safety
+    /// `place` is an occupied key's.
+    #[inline]
+    pub unsafe fn discard(&mut self, key: usize, place: Place<T, X>) {
+        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, Place<T, X>);
+        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: vacated below; the value is dropped or is unwinding.
+                unsafe { self.0.recycle(self.1, &self.2) }
+                self.0.removed();
+            }
+        }
+        // SAFETY: the caller's key is occupied: its value is dropped once, as its flag is clear.
+        unsafe {
+            self.vacate(&place);
+            let recycle = Recycle(self, key, place);
+            recycle.2.value().drop_in_place();
+        }
+    }
+}
