@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::doctor::{Machine, Severity, finding, findings};
 use common::stdout;
 
@@ -262,4 +264,43 @@ fn the_schema_is_the_committed_one_and_answers_follow_it() {
     machine.cgroup2("/app", &[("memory.max", "536870912"), ("cpu.max", "150000 100000")]);
     follows(&machine.json());
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "masu-doctor" })));
+}
+
+/// The names are what scripts hold on to.
+#[test]
+fn every_finding_is_documented() {
+    const AREAS: [&str; 8] =
+        ["program", "process", "library", "environment", "kernel", "memory", "limits", "container"];
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let documentation = std::fs::read_to_string(here.join("../../docs/doctor.md")).unwrap();
+    let rows = documentation.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut documented = BTreeSet::new();
+    for row in rows {
+        let names = row.split(" |").next().unwrap().split('`').step_by(2);
+        // A row names its area once: `program.linkage`, `.machine`.
+        let area = row.split('.').next().unwrap();
+        documented.extend(
+            names.filter_map(|name| name.split_once('.')).map(|(_, name)| format!("{area}.{name}")),
+        );
+    }
+
+    let mut sources = vec![here.join("src/obstacle.rs"), here.join("src/doctor")];
+    let mut used = BTreeSet::new();
+    while let Some(path) = sources.pop() {
+        if path.is_dir() {
+            sources.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let is_name = |word: &&str| {
+            let parts = word.split_once('.').filter(|(area, _)| AREAS.contains(area));
+            // The files of a control group are called so, too.
+            let is_file = word.starts_with("memory.") && path.ends_with("container.rs");
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            !is_file && parts.is_some_and(|(_, name)| name.bytes().all(plain))
+        };
+        let text = std::fs::read_to_string(&path).unwrap();
+        used.extend(text.split('"').filter(is_name).map(str::to_owned));
+    }
+    assert!(used.len() > 30, "{used:?}");
+    assert_eq!(documented, used);
 }
