@@ -110,7 +110,9 @@ mod growth {
         program;
         growing_touches_every_page_once,
         memory_is_back_two_seconds_after_the_last_free;
-        apart: growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new
+        apart: growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new,
+        copying_again_finds_the_pages_of_the_last_time,
+        buffers_that_replace_each_other_need_few_fresh_pages
     }
 
     /// Memory that decays on a busy machine is no concern of these.
@@ -121,6 +123,16 @@ mod growth {
     #[test]
     fn growing_again_finds_the_pages_of_the_last_time() {
         undecayed("growing_again_finds_the_pages_of_the_last_time");
+    }
+
+    #[test]
+    fn copying_again_finds_the_pages_of_the_last_time() {
+        undecayed("copying_again_finds_the_pages_of_the_last_time");
+    }
+
+    #[test]
+    fn buffers_that_replace_each_other_need_few_fresh_pages() {
+        undecayed("buffers_that_replace_each_other_need_few_fresh_pages");
     }
 
     #[test]
@@ -165,7 +177,39 @@ mod mallctl {
         a_hundred_arenas_and_back,
         a_threads_blocks_come_from_the_arena_it_chose,
         the_common_memory_cannot_be_reset_or_destroyed,
-        hooks_can_be_looked_at_and_not_set
+        hooks_can_be_looked_at_and_not_set;
+        apart: every_name_answers
+    }
+
+    /// The names of the library's table, but for those that do something or look something up.
+    #[test]
+    fn every_name_answers() {
+        const DO: [&str; 15] = [
+            "thread.peak.reset",
+            "thread.tcache.flush",
+            "thread.idle",
+            "tcache.create",
+            "tcache.flush",
+            "tcache.destroy",
+            "arena.0.decay",
+            "arena.0.purge",
+            "arena.0.reset",
+            "arena.0.destroy",
+            "arena.0.name",
+            "arena.0.limit",
+            "arena.0.allocated",
+            "arenas.create",
+            "arenas.lookup",
+        ];
+        let table = workspace().join("crates/libmasu/src/jemalloc/tree.rs");
+        let table = std::fs::read_to_string(table).expect("the table");
+        let rows = table.lines().filter_map(|line| {
+            let (name, answer) = line.trim().strip_prefix('"')?.split_once("\" => ")?;
+            (!answer.contains("call.neither")).then(|| name.replace('#', "0"))
+        });
+        let names: Vec<_> = rows.filter(|name| !DO.contains(&&**name)).collect();
+        let case = masu_tests::case(program(), "every_name_answers");
+        case.env("NAMES", names.join("\n")).run().success();
     }
 }
 
@@ -246,7 +290,8 @@ mod extras {
         batches_come_whole_and_go_whole,
         a_heap_is_limited_counted_and_destroyed,
         blocks_move_into_a_heap,
-        the_footprint_follows_what_is_in_use
+        the_footprint_follows_what_is_in_use,
+        every_class_in_use_is_inspected
     }
 }
 

@@ -69,3 +69,35 @@ CASE(the_footprint_follows_what_is_in_use) {
     malloc_trim(0);
     CHECK(masu_footprint() < before + (10 << 20), "%zu to %zu", before, masu_footprint());
 }
+
+struct seen {
+    size_t last, blocks, bytes, large;
+};
+
+static void look(size_t size, size_t count, size_t held, void *data) {
+    struct seen *seen = data;
+    if (size == 0) {
+        seen->large = count;
+    } else {
+        CHECK(size > seen->last && size * count <= held, "%zu of %zu in %zu", count, size, held);
+        if (size >= 3000 && seen->last < 3000) seen->blocks = count;
+        seen->last = size;
+    }
+    seen->bytes += size ? size * count : count;
+    free(malloc(24));
+}
+
+CASE(every_class_in_use_is_inspected) {
+    enum { BLOCKS = 5000 };
+    static void *blocks[BLOCKS];
+    struct seen before = {0}, after = {0};
+    CHECK(masu_inspect_all(look, &before) == before.bytes, "%zu", before.bytes);
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(3000);
+    void *large = malloc(3 << 20);
+    CHECK(masu_inspect_all(look, &after) == after.bytes, "%zu", after.bytes);
+    CHECK(after.blocks >= before.blocks + BLOCKS && after.blocks < before.blocks + 2 * BLOCKS,
+          "%zu to %zu blocks", before.blocks, after.blocks);
+    CHECK(after.large >= before.large + (3 << 20), "%zu to %zu", before.large, after.large);
+    free(large);
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+}

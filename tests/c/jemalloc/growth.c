@@ -70,3 +70,58 @@ CASE(memory_is_back_two_seconds_after_the_last_free) {
     long after = resident_kib();
     CHECK(after < before + (64 << 10), "%ld KiB to %ld KiB", before, after);
 }
+
+// As build() by allocating, copying and freeing.
+static void build_by_copying(void) {
+    size_t capacity = STEP;
+    unsigned char *data = mallocx(capacity, MALLOCX_ALIGN(64));
+    for (size_t at = 0; at < FINAL; at += STEP) {
+        if (at + STEP > capacity) {
+            unsigned char *longer = mallocx(capacity * 2, MALLOCX_ALIGN(64));
+            CHECK(longer, "%zu", capacity * 2);
+            memcpy(longer, data, capacity);
+            dallocx(data, 0);
+            data = longer;
+            capacity *= 2;
+        }
+        memset(data + at, (int)(at / STEP + 1), STEP);
+    }
+    for (size_t at = 0; at < FINAL; at += 4096)
+        CHECK(data[at] == (unsigned char)(at / STEP + 1), "byte %zu", at);
+    dallocx(data, 0);
+}
+
+// Run with a decay time that does not end. No block kept is as long as what is asked for next: their
+// pages move to where it lies.
+CASE(copying_again_finds_the_pages_of_the_last_time) {
+    build_by_copying();
+    build_by_copying();
+    for (int round = 0; round < 3; round++) {
+        long before = faults();
+        build_by_copying();
+        long pages = (long)(FINAL / 4096);
+        CHECK(faults() - before < pages / 16, "%ld faults in round %d", faults() - before, round);
+    }
+}
+
+// Buffers of many sizes that replace each other have the pages of those before, and take little more
+// than what is live.
+CASE(buffers_that_replace_each_other_need_few_fresh_pages) {
+    enum { BUFFERS = 12, ROUNDS = 200 };
+    static unsigned char *buffers[BUFFERS];
+    uint64_t state = 7;
+    size_t written = 0;
+    long before = faults();
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned char **at = &buffers[random_next(&state) % BUFFERS];
+        size_t size = ((size_t)5 << 20) + random_next(&state) % ((size_t)15 << 20);
+        if (*at) dallocx(*at, 0);
+        *at = mallocx(size, 0);
+        CHECK(*at, "%zu", size);
+        for (size_t byte = 0; byte < size; byte += 4096) (*at)[byte] = 1;
+        written += size / 4096;
+    }
+    CHECK(faults() - before < (long)written / 4, "%ld faults for %zu pages", faults() - before, written);
+    CHECK(status_field("VmHWM:") < 280 << 10, "%ld KiB", status_field("VmHWM:"));
+    for (int i = 0; i < BUFFERS; i++) dallocx(buffers[i], 0);
+}

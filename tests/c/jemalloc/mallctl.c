@@ -382,3 +382,26 @@ CASE(profiling_is_absent_and_says_so) {
     const char *file = "/nonexistent";
     CHECK(WRITE("prof.dump", file) == ENOENT, "prof.dump");
 }
+
+// Names, one to a line, come from the environment: reading each gives a value of one length and no
+// other, and writing nothing, or a length that cannot be, changes nothing.
+CASE(every_name_answers) {
+    char *names = strdup(getenv("NAMES"));
+    int count = 0;
+    for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), count++) {
+        size_t mib[8], depth = 8;
+        CHECK(mallctlnametomib(name, mib, &depth) == 0, "%s", name);
+        int lengths = 0, error = 0;
+        for (size_t length = 1; length <= 8; length *= 2) {
+            unsigned char value[8] = {0};
+            size_t given = length;
+            error = mallctlbymib(mib, depth, value, &given, NULL, 0);
+            CHECK(error == 0 || error == EINVAL, "%s: %d", name, error);
+            lengths += error == 0;
+        }
+        CHECK(lengths == 1, "%s has %d lengths", name, lengths);
+        CHECK(mallctl(name, NULL, NULL, NULL, 0) == 0, "%s", name);
+    }
+    CHECK(count > 100, "%d names", count);
+    free(names);
+}

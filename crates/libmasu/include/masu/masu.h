@@ -7,6 +7,7 @@
  *   malloc_footprint                       masu_footprint
  *   independent_calloc, _comalloc          masu_independent_calloc, masu_independent_comalloc
  *   bulk_free                              masu_bulk_free
+ *   malloc_inspect_all                     masu_inspect_all, by size classes instead of addresses
  *   malloc_trim                            malloc_trim, of <malloc.h>
  *   create_mspace, destroy_mspace          masu_heap_create, masu_heap_destroy
  *   mspace_malloc, _calloc, _realloc, ...  masu_heap_malloc, masu_heap_calloc, masu_heap_realloc, ...
@@ -40,6 +41,37 @@ static inline size_t masu_footprint(void) {
     uint64_t epoch = 1;
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     return masu_figure_("stats.resident");
+}
+
+/* Told of count live blocks of up to size bytes each, which lie in held bytes. */
+typedef void masu_inspector(size_t size, size_t count, size_t held, void *data);
+
+/* Calls inspector for each size class of small blocks in which there are any, the smallest first, then
+ * with size 0 for all larger blocks together, of which count is the bytes. Blocks that threads keep to
+ * hand count as live. Figures are of the moment of the call; the inspector may allocate and free. Returns
+ * the bytes of all. O(slabs), as masu_footprint. */
+static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
+    uint64_t epoch = 1;
+    unsigned classes = 0;
+    size_t length = sizeof classes, all = 0;
+    char name[64];
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    mallctl("arenas.nbins", &classes, &length, NULL, 0);
+    for (unsigned class_ = 0; class_ < classes; class_++) {
+        snprintf(name, sizeof name, "arenas.bin.%u.size", class_);
+        size_t size = masu_figure_(name);
+        snprintf(name, sizeof name, "arenas.bin.%u.slab_size", class_);
+        size_t slab = masu_figure_(name);
+        snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curregs", class_);
+        size_t count = masu_figure_(name);
+        snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curslabs", class_);
+        size_t slabs = masu_figure_(name);
+        if (slabs) inspector(size, count, slabs * slab, data);
+        all += size * count;
+    }
+    size_t large = masu_figure_("stats.arenas.0.large.allocated");
+    if (large) inspector(0, large, large, data);
+    return all + large;
 }
 
 /* Frees count blocks and makes their places null; null ones are passed over. Returns how many could not

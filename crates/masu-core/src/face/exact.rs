@@ -143,11 +143,9 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
     }
     let aligned = (p as usize).is_multiple_of(align);
     let grows = old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit();
-    // SAFETY: passed on, here and below.
-    let moves = grows && unsafe { huge::had_better_move(p, new, align) };
-    // SAFETY: as above.
+    // SAFETY: passed on.
     let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
-    if aligned && !moves && fits() {
+    if aligned && fits() {
         return p;
     }
     if grows {

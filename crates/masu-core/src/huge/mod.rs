@@ -23,7 +23,9 @@ mod window;
 
 pub use window::lock_for_fork;
 
+use crate::lock::Guard;
 use crate::report;
+use crate::settings;
 use crate::size_class::{MEDIUM_MAX, UNIT};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -63,12 +65,12 @@ fn units(bytes: usize) -> usize {
 
 /// A block of `size` bytes at a multiple of `align` (a power of two); null when memory is out.
 pub fn alloc(size: usize, align: usize) -> *mut u8 {
-    alloc_range(size, align, None).map_or(null_mut(), |(p, _)| p)
+    alloc_range(size, align, Use::Filled).map_or(null_mut(), |(p, _)| p)
 }
 
 /// A block of `size` zero bytes; null when memory is out.
 pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
-    let Some((p, dirty)) = alloc_range(size, align, None) else {
+    let Some((p, dirty)) = alloc_range(size, align, Use::Zero) else {
         return null_mut();
     };
     // SAFETY: the block is ours and at least `size` long; beyond `dirty` it reads as zeroes.
@@ -76,10 +78,20 @@ pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
     p
 }
 
-/// A block; also the bytes from its start that may be non-zero. For a block that grows, of which so
-/// many bytes may be resident (`growing`), it comes from a kept range with twice as many, or has as
-/// much room again behind it if that can be had.
-fn alloc_range(size: usize, align: usize, growing: Option<usize>) -> Option<(*mut u8, usize)> {
+/// What a block is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Its user writes it first.
+    Filled,
+    /// It must be zero.
+    Zero,
+    /// A block that grows moves there.
+    Moving,
+}
+
+/// A block; also the bytes from its start that may be non-zero. For a block that moves, it has as
+/// much room again behind it if that can be had, and pages of its own only if nothing else is left.
+fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize)> {
     if size > isize::MAX as usize {
         return None;
     }
@@ -88,33 +100,46 @@ fn alloc_range(size: usize, align: usize, growing: Option<usize>) -> Option<(*mu
     let align = (align / UNIT_BYTES).max(1);
     let lock = window::lock();
     let ranges = window::ranges(&lock);
+    let moving = wanted == Use::Moving;
+    if !moving && !crate::limit::has_room(bytes) {
+        return None;
+    }
     let mut reused = true;
-    let room = if growing.is_some() { n } else { 0 };
-    let kept = match growing {
-        None => ranges.take_dirty(n, align),
-        Some(own) => ranges
-            .richest_dirty(n, align, 2 * own)
-            .map(|unit| ranges.take_from_dirty(unit, n, align)),
-    };
+    let kept = if moving { None } else { ranges.take_dirty(n, align) };
     let found = kept.or_else(|| {
         reused = false;
-        window::make_room(&lock, LIVE.load(Ordering::Relaxed));
-        window::take_clean(&lock, n + room, align)
-            .or_else(|| (room != 0).then(|| window::take_clean(&lock, n, align)).flatten())
-            // The kernel gives no more: let go of everything kept and try once more.
-            .or_else(|| {
-                window::discard_all(&lock);
-                window::take_clean(&lock, n, align)
-            })
+        let room = if moving { n } else { 0 };
+        let fresh = window::take_clean(&lock, n + room, align)
+            .or_else(|| if moving { window::take_clean(&lock, n, align) } else { None });
+        let live = LIVE.load(Ordering::Relaxed);
+        match fresh {
+            _ if moving => {}
+            Some(fresh) if wanted == Use::Filled || bytes <= WRITTEN => {
+                window::feed(&lock, fresh, bytes, live);
+            }
+            _ => window::make_room(&lock, live),
+        }
+        // The kernel gives no more: let go of everything kept and try once more.
+        fresh.or_else(|| {
+            window::discard_all(&lock);
+            window::take_clean(&lock, n, align)
+        })
     })?;
     let record = window::record(found);
     record.bytes.set(bytes);
     let dirty = record.dirty.get();
     record.dirty.set(dirty.max(bytes));
+    let growing = ranges.allocated(bytes) && wanted == Use::Filled;
+    if growing && !reused && bytes >= GROWING {
+        window::mark_growing(&lock, found, units(dirty));
+    }
     drop(lock);
     LIVE.fetch_add(bytes, Ordering::Relaxed);
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
+    if !moving {
+        populate(address(found), dirty, bytes);
+    }
     Some((address(found) as *mut u8, dirty))
 }
 
@@ -148,7 +173,9 @@ pub unsafe fn give(p: *mut u8) -> usize {
     }
     let bytes = record.bytes.get();
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
-    window::ranges(&lock).give(unit);
+    let ranges = window::ranges(&lock);
+    ranges.freed(bytes);
+    ranges.give(unit);
     window::enforce_limit(&lock);
     bytes
 }
@@ -175,14 +202,15 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let lock = window::lock();
     let record = window::record(unit);
     let old = record.bytes.get();
+    if bytes > old && !crate::limit::has_room(bytes - old) {
+        return false;
+    }
     let had = record.units.get();
     if units(bytes) > had {
         if !window::extend(&lock, unit, units(bytes)) {
             return false;
         }
-        if bytes >= GROWING {
-            window::mark_growing(&lock, unit, had.max(units(record.dirty.get())));
-        }
+        fill(&lock, unit, bytes, had, zeroed);
     }
     record.bytes.set(bytes);
     if bytes > old {
@@ -195,6 +223,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
             // SAFETY: the block is the caller's and `bytes` long now.
             unsafe { zero(p, old, dirty.min(bytes)) };
         }
+        populate(p as usize, dirty, bytes);
         return true;
     }
     LIVE.fetch_sub(old - bytes, Ordering::Relaxed);
@@ -212,6 +241,14 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     true
 }
 
+/// Faults a block's bytes `from..to` in if the option says so.
+fn populate(at: usize, from: usize, to: usize) {
+    let from = from.next_multiple_of(PAGE_MAX);
+    if settings::populate() && from < to {
+        mem::populate(at + from, to - from);
+    }
+}
+
 /// Zeroes a block's bytes `from..to`, if there are any.
 unsafe fn zero(p: *mut u8, from: usize, to: usize) {
     // SAFETY: the caller's block is that long.
@@ -221,28 +258,24 @@ unsafe fn zero(p: *mut u8, from: usize, to: usize) {
 /// A block that grows to this and beyond is worth huge pages: 16 MiB.
 const GROWING: usize = 16 << 20;
 
+/// Up to this a zeroed block is likely to be written to its end, so that zeroing pages that are at
+/// hand is not in vain: 16 MiB.
+const WRITTEN: usize = 16 << 20;
+
 /// Resident bytes behind a shrunk block that are given back at once.
 const SLACK: usize = 256 << 10;
 /// The largest page size.
 const PAGE_MAX: usize = 64 << 10;
 
-/// Whether a block that must grow to `size` bytes had better move into a range that is kept with its
-/// pages than take fresh ones where it is: if that range has twice the block's pages at least, the
-/// move loses fewer than it gains.
-///
-/// # Safety
-/// `p` is a live huge block of the caller's.
-pub unsafe fn had_better_move(p: *mut u8, size: usize, align: usize) -> bool {
-    let Some(unit) = unit_of(p) else { return false };
-    if size > isize::MAX as usize || dirty_bytes() == 0 {
-        return false;
+/// Has a block that grows to `bytes` get the pages that it is about to touch: those of kept ranges,
+/// unless it must be zero, and huge ones for the rest of what it has beyond its first `had` units.
+fn fill(lock: &Guard<'static>, unit: u32, bytes: usize, had: usize, zeroed: bool) {
+    if !zeroed {
+        window::feed(lock, unit, bytes, LIVE.load(Ordering::Relaxed));
     }
-    let n = units(size.next_multiple_of(UNIT));
-    let lock = window::lock();
-    let (record, ranges) = (window::record(unit), window::ranges(&lock));
-    n > record.units.get()
-        && !ranges.has_dirty_behind(unit)
-        && ranges.richest_dirty(n, (align / UNIT_BYTES).max(1), 2 * record.dirty.get()).is_some()
+    if bytes >= GROWING {
+        window::mark_growing(lock, unit, had.max(units(window::record(unit).dirty.get())));
+    }
 }
 
 /// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if
@@ -255,7 +288,10 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     let old = usable_size(p);
     // Pages that move take along what a former use left behind the block's end.
     let left = unit_of(p).map_or(0, |from| window::record(from).dirty.get());
-    let Some((to, dirty)) = alloc_range(size, align, Some(left)) else {
+    if !crate::limit::has_room(size.saturating_sub(old)) {
+        return null_mut();
+    }
+    let Some((to, dirty)) = alloc_range(size, align, Use::Moving) else {
         return null_mut();
     };
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
@@ -265,14 +301,18 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
             _ => 0,
         };
         MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
-        if let (Some(unit), true) = (unit_of(to), moved == old && size >= GROWING) {
+        if let (Some(unit), true) = (unit_of(to), moved == old) {
             let lock = window::lock();
-            window::mark_growing(&lock, unit, units(left.max(dirty)));
+            let record = window::record(unit);
+            record.dirty.set(left.max(dirty).max(old));
+            fill(&lock, unit, size, 0, zeroed);
+            record.dirty.set(record.dirty.get().max(record.bytes.get()));
         }
         core::ptr::copy_nonoverlapping(p.add(moved), to.add(moved), old - moved);
         if zeroed {
             zero(to, old, left.max(dirty).min(usable_size(to)));
         }
+        populate(to as usize, old, usable_size(to));
         free(p);
     }
     to

@@ -8,6 +8,8 @@ use core::cell::Cell;
 
 /// Most offsets remembered.
 const MOST: usize = 14;
+/// Offsets that a range may still need when it grows and moves.
+const SPARE: usize = 4;
 /// So many offsets that they were not remembered.
 const LOST: u32 = u32::MAX;
 /// The granularity of offsets: the largest page size.
@@ -35,6 +37,17 @@ impl Pieces {
         self.len.get() != LOST
     }
 
+    /// Says that the offsets are not known.
+    pub fn lose(&self) {
+        self.len.set(LOST);
+    }
+
+    /// Whether both are known, and another range's offsets could be added, with room for some more.
+    pub fn have_room_for(&self, other: &Pieces) -> bool {
+        let both = self.len.get().saturating_add(other.len.get());
+        both as usize + SPARE <= MOST
+    }
+
     /// The offsets in bytes.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let len = if self.known() { self.len.get() as usize } else { 0 };
@@ -57,14 +70,14 @@ impl Pieces {
                 slot.set(offset);
                 self.len.set(len + 1);
             }
-            None => self.len.set(LOST),
+            None => self.lose(),
         }
     }
 
     /// Adds another range's offsets, `shift` bytes later.
     pub fn append(&self, other: &Pieces, shift: usize) {
         if !other.known() {
-            self.len.set(LOST);
+            self.lose();
         }
         for end in other.iter() {
             self.push(end + shift);
@@ -75,7 +88,7 @@ impl Pieces {
     pub fn split(&self, at: usize, tail: &Pieces) {
         tail.clear();
         if !self.known() {
-            tail.len.set(LOST);
+            tail.lose();
             return;
         }
         let keep = self.iter().take_while(|&e| e < at).count();

@@ -22,7 +22,14 @@ pub struct Ranges {
     oldest: Cell<u32>,
     newest: Cell<u32>,
     dirty_count: Cell<usize>,
+    /// Bytes of the last block allocated.
+    last: Cell<usize>,
+    /// Blocks in a row that were freed right after the allocation of one up to four times as long.
+    outgrown: Cell<u32>,
 }
+
+/// Blocks outgrown in a row that make a buffer that grows by allocating, copying and freeing.
+const GROWTH: u32 = 3;
 
 impl Ranges {
     /// No ranges.
@@ -32,7 +39,21 @@ impl Ranges {
             oldest: Cell::new(NONE),
             newest: Cell::new(NONE),
             dirty_count: Cell::new(0),
+            last: Cell::new(0),
+            outgrown: Cell::new(0),
         }
+    }
+
+    /// Notes the allocation of a block. Returns whether it looks like the next one of a buffer that
+    /// grows, to be filled.
+    pub fn allocated(&self, bytes: usize) -> bool {
+        self.last.replace(bytes) < bytes && self.outgrown.get() >= GROWTH
+    }
+
+    /// Notes that a block is freed.
+    pub fn freed(&self, bytes: usize) {
+        let grown = bytes < self.last.get() && self.last.get() / 4 <= bytes;
+        self.outgrown.set(if grown { self.outgrown.get().saturating_add(1) } else { 0 });
     }
 
     /// Bytes kept in dirty ranges.
@@ -246,8 +267,8 @@ impl Ranges {
         Some(self.take_from_dirty(unit, n, align))
     }
 
-    /// The dirty range with the most bytes of those that suffice, if it has `bytes` at least.
-    pub fn richest_dirty(&self, n: usize, align: usize, bytes: usize) -> Option<u32> {
+    /// The dirty range with the most bytes.
+    pub fn richest_dirty(&self) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
         let mut at = self.newest.get();
         for _ in 0..LOOK_AT {
@@ -256,10 +277,7 @@ impl Ranges {
             }
             let r = record(at);
             let dirty = r.dirty.get();
-            if r.units.get() >= n + skip_to(at, align)
-                && dirty >= bytes
-                && best.is_none_or(|(_, most)| dirty > most)
-            {
+            if r.pieces.known() && best.is_none_or(|(_, most)| dirty > most) {
                 best = Some((at, dirty));
             }
             at = r.prev.get();
@@ -298,11 +316,6 @@ impl Ranges {
         } else {
             0
         }
-    }
-
-    /// Whether the range right behind a live one is free with its pages.
-    pub fn has_dirty_behind(&self, unit: u32) -> bool {
-        self.starts_at(unit + record(unit).units.get() as u32, RangeState::Dirty)
     }
 
     /// Makes a live range `n` units long with the free units right behind it; `false` if they do

@@ -9,7 +9,7 @@
 //! Everything is under one lock. System calls under it are those that must not race with another
 //! allocation; the purge takes ranges out first and discards without it.
 
-use super::pieces::{GRAIN, Pieces};
+use super::pieces::Pieces;
 use super::ranges::Ranges;
 use crate::clock;
 use crate::lock::{DISCARD, Guard, Lock};
@@ -208,40 +208,82 @@ pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
 /// # Safety
 /// Both blocks are the caller's, and `to` holds nothing.
 pub unsafe fn move_block(from: u32, to: u32) -> usize {
-    let _guard = LOCK.lock();
+    let guard = LOCK.lock();
+    // SAFETY: the caller's contract.
+    unsafe { move_to(&guard, from, to, 0) }
+}
+
+/// As [`move_block`], to `at` bytes behind the target's start, from where on it holds nothing. All
+/// that may be resident moves, also what a shrunk block has left behind its end, in whole units: a
+/// unit's pages move at once, and mappings change between units only.
+unsafe fn move_to(_guard: &Guard<'static>, from: u32, to: u32, at: usize) -> usize {
     let (source, target) = (record(from), record(to));
     if !source.pieces.known() || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
         return 0;
     }
-    // All that may be resident moves, also what a shrunk block has left behind its end.
-    let dirty = source.dirty.get().next_multiple_of(GRAIN);
-    let len = dirty.min(target.units.get() * UNIT_BYTES);
+    let dirty = source.dirty.get().next_multiple_of(UNIT_BYTES);
+    let len = dirty.min(target.units.get() * UNIT_BYTES - at);
     // What the target remembers of a former block matters behind the moved part only.
     let behind = Pieces::new();
-    target.pieces.split(len, &behind);
-    target.pieces.clear();
+    target.pieces.split(at + len, &behind);
+    target.pieces.split(at, &Pieces::new());
     target.marked.set(false);
     target.set_moved(true);
+    target.pieces.push(at);
     let mut start = 0;
     for end in source.pieces.iter().chain([len]) {
         let end = end.min(len);
         if end > start {
-            let (at, to) = (address(from) + start, address(to) + start);
-            // SAFETY: both ranges are the caller's blocks, `len` long.
-            if unsafe { mem::move_pages(at, to, end - start) }.is_err() {
+            let (from, to) = (address(from) + start, address(to) + at + start);
+            // SAFETY: both ranges are the caller's blocks, so long.
+            if unsafe { mem::move_pages(from, to, end - start) }.is_err() {
                 break;
             }
-            target.pieces.push(end);
+            target.pieces.push(at + end);
             start = end;
         }
     }
-    target.pieces.append(&behind, len);
-    target.dirty.set(target.dirty.get().max(len));
+    target.pieces.append(&behind, at + len);
+    target.dirty.set(target.dirty.get().max(at + source.dirty.get().min(len)));
     if start == dirty {
         source.dirty.set(0);
     }
     start
 }
+
+/// Has the live range at `to`, of which nothing is in use behind its `dirty` bytes, take over the
+/// pages of kept ranges, the richest first, until `bytes` of it have pages, or but half a unit: they
+/// need not be faulted in, and those they were kept in need not be given back. Of what is kept beyond
+/// that, the oldest goes, as in [`make_room`], if fresh pages are needed all the same.
+pub fn feed(guard: &Guard<'static>, to: u32, bytes: usize, live: usize) {
+    let (ranges, target) = (ranges(guard), record(to));
+    for _ in 0..FED_BY {
+        let at = target.dirty.get().next_multiple_of(UNIT_BYTES);
+        let wanted = (bytes + UNIT_BYTES / 2).saturating_sub(at) / UNIT_BYTES;
+        if wanted == 0 {
+            return;
+        }
+        let Some(richest) = ranges.richest_dirty() else { break };
+        // The target must stay one that can be moved itself.
+        let many = !target.pieces.have_room_for(&record(richest).pieces);
+        if many || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
+            break;
+        }
+        let n = record(richest).units.get().min(wanted);
+        let from = ranges.take_from_dirty(richest, n, 1);
+        // SAFETY: `from` was free, and `to` holds nothing there.
+        let moved = unsafe { move_to(guard, from, to, at) };
+        if moved == 0 {
+            // Having been taken makes it young again, which must not happen over and over.
+            record(from).pieces.lose();
+        }
+        ranges.give(from);
+    }
+    make_room(guard, live);
+}
+
+/// Most kept ranges that one block takes pages from.
+const FED_BY: usize = 8;
 
 /// Has the kernel fault the live range at `unit` in by huge pages, from its unit `from` to its end:
 /// a block that grows is filled. The marks make a mapping of that part, which a fresh mapping over the
@@ -312,7 +354,7 @@ const LEAST_KEPT: usize = 8 << 20;
 
 /// Keeps what is kept within the option `huge_cache`.
 pub fn enforce_limit(guard: &Guard<'static>) {
-    let most = if settings::decay_ms() == Some(0) { 0 } else { settings::huge_cache() };
+    let most = if settings::decay_now() == Some(0) { 0 } else { settings::huge_cache() };
     shrink_to(guard, most);
 }
 
