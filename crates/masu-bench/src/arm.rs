@@ -1,5 +1,6 @@
 //! An arm of a comparison: one allocator and how a program is made to use it.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,20 +55,44 @@ impl Arm {
             Some(_) if self.linked => {}
             Some(library) => ensure!(
                 Path::new(reported) == library,
-                "{} was to serve the program, but {reported} did",
-                library.display()
+                "{} was to serve the program, but {} did",
+                place_of(library),
+                place_of(Path::new(reported))
             ),
             None => ensure!(
                 reported.ends_with("/libc.so.6"),
-                "the system's malloc was to serve the program, but {reported} did"
+                "the system's malloc was to serve the program, but {} did",
+                place_of(Path::new(reported))
             ),
         }
         Ok(())
     }
 }
 
+/// What results and reports call a file: its place below the working directory, or its name. Where
+/// else it is on this machine concerns nobody.
+pub fn place_of(file: &Path) -> String {
+    let here = env::current_dir().ok();
+    let below = here.and_then(|here| file.strip_prefix(here).ok().map(Path::to_path_buf));
+    let name = || file.file_name().map_or(file, Path::new);
+    below.as_deref().unwrap_or_else(name).display().to_string()
+}
+
 fn glibc_version() -> String {
     // SAFETY: returns a static C string.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     version.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_without_the_machine() {
+        let here = env::current_dir().unwrap();
+        assert_eq!(place_of(&here.join("target/libx.so")), "target/libx.so");
+        assert_eq!(place_of(Path::new("/usr/lib/libx.so.2")), "libx.so.2");
+        assert_eq!(place_of(Path::new("nothing known")), "nothing known");
+    }
 }

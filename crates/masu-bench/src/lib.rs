@@ -5,6 +5,7 @@
 //! race      the runner: rounds, children, what the kernel says about each
 //! stats     ratios with intervals, the noise floor, verdicts
 //! report    what the raw results mean: terminal, Markdown, HTML
+//! suite     what is measured together: workloads, real programs
 //! work      where the measured program is
 //! progress  a bar on standard error
 //! ```
@@ -19,6 +20,7 @@ pub mod race;
 pub mod report;
 pub mod scale;
 pub mod stats;
+pub mod suite;
 #[cfg(test)]
 mod testing;
 pub mod work;

@@ -42,6 +42,7 @@ pub fn results(entrants: &[(&str, Role, &[f64])]) -> Results {
         date: "2026-01-01T00:00:00Z".into(),
         seconds: 1.0,
         complete: true,
+        out_of_time: false,
         machine: Machine::here(),
         arms: entrants.iter().map(|(name, role, _)| entrant(name, *role)).collect(),
         rounds: entrants[0].2.len(),
@@ -57,6 +58,8 @@ pub fn results(entrants: &[(&str, Role, &[f64])]) -> Results {
             latencies: Vec::new(),
             instructions: Vec::new(),
         }],
+        absent: Vec::new(),
         scale: Vec::new(),
+        scale_check: None,
     }
 }

@@ -3,13 +3,13 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{command, fake_allocator, library, script};
 use masu_bench::arm::Arm;
 use masu_bench::race::results::{Results, Role, schema};
 use masu_bench::race::{self, Failure, Foreign, Plan, Task};
-use masu_bench::report::{Style, render, sentence};
+use masu_bench::report::{Style, html, render, sentence};
 use masu_bench::work;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -245,12 +245,72 @@ fn a_race_that_is_stopped_keeps_what_it_has() {
 }
 
 #[test]
-fn a_budget_of_time_ends_the_race_after_a_whole_round() {
+fn a_race_ends_in_its_time_even_in_the_first_round() {
+    let time = Some(Duration::from_secs(2));
+    let start = Instant::now();
+    let tasks = vec![script("exit 0"), script("sleep 60")];
+    let results = race(&Plan { time, ..plan(Vec::new(), tasks) });
+    assert!(start.elapsed() < Duration::from_secs(40), "nobody waited for the long one");
+    assert!(results.out_of_time && !results.complete);
+    // It was not given the time it was promised, so it has not failed.
+    assert!(results.workloads[1].runs.is_empty());
+    let text = render(&results, Style::Markdown);
+    assert!(text.contains("was up before everybody had run"), "{text}");
+    assert!(html::page(&results).contains("was up before everybody had run"));
+}
+
+#[test]
+fn without_any_time_there_is_nothing_but_a_report() {
     let time = Some(Duration::ZERO);
-    let results = race(&Plan { time, rounds: 9, ..plan(Vec::new(), vec![script("true")]) });
-    assert_eq!(results.rounds, 1);
-    assert!(results.complete);
-    assert_eq!(results.workloads[0].samples(0).count(), 1);
+    let results = race(&Plan { time, ..plan(Vec::new(), vec![script("exit 0")]) });
+    assert!(results.out_of_time && results.workloads[0].runs.is_empty());
+    assert!(render(&results, Style::Markdown).contains("Nobody wins"));
+}
+
+#[test]
+fn bounded_time_that_is_left_goes_to_what_is_uncertain() {
+    let time = Some(Duration::from_secs(600));
+    // The last but one digits of a clock: between no time and nine tenths of a second.
+    let noisy = "sleep 0.$(date +%N | cut -c 7)$(date +%N | cut -c 8)";
+    let all = Plan { time, uncertain: 3, ..plan(Vec::new(), vec![script(noisy)]) };
+    let results = race(&all);
+    assert!(results.complete && !results.out_of_time);
+    assert_eq!(results.workloads[0].samples(0).count(), 2 + 3);
+    let none = race(&Plan { time: None, ..all });
+    assert_eq!(none.workloads[0].samples(0).count(), 2, "nobody set a time");
+}
+
+#[test]
+fn copies_are_for_workloads() {
+    let tasks = vec![workload("churn", 0.01), script("exit 0")];
+    let results = race(&Plan { copies: 2, ..plan(Vec::new(), tasks) });
+    let runs = |task: usize| results.workloads[task].runs.len();
+    assert_eq!((runs(0), runs(1)), (2 * 4, 2 * 2));
+}
+
+#[test]
+fn context_switches_are_measured_and_shown() {
+    let results = race(&plan(Vec::new(), vec![script("sleep 0.02"), workload("prodcons", 0.01)]));
+    for measured in &results.workloads {
+        let (_, sample) = measured.samples(0).next().unwrap();
+        assert!(sample.voluntary_switches > 0, "{} waits: {sample:?}", measured.name);
+    }
+    assert!(results.json().contains("\"voluntary_switches\""));
+    assert!(render(&results, Style::Markdown).contains("## Context switches"));
+    assert!(html::page(&results).contains("Context switches"));
+}
+
+#[test]
+fn results_say_nothing_of_where_things_are_on_this_machine() {
+    let fake = fake_allocator();
+    let arm = fake.arm("fake");
+    let place = arm.library.as_ref().unwrap().parent().unwrap().display().to_string();
+    // One run on the fake one, and one that is refused since it sees the fake one.
+    let program = fake.program("int main(void) { usleep(500000); return 0; }", &[]);
+    let results = race(&Plan { rounds: 1, ..plan(vec![arm], vec![command(&program)]) });
+    assert_eq!(results.arms[0].library.as_deref(), Some("libfake.so"));
+    assert!(results.workloads[0].failure(1).is_some());
+    assert!(!results.json().contains(&place), "{}", results.json());
 }
 
 /// A program that knows how to hand over latencies does; the timed runs do not ask it to.

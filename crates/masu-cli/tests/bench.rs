@@ -118,7 +118,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
         (&["--"][..], "nothing to measure"),
         (&["--rounds", "0", "--", "true"], "--rounds"),
         (&["--time", "5d", "--", "true"], "no unit of time"),
-        (&["--suite", "nonsense"], "suites: quick, full; workloads: churn"),
+        (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),
         (&["--suite", "quick", "--", "true"], "exclude each other"),
         (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense`"),
         (&["--against", "/nonexistent.so", "--", "true"], "`/nonexistent.so` cannot be opened"),
@@ -144,6 +144,27 @@ fn a_workload_of_the_suite_is_raced() {
     assert!(out.contains("small2mb on masu, round 1: wrong allocator"), "{out}");
     let results = Results::parse(&fs::read_to_string(fixture.path("r.json")).unwrap()).unwrap();
     assert_eq!(results.workloads[0].samples(1).count(), 3);
+}
+
+#[test]
+fn a_real_program_is_raced_like_a_workload() {
+    let fixture = Fixture::new();
+    let mut command = bench(&fixture);
+    let (out, _) = ended(command.args(["--rounds", "1", "--suite", "bash", "--json", "r.json"]), 0);
+    assert!(out.contains("masu 0.1.0"), "{out}");
+    let results = Results::parse(&fs::read_to_string(fixture.path("r.json")).unwrap()).unwrap();
+    assert_eq!(results.workloads[0].name, "bash");
+    assert!(!results.workloads[0].varies, "what it prints is compared");
+    assert_eq!(results.workloads[0].samples(0).count(), 1);
+}
+
+#[test]
+fn time_bounds_all_of_it_from_the_first_run_on() {
+    let fixture = Fixture::new();
+    let start = Instant::now();
+    let (out, _) = ended(bench(&fixture).args(["--time", "2s", "--", "sleep", "60"]), 124);
+    assert!(out.contains("was up before everybody had run"), "{out}");
+    assert!(start.elapsed() < Duration::from_secs(40));
 }
 
 /// What a terminal does on Ctrl-C: the signal goes to the foreground group, which the measured

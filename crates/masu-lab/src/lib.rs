@@ -14,8 +14,10 @@ pub mod arm;
 pub mod cost;
 pub mod demo;
 pub mod experiments;
+pub mod memory;
 pub mod paths;
 pub mod peers;
+pub mod racing;
 pub mod scale;
 
 pub use masu_bench::{progress, race, report, stats};

@@ -2,20 +2,22 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use comfy_table::Table;
 use masu_bench::race::Plan;
 use masu_bench::race::child::{self, Until};
 use masu_bench::race::watch::Watch;
 use masu_bench::report::{self, Style};
+use masu_bench::scale::check::{Check, Row, predict};
 use masu_bench::scale::design::Design;
 use masu_bench::scale::trace::Trace;
 use masu_bench::scale::{CORES, Curve};
-use masu_bench::stats::{Ratio, ratio};
+use masu_bench::stats::{median, ratio};
 use masu_bench::{race, work};
 use masu_workloads::named;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::arm::{self, Arm};
 
@@ -26,7 +28,9 @@ pub const WORKLOADS: [&str; 4] = ["larson", "server", "prodcons", "mt-local"];
 /// The factor on a workload's work while it is recorded.
 const RECORDED: f64 = 0.01;
 /// The factor while it is measured.
-const MEASURED: f64 = 0.3;
+const MEASURED: f64 = 0.2;
+/// Rounds of the check, unless somebody asks for another number or time is short.
+const ROUNDS: usize = 5;
 
 /// What can be asked for.
 #[derive(clap::Args)]
@@ -37,7 +41,7 @@ pub struct Options {
     /// Compare the model's speed-up from one core to two with a measured one, over so many rounds.
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "5")]
     check: Option<usize>,
-    /// Write the curves as JSON.
+    /// Write the curves and the check as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the tables as Markdown.
@@ -45,31 +49,49 @@ pub struct Options {
     md: Option<PathBuf>,
 }
 
+/// The curves, and how they stand the check.
+#[derive(serde::Serialize)]
+pub struct Model {
+    /// Of each workload under each design.
+    pub curves: Vec<Curve>,
+    /// None if it was not asked for.
+    pub check: Option<Check>,
+}
+
 /// Records, simulates, checks if asked to, and reports.
 pub fn run(options: &Options) -> Result<()> {
     work::build()?;
-    let curves = curves(&options.workloads)?;
-    let checks = match options.check {
-        Some(rounds) => check(&options.workloads, &curves, rounds)?,
-        None => Vec::new(),
+    let traces = options.workloads.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
+    let check = match options.check {
+        Some(rounds) => Some(check(&traces, rounds, Duration::MAX)?),
+        None => None,
     };
-    println!("{}", render(&curves, &checks, Style::Terminal { colour: false }));
+    let model = Model { curves: curves(&traces), check };
+    println!("{}", render(&model, Style::Terminal { colour: false }));
     if let Some(file) = &options.json {
-        fs::write(file, serde_json::to_string_pretty(&curves)? + "\n")?;
+        fs::write(file, serde_json::to_string_pretty(&model)? + "\n")?;
     }
     if let Some(file) = &options.md {
-        fs::write(file, render(&curves, &checks, Style::Markdown))?;
+        fs::write(file, render(&model, Style::Markdown))?;
     }
     Ok(())
 }
 
-/// The curves of each workload under each design.
-pub fn curves(workloads: &[String]) -> Result<Vec<Curve>> {
-    let mut curves = Vec::new();
-    for workload in workloads {
-        curves.extend(masu_bench::scale::curves(&record(workload)?, &CORES));
-    }
-    Ok(curves)
+/// The usual curves and their check, which takes about so long at most.
+pub fn model(time: Duration) -> Result<Model> {
+    let start = Instant::now();
+    let traces = WORKLOADS.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
+    let curves = curves(&traces);
+    // On a machine with one core there is nothing to check.
+    let check = match std::thread::available_parallelism()?.get() {
+        1 => None,
+        _ => Some(check(&traces, ROUNDS, time.saturating_sub(start.elapsed()))?),
+    };
+    Ok(Model { curves, check })
+}
+
+fn curves(traces: &[Trace]) -> Vec<Curve> {
+    traces.iter().flat_map(|trace| masu_bench::scale::curves(trace, &CORES)).collect()
 }
 
 /// Runs a workload and notes what it asks its allocator for.
@@ -87,28 +109,20 @@ fn record(workload: &str) -> Result<Trace> {
     Trace::parse(workload, &std::fs::read(file.path())?)
 }
 
-/// The speed-up from one core to two, as the model has it and as it was measured.
-pub struct Check {
-    workload: String,
-    design: Design,
-    allocator: String,
-    model: f64,
-    measured: Ratio,
-}
-
-/// Runs the workloads on one core and on two, with an allocator of each design.
-pub fn check(workloads: &[String], curves: &[Curve], rounds: usize) -> Result<Vec<Check>> {
-    let subjects = [
-        (Design::Masu, arm::masu()?),
-        (Design::Arena, Arm::glibc()),
-        (Design::Page, arm::named("mimalloc2")?),
-    ];
+/// Runs the workloads on one core and on two, with an allocator of each design, for so many rounds
+/// or as long as there is time, and compares with the model.
+fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
+    let start = Instant::now();
+    let transfer_ns = transfer()?;
+    let mut subjects = vec![(Design::Masu, arm::masu()?), (Design::Arena, Arm::glibc())];
+    // The design of the third has its allocator only if that was built.
+    subjects.extend(arm::named("mimalloc2").ok().map(|arm| (Design::Page, arm)));
     let arms: Vec<Arm> = subjects.iter().map(|(_, arm)| arm.clone()).collect();
-    let task = |name: &String| {
-        let workload = named(name).with_context(|| format!("no workload called `{name}`"))?;
+    let task = |trace: &Trace| {
+        let workload = named(&trace.workload).context("it was recorded")?;
         Ok(race::Task::workload(workload, 1, MEASURED))
     };
-    let tasks = workloads.iter().map(task).collect::<Result<Vec<_>>>()?;
+    let tasks = traces.iter().map(task).collect::<Result<Vec<_>>>()?;
     let plan = Plan {
         rounds: 1,
         twins: Vec::new(),
@@ -118,8 +132,12 @@ pub fn check(workloads: &[String], curves: &[Curve], rounds: usize) -> Result<Ve
         ..Plan::new(arms, tasks)
     };
     // By workload and arm, the wall times on one core and on two.
-    let mut walls = vec![vec![[Vec::new(), Vec::new()]; subjects.len()]; workloads.len()];
-    for _ in 0..rounds {
+    let mut walls = vec![vec![[Vec::new(), Vec::new()]; subjects.len()]; traces.len()];
+    for round in 0..rounds.max(1) {
+        let each = start.elapsed() / (round as u32).max(1);
+        if round > 0 && start.elapsed() + each > time {
+            break;
+        }
         for cores in [1, 2] {
             let results = on_cores(cores, || race::run(&plan, |_| ()))??;
             for (walls, measured) in walls.iter_mut().zip(&results.workloads) {
@@ -132,55 +150,89 @@ pub fn check(workloads: &[String], curves: &[Curve], rounds: usize) -> Result<Ve
             }
         }
     }
-    let mut checks = Vec::new();
-    for (workload, walls) in workloads.iter().zip(walls) {
+    let mut rows = Vec::new();
+    for (trace, walls) in traces.iter().zip(walls) {
+        let calls = trace.events.len() as f64 * MEASURED / RECORDED;
         for ((design, arm), [one, two]) in subjects.iter().zip(walls) {
-            let of = |curve: &&Curve| curve.workload == *workload && curve.design == design.name();
-            let curve = curves.iter().find(of).context("every design has its curve")?;
-            let point = curve.points.iter().find(|point| point.cores == 2);
-            checks.push(Check {
-                workload: workload.clone(),
-                design: *design,
+            let call_ns = median(&one).context("there was a round")? * 1e9 / calls;
+            let measured = ratio(&one, &two).context("there was a round")?;
+            rows.push(Row {
+                workload: trace.workload.clone(),
+                design: design.name().into(),
                 allocator: arm.name.clone(),
-                model: point.context("two cores are simulated")?.speedup,
-                measured: ratio(&one, &two).context("there was a round")?,
+                call_ns,
+                model: predict(trace, *design, call_ns, transfer_ns),
+                measured: measured.centre,
+                low: measured.low,
+                high: measured.high,
             });
         }
     }
-    Ok(checks)
+    Ok(Check { transfer_ns, rows })
+}
+
+/// What moving a cache line from one core to another takes here, in nanoseconds: two threads on two
+/// cores hand a number to each other; the least of several tries.
+fn transfer() -> Result<f64> {
+    /// Times the line moves in a try.
+    const MOVES: u32 = 40_000;
+    let cores = allowed()?;
+    ensure!(cores.len() > 1, "this machine has one core");
+    let tries = (0..7).map(|_| {
+        let line = AtomicU32::new(0);
+        let play = |own: u32| {
+            let _ = keep_to(&cores[own as usize..=own as usize]);
+            let start = Instant::now();
+            for turn in (own..MOVES).step_by(2) {
+                let mut looks = 0u32;
+                while line.load(Ordering::Acquire) != turn {
+                    looks += 1;
+                    // The other one may be waiting for this very processor.
+                    if looks.is_multiple_of(10_000) {
+                        std::thread::yield_now();
+                    }
+                    std::hint::spin_loop();
+                }
+                line.store(turn + 1, Ordering::Release);
+            }
+            start.elapsed()
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| play(1));
+            let first = scope.spawn(|| play(0)).join();
+            let (Ok(first), Ok(_)) = (first, other.join()) else { return f64::MAX };
+            first.as_nanos() as f64 / f64::from(MOVES)
+        })
+    });
+    Ok(tries.fold(f64::MAX, f64::min))
+}
+
+/// The cores that this thread may use.
+fn allowed() -> Result<Vec<usize>> {
+    let all = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect())
+}
+
+/// Keeps this thread, and what it starts, to some cores.
+fn keep_to(cores: &[usize]) -> Result<()> {
+    let mut few = CpuSet::new();
+    cores.iter().for_each(|&core| few.set(core));
+    Ok(sched_setaffinity(None, &few)?)
 }
 
 /// Does something with this thread, and the processes it starts, kept to the first `cores` cores.
 fn on_cores<T>(cores: usize, action: impl FnOnce() -> T) -> Result<T> {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let all = sched_getaffinity(None)?;
-    let mut few = CpuSet::new();
-    let allowed = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).take(cores);
-    allowed.for_each(|core| few.set(core));
-    ensure!(few.count() as usize == cores, "this machine has fewer than {cores} cores");
-    sched_setaffinity(None, &few)?;
+    let all = allowed()?;
+    ensure!(all.len() >= cores, "this machine has fewer than {cores} cores");
+    keep_to(&all[..cores])?;
     let done = action();
-    sched_setaffinity(None, &all)?;
+    keep_to(&all)?;
     Ok(done)
 }
 
 /// The tables.
-pub fn render(curves: &[Curve], checks: &[Check], style: Style) -> String {
-    let mut text = report::scale(curves, style);
-    if checks.is_empty() {
-        return text;
-    }
-    let mut table = Table::new();
-    table.set_header(["workload", "design", "model", "measured with", "speed-up"]);
-    for check in checks {
-        let Check { workload, design, allocator, model, measured } = check;
-        let measured =
-            format!("{:.2} ({:.2} to {:.2})", measured.centre, measured.low, measured.high);
-        table.add_row([workload, design.name(), &format!("{model:.2}"), allocator, &measured]);
-    }
-    style.draw(&mut table);
-    text += &style.heading("From one core to two: the model against this machine");
-    text + &format!("{table}\n")
+pub fn render(model: &Model, style: Style) -> String {
+    report::scale(&model.curves, style) + &report::scale_check(model.check.as_ref(), style)
 }
 
 #[cfg(test)]
@@ -207,5 +259,13 @@ mod tests {
         let before = allowed();
         assert_eq!(on_cores(1, allowed).unwrap(), 1);
         assert_eq!(allowed(), before);
+    }
+
+    #[test]
+    fn a_line_takes_time_to_move() {
+        if allowed().unwrap().len() > 1 {
+            let ns = transfer().unwrap();
+            assert!(ns > 1.0 && ns.is_finite(), "{ns}");
+        }
     }
 }

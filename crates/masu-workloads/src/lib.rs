@@ -111,6 +111,7 @@ impl Outcome {
 }
 
 /// One program of the race.
+#[derive(Debug)]
 pub struct Workload {
     /// The name on the command line and in tables.
     pub name: &'static str,

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
 /// One program and its work.
+#[derive(Debug)]
 pub struct Program {
     /// The name on the command line and in tables.
     pub name: &'static str,

@@ -1,6 +1,7 @@
 //! Runs whose time does not count: single operations are timed, or instructions are counted.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
@@ -14,45 +15,70 @@ use super::{Race, Step, plan};
 use crate::arm::Arm;
 use crate::work;
 
+/// The share of bounded time that is kept for latencies, at most.
+const LATENCIES: f64 = 0.15;
+
 impl<T: FnMut(Step)> Race<'_, T> {
+    /// How long timing single operations will take, as far as can be told from the first runs;
+    /// of bounded time no more than its share, and none is kept where there is no bound.
+    pub(super) fn latency_time(&self) -> Duration {
+        if !self.clock.is_bounded() {
+            return Duration::ZERO;
+        }
+        let timed = self.tracks.iter().filter(|track| track.has_operations);
+        let once = timed.map(|track| track.alone).sum::<Duration>();
+        let runs = self.plan.latency_rounds * self.plan.arms.len();
+        (once * runs as u32).min(self.clock.share(LATENCIES))
+    }
+
     /// Does what was asked for beyond the rounds.
     pub(super) fn extras(&mut self) {
-        for task in 0..self.plan.tasks.len() {
-            if self.tracks[task].has_operations {
-                self.time_operations(task);
+        let mut all = vec![vec![None; self.plan.arms.len()]; self.plan.tasks.len()];
+        // Round by round, so that everybody has some if the time ends.
+        for round in 0..self.plan.latency_rounds {
+            for (task, histograms) in all.iter_mut().enumerate() {
+                if self.tracks[task].has_operations {
+                    self.time_operations(task, round, histograms);
+                }
             }
+        }
+        for (measured, histograms) in self.results.workloads.iter_mut().zip(&all) {
+            let some = histograms.iter().enumerate();
+            let some = some.filter_map(|(arm, one)| Some(Latency::of(arm, one.as_ref()?)));
+            measured.latencies = some.collect();
+        }
+        for task in 0..self.plan.tasks.len() {
             if let Some(scale) = self.plan.instructions {
                 self.count_instructions(task, scale);
             }
         }
     }
 
-    fn time_operations(&mut self, task: usize) {
-        let mut all: Vec<Option<Histogram<u64>>> = vec![None; self.plan.arms.len()];
-        for round in 0..self.plan.latency_rounds {
-            for arm in plan::order(self.plan.arms.len(), round) {
-                if self.stopped() {
-                    return;
-                }
-                if self.is_out(task, arm) {
-                    continue;
-                }
-                self.step(task, "latencies", arm);
-                let Ok(file) = tempfile::NamedTempFile::new() else { continue };
-                let good = self.attempt(task, arm, false, Some(file.path())).is_ok();
-                if let (true, Ok(Some(one))) = (good, latency::read(file.path())) {
-                    latency::add(&mut all[arm], one);
-                }
+    fn time_operations(
+        &mut self,
+        task: usize,
+        round: usize,
+        histograms: &mut [Option<Histogram<u64>>],
+    ) {
+        for arm in plan::order(self.plan.arms.len(), round) {
+            if self.is_over() {
+                return;
+            }
+            if self.is_out(task, arm) {
+                continue;
+            }
+            self.step(task, "latencies", arm);
+            let Ok(file) = tempfile::NamedTempFile::new() else { continue };
+            let good = self.attempt(task, arm, false, Some(file.path())).is_ok();
+            if let (true, Ok(Some(one))) = (good, latency::read(file.path())) {
+                latency::add(&mut histograms[arm], one);
             }
         }
-        let latencies = all.iter().enumerate();
-        let latencies = latencies.filter_map(|(arm, one)| Some(Latency::of(arm, one.as_ref()?)));
-        self.results.workloads[task].latencies = latencies.collect();
     }
 
     fn count_instructions(&mut self, task: usize, scale: f64) {
         for arm in 0..self.plan.arms.len() {
-            if self.stopped() {
+            if self.is_over() {
                 return;
             }
             if self.is_out(task, arm) {
@@ -61,7 +87,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
             self.step(task, "callgrind", arm);
             let scale = if self.results.workloads[task].work.is_some() { scale } else { 1.0 };
             // Some allocators cannot live under valgrind; then there is no figure.
-            let until = Until { limit: self.plan.limit * 50, stop: &self.plan.stop };
+            let limit = (self.plan.limit * 50).min(self.clock.left());
+            let until = Until { limit, stop: &self.plan.stop };
             let count = count(&self.plan.tasks[task], &self.plan.arms[arm], scale, until).ok();
             let counts = &mut self.results.workloads[task].instructions;
             counts.push(Instructions { arm, scale, count });

@@ -3,6 +3,8 @@
 //! ```text
 //! plan      who takes part, in which order, under which conditions
 //! task      how one run is started, and whether it is believed
+//! rounds    the timed runs, and how bounded time is spent on them
+//! clock     the bound
 //! child     the process: started, waited for, accounted for, ended with all it started
 //! watch     what is seen of it from outside: the allocator, its memory over time
 //! extras    runs that are not timed: latencies, instructions under callgrind
@@ -12,9 +14,10 @@
 //! In each round every task runs once on every allocator, in an order that rotates and turns
 //! round, so that nobody always follows the same one. A round goes over all tasks: what has been
 //! measured when a race is stopped covers everything, and a slow change of the machine hits all
-//! alike. Some allocators take part twice, and what two entries of the same one differ by is noise.
+//! alike. A race whose time is bounded ends in time: a run that would not is stopped and forgotten. Some allocators take part twice, and what two entries of the same one differ by is noise.
 
 pub mod child;
+mod clock;
 mod counters;
 mod extras;
 pub mod latency;
@@ -23,18 +26,20 @@ mod output;
 pub mod plan;
 mod remains;
 pub mod results;
+mod rounds;
 pub mod sample;
 pub mod task;
 pub mod watch;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{arm::Arm, work};
 use child::Until;
+use clock::Clock;
 use machine::Machine;
 pub use plan::Plan;
 use results::{Curve, Measured, Results, Run, SCHEMA, VERSION};
@@ -66,9 +71,22 @@ pub fn run(plan: &Plan, tell: impl FnMut(Step)) -> Result<Results> {
     let mut race = Race::new(plan, tell);
     race.warm_up()?;
     race.first_runs()?;
-    race.rounds();
+    let reserved = race.latency_time();
+    race.rounds(reserved);
     race.extras();
     Ok(race.finish())
+}
+
+/// A time for people: `20m`, `1m 30s`, `150s`.
+///
+/// # Errors
+///
+/// It is none, or nothing that can be waited for.
+pub fn duration(text: &str) -> Result<Duration> {
+    let span: jiff::SignedDuration = text.parse().context("not a time like 90s or 20m")?;
+    let time = Duration::try_from(span).context("a time is not negative")?;
+    ensure!(!time.is_zero(), "no time at all");
+    Ok(time)
 }
 
 /// The time, in UTC, to the second.
@@ -80,7 +98,7 @@ pub fn now() -> String {
 struct Race<'p, T> {
     plan: &'p Plan,
     tell: T,
-    start: Instant,
+    clock: Clock,
     entrants: Vec<Arm>,
     results: Results,
     /// By task.
@@ -100,6 +118,12 @@ struct Track {
     has_operations: bool,
     /// It fails by itself, on the system's allocator too.
     hopeless: bool,
+    /// How many whole rounds it had.
+    rounds: usize,
+    /// How long one takes.
+    cost: Duration,
+    /// How long a single run took on the system's allocator.
+    alone: Duration,
 }
 
 impl<'p, T: FnMut(Step)> Race<'p, T> {
@@ -125,21 +149,33 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             date: now(),
             seconds: 0.0,
             complete: false,
+            out_of_time: false,
             machine: Machine::here(),
             arms: plan.recorded(),
             rounds: 0,
             settings: settings(),
             workloads: plan.tasks.iter().map(measured).collect(),
+            absent: plan.absent.clone(),
             scale: Vec::new(),
+            scale_check: None,
         };
         let tracks = plan.tasks.iter().map(|_| Track::default()).collect();
         let first = plan.tasks.len() * if plan.watch { plan.arms.len() } else { 1 };
-        let total = first + plan.rounds * plan.tasks.len() * entrants.len();
-        Race { plan, tell, start: Instant::now(), entrants, results, tracks, done: 0, total }
+        let clock = Clock::start(plan.time);
+        let mut race = Race { plan, tell, clock, entrants, results, tracks, done: 0, total: first };
+        let everybody =
+            || (0..plan.tasks.len()).flat_map(|t| (0..race.entrants.len()).map(move |e| (t, e)));
+        race.total += plan.rounds * everybody().filter(|&(t, e)| race.takes_part(t, e)).count();
+        race
     }
 
     fn stopped(&self) -> bool {
         self.plan.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody stopped it, or the time is up.
+    fn is_over(&self) -> bool {
+        self.stopped() || self.clock.is_up()
     }
 
     fn step(&mut self, task: usize, phase: &str, entrant: usize) {
@@ -156,10 +192,12 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let mut command = Command::new(work::binary()?);
         command.args(["touch", &mib.to_string()]).stdin(Stdio::null());
         Arm::glibc().apply(&mut command);
-        let until = Until { limit: Duration::from_secs(120), stop: &self.plan.stop };
+        let limit = Duration::from_secs(120).min(self.clock.left());
+        let until = Until { limit, stop: &self.plan.stop };
         match child::run(command, &Watch::default(), until) {
             Ok(finished) if finished.status.success() => Ok(()),
             Err(Failure::Stopped) => Ok(()),
+            Err(_) if self.clock.is_up() => Ok(()),
             _ => bail!("cannot touch {mib} MiB of memory before the race"),
         }
     }
@@ -172,7 +210,8 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let arms: Vec<usize> = std::iter::once(system).chain(others).collect();
         for task in 0..self.plan.tasks.len() {
             for &arm in &arms {
-                if self.stopped() {
+                if self.is_over() {
+                    self.results.out_of_time |= self.clock.is_up();
                     return Ok(());
                 }
                 self.step(task, "watched", arm);
@@ -190,10 +229,15 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
                             measured.curves.push(Curve { arm, points: checked.curve });
                         }
                         if arm == system {
+                            let wall = Duration::from_secs_f64(checked.sample.wall_s);
+                            self.tracks[task].alone = wall;
                             self.tracks[task].expected = Some(checked.printed);
                         }
                     }
-                    Err(Failure::Stopped) => return Ok(()),
+                    Err(Failure::Stopped) => {
+                        self.results.out_of_time |= self.clock.is_up();
+                        return Ok(());
+                    }
                     Err(failure) => {
                         let foreign = matches!(self.plan.tasks[task].kind, Kind::Command(_));
                         self.tracks[task].hopeless |= foreign && arm == system;
@@ -216,60 +260,19 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         latency: Option<&std::path::Path>,
     ) -> Result<Checked, Failure> {
         let expected = self.tracks[task].expected.as_ref();
+        let limit = self.plan.limit.min(self.clock.left());
         let conditions = Conditions {
-            until: Until { limit: self.plan.limit, stop: &self.plan.stop },
+            until: Until { limit, stop: &self.plan.stop },
             status: self.plan.tasks[task].status().or(expected.map(Printed::status)),
             others: &self.plan.libraries(),
             memory,
             latency,
         };
-        self.plan.tasks[task].run(&self.entrants[entrant], conditions)
-    }
-
-    fn rounds(&mut self) {
-        let each = self.plan.tasks.len() * self.entrants.len();
-        let mut longest = Duration::ZERO;
-        for round in 0..self.plan.rounds {
-            let late = |time| round > 0 && self.start.elapsed() + longest > time;
-            if self.stopped() || self.plan.time.is_some_and(late) {
-                break;
-            }
-            let start = Instant::now();
-            self.results.rounds = round + 1;
-            for task in 0..self.plan.tasks.len() {
-                self.one_round(task, round);
-            }
-            longest = longest.max(start.elapsed());
-            if let Some(time) = self.plan.time {
-                let left = time.saturating_sub(self.start.elapsed()).as_secs_f64();
-                let more = (left / longest.as_secs_f64().max(1e-9)) as usize;
-                self.total = self.done + more.min(self.plan.rounds - round - 1) * each;
-            }
-        }
-    }
-
-    fn one_round(&mut self, task: usize, round: usize) {
-        let phase = format!("round {}", round + 1);
-        for entrant in plan::order(self.entrants.len(), round) {
-            if self.stopped() {
-                return;
-            }
-            self.step(task, &phase, entrant);
-            if self.is_out(task, entrant) {
-                continue;
-            }
-            let checked = self.attempt(task, entrant, false, None);
-            if checked.as_ref().err() == Some(&Failure::Stopped) {
-                return;
-            }
-            let track = &mut self.tracks[task];
-            let difference = match (&checked, &track.expected) {
-                (Ok(checked), Some(expected)) => checked.printed.difference(expected),
-                _ => None,
-            };
-            track.differences.push(difference);
-            let outcome = checked.map(|checked| checked.sample).into();
-            self.results.workloads[task].runs.push(Run { arm: entrant, round, outcome });
+        let run = self.plan.tasks[task].run(&self.entrants[entrant], conditions);
+        match run {
+            // It was not given the time it was promised.
+            Err(Failure::Timeout { .. }) if limit < self.plan.limit => Err(Failure::Stopped),
+            run => run,
         }
     }
 
@@ -297,8 +300,8 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
                 }
             }
         }
-        self.results.complete = !self.stopped();
-        self.results.seconds = self.start.elapsed().as_secs_f64();
+        self.results.complete = !self.stopped() && !self.results.out_of_time;
+        self.results.seconds = self.clock.elapsed().as_secs_f64();
         self.results
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::results::{Entrant, Role};
+use super::results::{Absent, Entrant, Role};
 use super::task::Task;
 use crate::arm::Arm;
 
@@ -18,8 +18,10 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// How often each pair of task and allocator runs at most.
     pub rounds: usize,
-    /// No round begins that would not end in this time; the first always does.
+    /// The time that all of it may take.
     pub time: Option<Duration>,
+    /// How many more rounds the least certain tasks may have if bounded time is left.
+    pub uncertain: usize,
     /// When a single run is given up.
     pub limit: Duration,
     /// The arms that take part twice, to show the noise.
@@ -35,6 +37,8 @@ pub struct Plan {
     pub latency_rounds: usize,
     /// Whether to count instructions under callgrind, and with which factor on a workload's work.
     pub instructions: Option<f64>,
+    /// Allocators and programs that were to take part and cannot: the results name them.
+    pub absent: Vec<Absent>,
     /// Becomes true when the race is to stop.
     pub stop: Arc<AtomicBool>,
 }
@@ -50,6 +54,7 @@ impl Plan {
             tasks,
             rounds: 7,
             time: None,
+            uncertain: 0,
             limit: Duration::from_secs(60),
             twins,
             copies: 0,
@@ -57,6 +62,7 @@ impl Plan {
             watch: true,
             latency_rounds: 3,
             instructions: None,
+            absent: Vec::new(),
             stop: Arc::default(),
         }
     }

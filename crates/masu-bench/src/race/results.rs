@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::latency::Latency;
 use super::machine::Machine;
 use super::sample::{Failure, Sample};
-use crate::arm::Arm;
+use crate::arm::{Arm, place_of};
 use crate::scale::Curve as ScaleCurve;
+use crate::scale::check::Check as ScaleCheck;
 
 /// The name of the format.
 pub const SCHEMA: &str = "masu-bench";
@@ -31,19 +32,38 @@ pub struct Results {
     pub seconds: f64,
     /// False if it was interrupted: what is there is good, but not all that was asked for.
     pub complete: bool,
+    /// True if the time that was set was up before everybody had run once.
+    #[serde(default)]
+    pub out_of_time: bool,
     /// Where it ran.
     pub machine: Machine,
     /// The allocators, the subject first.
     pub arms: Vec<Entrant>,
-    /// How many rounds were begun.
+    /// How many rounds were begun. Where time is bounded, the noisiest workloads have more of
+    /// them and others may have fewer.
     pub rounds: usize,
     /// Options of masu that the surroundings set.
     pub settings: Vec<String>,
     /// What was measured.
     pub workloads: Vec<Measured>,
+    /// Allocators and programs that were to take part and could not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
     /// What the scale model says, where it was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scale: Vec<ScaleCurve>,
+    /// How the model compares with this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_check: Option<ScaleCheck>,
+}
+
+/// An allocator or a program that was to take part and could not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Absent {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
 }
 
 /// One allocator of the race.
@@ -53,7 +73,8 @@ pub struct Entrant {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The object that was preloaded; none for the system's own.
+    /// The object that was preloaded, by its place below the working directory or by its file
+    /// name; none for the system's own.
     pub library: Option<String>,
     /// What it is there for.
     pub role: Role,
@@ -77,8 +98,13 @@ pub enum Role {
 impl Entrant {
     /// An arm as it is recorded.
     pub fn of(arm: &Arm, role: Role) -> Self {
-        let library = arm.library.as_ref().map(|path| path.display().to_string());
+        let library = arm.library.as_deref().map(place_of);
         Entrant { name: arm.name.clone(), version: arm.version.clone(), library, role }
+    }
+
+    /// Whether both are entries of the same allocator.
+    pub fn is_same(&self, other: &Entrant) -> bool {
+        (&self.name, &self.library) == (&other.name, &other.library)
     }
 
     /// True for those whose figures are shown under their name.

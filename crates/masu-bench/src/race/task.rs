@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use masu_workloads::{Workload, latency};
+use tempfile::TempDir;
 
 use super::child::{self, Until};
 use super::output;
 use super::results::Work;
 use super::sample::{Failure, Sample};
 use super::watch::{Seen, Watch};
-use crate::arm::Arm;
+use crate::arm::{Arm, place_of};
 use crate::work;
 
 /// One thing that is measured.
@@ -28,6 +30,8 @@ pub struct Task {
     pub sleeps: bool,
     /// How it is started and believed.
     pub kind: Kind,
+    /// Where its input is, if that was made for it: there as long as the task is.
+    pub place: Option<Arc<TempDir>>,
 }
 
 /// See [`Task::kind`].
@@ -117,6 +121,7 @@ impl Task {
             about: workload.about.into(),
             sleeps: workload.sleeps,
             kind: Kind::Work(Work { seed, scale }),
+            place: None,
         }
     }
 
@@ -124,7 +129,8 @@ impl Task {
     pub fn command(name: &str, command: Foreign) -> Self {
         let words: Vec<_> = command.arguments.iter().map(|word| word.to_string_lossy()).collect();
         let about = words.join(" ");
-        Task { name: name.into(), about, sleeps: false, kind: Kind::Command(command) }
+        let kind = Kind::Command(command);
+        Task { name: name.into(), about, sleeps: false, kind, place: None }
     }
 
     /// The status that its runs end with, where it is known from the start.
@@ -227,9 +233,9 @@ fn refute(arm: &Arm, seen: &Seen) -> Result<(), Failure> {
     /// Looks that may come too early to see what the dynamic loader is about to map.
     const EARLY: u32 = 3;
     let reason = match (&seen.wrong, &arm.library) {
-        (Some(wrong), _) => format!("{} is loaded", wrong.display()),
+        (Some(wrong), _) => format!("{} is loaded", place_of(wrong)),
         (None, Some(library)) if !seen.proven && seen.in_vain > EARLY => {
-            format!("{} was never loaded", library.display())
+            format!("{} was never loaded", place_of(library))
         }
         _ => return Ok(()),
     };

@@ -7,8 +7,14 @@ use super::{Metric, Style, sentence};
 use crate::race::results::{Measured, Results};
 use crate::stats::Verdict;
 
-const METRICS: [Metric; 5] =
-    [Metric::Wall, Metric::Cpu, Metric::Instructions, Metric::Peak, Metric::Faults];
+const METRICS: [Metric; 6] = [
+    Metric::Wall,
+    Metric::Cpu,
+    Metric::Instructions,
+    Metric::Peak,
+    Metric::Faults,
+    Metric::Switches,
+];
 
 /// The table and the sentence.
 pub fn render(results: &Results, measured: &Measured, style: Style) -> String {

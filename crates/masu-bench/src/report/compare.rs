@@ -101,9 +101,9 @@ pub(super) fn of_role(results: &Results, role: Role) -> Vec<usize> {
     (0..results.arms.len()).filter(|&arm| results.arms[arm].role == role).collect()
 }
 
-/// Whether a round compares; the others choose. A single round does both.
-pub(super) fn compares(results: &Results) -> impl Fn(usize) -> bool {
-    let single = results.rounds < 2;
+/// Whether a round of this workload compares; the others choose. A single round does both.
+pub(super) fn compares(measured: &Measured) -> impl Fn(usize) -> bool {
+    let single = measured.runs.iter().all(|run| run.round == 0);
     move |round| single || round % 2 == 1
 }
 
@@ -118,7 +118,7 @@ fn row(results: &Results, measured: &Measured, metric: Metric, peers: &[usize]) 
     let judge = |ratio: Ratio| Judged { ratio, verdict: verdict(ratio, noise) };
     let cells = all.iter().map(|theirs| paired(&mine, theirs, |_| true).map(judge)).collect();
     let best = best_of(&all).and_then(|place| {
-        let ratio = paired(&mine, &all[place], compares(results))?;
+        let ratio = paired(&mine, &all[place], compares(measured))?;
         Some((results.arms[peers[place]].name.clone(), judge(ratio)))
     });
     let mine = median(&mine.values().copied().collect::<Vec<_>>());
@@ -131,8 +131,7 @@ fn row(results: &Results, measured: &Measured, metric: Metric, peers: &[usize]) 
 pub(super) fn noise(results: &Results, series: impl Fn(usize) -> Series) -> f64 {
     let entrants = || results.arms.iter().enumerate();
     let twins = entrants().filter(|(_, arm)| arm.role == Role::Twin).filter_map(|(twin, arm)| {
-        let (first, _) =
-            entrants().find(|(_, one)| one.is_shown() && one.library == arm.library)?;
+        let (first, _) = entrants().find(|(_, one)| one.is_shown() && one.is_same(arm))?;
         paired(&series(first), &series(twin), |_| true)
     });
     let floors = twins.map(|twin| noise_floor(Some(twin)));

@@ -19,11 +19,13 @@ pub enum Metric {
     Settled,
     /// Minor page faults.
     Faults,
+    /// Context switches, voluntary and not.
+    Switches,
 }
 
 impl Metric {
     /// All of them, in the order of the report.
-    pub const ALL: [Metric; 7] = [
+    pub const ALL: [Metric; 8] = [
         Metric::Wall,
         Metric::Cpu,
         Metric::Cycles,
@@ -31,6 +33,7 @@ impl Metric {
         Metric::Peak,
         Metric::Settled,
         Metric::Faults,
+        Metric::Switches,
     ];
 
     /// The heading of its table.
@@ -43,6 +46,7 @@ impl Metric {
             Metric::Peak => "Peak resident memory",
             Metric::Settled => "Memory kept once settled",
             Metric::Faults => "Page faults",
+            Metric::Switches => "Context switches",
         }
     }
 
@@ -56,6 +60,7 @@ impl Metric {
             Metric::Peak => "peak memory",
             Metric::Settled => "settled memory",
             Metric::Faults => "page faults",
+            Metric::Switches => "context switches",
         }
     }
 
@@ -69,6 +74,7 @@ impl Metric {
             Metric::Peak => "peak",
             Metric::Settled => "settled",
             Metric::Faults => "faults",
+            Metric::Switches => "switches",
         }
     }
 
@@ -83,6 +89,10 @@ impl Metric {
             Metric::Peak => Some(sample.peak_kib.max(1) as f64),
             Metric::Settled => sample.settled_kib.map(|kib| kib.max(1) as f64),
             Metric::Faults => Some(sample.minor_faults.max(1) as f64),
+            Metric::Switches => {
+                let switches = sample.voluntary_switches + sample.involuntary_switches;
+                Some(switches.max(1) as f64)
+            }
         }
     }
 
@@ -94,8 +104,10 @@ impl Metric {
             Metric::Peak | Metric::Settled => format!("{:.1} MiB", value / 1024.0),
             Metric::Cycles | Metric::Instructions if value < 1e7 => format!("{:.2} M", value / 1e6),
             Metric::Cycles | Metric::Instructions => format!("{:.0} M", value / 1e6),
-            Metric::Faults if value >= 10_000.0 => format!("{:.0} k", value / 1e3),
-            Metric::Faults => format!("{value:.0}"),
+            Metric::Faults | Metric::Switches if value >= 10_000.0 => {
+                format!("{:.0} k", value / 1e3)
+            }
+            Metric::Faults | Metric::Switches => format!("{value:.0}"),
         }
     }
 }

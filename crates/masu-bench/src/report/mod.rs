@@ -21,5 +21,5 @@ pub(crate) mod text;
 pub use compare::{Comparison, Judged, Row};
 pub use metric::Metric;
 pub use standing::{ENOUGH, Place, Standing, sentence};
-pub use summary::Summary;
-pub use text::{Style, render, scale};
+pub use summary::{Summary, headline};
+pub use text::{SCALE_LIMITS, Style, check_sentence, render, scale, scale_check};

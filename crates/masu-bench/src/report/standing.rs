@@ -39,7 +39,7 @@ impl Standing {
         let leader = best_of(&all);
         let place = |(&arm, mine): (&usize, &Series)| {
             let median = median(&mine.values().copied().collect::<Vec<_>>())?;
-            let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(results)));
+            let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(measured)));
             // Better than what was the best in the other rounds: the rounds contradict each other.
             let judge = |ratio| match verdict(ratio, noise) {
                 Verdict::Win => Judged { ratio, verdict: Verdict::Tie },

@@ -33,11 +33,16 @@ impl Summary {
         let reported = |metric: &Metric| !Comparison::new(results, *metric).rows.is_empty();
         let metrics: Vec<Metric> = METRICS.into_iter().filter(reported).collect();
         let peers = of_role(results, Role::Peer);
-        let copies = of_role(results, Role::Copy);
+        let mut copies = of_role(results, Role::Copy);
         let against = |arm: usize, others: &[usize]| -> Vec<Option<f64>> {
             metrics.iter().map(|&metric| mean_ratio(results, metric, arm, others)).collect()
         };
         let system = peers.iter().copied().find(|&arm| results.arms[arm].library.is_none());
+        if let Some(system) = system.filter(|_| !copies.is_empty()) {
+            // The second entry is one of the several.
+            let twins = of_role(results, Role::Twin).into_iter();
+            copies.extend(twins.filter(|&twin| results.arms[twin].is_same(&results.arms[system])));
+        }
         let null = system.filter(|_| copies.len() > 1);
         let noise = |&metric: &Metric| {
             let rows = Comparison::new(results, metric).rows;
@@ -52,13 +57,36 @@ impl Summary {
     }
 }
 
+/// How the subject stands over all workloads, in two sentences; nothing if it was compared with
+/// nobody.
+pub fn headline(results: &Results) -> String {
+    let summary = Summary::new(results);
+    let Some((_, ratios)) = summary.rows.first() else { return String::new() };
+    let figures = summary.metrics.iter().zip(ratios);
+    let said: Vec<String> = figures
+        .filter_map(|(metric, ratio)| Some(format!("{:.2} in {}", (*ratio)?, metric.name())))
+        .collect();
+    let Some((last, others)) = said.split_last() else { return String::new() };
+    let all = match others {
+        [] => last.clone(),
+        others => format!("{} and {last}", others.join(", ")),
+    };
+    let subject = &results.arms[0].name;
+    let peers = of_role(results, Role::Peer).len();
+    let (won, tied, lost) = Comparison::new(results, Metric::Cpu).score();
+    format!(
+        "{subject} against the best of {peers} in each row: {all}, where 1 is level and less is \
+         better. In processor time it wins {won}, ties {tied} and loses {lost}."
+    )
+}
+
 /// The geometric mean, over the workloads, of an arm's ratio to the best of `others`.
 fn mean_ratio(results: &Results, metric: Metric, arm: usize, others: &[usize]) -> Option<f64> {
     let ratios = results.workloads.iter().filter_map(|measured| {
         let of = |arm: usize| series(measured, metric, arm);
         let all: Vec<Series> = others.iter().map(|&other| of(other)).collect();
         let best = best_of(&all)?;
-        Some(paired(&of(arm), &all[best], compares(results))?.centre)
+        Some(paired(&of(arm), &all[best], compares(measured))?.centre)
     });
     geometric_mean(&ratios.collect::<Vec<_>>())
 }
@@ -98,6 +126,23 @@ mod tests {
         let (copies, ratios) = Summary::new(&results(&entrants)).null.unwrap();
         assert_eq!(copies, 7);
         assert!((ratios[0].unwrap() - 1.0).abs() < 0.04, "{ratios:?}");
+    }
+
+    #[test]
+    fn the_headline_says_how_the_subject_stands() {
+        let walls = [&[1.0; 4], &[4.0; 4], &[2.0; 4]];
+        let said = headline(&results(&[
+            ("masu", Role::Subject, walls[0]),
+            ("glibc", Role::Peer, walls[1]),
+            ("other", Role::Peer, walls[2]),
+        ]));
+        assert_eq!(
+            said,
+            "masu against the best of 2 in each row: 0.50 in time, 0.50 in cpu and 0.50 in peak \
+             memory, where 1 is level and less is better. In processor time it wins 1, ties 0 and \
+             loses 0."
+        );
+        assert_eq!(headline(&results(&[("masu", Role::Subject, &[1.0; 4])])), "");
     }
 
     #[test]

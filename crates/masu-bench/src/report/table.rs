@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
+use crate::scale::check::{Check, TOLERANCE, Verdict as Checked};
 use crate::scale::{Curve, Point};
 use crate::stats::Verdict;
 
@@ -168,7 +169,56 @@ pub fn scale(curves: &[Curve], style: Style) -> String {
         }
     }
     style.draw(&mut table);
-    format!("{}{table}\n", style.heading("Beyond this machine: the scale model"))
+    format!("{}{SCALE_LIMITS}\n\n{table}\n", style.heading("Beyond this machine: the scale model"))
+}
+
+/// What everybody who reads the curves has to know.
+pub const SCALE_LIMITS: &str = "\
+A model, not a measurement: recorded traces are replayed over simulated cores, and what moves between \
+them is counted. It is the best that any interleaving could reach. It knows nothing of the kernel, of \
+memory bandwidth, of distances between sockets, or of threads that wait for each other in the program.";
+
+/// The scale model against this machine.
+pub fn scale_check(check: Option<&Check>, style: Style) -> String {
+    let Some(check) = check else { return String::new() };
+    let mut table = Table::new();
+    table.set_header([
+        "workload",
+        "design",
+        "measured with",
+        "ns per call",
+        "model",
+        "measured",
+        "",
+    ]);
+    for row in &check.rows {
+        let measured = format!("{:.2} ({:.2} to {:.2})", row.measured, row.low, row.high);
+        let verdict = match row.verdict() {
+            Checked::Holds => "holds",
+            Checked::Below => "less than simulated",
+            Checked::Above => "more than simulated",
+        };
+        let names = [&row.workload, &row.design, &row.allocator].map(Cell::new);
+        let figures = [format!("{:.0}", row.call_ns), format!("{:.2}", row.model), measured];
+        table.add_row(names.into_iter().chain(figures.map(right)).chain([Cell::new(verdict)]));
+    }
+    style.draw(&mut table);
+    let title = style.heading("From one core to two: the model against this machine");
+    format!("{title}{}\n\n{table}\n", check_sentence(check))
+}
+
+/// How the check came out.
+pub fn check_sentence(check: &Check) -> String {
+    let (holds, below, above) = check.score();
+    let percent = TOLERANCE * 100.0;
+    format!(
+        "With what moving a cache line takes here ({:.0} ns) and with each program's own time per \
+         call, the simulated speed-up from one core to two is within {percent:.0} % of the measured \
+         one in {holds} of {} rows; the machine gets less in {below}, where something keeps the \
+         cores waiting that is not simulated, and more in {above}, where the model is wrong.",
+        check.transfer_ns,
+        check.rows.len(),
+    )
 }
 
 /// Score and losses, the worst first.

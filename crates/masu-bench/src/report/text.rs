@@ -2,8 +2,8 @@
 
 use comfy_table::{Table, presets};
 
-pub use super::table::scale;
-use super::{Comparison, Metric, command, table};
+pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
+use super::{Comparison, Metric, command, headline, table};
 use crate::race::results::{Measured, Results, Role};
 
 /// For whom.
@@ -45,6 +45,10 @@ pub fn render(results: &Results, style: Style) -> String {
     let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
     text += &style.heading("Everybody against the virtual best");
     text += &table::summary(results, style);
+    text += &match headline(results) {
+        said if said.is_empty() => said,
+        said => format!("\n{said}\n"),
+    };
     for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
         text += &style.heading(comparison.metric.title());
         text += &table::comparison(comparison, style);
@@ -52,6 +56,7 @@ pub fn render(results: &Results, style: Style) -> String {
     text += &table::latencies(results, style);
     text += &table::instructions(results, style);
     text += &scale(&results.scale, style);
+    text += &scale_check(results.scale_check.as_ref(), style);
     text += &style.heading("Against the best of the others");
     text += &table::losses(&comparisons);
     text + &table::failures(results)
@@ -96,12 +101,19 @@ pub fn header_lines(results: &Results) -> Vec<String> {
         ),
         format!(
             "{} interleaved rounds in {:.0} s{work}, {subject}'s settings: {settings}.",
-            results.rounds, results.seconds
+            rounds(results),
+            results.seconds
         ),
         proof(results),
     ];
-    if !results.complete {
+    if results.out_of_time {
+        let text = "The time that was set was up before everybody had run: partial results.";
+        lines.push(text.into());
+    } else if !results.complete {
         lines.push("Interrupted: these are partial results.".into());
+    }
+    for absent in &results.absent {
+        lines.push(format!("{} does not take part: {}.", absent.name, absent.reason));
     }
     if results.rounds < ENOUGH && only_command(results).is_none() {
         lines.push(format!(
@@ -109,6 +121,16 @@ pub fn header_lines(results: &Results) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// How many rounds there were, of the workload with the fewest and of that with the most.
+fn rounds(results: &Results) -> String {
+    let of = |measured: &Measured| measured.runs.iter().map(|run| run.round + 1).max();
+    let all = || results.workloads.iter().filter_map(of);
+    match (all().min(), all().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        _ => results.rounds.to_string(),
+    }
 }
 
 /// In how many runs the allocator was seen at work.

@@ -4,8 +4,11 @@
 //! is with one core at a time, so nobody is done before the busiest of them is: the utilisation law
 //! of queueing theory, which gives the best throughput that any interleaving could have.
 
-/// What things take, in nanoseconds: the order of magnitude of server processors of today.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What things take, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
     /// What a program does with a block between two calls.
     pub work: f64,
@@ -19,7 +22,7 @@ pub struct Costs {
     pub locked: f64,
 }
 
-/// The costs in force.
+/// The costs of the curves: the order of magnitude of server processors of today.
 pub const COSTS: Costs =
     Costs { work: 30.0, local: 6.0, atomic: 6.0, transfer: 70.0, locked: 20.0 };
 
@@ -41,6 +44,7 @@ pub struct Copied {
 
 /// The cores.
 pub struct Machine {
+    costs: Costs,
     /// How long each was busy.
     cores: Vec<f64>,
     /// How long the busiest line was.
@@ -52,9 +56,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// So many cores.
-    pub fn new(cores: usize) -> Self {
-        Machine { cores: vec![0.0; cores], busiest_line: 0.0, transfers: 0, hand_overs: 0 }
+    /// So many cores on which things take so long.
+    pub fn new(cores: usize, costs: Costs) -> Self {
+        Machine { costs, cores: vec![0.0; cores], busiest_line: 0.0, transfers: 0, hand_overs: 0 }
     }
 
     /// The earliest time at which everything can be done, in nanoseconds.
@@ -64,13 +68,13 @@ impl Machine {
 
     /// The program does something of its own, and calls.
     pub fn work(&mut self, core: usize) {
-        self.cores[core] += COSTS.work + COSTS.local;
+        self.cores[core] += self.costs.work + self.costs.local;
     }
 
     /// A core writes a line, by an atomic operation.
     pub fn atomic(&mut self, core: usize, line: &mut Line) {
         self.fetch(core, line);
-        self.hold(core, line, COSTS.atomic);
+        self.hold(core, line, self.costs.atomic);
     }
 
     /// A core needs a line for itself.
@@ -80,7 +84,7 @@ impl Machine {
         }
         if line.owner != 0 {
             self.transfers += 1;
-            self.hold(core, line, COSTS.transfer);
+            self.hold(core, line, self.costs.transfer);
         }
         line.owner = core + 1;
     }
@@ -98,7 +102,7 @@ impl Machine {
         if line.holders[word] & bit == 0 {
             line.holders[word] |= bit;
             self.transfers += 1;
-            self.cores[core] += COSTS.transfer;
+            self.cores[core] += self.costs.transfer;
         }
     }
 
@@ -106,7 +110,7 @@ impl Machine {
     pub fn change(&mut self, core: usize, line: &mut Copied) {
         *line = Copied::default();
         line.holders[core / 64 % 4] |= 1 << (core % 64);
-        self.cores[core] += COSTS.atomic;
+        self.cores[core] += self.costs.atomic;
     }
 
     /// A core takes a lock, works under it for so many units and gives it back. What the lock
@@ -115,10 +119,10 @@ impl Machine {
         if lock.owner != 0 && lock.owner != core + 1 {
             self.hand_overs += 1;
             self.transfers += 1;
-            self.hold(core, lock, COSTS.transfer);
+            self.hold(core, lock, self.costs.transfer);
         }
         self.fetch(core, lock);
-        self.hold(core, lock, 2.0 * COSTS.atomic + COSTS.locked * units as f64);
+        self.hold(core, lock, 2.0 * self.costs.atomic + self.costs.locked * units as f64);
     }
 }
 
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_line_moves_only_when_another_core_wants_it() {
-        let mut machine = Machine::new(2);
+        let mut machine = Machine::new(2, COSTS);
         let mut line = Line::default();
         for core in [0, 0, 1, 1, 0] {
             machine.atomic(core, &mut line);
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_copied_line_costs_each_core_once_until_it_changes() {
-        let mut machine = Machine::new(256);
+        let mut machine = Machine::new(256, COSTS);
         let mut line = Copied::default();
         machine.change(0, &mut line);
         for core in [0, 1, 1, 255, 0] {
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn cores_that_want_one_lock_wait_for_each_other() {
-        let mut machine = Machine::new(8);
+        let mut machine = Machine::new(8, COSTS);
         let mut lock = Line::default();
         for core in 0..8 {
             machine.locked(core, &mut lock, 1);

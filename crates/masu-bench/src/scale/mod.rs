@@ -18,8 +18,10 @@
 //! misses except the first line of one that another core had, and how threads block each other in
 //! the application. It takes every core for equal and every transfer for equally long. So it says
 //! where a design stops to scale and why, not how fast it is; [`COSTS`](machine::COSTS) are stated,
-//! and the speed-up from one core to two is compared with a measured one before the rest is believed.
+//! and the speed-up from one core to two is compared with a measured one before the rest is believed
+//! ([`check`]).
 
+pub mod check;
 pub mod design;
 pub mod machine;
 pub mod trace;
@@ -28,7 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use design::{Allocator, Design};
-use machine::Machine;
+use machine::{COSTS, Costs, Machine};
 use trace::{Op, Trace};
 
 /// What the model says of one design under one workload.
@@ -63,9 +65,9 @@ pub const CORES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// One curve for each design.
 pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
     let curve = |design: Design| {
-        let alone = replay(trace, design, 1);
+        let alone = replay(trace, design, 1, COSTS);
         let point = |&cores: &u32| {
-            let run = if cores == 1 { alone } else { replay(trace, design, cores) };
+            let run = if cores == 1 { alone } else { replay(trace, design, cores, COSTS) };
             Point { speedup: run.speedup / alone.speedup, ..run }
         };
         Curve {
@@ -78,10 +80,10 @@ pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
 }
 
 /// Replays a trace on so many cores. The speed-up of the result is operations per nanosecond.
-fn replay(trace: &Trace, design: Design, cores: u32) -> Point {
+fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Point {
     let copies = (cores as usize / trace.threads.max(1)).max(1);
     let threads = copies * trace.threads;
-    let mut machine = Machine::new(cores as usize);
+    let mut machine = Machine::new(cores as usize, costs);
     let mut allocator = Allocator::new(design, threads, cores as usize);
     let mut blocks: Vec<Option<Live>> = vec![None; copies * trace.blocks];
     let (mut operations, mut remote) = (0u64, 0u64);

@@ -2,7 +2,7 @@ use super::trace::Event;
 use super::*;
 
 /// Each of so many threads allocates and frees its own blocks.
-fn own(threads: u16, pairs: u32) -> Trace {
+pub(super) fn own(threads: u16, pairs: u32) -> Trace {
     let mut events = Vec::new();
     for pair in 0..pairs {
         for thread in 0..threads {
@@ -16,7 +16,7 @@ fn own(threads: u16, pairs: u32) -> Trace {
 }
 
 /// One thread allocates, another frees, a hundred blocks later.
-fn handed(pairs: u32) -> Trace {
+pub(super) fn handed(pairs: u32) -> Trace {
     let mut events = Vec::new();
     for block in 0..pairs + 100 {
         if block < pairs {
@@ -30,7 +30,7 @@ fn handed(pairs: u32) -> Trace {
 }
 
 fn by_design(trace: &Trace, cores: u32) -> [Point; 3] {
-    Design::ALL.map(|design| replay(trace, design, cores))
+    Design::ALL.map(|design| replay(trace, design, cores, COSTS))
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn handed_over_blocks_cost_what_the_design_makes_them() {
 #[test]
 fn more_cores_than_threads_are_filled_with_copies() {
     let trace = handed(2_000);
-    let point = replay(&trace, Design::Masu, 64);
+    let point = replay(&trace, Design::Masu, 64, COSTS);
     assert!((point.remote_frees - 0.5).abs() < 1e-9);
-    assert!(point.speedup > 20.0 * replay(&trace, Design::Masu, 2).speedup, "{point:?}");
+    assert!(point.speedup > 20.0 * replay(&trace, Design::Masu, 2, COSTS).speedup, "{point:?}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ use files::Files;
 
 /// Everything was measured, but a program misbehaved under one of the allocators.
 const MISBEHAVED: u8 = 1;
+/// The time that was set was up before everybody had run; what was measured until then was reported.
+const OUT_OF_TIME: u8 = 124;
 /// Somebody stopped it; what was measured until then was reported.
 const INTERRUPTED: u8 = 130;
 
@@ -36,6 +38,7 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
     let what = what::to_measure(order, &library)?;
     let arms = against::arms(order, &library, &what)?;
     let files = Files::reserve(order)?;
+    let command = what.command;
     let plan = plan(order, arms, what);
 
     listen(&plan.stop)?;
@@ -45,7 +48,9 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
     let results =
         results.map_err(|error| Failure::new(REFUSED, format!("cannot measure: {error:#}")))?;
 
-    refuse_hopeless(&results, &plan)?;
+    if command {
+        refuse_hopeless(&results, &plan)?;
+    }
     if !files.json_on_stdout() {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         say(&render(&results, Style::Terminal { colour }))?;
@@ -60,13 +65,16 @@ fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Pla
         // One program on two or three allocators: the second entry of the system's is enough.
         twins.remove(0);
     }
+    let rounds = order.rounds.map_or(what.rounds, |rounds| rounds.get().into());
     Plan {
-        rounds: order.rounds.map_or(what.rounds, |rounds| rounds.get().into()),
+        rounds,
+        uncertain: if what.command { 0 } else { rounds },
         time: order.time.or(what.time),
         limit: order.timeout.unwrap_or(what.limit),
         twins,
         warm_mib: what.warm_mib,
         instructions: order.instructions.then_some(what.callgrind_scale),
+        absent: what.absent,
         ..Plan::new(arms, what.tasks)
     }
 }
@@ -83,8 +91,7 @@ fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
 /// A command that fails on the system's own malloc says nothing about allocators.
 fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
     for (measured, task) in results.workloads.iter().zip(&plan.tasks) {
-        let foreign = matches!(task.kind, race::task::Kind::Command(_));
-        if let (true, Some((_, failure))) = (foreign, measured.failure(plan.system())) {
+        if let Some((_, failure)) = measured.failure(plan.system()) {
             let problem = format!("`{}` fails on the system's own malloc: {failure}", task.about);
             return Err(Failure::new(REFUSED, problem).remedy(
                 "if that is as it should be, --ignore-failure accepts any exit status that is the\n\
@@ -98,6 +105,7 @@ fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
 fn code(results: &Results) -> u8 {
     let misbehaved = |arm: usize| results.workloads.iter().any(|one| one.failure(arm).is_some());
     match (results.complete, results.shown().any(misbehaved)) {
+        (false, _) if results.out_of_time => OUT_OF_TIME,
         (false, _) => INTERRUPTED,
         (true, true) => MISBEHAVED,
         (true, false) => 0,

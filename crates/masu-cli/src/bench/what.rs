@@ -6,18 +6,21 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use masu_bench::race::results::Absent;
 use masu_bench::race::{Foreign, Task};
-use masu_workloads::{ALL, Workload, named};
+use masu_bench::suite::{self, Choice};
 
 use crate::cli::Bench;
 use crate::elf::Elf;
-use crate::failure::{Failure, USAGE, warn};
+use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::library::Library;
 use crate::{program, run};
 
 /// What is measured, and how much of it unless the command line says otherwise.
 pub struct What {
     pub tasks: Vec<Task>,
+    /// Programs of a suite that are not installed.
+    pub absent: Vec<Absent>,
     /// True for a command, false for workloads.
     pub command: bool,
     /// Whether the program stands on musl.
@@ -32,15 +35,19 @@ pub struct What {
 
 /// How much a suite does.
 struct Amount {
-    scale: f64,
     rounds: usize,
     time: Option<Duration>,
     warm_mib: u64,
+    callgrind_scale: f64,
 }
 
-const QUICK: Amount =
-    Amount { scale: 0.1, rounds: 5, time: Some(Duration::from_secs(150)), warm_mib: 512 };
-const FULL: Amount = Amount { scale: 1.0, rounds: 7, time: None, warm_mib: 2048 };
+const QUICK: Amount = Amount {
+    rounds: 5,
+    time: Some(Duration::from_secs(150)),
+    warm_mib: 512,
+    callgrind_scale: 0.001,
+};
+const FULL: Amount = Amount { rounds: 7, time: None, warm_mib: 2048, callgrind_scale: 0.01 };
 
 /// Reads the command line.
 pub fn to_measure(order: &Bench, library: &Library) -> Result<What, Failure> {
@@ -54,38 +61,24 @@ pub fn to_measure(order: &Bench, library: &Library) -> Result<What, Failure> {
 }
 
 fn suite(names: &[String]) -> Result<What, Failure> {
-    let mut workloads: Vec<&Workload> = Vec::new();
-    let mut amount = FULL;
-    for name in names {
-        match name.as_str() {
-            // Who only sleeps and is looked at afterwards takes as long however little it does.
-            "quick" => {
-                amount = QUICK;
-                workloads.extend(ALL.iter().filter(|workload| !workload.sleeps));
-            }
-            "full" => workloads.extend(ALL),
-            _ => workloads.push(named(name).ok_or_else(|| unknown(name))?),
-        }
-    }
-    let mut seen = std::collections::HashSet::new();
-    workloads.retain(|workload| seen.insert(workload.name));
-    let task = |workload: &Workload| Task::workload(workload, 1, amount.scale);
+    let choice = Choice::of(names).map_err(|unknown| {
+        Failure::new(USAGE, format!("--suite: {unknown}")).remedy(suite::names())
+    })?;
+    let suite = choice
+        .prepare(1, 1.0)
+        .map_err(|error| Failure::new(REFUSED, format!("cannot measure: {error:#}")))?;
+    let amount = if suite.quick { QUICK } else { FULL };
     Ok(What {
-        tasks: workloads.into_iter().map(task).collect(),
+        tasks: suite.tasks,
+        absent: suite.absent,
         command: false,
         musl: false,
         rounds: amount.rounds,
         time: amount.time,
         limit: Duration::from_secs(120),
         warm_mib: amount.warm_mib,
-        callgrind_scale: amount.scale * 0.01,
+        callgrind_scale: amount.callgrind_scale,
     })
-}
-
-fn unknown(name: &str) -> Failure {
-    let known: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
-    Failure::new(USAGE, format!("--suite: there is no workload called `{name}`"))
-        .remedy(format!("suites: quick, full; workloads: {}", known.join(", ")))
 }
 
 fn command(order: &Bench, library: &Library) -> Result<What, Failure> {
@@ -100,6 +93,7 @@ fn command(order: &Bench, library: &Library) -> Result<What, Failure> {
     };
     Ok(What {
         tasks: vec![Task::command("command", foreign)],
+        absent: Vec::new(),
         command: true,
         musl: Elf::read(&binary).is_ok_and(|elf| elf.is_musl()),
         rounds: 10,

@@ -3,11 +3,14 @@
 //!
 //! `masu-lab peers` goes through the recipes: fetch the sources, build one shared
 //! object each, load it into a program and see that it serves every C allocation
-//! function; then build the measured program with the allocator as Rust's global one. What came of it, good or bad, is kept in `peers.json`, from which the
-//! other commands take their arms.
+//! function; then build the measured program with the allocator as Rust's global one. What came
+//! of it, good or bad, is kept in `peers.json`, from which the other commands take their arms. A
+//! race may be using what is replaced: each file is put in its place whole, and only after it
+//! has proved itself.
 
 mod linked;
 mod recipes;
+pub mod report;
 mod sources;
 mod tools;
 
@@ -46,7 +49,8 @@ pub struct Peer {
     pub program_reason: Option<String>,
 }
 
-/// Builds every peer, or those named in `only`, and rewrites the list.
+/// Builds every peer, or those named in `only`, and rewrites the list; the document in
+/// `docs/benchmarks` if all were built.
 pub fn build(only: &[String]) -> Result<Vec<Peer>> {
     for name in only {
         let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
@@ -69,6 +73,10 @@ pub fn build(only: &[String]) -> Result<Vec<Peer>> {
         peers.push(peer);
     }
     fs::write(list_path(), serde_json::to_string_pretty(&peers)? + "\n")?;
+    if only.is_empty() {
+        let document = paths::workspace().join("docs/benchmarks/peers.md");
+        fs::write(document, report::markdown(&peers))?;
+    }
     Ok(peers)
 }
 
@@ -96,8 +104,10 @@ fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
         program_reason: None,
     };
     let library = paths::peers().join(format!("lib{}.so", recipe.name));
-    match (recipe.build)(sources, &library).and_then(|built| {
-        verify(recipe.name, &library)?;
+    let fresh = paths::peers().join(format!("build/lib{}.so", recipe.name));
+    match (recipe.build)(sources, &fresh).and_then(|built| {
+        verify(recipe.name, &fresh)?;
+        fs::rename(&fresh, &library)?;
         Ok(built)
     }) {
         Ok(Built { version, origin }) => {
@@ -106,9 +116,11 @@ fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
         Err(error) => peer.reason = Some(format!("{error:#}")),
     }
     let program = paths::peers().join(format!("masu-work-{}", recipe.name));
-    match (recipe.link)(sources, &program).and_then(|linked| {
+    let fresh = paths::peers().join(format!("build/masu-work-{}", recipe.name));
+    match (recipe.link)(sources, &fresh).and_then(|linked| {
         if linked.is_some() {
-            linked::verify(&program)?;
+            linked::verify(&fresh)?;
+            fs::rename(&fresh, &program)?;
         }
         Ok(linked)
     }) {

@@ -11,6 +11,7 @@ use view::View;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 const CHARTS: &str = include_str!("charts.js");
+const MAP: &str = include_str!("map.js");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page.
@@ -19,7 +20,7 @@ pub fn page(results: &Results) -> String {
     // Inside a script element only a closing tag could end the data.
     let data = data.replace('<', "\\u003c");
     PAGE.replace("/*STYLE*/", STYLE)
-        .replace("/*SCRIPT*/", &format!("{CHARTS}\n{SCRIPT}"))
+        .replace("/*SCRIPT*/", &format!("{CHARTS}\n{MAP}\n{SCRIPT}"))
         .replace("/*DATA*/", &data)
 }
 

@@ -187,11 +187,24 @@ function lost(workload) {
 
 const chosenMetric = () => data.metrics.find((metric) => metric.key === state.metric) ?? data.metrics[0];
 
+function drawMap(list) {
+  const arms = data.arms.filter((arm) => shown(arm.id));
+  const pick = (name) => { $("filter").value = name; choose("filter", name); };
+  // Two tables beside each other, unless there is little to show.
+  const half = list.length > 12 ? Math.ceil(list.length / 2) : list.length;
+  const parts = [list.slice(0, half), list.slice(half)].filter((part) => part.length);
+  $("map-panel").hidden = list.length < 2;
+  $("map-note").textContent = `${chosenMetric().title}: ratio to the best of the row. Green: best, or not to be told apart from it. Click a name for its charts.`;
+  $("map").replaceChildren(...parts.map((part) => mapTable(part, chosenMetric(), arms, pick)));
+}
+
 function drawCards() {
+  $("map-panel").hidden = true;
   if (single) return void $("cards").replaceChildren(...singleCards());
   const words = (state.filter ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (one) => words.every((word) => `${one.name} ${one.about}`.toLowerCase().includes(word));
   const list = data.workloads.filter(matches).sort((orders[state.sort] ?? orders.given)[1]);
+  drawMap(list);
   $("cards").replaceChildren(...list.map((workload) => card(workload, chosenMetric())));
   $("none").hidden = list.length > 0;
 }
@@ -226,8 +239,10 @@ function draw() {
 function setUp() {
   document.title = `masu bench: ${data.title}`;
   $("title").textContent = data.title;
-  $("sentence").hidden = !single;
-  $("sentence").textContent = data.sentence ?? "";
+  const said = data.sentence ?? data.headline;
+  $("sentence").hidden = !said;
+  $("sentence").textContent = said;
+  $("scale-note").replaceChildren(...data.scale_note.map((line) => el("p", { class: "note" }, line)));
   $("details-title").textContent = single ? "The program under each allocator" : "Workload by workload";
   $("about").replaceChildren(...data.header.map((line) => el("p", {}, line)));
   $("metric").append(...data.metrics.map((metric) => el("option", { value: metric.key }, metric.title)));

@@ -7,7 +7,7 @@ use crate::race::results::{Curve, Measured, Results};
 use crate::report::compare::series;
 use crate::report::standing::Standing;
 use crate::report::text::{header_lines, only_command};
-use crate::report::{Metric, Summary, sentence};
+use crate::report::{Metric, SCALE_LIMITS, Summary, check_sentence, headline, sentence};
 use crate::scale::Curve as ScaleCurve;
 use crate::stats::{Verdict, interval};
 
@@ -17,12 +17,16 @@ pub struct View<'r> {
     title: String,
     /// Who wins, where a single program was measured.
     sentence: Option<String>,
+    /// How the subject stands, where there were several.
+    headline: String,
     header: Vec<String>,
     arms: Vec<Arm<'r>>,
     summary: Columns,
     metrics: Vec<Title>,
     workloads: Vec<Workload<'r>>,
     scale: &'r [ScaleCurve],
+    /// What the model does not know, and how its check came out.
+    scale_note: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -109,6 +113,7 @@ impl<'r> View<'r> {
         View {
             title,
             sentence: command.map(|measured| sentence(results, measured)),
+            headline: headline(results),
             header: header_lines(results),
             arms: results.shown().map(|id| Arm::new(results, id)).collect(),
             summary: Columns {
@@ -120,6 +125,9 @@ impl<'r> View<'r> {
             metrics: Metric::ALL.into_iter().filter(seen).map(title_of).collect(),
             workloads,
             scale: &results.scale,
+            scale_note: std::iter::once(SCALE_LIMITS.to_string())
+                .chain(results.scale_check.as_ref().map(check_sentence))
+                .collect(),
         }
     }
 }

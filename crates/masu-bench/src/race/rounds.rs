@@ -1,0 +1,179 @@
+//! The timed rounds, and how bounded time is spent on them.
+//!
+//! Without a bound every workload has the same number of rounds. With one, whole rounds are run as
+//! long as there is time for one more, but no more than were asked for. What is left then is too
+//! little for everybody, or more than everybody needs, so it goes where it tells most: round by
+//! round to the workload whose figures are the least certain ([`Plan::uncertain`]). What only
+//! sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
+//! like the others.
+
+use std::time::{Duration, Instant};
+
+#[cfg(doc)]
+use super::Plan;
+use super::results::{Measured, Role, Run};
+use super::task::Kind;
+use super::{Failure, Race, Step, plan};
+use crate::report::Metric;
+use crate::stats::median;
+
+/// Rounds that a workload has before its certainty is asked about: one chooses, one compares.
+const LEAST: usize = 2;
+/// Figures that vary less than this need no more rounds.
+const CERTAIN: f64 = 0.01;
+
+impl<T: FnMut(Step)> Race<'_, T> {
+    /// Runs them all, but for what the time that is left over from `reserved` has no room for.
+    pub(super) fn rounds(&mut self, reserved: Duration) {
+        for round in 0..self.plan.rounds {
+            let tasks: Vec<usize> =
+                (0..self.plan.tasks.len()).filter(|&task| self.is_due(task, round)).collect();
+            let cost = tasks.iter().map(|&task| self.tracks[task].cost).sum::<Duration>();
+            let late = self.clock.left().saturating_sub(reserved) < cost;
+            if self.is_over() || round > 0 && late {
+                break;
+            }
+            for task in tasks {
+                if self.clock.is_up() {
+                    break;
+                }
+                self.one_round(task);
+            }
+        }
+        while self.clock.is_bounded() && !self.is_over() {
+            let left = self.clock.left().saturating_sub(reserved);
+            let Some(task) = self.least_certain(left) else { break };
+            self.total = self.total.max(self.done + self.entrants.len());
+            self.one_round(task);
+        }
+        self.total = self.done;
+    }
+
+    /// Whether a workload takes part in this whole round.
+    fn is_due(&self, task: usize, round: usize) -> bool {
+        let only_memory = self.plan.tasks[task].sleeps && self.clock.is_bounded();
+        round < LEAST || !only_memory
+    }
+
+    /// The workload that another round tells most about, of those with room for one.
+    fn least_certain(&self, left: Duration) -> Option<usize> {
+        let most = self.plan.rounds + self.plan.uncertain;
+        let open = (0..self.plan.tasks.len()).filter(|&task| {
+            let track = &self.tracks[task];
+            !track.hopeless && track.rounds < most && track.cost < left
+        });
+        let doubt = |task: usize| {
+            let rounds = self.tracks[task].rounds;
+            match rounds < LEAST {
+                true => f64::INFINITY,
+                false => spread(&self.results.workloads[task]) / (rounds as f64).sqrt(),
+            }
+        };
+        let all = open.map(|task| (task, doubt(task)));
+        let owed = |task: usize| {
+            self.tracks[task].rounds < self.plan.rounds && !self.plan.tasks[task].sleeps
+        };
+        let all = all.filter(|&(task, doubt)| doubt > CERTAIN || owed(task));
+        all.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(task, _)| task)
+    }
+
+    /// Whether an entrant runs a task at all. The copies that show what choosing does are for the
+    /// workloads that tell most about time in least of it.
+    pub(super) fn takes_part(&self, task: usize, entrant: usize) -> bool {
+        let task = &self.plan.tasks[task];
+        let is_copy = self.results.arms[entrant].role == Role::Copy;
+        !is_copy || !task.sleeps && matches!(task.kind, Kind::Work(_))
+    }
+
+    /// The next round of one task.
+    fn one_round(&mut self, task: usize) {
+        let round = self.tracks[task].rounds;
+        self.results.rounds = self.results.rounds.max(round + 1);
+        let phase = format!("round {}", round + 1);
+        let start = Instant::now();
+        for entrant in plan::order(self.entrants.len(), round) {
+            if self.is_over() {
+                self.results.out_of_time |= round == 0 && self.clock.is_up();
+                return;
+            }
+            if !self.takes_part(task, entrant) {
+                continue;
+            }
+            self.step(task, &phase, entrant);
+            if self.is_out(task, entrant) {
+                continue;
+            }
+            let checked = self.attempt(task, entrant, false, None);
+            if checked.as_ref().err() == Some(&Failure::Stopped) {
+                self.results.out_of_time |= round == 0 && self.clock.is_up();
+                return;
+            }
+            let track = &mut self.tracks[task];
+            let difference = match (&checked, &track.expected) {
+                (Ok(checked), Some(expected)) => checked.printed.difference(expected),
+                _ => None,
+            };
+            track.differences.push(difference);
+            let outcome = checked.map(|checked| checked.sample).into();
+            self.results.workloads[task].runs.push(Run { arm: entrant, round, outcome });
+        }
+        let track = &mut self.tracks[task];
+        track.rounds = round + 1;
+        track.cost = start.elapsed();
+    }
+}
+
+/// How much the figures of one entrant vary from round to round, as a fraction: the median over the
+/// entrants of the range of what the workload is about, time or memory.
+fn spread(measured: &Measured) -> f64 {
+    let metrics: &[Metric] = match measured.sleeps {
+        true => &[Metric::Peak, Metric::Settled],
+        false => &[Metric::Wall, Metric::Cpu],
+    };
+    let entrants = measured.runs.iter().map(|run| run.arm).max().map_or(0, |most| most + 1);
+    let of = |metric: Metric| {
+        let deviations = (0..entrants).filter_map(|arm| {
+            let figures = measured.samples(arm).filter_map(|(_, s)| metric.of(s, measured.sleeps));
+            deviation(&figures.map(f64::ln).collect::<Vec<_>>())
+        });
+        median(&deviations.collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    metrics.iter().map(|&metric| of(metric)).fold(0.0, f64::max)
+}
+
+/// The standard deviation; none of fewer than two values.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_deviation_of_known_values() {
+        assert_eq!(deviation(&[5.0]), None);
+        assert_eq!(deviation(&[2.0, 2.0, 2.0]), Some(0.0));
+        let known = deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert!((known - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_spread_is_that_of_most_entrants() {
+        let steady = [1.0, 1.0, 1.0];
+        let results = testing::results(&[
+            ("masu", Role::Subject, &steady),
+            ("glibc", Role::Peer, &[1.0, 2.0, 4.0]),
+            ("other", Role::Peer, &steady),
+        ]);
+        assert_eq!(spread(&results.workloads[0]), 0.0, "one erratic entrant is its own affair");
+        let noisy = [1.0, 1.1, 1.0];
+        let results =
+            testing::results(&[("masu", Role::Subject, &noisy), ("glibc", Role::Peer, &noisy)]);
+        assert!((0.05..0.06).contains(&spread(&results.workloads[0])));
+    }
+}

@@ -1,0 +1,246 @@
+//! The command `masu-lab race`: suites of workloads and programs on every allocator, in bounded
+//! time, into the reports of `docs/benchmarks`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+use masu_bench::race::duration;
+use masu_bench::race::results::Absent;
+use masu_bench::suite::{self, Choice, SUITES};
+use masu_bench::work;
+
+use crate::arm::{self, Arm};
+use crate::progress::Progress;
+use crate::race::results::Results;
+use crate::{paths, peers, race, report, scale};
+
+/// The peers that the goal of this project names, beside glibc.
+pub const PEERS: [&str; 7] =
+    ["jemalloc", "mimalloc2", "mimalloc3", "tcmalloc", "snmalloc", "rpmalloc", "rusty_alloc"];
+
+/// Entries of the system's allocator beside its first and second: with the second they are as many
+/// as there are peers.
+const COPIES: usize = 6;
+
+/// What can be asked for.
+#[derive(Args)]
+pub struct Options {
+    /// What is run: `full`, `workloads`, `programs`, `quick`, or single workloads and programs.
+    #[arg(
+        long,
+        alias = "only",
+        value_delimiter = ',',
+        value_name = "S,..",
+        default_value = "full"
+    )]
+    suite: Vec<String>,
+    /// The time that all of it may take, such as 20m. Rows that are noisy get more rounds if there
+    /// is time, and the steadier ones fewer if there is not.
+    #[arg(long, value_name = "T", value_parser = duration)]
+    time: Option<Duration>,
+    /// How often each workload runs on each allocator.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    rounds: usize,
+    /// A factor on the workloads' work; that of programs is fixed.
+    #[arg(long, value_name = "F", default_value_t = 0.25)]
+    scale: f64,
+    /// The allocators to compare with; by default glibc and its seven strongest rivals. `all` is
+    /// every peer that was built.
+    #[arg(long, value_delimiter = ',', value_name = "A,..")]
+    against: Vec<String>,
+    /// The allocator that is compared.
+    #[arg(long, value_name = "A", default_value = "masu")]
+    subject: String,
+    /// Compare the programs that have an allocator linked in, musl's malloc among them.
+    #[arg(long, conflicts_with_all = ["against", "subject"])]
+    linked: bool,
+    /// Where the workloads' random choices start.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Give a run up after so long.
+    #[arg(long, value_name = "T", value_parser = duration, default_value = "60s")]
+    timeout: Duration,
+    /// Enter so many more copies of the system's allocator, to show what choosing the best of
+    /// several does [default: 6 for suites].
+    #[arg(long, value_name = "N")]
+    null_copies: Option<usize>,
+    /// Count instructions under callgrind too, on this factor of the work.
+    #[arg(long, value_name = "F", num_args = 0..=1, default_missing_value = "0.01")]
+    instructions: Option<f64>,
+    /// Leave the scale model out of a suite's report.
+    #[arg(long)]
+    no_scale_model: bool,
+    /// Write STEM.json, STEM.md and STEM.html [default for suites: docs/benchmarks/SUITE].
+    #[arg(long, value_name = "STEM")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Single files.
+#[derive(Args)]
+pub struct Files {
+    /// Write the raw results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the tables as Markdown.
+    #[arg(long, value_name = "FILE")]
+    md: Option<PathBuf>,
+    /// Write everything as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Races and reports.
+pub fn run(options: &Options) -> Result<()> {
+    work::build()?;
+    let start = Instant::now();
+    let suite =
+        Choice::of(&options.suite).map_err(|unknown| anyhow!("{unknown}; {}", suite::names()))?;
+    let is_suite = options.suite.iter().all(|name| SUITES.iter().any(|(suite, _)| name == suite));
+    let (arms, mut absent) = options.arms()?;
+    let suite = suite.prepare(options.seed, options.scale)?;
+    absent.extend(suite.absent);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).context("cannot listen to signals")?;
+    }
+    // First, so that the race knows what is left for it.
+    let model = match is_suite && !options.linked && !options.no_scale_model {
+        true => Some(scale::model(options.time.map_or(Duration::MAX, |time| time / 20))?),
+        false => None,
+    };
+    let left = |time: Duration| time.saturating_sub(start.elapsed()).saturating_sub(REPORT);
+    let plan = race::Plan {
+        rounds: options.rounds,
+        uncertain: options.rounds,
+        time: options.time.map(left),
+        limit: options.timeout,
+        copies: options.null_copies.unwrap_or(if is_suite { COPIES } else { 0 }),
+        warm_mib: 2048,
+        instructions: options.instructions,
+        absent,
+        stop,
+        ..race::Plan::new(arms, suite.tasks)
+    };
+    let progress = Progress::new(plan.rounds);
+    let mut results = race::run(&plan, |step| progress.race(step))?;
+    progress.done();
+    if let Some(model) = model {
+        (results.scale, results.scale_check) = (model.curves, model.check);
+    }
+    options.show(&results, is_suite)
+}
+
+/// What writing the reports takes, at most.
+const REPORT: Duration = Duration::from_secs(5);
+
+impl Options {
+    /// Who takes part, and who cannot.
+    fn arms(&self) -> Result<(Vec<Arm>, Vec<Absent>)> {
+        if self.linked {
+            return linked();
+        }
+        let names: Vec<&str> = match self.against.as_slice() {
+            [] => PEERS.to_vec(),
+            names => names.iter().map(String::as_str).collect(),
+        };
+        let mut arms = vec![arm::named(&self.subject)?, Arm::glibc()];
+        let mut absent = Vec::new();
+        if names == ["all"] {
+            arms.extend(arm::built_peers()?);
+            let list = peers::list()?.into_iter();
+            absent.extend(list.filter_map(|p| Some(Absent { name: p.name, reason: p.reason? })));
+        } else {
+            for name in names {
+                match (arm::named(name), self.against.is_empty()) {
+                    (Ok(arm), _) => arms.push(arm),
+                    (Err(error), false) => return Err(error),
+                    (Err(_), true) => absent.push(missing(name)),
+                }
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        arms.retain(|arm| seen.insert(arm.name.clone()));
+        Ok((arms, absent))
+    }
+
+    /// Prints the report and writes the files.
+    fn show(&self, results: &Results, is_suite: bool) -> Result<()> {
+        let name = match self.linked {
+            true => format!("{}-linked", self.suite.join("-")),
+            false => self.suite.join("-"),
+        };
+        let usual = || is_suite.then(|| paths::workspace().join("docs/benchmarks").join(name));
+        if let Some(stem) = self.out.clone().or_else(usual) {
+            let file =
+                |extension: &str| Some(PathBuf::from(format!("{}.{extension}", stem.display())));
+            Files { json: file("json"), md: file("md"), html: file("html") }.write(results)?;
+        }
+        self.files.write(results)?;
+        print(results);
+        Ok(())
+    }
+}
+
+/// Why a peer does not take part.
+fn missing(name: &str) -> Absent {
+    let reason = match peers::list() {
+        Ok(list) => list.into_iter().find(|peer| peer.name == name).and_then(|peer| peer.reason),
+        Err(_) => None,
+    };
+    Absent {
+        name: name.into(),
+        reason: reason.unwrap_or_else(|| "`masu-lab peers` has not built it".into()),
+    }
+}
+
+/// The programs with an allocator linked in: masu's first, and who has none.
+fn linked() -> Result<(Vec<Arm>, Vec<Absent>)> {
+    let mut arms = arm::linked()?;
+    let masu = arms.iter().position(|arm| arm.name == "linked:masu");
+    let masu = arms.remove(masu.context("masu is not linked in: run `masu-lab peers masu`")?);
+    arms.insert(0, masu);
+    arms.insert(1, Arm::glibc());
+    let list = peers::list()?.into_iter();
+    let reason = |peer: peers::Peer| {
+        let reason = peer.program_reason?;
+        Some(Absent { name: format!("linked:{}", peer.name), reason })
+    };
+    Ok((arms, list.filter_map(reason).collect()))
+}
+
+/// Reads the results of an earlier race.
+pub fn again(results: &PathBuf, files: &Files) -> Result<()> {
+    ensure!(files.json.is_none(), "the raw results are there already");
+    let results = Results::parse(&fs::read_to_string(results)?)?;
+    files.write(&results)?;
+    print(&results);
+    Ok(())
+}
+
+impl Files {
+    fn write(&self, results: &Results) -> Result<()> {
+        if let Some(file) = &self.json {
+            fs::write(file, results.json())?;
+        }
+        if let Some(file) = &self.md {
+            fs::write(file, report::render(results, report::Style::Markdown))?;
+        }
+        if let Some(file) = &self.html {
+            fs::write(file, report::html::page(results))?;
+        }
+        Ok(())
+    }
+}
+
+fn print(results: &Results) {
+    let colour = io::stdout().is_terminal();
+    println!("{}", report::render(results, report::Style::Terminal { colour }));
+}
