@@ -39,8 +39,17 @@ pub struct Contest {
     pub title: String,
     /// What the columns mean.
     pub about: String,
+    /// The figures that are drawn.
+    pub plotted: Vec<String>,
     /// The first is the one that others are compared with.
     pub contestants: Vec<Contestant>,
+}
+
+impl Contest {
+    /// Whether an entry of the results is masu's.
+    pub fn is_masu(&self, entry: usize) -> bool {
+        self.contestants.get(entry).unwrap_or(&self.contestants[0]).arm.name == "masu"
+    }
 }
 
 impl Contestant {

@@ -8,10 +8,11 @@
 //! entries of it differ by is noise.
 
 mod contest;
+mod plot;
 mod python;
 mod report;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use super::files::Files;
@@ -35,6 +36,15 @@ pub enum Experiment {
     Frames,
     /// RocksDB's own benchmark
     Rocksdb,
+    /// All of these, one after the other
+    All,
+}
+
+impl Experiment {
+    const EACH: [Experiment; 7] = {
+        use Experiment::*;
+        [Double, Builder, BuilderLong, Pool, Pyarrow, Frames, Rocksdb]
+    };
 }
 
 /// Options of the experiment.
@@ -42,10 +52,10 @@ pub enum Experiment {
 pub struct Options {
     /// Which experiment
     experiment: Experiment,
-    /// How often each contestant runs
-    #[arg(long, value_name = "N", default_value_t = 7)]
-    rounds: usize,
-    /// A smaller input, for a look
+    /// How often each contestant runs; by default 7 times, with --quick 3 times
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Smaller inputs and the two peers that it is about, jemalloc and mimalloc: a minute or two each
     #[arg(long)]
     quick: bool,
     /// The allocators besides masu and glibc; by default every peer that was built
@@ -59,7 +69,10 @@ impl Options {
     /// masu, glibc and the others.
     fn arms(&self) -> Result<Vec<Arm>> {
         let mut arms = vec![arm::masu()?, Arm::glibc()];
-        if self.against.is_empty() {
+        if self.against.is_empty() && self.quick {
+            let peers = arm::built_peers()?.into_iter();
+            arms.extend(peers.filter(|peer| ["jemalloc", "mimalloc3"].contains(&&*peer.name)));
+        } else if self.against.is_empty() {
             arms.extend(arm::built_peers()?);
         } else {
             let others = self.against.iter().filter(|name| *name != "glibc" && *name != "masu");
@@ -69,23 +82,34 @@ impl Options {
     }
 }
 
-/// Runs one experiment and writes its tables.
+/// Runs experiments and writes their tables and charts.
 pub fn run(options: &Options) -> Result<()> {
-    ensure!(options.rounds > 0, "at least one round");
-    let contest = match options.experiment {
-        Experiment::Double => grow(options, "growth-double", "double", 3)?,
-        Experiment::Builder => grow(options, "growth-builder", "builder", 3)?,
-        Experiment::BuilderLong => grow(options, "growth-builder-20", "builder", 20)?,
+    match options.experiment {
+        Experiment::All => Experiment::EACH.iter().try_for_each(|each| one(options, *each)),
+        each => one(options, each),
+    }
+}
+
+fn one(options: &Options, experiment: Experiment) -> Result<()> {
+    let rounds = options.rounds.unwrap_or(if options.quick { 3 } else { 7 });
+    ensure!(rounds > 0, "at least one round");
+    let contest = match experiment {
+        Experiment::Double => grow(options, "double", "double", 3)?,
+        Experiment::Builder => grow(options, "builder", "builder", 3)?,
+        Experiment::BuilderLong => grow(options, "builder-20", "builder", 20)?,
         Experiment::Pool => pool(options)?,
         Experiment::Pyarrow => python::pyarrow(options)?,
         Experiment::Frames => python::frames(options)?,
         Experiment::Rocksdb => rocksdb(options)?,
+        Experiment::All => bail!("not one experiment"),
     };
-    let results = contest::run(&contest, options.rounds)?;
+    let results = contest::run(&contest, rounds)?;
     let text = report::markdown(&contest, &results);
     println!("{text}");
-    options.files.text(&format!("{}.md", contest.name), &text)?;
-    options.files.json(&format!("{}.json", contest.name), &report::raw(&contest, &results))
+    let file = |ending: &str| format!("growth/{}.{ending}", contest.name);
+    options.files.text(&file("md"), &text)?;
+    options.files.json(&file("json"), &report::raw(&contest, &results))?;
+    plot::bars(&options.files.path(&file("svg"))?, &contest, &results)
 }
 
 /// The interfaces by which a buffer may grow that an arm offers.
@@ -101,7 +125,10 @@ fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result
     let mut contestants = Vec::new();
     for arm in options.arms()? {
         for interface in interfaces(&arm) {
-            let repetitions = if options.quick { 2 } else { repetitions };
+            if options.quick && *interface == "realloc" {
+                continue;
+            }
+            let repetitions = if options.quick { repetitions.min(8) } else { repetitions };
             let arguments = [work, interface, &repetitions.to_string()].map(str::to_owned);
             contestants.push(Contestant::work(
                 &format!("{} {interface}", arm.name),
@@ -114,7 +141,7 @@ fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result
         name: name.to_owned(),
         title: match work {
             "double" => "A buffer of 128 KiB doubled ten times, aligned to 64".to_owned(),
-            _ => format!("An array of 512 MiB built by appending, {repetitions} repetitions"),
+            _ => format!("An array of 512 MiB built by appending, up to {repetitions} times"),
         },
         about: "`first` is the first repetition in a fresh process, `later` the median of the \
                 others; faults likewise (of the later ones the most). `peak` is the most that was \
@@ -122,6 +149,7 @@ fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result
                 `posix` is `posix_memalign`, `memcpy`, `free`; `rallocx` is jemalloc's interface; \
                 `realloc` aligns to 16 only."
             .to_owned(),
+        plotted: ["first ms", "later ms", "later faults", "peak MiB"].map(str::to_owned).to_vec(),
         contestants,
     })
 }
@@ -144,12 +172,13 @@ fn pool(options: &Options) -> Result<Contest> {
         }
     }
     Ok(Contest {
-        name: "growth-pool".to_owned(),
+        name: "pool".to_owned(),
         title: "Blocks as a memory pool hands them out".to_owned(),
         about:
             "A row is an allocator, whether blocks are touched (a byte in every 64), their size \
                 and the number of threads. Ratios are against the first row of all."
                 .to_owned(),
+        plotted: vec!["later ms".to_owned()],
         contestants,
     })
 }
@@ -159,11 +188,12 @@ fn rocksdb(options: &Options) -> Result<Contest> {
     let keys = if options.quick { 50_000 } else { 1_000_000 };
     let contestants = options.arms()?.iter().map(|arm| Contestant::rocksdb(arm, keys)).collect();
     Ok(Contest {
-        name: "growth-rocksdb".to_owned(),
+        name: "rocksdb".to_owned(),
         title: format!("RocksDB: {keys} keys filled in random order, read and overwritten"),
         about: "Debian's `db_bench`, which has no allocator of its own and calls plain malloc. \
                 Microseconds an operation."
             .to_owned(),
+        plotted: ["fillrandom µs", "readrandom µs", "overwrite µs"].map(str::to_owned).to_vec(),
         contestants,
     })
 }

@@ -58,12 +58,13 @@ pub fn pyarrow(options: &Options) -> Result<Contest> {
     contestants.push(on("glibc, system pool", &Arm::glibc(), "system"));
     contestants.push(on("masu, bundled mimalloc pool", &arm::masu()?, "mimalloc"));
     Ok(Contest {
-        name: "growth-pyarrow".to_owned(),
+        name: "pyarrow".to_owned(),
         title: "Arrow, by its Python package".to_owned(),
         about: "Milliseconds for each kind of work, on more than a gigabyte in all; `builders` \
                 appends to growing buffers. Arrow's system pool grows a buffer by \
                 `posix_memalign`, `memcpy` and `free`, so that no allocator can save it the copy."
             .to_owned(),
+        plotted: ["builders ms", "total ms", "peak MiB"].map(str::to_owned).to_vec(),
         contestants,
     })
 }
@@ -77,9 +78,10 @@ pub fn frames(options: &Options) -> Result<Contest> {
         Contestant::script(&arm.name, arm, arguments.clone(), &pool)
     };
     Ok(Contest {
-        name: "growth-frames".to_owned(),
+        name: "frames".to_owned(),
         title: "numpy and pandas: growth and concatenation".to_owned(),
         about: "Milliseconds for each kind of work.".to_owned(),
+        plotted: ["resize ms", "append ms", "frames ms", "peak MiB"].map(str::to_owned).to_vec(),
         contestants: options.arms()?.iter().map(on).collect(),
     })
 }

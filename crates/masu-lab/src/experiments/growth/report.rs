@@ -14,14 +14,15 @@ fn figure(runs: &[Figures], name: &str) -> Option<f64> {
 }
 
 /// The label of an entry; behind the last contestant comes the first one again.
-fn label(contest: &Contest, entry: usize) -> String {
+pub fn label(contest: &Contest, entry: usize) -> String {
     match contest.contestants.get(entry) {
         Some(contestant) => contestant.label.clone(),
         None => format!("{} (again)", contest.contestants[0].label),
     }
 }
 
-fn shown(value: f64) -> String {
+/// A value with three digits or so.
+pub fn shown(value: f64) -> String {
     match value {
         v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),
@@ -62,6 +63,7 @@ pub fn markdown(contest: &Contest, results: &Results) -> String {
         files::markdown(&header, &medians),
     );
     text += &format!("As multiples of the first row:\n\n{}\n", files::markdown(&header, &ratios));
+    text += &format!("![{}]({}.svg)\n\n", contest.title, contest.name);
     for (entry, result) in results.iter().enumerate() {
         if let Err(reason) = result {
             text += &format!("{} failed: {reason}\n", label(contest, entry));
