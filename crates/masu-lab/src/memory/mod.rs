@@ -10,6 +10,7 @@
 
 mod allocator;
 mod huge_pages;
+pub mod pains;
 mod report;
 mod results;
 mod scenarios;

@@ -142,6 +142,9 @@ pub struct Served {
     /// Requests that failed.
     #[serde(default)]
     pub errors: u64,
+    /// How the first of them did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
     /// Milliseconds: mean, then the quantiles 0.5, 0.95 and 0.99.
     pub latency: [f64; 4],
     /// The 0.99 quantile of each third of the run.

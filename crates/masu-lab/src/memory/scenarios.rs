@@ -135,26 +135,27 @@ fn behaviour(stage: &mut Stage, what: &str) -> Result<()> {
 }
 
 fn command(what: &str) -> Result<Command> {
-    let mut command = Command::new(compiled("behaviour.c", &programs().join("behaviour.c"))?);
+    let mut command = Command::new(compiled("behaviour", &[programs().join("behaviour.c")])?);
     command.arg(what);
     Ok(command)
 }
 
-/// Compiles a C program of ours, anew if it changed.
-pub fn compiled(name: &str, source: &PathBuf) -> Result<PathBuf> {
+/// Compiles a C program of ours, anew if one of its files changed.
+pub fn compiled(name: &str, sources: &[PathBuf]) -> Result<PathBuf> {
     let place = paths::workspace().join("target/memory");
     std::fs::create_dir_all(&place)?;
-    let program = place.join(name.trim_end_matches(".c"));
+    let program = place.join(name);
     let age = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
-    if age(&program).is_some_and(|built| Some(built) > age(source)) {
+    let newest = sources.iter().filter_map(age).max();
+    if age(&program).is_some_and(|built| Some(built) > newest) {
         return Ok(program);
     }
     let status = Command::new("cc")
-        .args(["-O1", "-Wall", "-Wextra", "-fno-builtin", "-pthread", "-o"])
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-fno-builtin", "-pthread", "-o"])
         .arg(&program)
-        .arg(source)
+        .args(sources)
         .status()
         .context("cannot start cc")?;
-    ensure!(status.success(), "{} does not compile", source.display());
+    ensure!(status.success(), "{name} does not compile");
     Ok(program)
 }

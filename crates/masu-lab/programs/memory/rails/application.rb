@@ -8,7 +8,7 @@ require "action_controller/railtie"
 require "action_view/railtie"
 
 PLACE = ENV.fetch("LAB_PLACE")
-ENV["DATABASE_URL"] = "sqlite3:#{PLACE}/blog.sqlite3?pool=16&timeout=20000"
+ENV["DATABASE_URL"] = "sqlite3:#{PLACE}/blog.sqlite3?pool=16"
 
 class Blog < Rails::Application
   config.root = __dir__
@@ -32,14 +32,22 @@ class Blog < Rails::Application
   end
 end
 
-# A transaction that reads before it writes may find the database changed in between, which SQLite
-# answers with an error at once. One that takes the lock at its start waits for it.
-module TakesLockAtStart
+# What later versions of Rails set for SQLite by themselves. A transaction that takes the lock at its
+# start waits for it, where one that reads before it writes gets an error. Readers go on while somebody
+# writes. And who waits lets other threads of the process run, the one that holds the lock among them.
+module Patience
   def begin_db_transaction
     log("begin immediate transaction", nil) { @connection.transaction(:immediate) }
   end
+
+  def configure_connection
+    super
+    @connection.execute("PRAGMA journal_mode = WAL")
+    @connection.execute("PRAGMA synchronous = NORMAL")
+    @connection.busy_handler { |tries| sleep(0.002) && tries < 10_000 }
+  end
 end
-ActiveSupport.on_load(:active_record_sqlite3adapter) { prepend TakesLockAtStart }
+ActiveSupport.on_load(:active_record_sqlite3adapter) { prepend Patience }
 
 Blog.initialize!
 require_relative "blog"

@@ -169,8 +169,9 @@ fn summarise<'a>(
         |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
     served.requests = whole.len();
     if served.errors * 100 > served.requests {
-        served.failed = failures;
+        served.failed = failures.clone();
     }
+    served.first_error = failures;
     served.latency = [whole.mean() / 1e3, at(&whole, 0.5), at(&whole, 0.95), at(&whole, 0.99)];
     served.thirds = thirds.each_ref().map(|third| at(third, 0.99));
     let used = look.processor - watched.warm.unwrap_or(look.processor);

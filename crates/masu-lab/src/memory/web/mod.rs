@@ -112,6 +112,7 @@ impl Served {
             failed: None,
             requests: 0,
             errors: 0,
+            first_error: None,
             latency: [0.0; 4],
             thirds: [0.0; 3],
             processor_ms: 0.0,
