@@ -132,27 +132,33 @@ fn threads_past_their_destructors() {
     });
 }
 
-/// A thread that frees and frees returns what is left of its batch, by which it may come to own the
-/// slab; meanwhile the commons lend to another.
+/// A thread that frees and takes no loan returns what is left of its batch, while the commons lend to
+/// another.
 #[test]
 fn a_borrower_that_only_frees_against_a_loan() {
     check(2, || {
         start();
-        // Blocks of two slabs of others, which share a slot of the outbox: each free sends one chain.
+        // Three slabs, of which the first and the last share a slot of the outbox: two frees into the one
+        // go out as soon as there is one into the other.
         resume(0);
-        let blocks = [alloc(4096), alloc(4096), alloc(4096), alloc(4096), alloc(4096)];
+        let theirs = [alloc(SIZE), alloc(SIZE)];
+        let (filler, last) = (alloc(2 * SIZE), alloc(4 * SIZE));
         begin(3);
-        let (first, second) = (alloc(4096), alloc(4096));
-        let other = spawn(move || {
+        let mine = [alloc(SIZE), alloc(SIZE)];
+        let other = spawn(|| {
             begin(4);
-            free(alloc(4096));
+            let blocks = [alloc(SIZE), alloc(SIZE)];
             exit();
+            blocks.into_iter().for_each(free);
         });
-        blocks.into_iter().for_each(free);
-        free(first);
-        free(second);
+        theirs.into_iter().chain([last]).for_each(free);
+        let again = alloc(SIZE);
         exit();
         other.join().unwrap();
+        begin(5);
+        let further: Vec<_> = (0..8).map(|_| alloc(SIZE)).collect();
+        further.into_iter().chain(mine).chain([again, filler]).for_each(free);
+        exit();
         resume(0);
         exit();
         settled();

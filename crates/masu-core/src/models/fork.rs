@@ -54,7 +54,7 @@ fn inherit(inside: bool) {
     assert!(lost <= usize::from(inside), "{lost} slabs are lost");
 }
 
-/// The purge takes locks inside of locks, others one or two, while a thread forks twice.
+/// The purge takes locks inside of locks, others one or two, while a thread forks.
 #[test]
 fn nobody_waits_for_ever_in_the_parent() {
     check(2, || {
@@ -64,16 +64,17 @@ fn nobody_waits_for_ever_in_the_parent() {
         let purge = spawn(|| {
             hollow();
         });
+        // Without a heap: it borrows of the commons.
         let other = spawn(move || {
-            begin(1);
+            free(alloc(SIZE));
             blocks.into_iter().for_each(free);
-            exit();
         });
         prepare();
         // SAFETY: prepared.
         unsafe { parent() };
         purge.join().unwrap();
         other.join().unwrap();
+        hollow();
         assert_eq!(pool::in_use(), 0);
     });
 }
@@ -146,7 +147,7 @@ fn a_child_of_a_thread_that_stands_still() {
 fn a_child_of_a_thread_at_work() {
     check(2, || {
         start();
-        process::freeze_anywhere();
+        process::interrupt_anywhere();
         let theirs = [alloc(SIZE), alloc(SIZE)];
         let other = spawn(move || {
             begin(1);
@@ -168,7 +169,7 @@ fn a_child_of_a_thread_at_work() {
 fn a_child_of_a_thread_that_fills_slabs() {
     check(1, || {
         start();
-        process::freeze_anywhere();
+        process::interrupt_anywhere();
         let other = spawn(move || {
             begin(1);
             let blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
@@ -186,7 +187,7 @@ fn a_child_of_a_thread_that_fills_slabs() {
 fn a_child_of_a_purge() {
     check(2, || {
         start();
-        process::freeze_anywhere();
+        process::interrupt_anywhere();
         let mut blocks = [alloc(SIZE), alloc(SIZE), alloc(512), alloc(512)];
         begin(1);
         free(blocks[0]);
@@ -217,7 +218,7 @@ fn a_child_of_a_child_that_takes_a_heap_apart() {
         prepare();
         // SAFETY: prepared; the other thread is no more, and its heap is as if it were.
         unsafe { child() };
-        process::freeze_anywhere();
+        process::interrupt_anywhere();
         let other = spawn(adopt_an_orphan);
         fork(|| inherit(process::calls() != 0));
         other.join().unwrap();

@@ -90,18 +90,9 @@ pub mod run {
         pub fn recount(_: usize, _: usize) {}
     }
 
-    /// Their pool.
+    /// Their pool, which slabs come from too.
     pub mod pool {
-        use crate::lock::Lock;
-
-        loom::lazy_static! {
-            static ref LOCK: Lock = Lock::new();
-        }
-
-        /// The lock, for fork.
-        pub fn lock_for_fork() -> &'static Lock {
-            &LOCK
-        }
+        pub use crate::slab::pool::lock_for_fork;
     }
 
     /// Never called.

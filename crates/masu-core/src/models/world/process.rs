@@ -26,12 +26,12 @@ std::thread_local! {
     static FORKED_BY: Cell<Option<thread::ThreadId>> = const { Cell::new(None) };
     /// Calls of the engine in progress.
     static CALLS: Cell<usize> = const { Cell::new(0) };
-    /// Whether a thread may be frozen anywhere.
+    /// Whether a thread may be interrupted anywhere.
     static FINE: Cell<bool> = const { Cell::new(false) };
 }
 
 loom::lazy_static! {
-    /// Every step of every thread, if they may be frozen anywhere.
+    /// Every step of every thread, if they may be interrupted anywhere.
     static ref STEPS: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -46,12 +46,13 @@ pub fn reset() {
     FINE.set(false);
 }
 
-/// Lets a fork come between any two steps of the threads.
-pub fn freeze_anywhere() {
+/// Lets other threads, and forks, come between any two steps of a thread, such as two looks at a slab's
+/// line, and not only between those that others can see.
+pub fn interrupt_anywhere() {
     FINE.set(true);
 }
 
-/// The caller may be frozen here.
+/// The caller may be interrupted here.
 pub fn step() {
     if FINE.get() && PHASE.get() == Phase::Whole {
         STEPS.fetch_add(1, Ordering::Relaxed);

@@ -143,6 +143,8 @@ pub fn live_blocks(range: Range<usize>) -> usize {
 pub fn reset() {
     LIVE.with_borrow_mut(BTreeSet::clear);
     process::reset();
+    // SAFETY: the memory behind the lines is the heaps', of which there are none yet.
+    unsafe { ((Base::load().0 + HEAPS_AT) as *mut u8).write_bytes(0, BYTES - HEAPS_AT) };
     for slab in 0..SLABS {
         // SAFETY: the line lies inside the memory; all zero is a valid line.
         unsafe { (entry(SLABS_BELOW, LINE, slab) as *mut Slab).write_bytes(0, 1) };
@@ -181,7 +183,10 @@ impl Base {
                 self.0 + LINES_AT + index * LINE
             }
             REMOTES_BELOW => core::ptr::from_ref(&WATCHED.remotes[index]) as usize,
-            HEAPS_BELOW => self.0 + HEAPS_AT + index * HEAP_STRIDE,
+            HEAPS_BELOW => {
+                process::step();
+                self.0 + HEAPS_AT + index * HEAP_STRIDE
+            }
             _ => unreachable!("no such table here"),
         }
     }
