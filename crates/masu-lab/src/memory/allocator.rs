@@ -45,8 +45,13 @@ impl Allocator {
     /// Makes `command` use this allocator, whatever the surroundings say.
     pub fn apply(&self, command: &mut Command) {
         self.arm.apply(command);
-        for key in ["MASU_CONF", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"] {
-            command.env_remove(key);
+        // Nobody's options but the defaults: masu's, mimalloc's, glibc's, tcmalloc's.
+        let prefixes = ["MASU_", "MIMALLOC_", "MALLOC_", "TCMALLOC_"];
+        for (key, _) in std::env::vars_os() {
+            let name = key.to_string_lossy();
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(&key);
+            }
         }
         if self.two_arenas {
             command.env("MALLOC_ARENA_MAX", "2");

@@ -29,14 +29,15 @@ use crate::experiments::files::Files;
 use crate::race;
 use crate::race::machine::Machine;
 use allocator::Allocator;
-use results::{Measured, Ran, Results};
+use results::{Measured, Ran, Results, When};
 use scenarios::Scenario;
 use stage::Stage;
 
 /// Options of the suite.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Only these scenarios, or what the web servers serve: rails, rails-cluster, rack
+    /// Only these scenarios, or what the web servers serve: rails, rails-cluster, rack. What an earlier
+    /// run measured of the others stays in the report
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     only: Vec<String>,
     /// The allocators
@@ -83,6 +84,7 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(unknown.is_none(), "no scenario {unknown:?}: `masu-lab memory --list` names them");
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|one| one == name);
     let allocators = Allocator::all(&options.against)?;
+    ensure!(!allocators.is_empty(), "nothing to measure");
     let mut results = Results {
         date: race::now(),
         machine: Machine::here(),
@@ -106,12 +108,22 @@ pub fn run(options: &Options) -> Result<()> {
             Err(error) => results.missing.push(("web servers".into(), format!("{error:#}"))),
         }
     }
+    if !options.only.is_empty()
+        && let Ok(text) = fs::read_to_string(options.files.path("memory.json")?)
+        && let Ok(earlier) = serde_json::from_str(&text)
+    {
+        results.keep(earlier);
+    }
+    let place =
+        |measured: &Measured| scenarios::ALL.iter().position(|one| one.name == measured.name);
+    results.scenarios.sort_by_key(place);
     options.files.json("memory.json", &results)?;
     report::write(&results, &options.files)
 }
 
 /// All runs of a scenario, round by round.
 fn measure(scenario: &Scenario, allocators: &[Allocator], rounds: usize) -> Result<Measured> {
+    let ran = When::now(&allocators[0].version);
     let mut runs = Vec::new();
     for round in 0..rounds {
         for turn in 0..allocators.len() {
@@ -130,7 +142,7 @@ fn measure(scenario: &Scenario, allocators: &[Allocator], rounds: usize) -> Resu
             runs.push(run);
         }
     }
-    Ok(Measured { name: scenario.name.into(), about: scenario.about.into(), runs })
+    Ok(Measured { name: scenario.name.into(), about: scenario.about.into(), ran, runs })
 }
 
 fn list() {

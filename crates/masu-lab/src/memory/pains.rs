@@ -12,12 +12,15 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use super::allocator::{self, Allocator};
+use super::allocator::Allocator;
 use super::scenarios::compiled;
 use crate::experiments::files::{Files, markdown};
 use crate::paths;
 use crate::race;
 use crate::race::machine::Machine;
+
+/// What is compared unless somebody asks for others.
+const DEFAULT: &str = "masu,glibc,glibc-arenas2,jemalloc,mimalloc3,mimalloc2,tcmalloc,snmalloc";
 
 /// Longest time for one pain on one allocator.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,7 +32,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "PART,..")]
     only: Vec<String>,
     /// The allocators
-    #[arg(long, value_delimiter = ',', value_name = "A,..", default_value = allocator::DEFAULT)]
+    #[arg(long, value_delimiter = ',', value_name = "A,..", default_value = DEFAULT)]
     against: Vec<String>,
     #[command(flatten)]
     files: Files,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::results::{Curve, Measured, Ran, Results, Served, Web};
+use super::results::{Curve, Measured, Ran, Results, Served, Web, When};
 use crate::experiments::chart::{self, Axis, Panel, Series};
 use crate::experiments::files::{Files, markdown};
 
@@ -46,7 +46,8 @@ pub fn write(results: &Results, files: &Files) -> Result<()> {
 
 fn scenario_part(results: &Results, measured: &Measured, files: &Files) -> Result<String> {
     let good = || measured.runs.iter().filter(|run| run.failed.is_none());
-    let mut text = format!("## {}\n\n{}.\n\n", measured.name, measured.about);
+    let mut text =
+        format!("## {}\n\n{}. {}\n\n", measured.name, measured.about, ran(&measured.ran));
     if let Some(model) = good().next() {
         let names: Vec<_> = model.readings.iter().map(|reading| reading.name.clone()).collect();
         let figures: Vec<_> = model.figures.keys().cloned().collect();
@@ -124,10 +125,14 @@ fn row(
 fn web_part(results: &Results, web: &Web, files: &Files) -> Result<String> {
     let mut text = format!(
         "## Web servers under load\n\nAll servers live for {:.0} s and get the same requests in turn, {} at \
-         once; the first {:.0} s do not count for latencies. {}. Five threads a process; a cluster is two \
-         forked workers and their parent.\n\n*growth* is how much the mean of the last quarter is above \
+         once; the first {:.0} s do not count for latencies. {}. {} Five threads a process; a \
+         cluster is two forked workers and their parent.\n\n*growth* is how much the mean of the last quarter is above \
          that of the one before.\n\n",
-        web.seconds, web.concurrency, web.warm_up, web.settings
+        web.seconds,
+        web.concurrency,
+        web.warm_up,
+        web.settings,
+        ran(&web.ran)
     );
     let mut kinds: Vec<&str> = web.servers.iter().map(|server| server.kind.as_str()).collect();
     kinds.dedup();
@@ -209,6 +214,10 @@ fn curves(files: &Files, name: &str, all: &[(String, &Curve)]) -> Result<String>
     let panels = [panel("resident", |point| point.1), panel("anonymous", |point| point.2)];
     chart::lines(&files.path(&file)?, &panels, 2)?;
     Ok(format!("\n![memory over time]({file})\n\n"))
+}
+
+fn ran(when: &When) -> String {
+    format!("Ran {}, masu {}, load {}.", when.date, when.version, when.load)
 }
 
 fn mib(kib: Option<f64>) -> String {

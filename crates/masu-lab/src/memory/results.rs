@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::tree::Memory;
+use crate::race;
 use crate::race::machine::Machine;
 
 /// All that was found.
@@ -27,6 +28,41 @@ pub struct Results {
     pub web: Option<Web>,
 }
 
+/// When something was measured, and what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct When {
+    /// In UTC.
+    pub date: String,
+    /// The machine's load average then.
+    pub load: String,
+    /// The version of the first allocator.
+    pub version: String,
+}
+
+impl When {
+    /// Now.
+    pub fn now(version: &str) -> Self {
+        When { date: race::now(), load: Machine::here().load, version: version.into() }
+    }
+}
+
+impl Results {
+    /// Takes over from an earlier run, on the same allocators, what this one did not measure.
+    pub fn keep(&mut self, earlier: Results) {
+        let names = |results: &Results| {
+            results.allocators.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        if names(self) != names(&earlier) {
+            return;
+        }
+        let measured = |name: &str| self.scenarios.iter().any(|one| one.name == name);
+        let kept: Vec<_> =
+            earlier.scenarios.into_iter().filter(|one| !measured(&one.name)).collect();
+        self.scenarios.extend(kept);
+        self.web = self.web.take().or(earlier.web);
+    }
+}
+
 /// A scenario's runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Measured {
@@ -34,6 +70,8 @@ pub struct Measured {
     pub name: String,
     /// What it is.
     pub about: String,
+    /// When it ran.
+    pub ran: When,
     /// The runs.
     pub runs: Vec<Ran>,
 }
@@ -115,6 +153,8 @@ impl Curve {
 /// The web servers under load.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Web {
+    /// When the load began.
+    pub ran: When,
     /// How long the load lasted, in seconds.
     pub seconds: f64,
     /// Of these, how many at the start do not count for latencies.

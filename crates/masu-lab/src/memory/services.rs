@@ -129,7 +129,7 @@ pub fn postgresql(stage: &mut Stage) -> Result<()> {
     let mut session = session.spawn().context("cannot start psql")?;
     let mut asks = session.stdin.take().context("piped")?;
     let mut answers = BufReader::new(session.stdout.take().context("piped")?);
-    for _ in 0..3 {
+    for _ in 0..2 {
         writeln!(
             asks,
             "select count(*) from (select md5(aid::text) as x, aid from pgbench_accounts order by 1) as s;\n\

@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::allocator::Allocator;
-use super::results::{Served, Web};
+use super::results::{Served, Web, When};
 use server::Server;
 
 /// What is served, and how.
@@ -60,9 +60,19 @@ pub fn run(allocators: &[Allocator], kinds: &[Kind], load: Load) -> Result<Web> 
     let mut servers = Vec::new();
     let mut served = Vec::new();
     let place = tempfile::tempdir()?;
-    server::seed(place.path(), kinds)?;
+    let ran = When::now(&allocators[0].version);
+    let unseeded = server::seed(place.path(), kinds).err().map(|error| format!("{error:#}"));
     // Two at a time, as each start keeps a processor busy for seconds.
-    for pair in wanted.chunks(2) {
+    let without_seed =
+        |kind: usize| unseeded.clone().filter(|_| kinds[kind].application == "rails");
+    for &(kind, allocator) in &wanted {
+        if let Some(why) = without_seed(kind) {
+            served.push(Served { failed: Some(why), ..Served::of(kinds[kind].name, allocator) });
+        }
+    }
+    let able: Vec<_> =
+        wanted.into_iter().filter(|(kind, _)| without_seed(*kind).is_none()).collect();
+    for pair in able.chunks(2) {
         let (send, started) = mpsc::channel();
         thread::scope(|scope| {
             for &(kind, allocator) in pair {
@@ -97,11 +107,11 @@ pub fn run(allocators: &[Allocator], kinds: &[Kind], load: Load) -> Result<Web> 
             }
         }
     }
-    ensure!(!servers.is_empty(), "no server starts: {:?}", served[0].failed);
+    ensure!(!servers.is_empty(), "no server starts: {:?}", served.first().map(|one| &one.failed));
     let running = served.iter_mut().filter(|one| one.failed.is_none()).collect::<Vec<_>>();
     let (seconds, warm_up) = load::drive(&servers, running, load)?;
     let settings = server::settings()?;
-    Ok(Web { seconds, warm_up, concurrency: load.concurrency, settings, servers: served })
+    Ok(Web { ran, seconds, warm_up, concurrency: load.concurrency, settings, servers: served })
 }
 
 impl Served {
