@@ -283,6 +283,9 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             crate::report::foreign_free(p);
             return null_mut();
         }
+        if old <= SMALL_MAX && size <= SMALL_MAX && align <= 16 && heap::owns(p) {
+            return realloc_own_small(p, old, size);
+        }
         let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
         if resize_in_place(p, old, size) {
             return p;
@@ -306,6 +309,31 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
         }
         to
     }
+}
+
+/// [`realloc_slow`] from small to small, of a block of the calling thread's own slabs.
+///
+/// # Safety
+/// `p` is such a block, live, with `old` usable bytes.
+unsafe fn realloc_own_small(p: *mut u8, old: usize, size: usize) -> *mut u8 {
+    if fits_still(old, size) {
+        return p;
+    }
+    let to = alloc(size);
+    if !to.is_null() {
+        // SAFETY: two blocks of at least as many bytes; the caller gives `p` up.
+        unsafe {
+            copy_nonoverlapping(p, to, old.min(size));
+            dealloc(p);
+        }
+    }
+    to
+}
+
+/// Whether a small block stays: as long as it would not waste more than a quarter of itself; a run of
+/// that length is one of few pages.
+fn fits_still(old: usize, size: usize) -> bool {
+    size <= old && size >= old - old / 4
 }
 
 /// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
@@ -342,9 +370,7 @@ pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
 /// `p` is a live block with `old` usable bytes.
 unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
     if old <= SMALL_MAX {
-        // A small block stays as long as it would not waste more than a quarter of itself; a run of
-        // that length is one of few pages.
-        return size <= old && size >= old - old / 4;
+        return fits_still(old, size);
     }
     let huge = region::offset(p) >= region::limit();
     // A huge block that shrinks to less than half of what is huge moves to where it is small.

@@ -78,6 +78,19 @@ pub unsafe fn dealloc(p: *mut u8) {
     }
 }
 
+/// Whether a block lies in a slab of the calling thread's.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline]
+pub unsafe fn owns(p: *const u8) -> bool {
+    let base = Base::load();
+    let offset = base.offset(p);
+    // SAFETY: the offset is below the limit.
+    region::in_window(offset)
+        && is_mine(unsafe { base.dense(offset >> GRANULE_SHIFT) }.owner.load(Ordering::Relaxed))
+}
+
 /// Bytes that may be used at a live block; 0 for null and for pointers that are not the engine's.
 ///
 /// # Safety
