@@ -55,6 +55,13 @@ fn the_whole_libc_family_is_exported() {
     ]);
 }
 
+/// The loader takes `malloc@GLIBC_2.2.5` from an object without versions, not from one that has others.
+#[test]
+fn no_symbol_has_a_version() {
+    let Some(sections) = readelf("--sections") else { return };
+    assert!(sections.contains(".dynsym") && !sections.contains(".gnu.version_d"), "{sections}");
+}
+
 /// Programs and libraries reach glibc's allocator under these names too; one that stays
 /// glibc's own hands blocks of one heap to the other's free.
 #[test]
