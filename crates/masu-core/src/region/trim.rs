@@ -14,6 +14,7 @@ use super::{DENSE, DENSE_BELOW, REMOTES, REMOTES_BELOW, RUN_CHUNKS, RUN_CHUNKS_B
 use super::{SLABS, SLABS_BELOW};
 use crate::sync::Ordering;
 use crate::sys::{auxv, mem};
+use core::ops::Range;
 
 /// The tables with what they hold for each chunk, in bytes.
 static TABLES: [(&Table, usize, usize); 4] = [
@@ -53,12 +54,44 @@ fn discard(start: usize, end: usize) {
     let page = auxv::page_size();
     for (table, below, bytes) in &TABLES {
         let table_start = base() - below;
-        let from = (table_start + start * bytes).next_multiple_of(page);
-        let to = (table_start + (end * bytes).min(table.mapped_bytes())) / page * page;
-        if from < to {
+        let end = (end * bytes).min(table.mapped_bytes());
+        let pages = whole_pages(table_start + start * bytes, table_start + end, page);
+        if !pages.is_empty() {
             // SAFETY: the pages hold entries of free chunks, which nobody reads or writes without
             // the lock that the caller holds but to find that they are nothing.
-            unsafe { mem::discard(from, to - from) };
+            unsafe { mem::discard(pages.start, pages.len()) };
+        }
+    }
+}
+
+/// The whole pages between two addresses.
+fn whole_pages(from: usize, to: usize, page: usize) -> Range<usize> {
+    from.next_multiple_of(page)..to / page * page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The entries of neighbouring chunks stay, at every page size: what goes is inside, and no page
+    /// more would be.
+    #[test]
+    fn pages_that_go_hold_entries_of_free_chunks_only() {
+        const AT: usize = 1 << 40;
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for (_, _, bytes) in &TABLES {
+                for (start, end) in (0..96).flat_map(|a| (a + 1..=96).map(move |b| (a, b))) {
+                    let (from, to) = (AT + start * bytes, AT + end * bytes);
+                    let pages = whole_pages(from, to, page);
+                    if pages.is_empty() {
+                        assert!(to - from < 2 * page - 1);
+                        continue;
+                    }
+                    assert!(pages.start % page == 0 && pages.end % page == 0);
+                    assert!(from <= pages.start && pages.end <= to);
+                    assert!(pages.start - from < page && to - pages.end < page);
+                }
+            }
         }
     }
 }

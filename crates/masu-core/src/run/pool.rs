@@ -436,3 +436,6 @@ pub fn used_bytes() -> usize {
 pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,15 +31,15 @@ pub unsafe fn give(slab: u32) {
         (*s).next = NIL;
         (*s).prev = NIL;
         dense(slab).owner.store(0, Ordering::Relaxed);
-        touched_units(&*s)
+        touched_units((*s).touched as usize, auxv::page_size())
     };
     run::pool::give_granule(slab as usize, dirty);
 }
 
-/// The units of a slab that may be non-zero or resident, a bit each.
-fn touched_units(s: &Slab) -> u16 {
+/// The units of a slab that may be non-zero or resident, a bit each, if `touched` bytes of it are.
+fn touched_units(touched: usize, page: usize) -> u16 {
     // Pages larger than a unit are given back whole or not at all.
-    let touched = (s.touched as usize).next_multiple_of(auxv::page_size()).min(GRANULE) / UNIT;
+    let touched = touched.next_multiple_of(page).min(GRANULE) / UNIT;
     // Hollow pages too: a block that starts before one may have been written since.
     ((1u32 << touched) - 1) as u16
 }
@@ -47,4 +47,25 @@ fn touched_units(s: &Slab) -> u16 {
 /// Slabs in use.
 pub fn in_use() -> usize {
     run::pool::granules_in_use()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_with_a_touched_byte_counts_at_every_page_size() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for touched in 0..=GRANULE {
+                let units = touched_units(touched, page);
+                let expected = touched.div_ceil(page) * (page / UNIT);
+                assert_eq!(
+                    units.trailing_ones() as usize,
+                    expected,
+                    "{touched} bytes, pages of {page}"
+                );
+                assert_eq!(units.count_ones() as usize, expected);
+            }
+        }
+    }
 }
