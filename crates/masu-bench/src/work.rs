@@ -1,4 +1,5 @@
-//! Where the measured program `masu-work` is: beside the program that runs it.
+//! Where the measured program `masu-work` is: beside the program that runs it, or in an installation's
+//! `lib/masu`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ pub fn tracer() -> Result<PathBuf> {
 /// The measured program. It is built next to every runner (tests run one directory below).
 pub fn binary() -> Result<PathBuf> {
     let me = me()?;
-    let mut places = me.ancestors().skip(1).take(2).map(|place| place.join("masu-work"));
+    let beside = me.ancestors().skip(1).take(2).map(Path::to_path_buf);
+    let installed = me.ancestors().nth(2).map(|prefix| prefix.join("lib/masu"));
+    let mut places = beside.chain(installed).map(|place| place.join("masu-work"));
     places.find(|work| work.is_file()).with_context(|| {
         format!(
             "masu-work is not beside {}: build it with `cargo build --release -p masu-workloads`",

@@ -281,6 +281,18 @@ fn bounded_time_that_is_left_goes_to_what_is_uncertain() {
 }
 
 #[test]
+fn nobody_uses_up_the_time_of_all() {
+    let fake = fake_allocator();
+    let time = Some(Duration::from_secs(600));
+    let slow = script("case $LD_PRELOAD in *fake*) sleep 61;; esac");
+    let results = race(&Plan { time, ..plan(vec![fake.arm("fake")], vec![slow]) });
+    let (_, failure) = results.workloads[0].failure(0).unwrap();
+    assert!(matches!(failure, Failure::Timeout { seconds } if *seconds < 60.0), "{failure}");
+    assert_eq!(results.workloads[0].samples(1).count(), 2);
+    assert!(results.complete && results.seconds < 60.0);
+}
+
+#[test]
 fn copies_are_for_workloads() {
     let tasks = vec![workload("churn", 0.01), script("exit 0")];
     let results = race(&Plan { copies: 2, ..plan(Vec::new(), tasks) });
@@ -306,7 +318,8 @@ fn results_say_nothing_of_where_things_are_on_this_machine() {
     let arm = fake.arm("fake");
     let place = arm.library.as_ref().unwrap().parent().unwrap().display().to_string();
     // One run on the fake one, and one that is refused since it sees the fake one.
-    let program = fake.program("int main(void) { usleep(500000); return 0; }", &[]);
+    let flags = ["-Wl,--no-as-needed"];
+    let program = fake.program("int main(void) { usleep(500000); return 0; }", &flags);
     let results = race(&Plan { rounds: 1, ..plan(vec![arm], vec![command(&program)]) });
     assert_eq!(results.arms[0].library.as_deref(), Some("libfake.so"));
     assert!(results.workloads[0].failure(1).is_some());

@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: usize,
     /// A factor on the workloads' work; that of programs is fixed.
-    #[arg(long, value_name = "F", default_value_t = 0.25)]
+    #[arg(long, value_name = "F", default_value_t = 0.2)]
     scale: f64,
     /// The allocators to compare with; by default glibc and its seven strongest rivals. `all` is
     /// every peer that was built.

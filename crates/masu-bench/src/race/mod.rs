@@ -260,7 +260,8 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         latency: Option<&std::path::Path>,
     ) -> Result<Checked, Failure> {
         let expected = self.tracks[task].expected.as_ref();
-        let limit = self.plan.limit.min(self.clock.left());
+        let patience = self.patience(task);
+        let limit = patience.min(self.clock.left());
         let conditions = Conditions {
             until: Until { limit, stop: &self.plan.stop },
             status: self.plan.tasks[task].status().or(expected.map(Printed::status)),
@@ -271,8 +272,20 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let run = self.plan.tasks[task].run(&self.entrants[entrant], conditions);
         match run {
             // It was not given the time it was promised.
-            Err(Failure::Timeout { .. }) if limit < self.plan.limit => Err(Failure::Stopped),
+            Err(Failure::Timeout { .. }) if limit < patience => Err(Failure::Stopped),
             run => run,
+        }
+    }
+
+    /// How long a run of a task may take. Where time is bounded, nobody may use it up: who takes
+    /// many times as long as the system's allocator is stopped, and the report says so.
+    fn patience(&self, task: usize) -> Duration {
+        const TIMES: u32 = 15;
+        const LEAST: Duration = Duration::from_secs(3);
+        let alone = self.tracks[task].alone;
+        match self.clock.is_bounded() && !alone.is_zero() {
+            true => self.plan.limit.min(LEAST.max(alone * TIMES)),
+            false => self.plan.limit,
         }
     }
 

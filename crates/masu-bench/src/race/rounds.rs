@@ -1,10 +1,9 @@
 //! The timed rounds, and how bounded time is spent on them.
 //!
-//! Without a bound every workload has the same number of rounds. With one, whole rounds are run as
-//! long as there is time for one more, but no more than were asked for. What is left then is too
-//! little for everybody, or more than everybody needs, so it goes where it tells most: round by
-//! round to the workload whose figures are the least certain ([`Plan::uncertain`]). What only
-//! sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
+//! Without a bound every workload has the same number of rounds. With one, everybody has two, and
+//! the other rounds if there is time for all of them. What is left then is too little for everybody,
+//! or more than everybody needs, so it goes where a second tells most: round by round to the workload
+//! whose figures are the least certain for what a round costs ([`Plan::uncertain`]). What only sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
 //! like the others.
 
 use std::time::{Duration, Instant};
@@ -29,7 +28,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
             let tasks: Vec<usize> =
                 (0..self.plan.tasks.len()).filter(|&task| self.is_due(task, round)).collect();
             let cost = tasks.iter().map(|&task| self.tracks[task].cost).sum::<Duration>();
-            let late = self.clock.left().saturating_sub(reserved) < cost;
+            let rest = if round < LEAST { 1 } else { (self.plan.rounds - round) as u32 };
+            let late = self.clock.left().saturating_sub(reserved) < cost * rest;
             if self.is_over() || round > 0 && late {
                 break;
             }
@@ -63,18 +63,21 @@ impl<T: FnMut(Step)> Race<'_, T> {
             !track.hopeless && track.rounds < most && track.cost < left
         });
         let doubt = |task: usize| {
-            let rounds = self.tracks[task].rounds;
-            match rounds < LEAST {
-                true => f64::INFINITY,
-                false => spread(&self.results.workloads[task]) / (rounds as f64).sqrt(),
-            }
+            let rounds = self.tracks[task].rounds as f64;
+            spread(&self.results.workloads[task]) / rounds.max(1.0).sqrt()
         };
-        let all = open.map(|task| (task, doubt(task)));
         let owed = |task: usize| {
             self.tracks[task].rounds < self.plan.rounds && !self.plan.tasks[task].sleeps
         };
-        let all = all.filter(|&(task, doubt)| doubt > CERTAIN || owed(task));
-        all.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(task, _)| task)
+        let worth = |task: usize| {
+            let each = self.tracks[task].cost.as_secs_f64().max(1e-3).sqrt();
+            match self.tracks[task].rounds < LEAST {
+                true => f64::INFINITY,
+                false => doubt(task).max(CERTAIN / 10.0) / each,
+            }
+        };
+        let all = open.filter(|&task| doubt(task) > CERTAIN || owed(task));
+        all.map(|task| (task, worth(task))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|one| one.0)
     }
 
     /// Whether an entrant runs a task at all. The copies that show what choosing does are for the

@@ -49,8 +49,8 @@ pub struct Peer {
     pub program_reason: Option<String>,
 }
 
-/// Builds every peer, or those named in `only`, and rewrites the list; the document in
-/// `docs/benchmarks` if all were built.
+/// Builds every peer, or those named in `only`, and rewrites the list and the document in
+/// `docs/benchmarks`.
 pub fn build(only: &[String]) -> Result<Vec<Peer>> {
     for name in only {
         let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
@@ -73,10 +73,8 @@ pub fn build(only: &[String]) -> Result<Vec<Peer>> {
         peers.push(peer);
     }
     fs::write(list_path(), serde_json::to_string_pretty(&peers)? + "\n")?;
-    if only.is_empty() {
-        let document = paths::workspace().join("docs/benchmarks/peers.md");
-        fs::write(document, report::markdown(&peers))?;
-    }
+    let document = paths::workspace().join("docs/benchmarks/peers.md");
+    fs::write(document, report::markdown(&peers))?;
     Ok(peers)
 }
 
