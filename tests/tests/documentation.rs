@@ -1,0 +1,214 @@
+//! The documentation is true: its commands run and print what it says, and its links lead somewhere.
+//!
+//! In the pages named below every block of `sh` is executed, one after the other in one directory.
+//! `program` is `c/documented.c`, and `PID` one that runs on masu. A block of `text` behind it is
+//! what it prints: each of its lines, with `…` for whatever varies, in this order, other lines between.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use masu_tests::{Compile, is_masu, library, scratch, workspace};
+
+/// A page's blocks of commands, each with what it is to print.
+fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
+    let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(kind) = line.strip_prefix("```") else { continue };
+        let body: Vec<_> =
+            lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect();
+        match kind {
+            "sh" => blocks.push((body.join("\n"), Vec::new())),
+            "text" => blocks.last_mut().expect("text follows commands").1 = body,
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Whether `line` is `pattern`, in which `…` and blanks stand for anything and any blanks.
+fn fits(line: &str, pattern: &str) -> bool {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let pattern = pattern.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts = pattern.split('…');
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
+        return false;
+    };
+    let mut exact = true;
+    for part in parts {
+        exact = part.is_empty();
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    exact && pattern.ends_with('…') || rest.is_empty()
+}
+
+/// The line of `expected` that `said` lacks, in order.
+fn lacks<'a>(said: &str, expected: &'a [String]) -> Option<&'a str> {
+    let mut lines = said.lines();
+    expected.iter().find(|pattern| !lines.any(|line| fits(line, pattern))).map(String::as_str)
+}
+
+/// The `program` that waits.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(program: &Path, library: &Path) -> Waiting {
+        let mut command = Command::new(program);
+        command.arg("waits").env("LD_PRELOAD", library);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        Waiting(child)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[track_caller]
+fn check(name: &str) {
+    if !is_masu() {
+        println!("the documentation is of masu");
+        return;
+    }
+    let library = library().expect("masu is a library");
+    let place = scratch();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir(at("bin")).expect("made");
+    let built = Compile::c("c/documented.c").flag("-pthread").build();
+    fs::copy(built.path(), at("bin/program")).expect("copied");
+    // As the packages install them.
+    symlink(library.parent().unwrap().join("masu"), at("bin/masu")).expect("a link");
+    for name in ["libmasu.so", "libmasu.so.0"] {
+        symlink(library, at(name)).expect("a link");
+    }
+    let waiting = Waiting::start(&at("bin/program"), library);
+
+    let path = std::env::var("PATH").unwrap_or_default();
+    let page = fs::read_to_string(workspace().join("docs").join(name)).expect(name);
+    let blocks = blocks(&page);
+    assert!(!blocks.is_empty(), "{name} has no commands");
+    for (script, expected) in blocks {
+        let mut shell = Command::new("timeout");
+        shell.args(["100", "bash", "-ec", &format!("exec 2>&1; {script}")]);
+        shell.current_dir(place.path()).env_remove("LD_PRELOAD").stdin(Stdio::null());
+        shell.env("PATH", format!("{}:{path}", at("bin").display()));
+        shell.env("LD_LIBRARY_PATH", place.path()).env("PID", waiting.0.id().to_string());
+        let done = shell.output().expect("bash runs");
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{name}: {script}\n{}\n{said}", done.status);
+        for word in ["ld.so", "masu: warning", "command not found"] {
+            assert!(!said.contains(word), "{name}: {script}\n{said}");
+        }
+        if let Some(line) = lacks(&said, &expected) {
+            panic!("{name}: {script}\nlacks `{line}` here:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn out_of_memory_kills() {
+    check("out-of-memory-kills.md");
+}
+
+#[test]
+fn slow_on_alpine() {
+    check("slow-on-alpine.md");
+}
+
+#[test]
+fn ruby_bloats() {
+    check("ruby-bloats.md");
+}
+
+#[test]
+fn which_number_is_real() {
+    check("which-number-is-real.md");
+}
+
+#[test]
+fn moving() {
+    check("moving.md");
+}
+
+#[test]
+fn dlopen_static_tls() {
+    check("dlopen-static-tls.md");
+}
+
+#[test]
+fn threads_make_it_slower() {
+    check("threads-make-it-slower.md");
+}
+
+/// Links to other files of the project, in all pages of `docs` and the first one.
+#[test]
+fn links_lead_somewhere() {
+    let pages =
+        fs::read_dir(workspace().join("docs")).expect("docs").map(|file| file.unwrap().path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let mut broken = Vec::new();
+    for page in pages.chain([workspace().join("README.md")]) {
+        let text = fs::read_to_string(&page).expect("text");
+        for rest in text.split("](").skip(1) {
+            let target = rest.split(')').next().expect("a target");
+            let (file, part) = target.split_once('#').unwrap_or((target, ""));
+            if file.contains("://") {
+                continue;
+            }
+            let other = match file {
+                "" => page.clone(),
+                file => page.parent().expect("a directory").join(file),
+            };
+            let heading = |line: &str| {
+                let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+                line.starts_with('#') && words == part
+            };
+            let found = part.is_empty()
+                || fs::read_to_string(&other).is_ok_and(|text| text.lines().any(heading));
+            if !other.exists() || !found {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Each page is in the table of contents.
+#[test]
+fn every_page_is_in_the_index() {
+    let index = fs::read_to_string(workspace().join("docs/README.md")).expect("docs/README.md");
+    for file in fs::read_dir(workspace().join("docs")).expect("docs") {
+        let name = file.expect("a file").file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") && name != "README.md" {
+            assert!(index.contains(&format!("]({name})")), "{name} is not in docs/README.md");
+        }
+    }
+}
+
+#[test]
+fn patterns_fit_what_they_should() {
+    for (line, pattern, expected) in [
+        ("VmRSS:\t  12 kB", "VmRSS: …", true),
+        ("live 3 MiB, resident 9 MiB", "live … MiB, resident … MiB", true),
+        ("live 3 MiB, resident 9 MiBs", "live … MiB, resident … MiB", false),
+        ("MemoryError", "MemoryError", true),
+        ("a MemoryError", "MemoryError", false),
+        ("", "masu: statistics", false),
+    ] {
+        assert_eq!(fits(line, pattern), expected, "{line:?} {pattern:?}");
+    }
+}
