@@ -20,6 +20,8 @@ STRIP ?= strip
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)/release
 MASU := $(BUILT)/masu
+# What masu bench measures and traces with.
+PROGRAMS := $(PREFIX)/lib/masu
 COMPLETIONS := $(PREFIX)/share
 library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(patsubst $(PREFIX)/%,%,$(LIBDIR))' \
     --destdir '$(DESTDIR)'
@@ -27,13 +29,14 @@ library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(patsubst $(PR
 .PHONY: all install uninstall deb wheel
 
 all:
-	$(CARGO) build --release --package libmasu --package masu-cli
+	$(CARGO) build --release --package libmasu --package masu-cli --package masu-workloads
 
 install:
 	@test -x '$(MASU)' || { echo 'make: $(MASU) is not built: run make first' >&2; exit 1; }
 	STRIP='$(STRIP)' $(library) --from '$(BUILT)' $(if $(JEMALLOC),--jemalloc)
 	install -D -m 755 '$(MASU)' '$(DESTDIR)$(BINDIR)/masu'
-	$(STRIP) '$(DESTDIR)$(BINDIR)/masu'
+	install -D -m 755 -t '$(DESTDIR)$(PROGRAMS)' '$(BUILT)/masu-work' '$(BUILT)/masu-trace'
+	$(STRIP) '$(DESTDIR)$(BINDIR)/masu' '$(DESTDIR)$(PROGRAMS)/masu-work' '$(DESTDIR)$(PROGRAMS)/masu-trace'
 	set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; '$(MASU)' man --dir "$$pages"; \
 	for section in 1 3 7; do \
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
@@ -45,7 +48,9 @@ install:
 	'$(MASU)' completions fish >'$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
 
 uninstall:
+	rm -f '$(DESTDIR)$(PROGRAMS)/masu-work' '$(DESTDIR)$(PROGRAMS)/masu-trace'
 	$(library) --uninstall
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PROGRAMS)' 2>/dev/null || true
 	rm -f '$(DESTDIR)$(BINDIR)/masu' \
 	    '$(DESTDIR)$(MANDIR)'/man1/masu.1 '$(DESTDIR)$(MANDIR)'/man1/masu-*.1 \
 	    '$(DESTDIR)$(MANDIR)'/man3/libmasu.3 '$(DESTDIR)$(MANDIR)'/man7/masu-conf.7 \

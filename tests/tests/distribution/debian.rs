@@ -29,6 +29,7 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     assert!(shell("masu run cat /proc/self/maps").contains(&library));
     // The loader knows it by its name.
     assert!(shell("LD_PRELOAD=libmasu.so.0 cat /proc/self/maps").contains(&library));
+    shell("masu bench --rounds 1 --against none -- true");
     let version = shell("masu --version");
     assert_eq!(version.trim(), shell("echo masu $(dpkg-query -W -f '${Version}' masu)").trim());
     for page in ["man1/masu.1.gz", "man1/masu-run.1.gz", "man3/libmasu.3.gz", "man7/masu-conf.7.gz"]

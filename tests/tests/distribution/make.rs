@@ -42,6 +42,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
         "lib/here/cmake/masu/masu-config.cmake",
         "lib/here/masu/compat/libjemalloc.so.2",
         "lib/here/pkgconfig/masu.pc",
+        "lib/masu/masu-work",
         "share/bash-completion/completions/masu",
         "share/fish/vendor_completions.d/masu.fish",
         "share/man/man1/masu.1",
@@ -67,6 +68,10 @@ fn what_make_installs_works_and_can_be_taken_away() {
     let mut run = Command::new(prefix.join("bin/masu"));
     run.args(["run", "--lib"]).arg(&library).args(["--", "cat", "/proc/self/maps"]);
     assert!(succeed(&mut run).contains("libmasu.so.0"));
+
+    let mut bench = Command::new(prefix.join("bin/masu"));
+    bench.args(["bench", "--rounds", "1", "--against", "none", "--lib"]).arg(&library);
+    succeed(bench.args(["--", "true"]));
 
     succeed(&mut make(from, place.path(), "uninstall"));
     assert_eq!(files(place.path()), Vec::<String>::new());

@@ -49,6 +49,8 @@ fn installed_by_pip_it_serves_python_and_goes_again() {
     let mut preloaded = Command::new("env");
     preloaded.arg(format!("LD_PRELOAD={}", path.trim())).arg(&python).arg(&program);
     assert_eq!(succeed(&mut preloaded), "True []\n");
+    let mut bench = Command::new(bin.join("masu"));
+    succeed(bench.args(["bench", "--rounds", "1", "--against", "none", "--", "true"]));
     // The status is the program's own.
     let mut fails = Command::new(bin.join("masu"));
     let done = output(fails.args(["run", "--", "sh", "-c", "exit 7"]));
