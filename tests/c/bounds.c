@@ -131,6 +131,19 @@ CASE(a_growing_block_reaches_the_limit) {
     free(hold(NULL, 90 * MIB, 90 * MIB));
 }
 
+// Under limit_hard:128MiB. Another block stands behind it, so it has to move.
+CASE(a_block_that_moves_counts_once) {
+    char *block = malloc(60 * MIB), *wall = malloc(4 * MIB);
+    CHECK(block != NULL && wall != NULL, "malloc");
+    memset(block, 3, 60 * MIB);
+    memset(wall, 4, 4 * MIB);
+    char *grown = realloc(block, 100 * MIB);
+    CHECK(grown != NULL, "no room for 40 MiB more");
+    CHECK(grown[0] == 3 && grown[60 * MIB - 1] == 3, "its bytes are lost");
+    free(grown);
+    free(wall);
+}
+
 // Under limit_hard:128MiB. What is free stands in nobody's way, whatever sizes it was.
 CASE(free_memory_makes_room_for_other_sizes) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) release(hold(NULL, sizes[i], 90 * MIB));

@@ -35,6 +35,7 @@ under! {
         a_leak_ends_in_enomem_and_the_program_goes_on,
         the_reserve_is_there_for_every_failure,
         a_growing_block_reaches_the_limit,
+        a_block_that_moves_counts_once,
         free_memory_makes_room_for_other_sizes,
         threads_meet_the_limit_together,
         the_limit_holds_in_a_forks_child;

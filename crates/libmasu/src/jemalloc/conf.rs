@@ -6,13 +6,14 @@
 //! | `background_thread` | the option `background_thread`, on or off |
 //! | `stats_print` | the option `show_stats` |
 //!
-//! All other keys tune parts that are not there and are passed over. The environment comes before
+//! All other keys tune parts that are not there and are passed over. A key that is set here wins over a
+//! policy, and is shown as the program's. The environment comes before
 //! the program's own string, and `MASU_…` before both. This file alone knows of the two.
 
 use crate::host::weak;
 use crate::process::Environment;
 use core::ffi::{CStr, c_char};
-use masu_core::config::{BackgroundThread, Config};
+use masu_core::config::{BackgroundThread, Config, Origin};
 
 /// The configuration that the two strings make of the defaults.
 ///
@@ -68,13 +69,17 @@ fn apply(config: &mut Config, list: &[u8]) {
             b"dirty_decay_ms" => {
                 if let Some(Ok(decay)) = integer(value).map(super::tree::milliseconds) {
                     config.decay = decay;
+                    config.origins.decay = Origin::Program;
                 }
             }
-            b"background_thread" => match value {
-                b"true" => config.background_thread = BackgroundThread::On,
-                b"false" => config.background_thread = BackgroundThread::Off,
-                _ => {}
-            },
+            b"background_thread" => {
+                config.background_thread = match value {
+                    b"true" => BackgroundThread::On,
+                    b"false" => BackgroundThread::Off,
+                    _ => continue,
+                };
+                config.origins.background_thread = Origin::Program;
+            }
             b"stats_print" => config.show_stats = value == b"true",
             _ => {}
         }
