@@ -66,6 +66,14 @@ impl BufferPool {
     /// # Panics
     /// With `capacity overflow` when there are more than `isize::MAX` bytes or 2³² - 1 buffers, and
     /// when `size` or `count` is 0.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(4, 4096);
+    /// let mut buffer = pool.lease().unwrap();
+    /// buffer[..5].copy_from_slice(b"hello");
+    /// assert!(buffer.as_ptr().addr().is_multiple_of(4096));
+    /// ```
     pub fn new(count: usize, size: usize) -> Self {
         let align =
             [DIRECT, 512].into_iter().find(|align| size.is_multiple_of(*align)).unwrap_or(64);
@@ -108,11 +116,21 @@ impl BufferPool {
     }
 
     /// Bytes of a buffer.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// assert_eq!(BufferPool::new(4, 512).buffer_size(), 512);
+    /// ```
     pub fn buffer_size(&self) -> usize {
         self.size
     }
 
     /// Number of buffers, leased and free.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// assert_eq!(BufferPool::new(4, 512).count(), 4);
+    /// ```
     pub fn count(&self) -> usize {
         self.links.len()
     }
@@ -133,6 +151,12 @@ impl BufferPool {
     ///
     /// # Panics
     /// If there is no such buffer.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(4, 4096);
+    /// assert_eq!(pool.address(1).addr() - pool.address(0).addr(), 4096);
+    /// ```
     pub fn address(&self, index: usize) -> *mut u8 {
         assert!(index < self.count(), "no such buffer");
         // SAFETY: inside the region.
@@ -161,6 +185,15 @@ impl BufferPool {
     }
 
     /// A free buffer; `None` when all are leased. The one that came back last comes first. O(1).
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(1, 4096);
+    /// let buffer = pool.lease();
+    /// assert!(buffer.is_some() && pool.lease().is_none());
+    /// drop(buffer);
+    /// assert!(pool.lease().is_some());
+    /// ```
     pub fn lease(&self) -> Option<Buffer<&Self>> {
         Some(Buffer { index: self.pop()?, pool: self })
     }
@@ -186,6 +219,16 @@ impl BufferPool {
     /// # Safety
     /// `index` came from `into_index` of a buffer of this pool and has not come back yet, and nobody
     /// writes to the buffer any more.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(1, 4096);
+    /// let index = pool.lease().unwrap().into_index(); // as an I/O request's tag
+    /// assert!(pool.lease().is_none());
+    /// // SAFETY: given away above, and nobody writes to it.
+    /// drop(unsafe { pool.from_index(index) });
+    /// assert!(pool.lease().is_some());
+    /// ```
     pub unsafe fn from_index(&self, index: usize) -> Buffer<&Self> {
         Buffer { index: index as u32, pool: self }
     }
@@ -217,6 +260,13 @@ pub struct Buffer<P: Deref<Target = BufferPool>> {
 
 impl<P: Deref<Target = BufferPool>> Buffer<P> {
     /// The buffer's index, by which registered memory is named.
+    ///
+    /// ```
+    /// # use masu::BufferPool;
+    /// let pool = BufferPool::new(4, 4096);
+    /// let buffer = pool.lease().unwrap();
+    /// assert_eq!(pool.index_of(buffer.as_ptr()), Some(buffer.index()));
+    /// ```
     pub fn index(&self) -> usize {
         self.index as usize
     }

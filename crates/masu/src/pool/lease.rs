@@ -156,16 +156,35 @@ impl<M: Manage> Pool<M> {
     }
 
     /// Number of objects, idle and leased.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::new(|| 1);
+    /// drop(pool.lease());
+    /// assert_eq!(pool.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.objects.get()
     }
 
     /// Whether there are no objects yet.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// assert!(Pool::new(|| 1).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Room for objects. O(chunks).
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::new(|| 1);
+    /// drop(pool.lease());
+    /// assert!(pool.capacity() >= 1);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.store.capacity()
     }
@@ -174,6 +193,13 @@ impl<M: Manage> Pool<M> {
     ///
     /// # Panics
     /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    ///
+    /// ```
+    /// # use masu::Pool;
+    /// let pool = Pool::new(|| 1);
+    /// *pool.lease() += 1;
+    /// assert_eq!(*pool.lease(), 2);
+    /// ```
     #[inline]
     #[track_caller]
     pub fn lease(&self) -> Lease<'_, M> {

@@ -77,6 +77,15 @@ impl<T> ObjectPool<T> {
     }
 
     /// Number of objects.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::new();
+    /// let boxed = pool.alloc(1);
+    /// assert_eq!(pool.len(), 1);
+    /// drop(boxed);
+    /// assert!(pool.is_empty());
+    /// ```
     pub fn len(&self) -> usize {
         self.len.get()
     }

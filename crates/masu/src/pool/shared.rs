@@ -77,6 +77,17 @@ unsafe impl<M: Manage + Sync> Sync for SharedPool<M> where M::Item: Send {}
 
 impl<M: Manage> SharedPool<M> {
     /// A pool that grows as needed.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// let pool = SharedPool::new(|| String::with_capacity(100));
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..4 {
+    ///         scope.spawn(|| pool.lease().push('x'));
+    ///     }
+    /// });
+    /// assert!((1..=4).contains(&pool.len()));
+    /// ```
     pub fn new(manager: M) -> Self {
         SharedPool::bounded(manager, usize::MAX)
     }
@@ -103,11 +114,23 @@ impl<M: Manage> SharedPool<M> {
     }
 
     /// Number of objects a moment ago, idle and leased.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// let pool = SharedPool::new(|| 1);
+    /// drop(pool.lease());
+    /// assert_eq!(pool.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.objects.load(Ordering::Relaxed)
     }
 
     /// Whether there were no objects a moment ago.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// assert!(SharedPool::new(|| 1).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,6 +139,13 @@ impl<M: Manage> SharedPool<M> {
     ///
     /// # Panics
     /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// let pool = SharedPool::new(|| 1);
+    /// *pool.lease() += 1;
+    /// assert_eq!(*pool.lease(), 2);
+    /// ```
     #[track_caller]
     pub fn lease(&self) -> SharedLease<'_, M> {
         match self.try_lease() {
@@ -125,6 +155,13 @@ impl<M: Manage> SharedPool<M> {
     }
 
     /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    ///
+    /// ```
+    /// # use masu::SharedPool;
+    /// let pool = SharedPool::bounded(|| 1, 1);
+    /// let lease = pool.try_lease();
+    /// assert!(lease.is_some() && pool.try_lease().is_none());
+    /// ```
     pub fn try_lease(&self) -> Option<SharedLease<'_, M>> {
         let lease = |index, slot| SharedLease { pool: self, index, slot };
         match self.pop(&self.idle) {

@@ -28,6 +28,11 @@ pub struct GenSlab<T> {
 
 impl<T> GenSlab<T> {
     /// An empty slab. Allocates nothing.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// assert!(GenSlab::<u8>::new().is_empty());
+    /// ```
     pub const fn new() -> Self {
         GenSlab { table: Table::new(1) }
     }
@@ -46,17 +51,34 @@ impl<T> GenSlab<T> {
     }
 
     /// The number of values for which there are slots without another page.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// assert_eq!(GenSlab::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.table.capacity()
     }
 
     /// Number of values.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// slab.insert(1);
+    /// assert_eq!(slab.len(), 1);
+    /// ```
     #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
     /// Whether there are no values.
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// assert!(GenSlab::<u8>::new().is_empty());
+    /// ```
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -139,6 +161,13 @@ impl<T> GenSlab<T> {
     }
 
     /// Whether the value of a key is still there. O(1).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::new();
+    /// let key = slab.insert(1);
+    /// assert!(slab.contains(key));
+    /// ```
     #[inline]
     pub fn contains(&self, key: Key) -> bool {
         self.find(key).is_some()

@@ -44,31 +44,67 @@ impl<T> PinSlab<T> {
     ///
     /// # Panics
     /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// assert_eq!(PinSlab::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
     pub fn with_capacity(capacity: usize) -> Self {
         PinSlab { slab: Slab::with_capacity(capacity) }
     }
 
     /// Number of values.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// slab.insert(1);
+    /// assert_eq!(slab.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.slab.len()
     }
 
     /// Whether there are no values.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// assert!(PinSlab::<u8>::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }
 
     /// The number of values for which there are keys without another page.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// assert_eq!(PinSlab::<u8>::new().capacity(), 0);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.slab.capacity()
     }
 
     /// As [`Slab::reserve`].
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::<u8>::new();
+    /// slab.reserve(100);
+    /// assert!(slab.capacity() >= 100);
+    /// ```
     pub fn reserve(&mut self, additional: usize) {
         self.slab.reserve(additional);
     }
 
     /// As [`Slab::vacant_key`].
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.vacant_key();
+    /// assert_eq!(slab.insert(1), key);
+    /// ```
     pub fn vacant_key(&self) -> usize {
         self.slab.vacant_key()
     }
@@ -87,11 +123,25 @@ impl<T> PinSlab<T> {
     }
 
     /// Whether a key has a value. O(1).
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// assert!(slab.contains(key) && !slab.contains(key + 1));
+    /// ```
     pub fn contains(&self, key: usize) -> bool {
         self.slab.contains(key)
     }
 
     /// The value of a key, if there is one. O(1).
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// assert_eq!(slab.get(key).as_deref(), Some(&1));
+    /// ```
     #[inline]
     pub fn get(&self, key: usize) -> Option<Pin<&T>> {
         // SAFETY: nothing here moves a value that is not `Unpin`, and its memory is not reused
@@ -128,6 +178,13 @@ impl<T> PinSlab<T> {
     }
 
     /// Removes and returns the value of a key, if it may be moved.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// assert_eq!((slab.remove(key), slab.remove(key)), (Some(1), None));
+    /// ```
     #[inline]
     pub fn remove(&mut self, key: usize) -> Option<T>
     where

@@ -147,11 +147,23 @@ impl<T> SharedSlab<T> {
     }
 
     /// Number of values, a moment ago.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// slab.insert(1);
+    /// assert_eq!(slab.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.live.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether there were no values a moment ago.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// assert!(SharedSlab::<u8>::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -232,6 +244,13 @@ impl<T> SharedSlab<T> {
     }
 
     /// Whether a key's value was there a moment ago.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert(1);
+    /// assert!(slab.contains(key));
+    /// ```
     pub fn contains(&self, key: Key) -> bool {
         self.get(key).is_some()
     }
