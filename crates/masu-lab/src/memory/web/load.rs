@@ -142,7 +142,7 @@ fn visit(
 
 /// Which server is visited: each turn begins with another one, and every second turn goes back.
 fn place(turn: usize, step: usize, servers: usize) -> usize {
-    let step = if turn % 2 == 0 { step } else { servers - 1 - step };
+    let step = if turn.is_multiple_of(2) { step } else { servers - 1 - step };
     (step + turn / 2) % servers
 }
 
