@@ -21,7 +21,11 @@ const ROUNDS: u32 = 4;
 /// The key's destructor.
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
     // SAFETY: the value is the thread's heap, set by `birth::arm`.
-    let heap = unsafe { &*(heap as *const Heap) };
+    end(unsafe { &*(heap as *const Heap) });
+}
+
+/// The thread of a heap ends, if it is its last round.
+pub fn end(heap: &'static Heap) {
     let round = heap.exit_round.get() + 1;
     heap.exit_round.set(round);
     if round < ROUNDS && birth::arm(heap) {

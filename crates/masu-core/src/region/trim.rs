@@ -87,7 +87,7 @@ mod tests {
                         assert!(to - from < 2 * page - 1);
                         continue;
                     }
-                    assert!(pages.start % page == 0 && pages.end % page == 0);
+                    assert!(pages.start.is_multiple_of(page) && pages.end.is_multiple_of(page));
                     assert!(from <= pages.start && pages.end <= to);
                     assert!(pages.start - from < page && to - pages.end < page);
                 }

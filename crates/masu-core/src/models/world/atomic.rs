@@ -111,11 +111,13 @@ impl<T> Cell<T> {
     }
 
     pub fn set(&self, value: T) {
+        process::step();
         self.watch.written();
         self.value.set(value);
     }
 
     pub fn replace(&self, value: T) -> T {
+        process::step();
         self.watch.written();
         self.value.replace(value)
     }

@@ -35,9 +35,7 @@ pub fn resume(name: usize) {
 
 /// Ends the calling thread as its destructor does.
 pub fn exit() {
-    let heap = core::ptr::from_ref(current()).cast_mut();
-    // SAFETY: the thread's heap.
-    process::call(|| unsafe { exit::destructor(heap.cast()) });
+    process::call(|| exit::end(current()));
 }
 
 /// A block of up to 8 KiB, by its address.
