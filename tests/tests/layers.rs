@@ -47,6 +47,7 @@ const LAYERS: &[(&str, &str)] = &[
 
 /// The arrows that point up, each to one function, with the reason why it must.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("sync", "models::world", "the facade's other side: what loom's atomics lack"),
     ("heap", "purge::on_free", "freed memory ages from the end of a slow free"),
     ("heap", "purge::on_growth", "who makes memory grow gives back what it can spare"),
     ("huge", "purge::on_free", "the same for large blocks, which have no other slow path"),
