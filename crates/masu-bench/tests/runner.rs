@@ -44,12 +44,18 @@ fn workloads_run_and_everything_about_them_is_reported() {
         assert!(sample.minor_faults > 50 && sample.peak_kib > 1000 && sample.proven, "{sample:?}");
     }
     assert_eq!(measured.runs.len(), 8);
-    assert!(!measured.curves[0].points.is_empty());
     let text = render(&results, Style::Markdown);
     assert!(text.contains("| churn"), "{text}");
     assert!(!text.contains("Failures"), "{text}");
     assert!(text.contains("a first look"), "two rounds prove nothing: {text}");
     assert!(text.contains("In all 8 runs the kernel's mappings"), "{text}");
+}
+
+#[test]
+fn memory_is_watched_over_time() {
+    let results = race(&Plan { rounds: 1, ..plan(Vec::new(), vec![script("sleep 1.5")]) });
+    let points = &results.workloads[0].curves[0].points;
+    assert!(points.iter().all(|&(seconds, kib)| seconds > 0.0 && kib > 50), "{points:?}");
 }
 
 #[test]
