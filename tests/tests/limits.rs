@@ -71,3 +71,19 @@ fn operator_new_throws_at_the_limit() {
     let outcome = Run::program(&program).env("MASU_LIMIT_HARD", "64MiB").run().success();
     assert!(outcome.stdout.contains("std::bad_alloc after 5"), "{}", outcome.describe());
 }
+
+/// What services in Python do on a timer gives back what is free.
+#[test]
+fn malloc_trim_from_python_gives_memory_back() {
+    const SCRIPT: &str = "
+import ctypes
+def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4 // 1024
+blocks = [bytearray(n) for n in (1000, 40000, 3000000) for _ in range(40000000 // n)]
+del blocks
+before = resident()
+ctypes.CDLL(None).malloc_trim(0)
+print(before - resident() >= 80, before, resident())";
+    let run = Run::new("python3").args(["-c", SCRIPT]).env("MASU_DECAY", "never");
+    let outcome = run.run().success();
+    assert!(outcome.stdout.starts_with("True") || !is_masu(), "{}", outcome.describe());
+}
