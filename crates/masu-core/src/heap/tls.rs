@@ -34,7 +34,9 @@ pub fn gone() -> &'static Heap {
     let _guard = super::table::lock();
     let heap = GONE.0.get().cast::<Heap>();
     // SAFETY: under the lock; nobody has a reference to what is not made.
-    unsafe { if MADE.swap(true, Ordering::Relaxed) { &*heap } else { make(heap, Role::Gone, NO_ID) } }
+    unsafe {
+        if MADE.swap(true, Ordering::Relaxed) { &*heap } else { make(heap, Role::Gone, NO_ID) }
+    }
 }
 
 /// Makes a heap with nothing in it.
