@@ -117,7 +117,7 @@ pub struct Curve(pub Vec<(f64, u64, u64)>);
 
 impl Curve {
     /// The most points that are kept.
-    const POINTS: usize = 160;
+    const POINTS: usize = 60;
 
     /// Leaves out points so that few enough are left, and the last one is.
     pub fn thin(&mut self) {
