@@ -7,7 +7,9 @@ mod common;
 
 use std::os::unix::fs::symlink;
 
-use masu_tests::{Compile, Program, Run, archive, check_each_case, check_offered, library, scratch};
+use masu_tests::{
+    Compile, Program, Run, archive, check_each_case, check_offered, library, scratch,
+};
 
 /// Build with the static library, where there is one to test, and see that it came in.
 fn build_with_archive(compile: Compile) -> Program {
