@@ -45,8 +45,12 @@ pub struct Options {
 }
 
 /// The programs, with what they are.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("arrow-builders", "arrow-rs: columns grow value by value in 128-byte-aligned buffers"),
+    (
+        "arrow-table",
+        "arrow-rs: a table is read from CSV, computed on, filtered, sorted and put together",
+    ),
     ("json", "serde_json: documents are parsed into trees, changed and written"),
     ("server", "tokio: a server and sixteen clients over loopback, on two workers"),
     ("words", "rayon: texts are split and counted in maps, merged, and sorted"),
