@@ -22,6 +22,27 @@ fn a_sound_machine() {
     insta::assert_snapshot!("sound", said);
 }
 
+/// On a terminal, which `script` stands for, there are colours, unless NO_COLOR is set.
+#[test]
+fn colours_are_for_terminals() {
+    let machine = Machine::new();
+    let root = machine.fixture.path("root");
+    let (root, library) = (root.display(), machine.fixture.witness());
+    let command =
+        format!("{} doctor --root {root} --lib {}", env!("CARGO_BIN_EXE_masu"), library.display());
+    let on_terminal = |variable: &str| {
+        let mut script = std::process::Command::new("script");
+        script.env_remove("NO_COLOR").env("TERM", "xterm").env(variable, "1");
+        let output = script.args(["-qec", &command, "/dev/null"]).output();
+        output.ok().map(|output| stdout(&output))
+    };
+    // A machine without `script` has no terminal to offer.
+    let Some(coloured) = on_terminal("OTHER") else { return };
+    assert!(coloured.contains("masu can work here."), "{coloured}");
+    assert!(coloured.contains("\u{1b}[32m✓"), "{coloured}");
+    assert!(!on_terminal("NO_COLOR").unwrap().contains('\u{1b}'));
+}
+
 #[test]
 fn a_machine_with_everything_wrong() {
     let machine = Machine::new();
@@ -202,8 +223,8 @@ fn a_container_of_version_2() {
 #[test]
 fn a_container_whose_mount_is_a_part_of_the_tree() {
     let machine = Machine::new();
-    machine.cgroup2("", &[("memory.max", "268435456"), ("memory.current", "1048576")]);
-    machine.set("proc/self/cgroup", "0::/docker/4711");
+    machine.cgroup2("/worker", &[("memory.max", "268435456"), ("memory.current", "1048576")]);
+    machine.set("proc/self/cgroup", "0::/docker/4711/worker");
     machine.mountinfo("1 0 0:1 /docker/4711 /sys/fs/cgroup rw - cgroup2 cgroup rw");
     let json = machine.json();
     assert_eq!(json["ground"]["container"]["memory_max"], 268_435_456_u64);
@@ -225,6 +246,7 @@ fn a_container_of_version_1() {
     file("cpu/app/cpu.cfs_period_us", "100000");
     let json = machine.json();
     assert_eq!(finding(&json, "container.memory").sentence, "No limit on memory (cgroup v1).");
+    assert!(json["ground"]["container"]["memory_max"].is_null());
     assert!(findings(&json, "container.processors").is_empty());
 
     file("memory/app/memory.limit_in_bytes", "209715200");

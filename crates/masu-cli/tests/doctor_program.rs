@@ -68,6 +68,19 @@ fn a_program_like_most() {
     assert_eq!(fixture.plain(&first), "masu would take effect in `plain`; the ground is sound.");
 }
 
+/// An executable at a fixed address that takes the address of `malloc` stands for it: the loader binds
+/// the libraries to the executable, and they get masu's nevertheless.
+#[test]
+fn a_program_at_a_fixed_address() {
+    let fixture = Fixture::new();
+    let source = "#include <stdlib.h>\nvoid *(*volatile taken)(size_t);\n\
+        int main(void) { taken = malloc; free(malloc(8)); return taken == 0; }";
+    let program = fixture.cc("fixed", &["-no-pie", "-fno-pie", "-O0"], source);
+    let json = about(&fixture, &program, 0);
+    assert_eq!(json["program"]["elsewhere"], serde_json::json!([]), "{json:#}");
+    assert!(json["program"]["served"].as_array().unwrap().len() >= 2);
+}
+
 /// The dynamic loader is asked; neither the program nor its libraries run.
 #[test]
 fn nothing_of_the_program_is_run_unless_asked() {
