@@ -214,6 +214,14 @@ impl Locked {
         }
         None
     }
+
+    /// A chunk for runs with a free granule, whatever is on it: the last resort of slabs.
+    fn borrow_granule(&self) -> Option<(u32, usize)> {
+        // So long a range surely has one.
+        let chunk = self.buckets(false).find(2 * UNITS_PER_GRANULE - 1)?;
+        // SAFETY: a chunk of the pool has a record.
+        unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
+    }
 }
 
 fn split(at: usize) -> (u32, usize) {
@@ -263,10 +271,8 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     let found = pool.find_granule(Has::DirtyRoom).or_else(|| pool.find_granule(Has::Room));
     // What a slab leaves unused of dirty pages is lost to runs.
     let found = found.or_else(|| if dense { pool.find_granule(Has::DirtyRunRoom) } else { None });
-    let (chunk, granule) = match found {
-        Some(found) => found,
-        None => (pool.fresh_chunk(true, dense)?, GRANULES_PER_CHUNK - 1),
-    };
+    let fresh = || Some((pool.fresh_chunk(true, dense)?, GRANULES_PER_CHUNK - 1));
+    let (chunk, granule) = found.or_else(fresh).or_else(|| pool.borrow_granule())?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     let start = granule * UNITS_PER_GRANULE;
