@@ -7,18 +7,18 @@
 use core::cell::Cell;
 
 /// Most offsets remembered.
-const MOST: usize = 14;
+const MOST: usize = 28;
 /// Offsets that a range may still need when it grows and moves.
 const SPARE: usize = 4;
 /// So many offsets that they were not remembered.
 const LOST: u32 = u32::MAX;
-/// The granularity of offsets: the largest page size.
-pub const GRAIN: usize = 64 << 10;
+/// The granularity of offsets: mappings change between units only.
+pub const GRAIN: usize = super::window::UNIT_BYTES;
 
-/// The offsets, ascending, in units of [`GRAIN`].
+/// The offsets, ascending, in units of [`GRAIN`]; what lies above 128 GiB is lost.
 pub struct Pieces {
     len: Cell<u32>,
-    ends: [Cell<u32>; MOST],
+    ends: [Cell<u16>; MOST],
 }
 
 impl Pieces {
@@ -56,11 +56,12 @@ impl Pieces {
 
     /// Adds an offset in bytes, which is not below any present one.
     pub fn push(&self, offset: usize) {
-        let offset = (offset / GRAIN) as u32;
+        let offset = offset / GRAIN;
         let len = self.len.get();
         if len == LOST || offset == 0 {
             return;
         }
+        let Ok(offset) = u16::try_from(offset) else { return self.lose() };
         let last = len.checked_sub(1).and_then(|l| self.ends.get(l as usize));
         if last.is_some_and(|l| l.get() == offset) {
             return;

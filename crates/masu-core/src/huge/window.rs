@@ -223,13 +223,7 @@ unsafe fn move_to(_guard: &Guard<'static>, from: u32, to: u32, at: usize) -> usi
     }
     let dirty = source.dirty.get().next_multiple_of(UNIT_BYTES);
     let len = dirty.min(target.units.get() * UNIT_BYTES - at);
-    // What the target remembers of a former block matters behind the moved part only.
     let behind = Pieces::new();
-    target.pieces.split(at + len, &behind);
-    target.pieces.split(at, &Pieces::new());
-    target.marked.set(false);
-    target.set_moved(true);
-    target.pieces.push(at);
     let mut start = 0;
     for end in source.pieces.iter().chain([len]) {
         let end = end.min(len);
@@ -239,9 +233,20 @@ unsafe fn move_to(_guard: &Guard<'static>, from: u32, to: u32, at: usize) -> usi
             if unsafe { mem::move_pages(from, to, end - start) }.is_err() {
                 break;
             }
+            if start == 0 {
+                // What the target remembers of a former block matters behind the moved part only.
+                target.pieces.split(at + len, &behind);
+                target.pieces.split(at, &Pieces::new());
+                target.marked.set(false);
+                target.set_moved(true);
+                target.pieces.push(at);
+            }
             target.pieces.push(at + end);
             start = end;
         }
+    }
+    if start == 0 {
+        return 0;
     }
     target.pieces.append(&behind, at + len);
     target.dirty.set(target.dirty.get().max(at + source.dirty.get().min(len)));
@@ -317,12 +322,9 @@ pub fn clean(unit: u32) -> bool {
     let (at, dirty) = (address(unit), r.dirty.get().next_multiple_of(1 << 16));
     // SAFETY: the range is free and in no list.
     let done = unsafe {
-        if r.moved() {
+        !r.moved() && mem::discard(at, dirty.min(r.units.get() * UNIT_BYTES))
             // A fresh mapping over the whole range melts into its neighbours again.
-            mem::map_over(at, r.units.get() * UNIT_BYTES).is_ok()
-        } else {
-            mem::discard(at, dirty.min(r.units.get() * UNIT_BYTES))
-        }
+            || mem::map_over(at, r.units.get() * UNIT_BYTES).is_ok()
     };
     if done {
         r.dirty.set(0);

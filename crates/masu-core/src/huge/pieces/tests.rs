@@ -29,7 +29,7 @@ fn ascending(most: usize) -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn pushed_offsets_are_remembered_or_lost_all_together(offsets in ascending(24)) {
+    fn pushed_offsets_are_remembered_or_lost_all_together(offsets in ascending(2 * MOST)) {
         let (pieces, model) = (pieces(&offsets), model(offsets));
         prop_assert_eq!(pieces.known(), model.len() <= MOST);
         prop_assert_eq!(grains(&pieces), if model.len() <= MOST { model } else { Vec::new() });
@@ -71,4 +71,11 @@ fn what_is_lost_stays_lost_until_it_is_cleared() {
     lost.clear();
     assert!(lost.known());
     assert_eq!(grains(&lost), Vec::<usize>::new());
+}
+
+#[test]
+fn offsets_that_are_too_far_are_lost() {
+    let far = usize::from(u16::MAX);
+    assert_eq!(grains(&pieces(&[1, far])), [1, far]);
+    assert!(!pieces(&[1, far + 1]).known());
 }
