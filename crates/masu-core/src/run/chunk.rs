@@ -105,8 +105,8 @@ impl Bits {
         const GATHER: u64 = 0x0001_0002_0004_0008;
         (0..WORDS).rev().fold(0, |mask, w| {
             let word = self.0[w].get();
-            let any = ((word & REST) + REST | word) & !REST;
-            mask << 4 | ((any >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
+            let any = (((word & REST) + REST) | word) & !REST;
+            (mask << 4) | ((any >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
         })
     }
 

@@ -142,9 +142,10 @@ pub fn emptied(one_more: bool) {
     }
 }
 
-/// Bytes in such slabs.
+/// Bytes in such slabs. An owner may take a chain before who completed it has counted: the count is
+/// below zero then.
 pub fn emptied_bytes() -> usize {
-    EMPTIED.load(Ordering::Relaxed).min(isize::MAX as usize / GRANULE) * GRANULE
+    EMPTIED.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned() * GRANULE
 }
 
 /// Gives the pages of such slabs back in their owners' stead. Returns the bytes given back.
