@@ -17,7 +17,7 @@
 //! space), sockets and memory bandwidth, false sharing in the application, the blocks' own cache
 //! misses except the first line of one that another core had, and how threads block each other in
 //! the application. It takes every core for equal and every transfer for equally long. So it says
-//! where a design stops to scale and why, not how fast it is; [`COSTS`](machine::COSTS) are stated,
+//! where a design stops to scale and why, not how fast it is; [`machine::COSTS`] are stated,
 //! and the speed-up from one core to two is compared with a measured one before the rest is believed
 //! ([`check`]).
 
