@@ -99,7 +99,8 @@ impl Fixture {
 /// The command under test, free of what the environment of the tests may hold.
 pub fn masu() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("masu");
-    command.env_remove("LD_PRELOAD");
+    // Cargo puts its target directory, where a libmasu.so may be, into the library path.
+    command.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MASU_") {
             command.env_remove(name);
