@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Outcome, Program, Run, is_masu};
+use crate::{Outcome, Program, Run, is_masu, library};
 
 /// Exit code of a case whose function the allocator does not have.
 const NOT_OFFERED: i32 = 77;
@@ -70,8 +70,10 @@ pub fn check_each_case(program: &Program, prepare: impl Fn(Run) -> Run) {
 
 /// The names of the program's cases, as it lists them itself.
 pub fn case_list(program: &Program) -> Vec<String> {
-    // Not bare: a program that is linked with the library finds it by being preloaded.
-    let listing = Run::program(program).arg("--list").run().success();
+    // By hand: one that is linked with the library finds it so, and a static one has no use for it.
+    let run = Run::program(program).bare().arg("--list");
+    let run = library().into_iter().fold(run, |run, path| run.env("LD_PRELOAD", path));
+    let listing = run.run().success();
     listing.stdout.lines().map(str::to_owned).collect()
 }
 
