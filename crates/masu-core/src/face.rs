@@ -303,11 +303,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             Some(heap) => heap.alloc(size, align, false),
             None => alloc_aligned(size, align),
         };
-        if !to.is_null() {
-            copy_nonoverlapping(p, to, old.min(size));
-            dealloc(p);
-        }
-        to
+        moved(p, to, old.min(size))
     }
 }
 
@@ -319,11 +315,21 @@ unsafe fn realloc_own_small(p: *mut u8, old: usize, size: usize) -> *mut u8 {
     if fits_still(old, size) {
         return p;
     }
-    let to = alloc(size);
+    // SAFETY: two blocks of at least as many bytes; the caller gives `p` up.
+    unsafe { moved(p, alloc(size), old.min(size)) }
+}
+
+/// The end of a move by copying: `bytes` of `p` go to the new block `to`, and `p` is freed. If `to` is
+/// null, nothing happens. Returns `to`.
+///
+/// # Safety
+/// `p` is a live block of the caller's; both blocks have so many bytes.
+#[inline(always)]
+unsafe fn moved(p: *mut u8, to: *mut u8, bytes: usize) -> *mut u8 {
     if !to.is_null() {
-        // SAFETY: two blocks of at least as many bytes; the caller gives `p` up.
+        // SAFETY: two different blocks, both so long.
         unsafe {
-            copy_nonoverlapping(p, to, old.min(size));
+            copy_nonoverlapping(p, to, bytes);
             dealloc(p);
         }
     }

@@ -3,10 +3,10 @@
 //! Those called fast are a hit or null, which says nothing but that the slow function of the same
 //! purpose must be asked. Where the sizes are constants, so are the classes.
 
-use super::{alloc_aligned, alloc_fast, dealloc, realloc_slow, try_resize};
+use super::{alloc_aligned, alloc_fast, moved, realloc_slow, try_resize};
 use crate::heap;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::null_mut;
 
 /// The hot path of [`alloc_zeroed`](super::alloc_zeroed), as [`alloc_fast`] is of
 /// [`alloc`](super::alloc).
@@ -33,15 +33,8 @@ pub unsafe fn grow_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
     if class_of(old) == class_of(size) {
         return p;
     }
-    let to = alloc_fast(size);
-    if !to.is_null() {
-        // SAFETY: `p` is a live block of `old` bytes, fewer than the new one has; it is given up.
-        unsafe {
-            copy_nonoverlapping(p, to, old);
-            dealloc(p);
-        }
-    }
-    to
+    // SAFETY: `p` is a live block of `old` bytes, fewer than the new one has; it is given up.
+    unsafe { moved(p, alloc_fast(size), old) }
 }
 
 /// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if
@@ -62,11 +55,6 @@ pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -
         if try_resize(p, size) {
             return p;
         }
-        let to = alloc_aligned(size, align);
-        if !to.is_null() {
-            copy_nonoverlapping(p, to, old.min(size));
-            dealloc(p);
-        }
-        to
+        moved(p, alloc_aligned(size, align), old.min(size))
     }
 }
