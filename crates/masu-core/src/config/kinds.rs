@@ -133,33 +133,31 @@ pub fn show(tag: Tag, word: u64, text: &mut Text) {
     text.bytes(nth(list, word as usize));
 }
 
+/// Makes a type the kind of an option in bytes; its tag has its name.
+macro_rules! bytes {
+    ($kind:ident) => {
+        impl Kind for $kind {
+            type Value = usize;
+            const TAG: Tag = Tag::$kind;
+            fn from_word(word: u64) -> usize {
+                word as usize
+            }
+            fn word(value: usize) -> u64 {
+                value as u64
+            }
+        }
+    };
+}
+
 /// Bytes.
 pub struct Size;
 
-impl Kind for Size {
-    type Value = usize;
-    const TAG: Tag = Tag::Size;
-    fn from_word(word: u64) -> usize {
-        word as usize
-    }
-    fn word(value: usize) -> u64 {
-        value as u64
-    }
-}
+bytes!(Size);
 
 /// Most bytes; 0: as many as there are.
 pub struct Limit;
 
-impl Kind for Limit {
-    type Value = usize;
-    const TAG: Tag = Tag::Limit;
-    fn from_word(word: u64) -> usize {
-        word as usize
-    }
-    fn word(value: usize) -> u64 {
-        value as u64
-    }
-}
+bytes!(Limit);
 
 /// Most bytes; 0: as many as there are; [`AUTO`](LimitOrAuto::AUTO): as many as the system allows.
 pub struct LimitOrAuto;
@@ -169,16 +167,7 @@ impl LimitOrAuto {
     pub const AUTO: usize = usize::MAX;
 }
 
-impl Kind for LimitOrAuto {
-    type Value = usize;
-    const TAG: Tag = Tag::LimitOrAuto;
-    fn from_word(word: u64) -> usize {
-        word as usize
-    }
-    fn word(value: usize) -> u64 {
-        value as u64
-    }
-}
+bytes!(LimitOrAuto);
 
 /// A plain number.
 pub struct Count;
