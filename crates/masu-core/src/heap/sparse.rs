@@ -35,13 +35,26 @@ pub fn hollow(all: bool) -> usize {
                     pool::give(slab);
                     continue;
                 }
-                bytes += s.hollow_out(slab);
-                s.looked = s.out() as u16;
+                bytes += hollow_slab(slab);
                 give_up_partial(slab, true);
             }
         }
     }
     bytes
+}
+
+/// Hollows a slab, and notes how many blocks were out then. Returns the bytes given back.
+///
+/// # Safety
+/// The caller owns the slab, none of whose blocks is in a bin, and some block is out.
+unsafe fn hollow_slab(slab: u32) -> usize {
+    // SAFETY: passed on.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let bytes = s.hollow_out(slab);
+        s.looked = s.out() as u16;
+        bytes
+    }
 }
 
 /// Hollows the calling thread's partial slabs that have rested for a tick. Returns the bytes given
@@ -68,11 +81,10 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
             // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
             unsafe {
                 at = list.after(slab);
-                let s = &mut *slab::record(slab);
+                let s = &*slab::record(slab);
                 let rested = all || clock::tick().wrapping_sub(s.since) >= 2;
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
-                    bytes += s.hollow_out(slab);
-                    s.looked = s.out() as u16;
+                    bytes += hollow_slab(slab);
                 }
             }
         }
@@ -103,7 +115,7 @@ pub fn hollow_sparse() -> usize {
             // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
             unsafe {
                 at = list.after(slab);
-                let s = &mut *slab::record(slab);
+                let s = &*slab::record(slab);
                 let out = s.out();
                 if out > SPARSE || out == 0 {
                     continue;
@@ -111,8 +123,7 @@ pub fn hollow_sparse() -> usize {
                 if out == u32::from(s.looked) {
                     break;
                 }
-                bytes += s.hollow_out(slab);
-                s.looked = out as u16;
+                bytes += hollow_slab(slab);
                 list.remove(slab);
                 list.push_back(slab);
             }
