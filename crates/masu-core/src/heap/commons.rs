@@ -160,14 +160,10 @@ pub fn rest(all: bool) {
         // SAFETY: under the lock, which owns the commons and its slabs.
         unsafe {
             let active = commons.active(class).replace(NIL);
-            let mut bin = commons.bin(class).replace(null_mut());
+            let bin = commons.bin(class).replace(null_mut());
             if active != NIL {
                 let s = &mut *slab::record(active);
-                while !bin.is_null() {
-                    let next = (*bin).next;
-                    exit::push_back_into(s, bin);
-                    bin = next;
-                }
+                exit::push_back(s, bin);
                 exit::leave(active);
             }
             while let Some(slab) = commons.partial(class).pop_front() {

@@ -53,7 +53,7 @@ pub fn abandon(heap: &'static Heap) {
 }
 
 fn abandon_class(heap: &Heap, class: usize) {
-    let mut bin = heap.bin(class).replace(null_mut());
+    let bin = heap.bin(class).replace(null_mut());
     let active = heap.active(class).replace(NIL);
     // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
     unsafe {
@@ -61,11 +61,7 @@ fn abandon_class(heap: &Heap, class: usize) {
             super::commons::give_back(bin);
         } else {
             let s = &mut *slab::record(active);
-            while !bin.is_null() {
-                let next = (*bin).next;
-                push_back_into(s, bin);
-                bin = next;
-            }
+            push_back(s, bin);
             s.place = Place::Unowned;
             leave(active);
         }
@@ -78,12 +74,21 @@ fn abandon_class(heap: &Heap, class: usize) {
     }
 }
 
-/// Puts a block from the bin back on its slab's list.
-pub(super) unsafe fn push_back_into(s: &mut slab::Slab, block: *mut Block) {
-    // SAFETY: the caller's slab and a free block of it.
-    unsafe { (*block).next = s.free };
-    s.free = block;
-    s.base = s.base.wrapping_add(1);
+/// Puts the blocks of a bin back on their slab's list.
+///
+/// # Safety
+/// The caller's slab, and a list of free blocks of it that the caller has taken out of the bin.
+pub(super) unsafe fn push_back(s: &mut slab::Slab, mut bin: *mut Block) {
+    while !bin.is_null() {
+        // SAFETY: a block of the list, which is linked, and then the caller's alone.
+        unsafe {
+            let next = (*bin).next;
+            (*bin).next = s.free;
+            s.free = bin;
+            bin = next;
+        }
+        s.base = s.base.wrapping_add(1);
+    }
 }
 
 /// Lets go of one slab: to the pool, to the available ones, or full.

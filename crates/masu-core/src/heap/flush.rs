@@ -6,7 +6,7 @@
 //! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
 
 use super::event::soonest;
-use super::exit::push_back_into;
+use super::exit::push_back;
 use super::tls::current;
 use super::{Heap, Role, commons};
 use crate::region::{GRANULE, NIL};
@@ -46,7 +46,7 @@ pub fn binned_bytes() -> u64 {
 
 /// Puts the bin's blocks back into the active slab, and gives that back if nothing else is out.
 fn flush_bin(heap: &Heap, class: usize) {
-    let mut bin = heap.bin(class).replace(null_mut());
+    let bin = heap.bin(class).replace(null_mut());
     let active = heap.active(class).get();
     // SAFETY: the bin's blocks are free ones of the active slab, which is this thread's, or were
     // borrowed of the commons (heap invariant 3).
@@ -55,11 +55,7 @@ fn flush_bin(heap: &Heap, class: usize) {
             return commons::give_back(bin);
         }
         let s = &mut *slab::record(active);
-        while !bin.is_null() {
-            let next = (*bin).next;
-            push_back_into(s, bin);
-            bin = next;
-        }
+        push_back(s, bin);
         let word = slab::remote(active);
         if word.pending() != 0 {
             s.merge(active, word.take());

@@ -126,15 +126,11 @@ impl SharedHeap {
                 continue;
             }
             heap.active(class).set(NIL);
-            let mut bin = heap.bin(class).replace(null_mut());
+            let bin = heap.bin(class).replace(null_mut());
             // SAFETY: the slab is this heap's and in no list; its bin is a list of its free blocks.
             unsafe {
                 let s = &mut *slab::record(active);
-                while !bin.is_null() {
-                    let next = (*bin).next;
-                    exit::push_back_into(s, bin);
-                    bin = next;
-                }
+                exit::push_back(s, bin);
                 s.place = Place::Unowned;
                 if s.out() == 0 {
                     bytes += s.touched as usize;
