@@ -66,6 +66,7 @@ impl Pieces {
         if last.is_some_and(|l| l.get() == offset) {
             return;
         }
+        debug_assert!(last.is_none_or(|l| l.get() < offset), "offsets ascend");
         match self.ends.get(len as usize) {
             Some(slot) => {
                 slot.set(offset);
@@ -73,6 +74,14 @@ impl Pieces {
             }
             None => self.lose(),
         }
+    }
+
+    /// Adds an offset in bytes wherever it belongs.
+    pub fn insert(&self, offset: usize) {
+        let above = Pieces::new();
+        self.split(offset, &above);
+        self.push(offset);
+        self.append(&above, offset);
     }
 
     /// Adds another range's offsets, `shift` bytes later.

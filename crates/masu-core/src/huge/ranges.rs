@@ -196,28 +196,27 @@ impl Ranges {
         }
     }
 
-    /// Splits the range at `unit`, which is in no list, after `n` units. The rest is freed.
-    fn split(&self, unit: u32, n: usize) {
-        let r = record(unit);
-        let rest = r.units.get() - n;
-        if rest == 0 {
-            return;
-        }
-        r.units.set(n);
-        let tail = unit + n as u32;
+    /// Splits the range at `unit`, which is in no list, after `n` units, which are not all it has.
+    /// Returns the rest, which is in no list either.
+    fn split(unit: u32, n: usize) -> u32 {
+        let (r, tail) = (record(unit), unit + n as u32);
         let t = record(tail);
-        t.units.set(rest);
+        t.units.set(r.units.replace(n) - n);
         t.set_moved(r.moved());
-        t.marked.set(r.marked.get());
+        // Whether the front ends in what is marked is not known.
+        t.marked.set(r.marked.replace(false));
         r.pieces.split(n * UNIT_BYTES, &t.pieces);
-        t.dirty.set(r.dirty.get().saturating_sub(n * UNIT_BYTES));
-        r.dirty.set(r.dirty.get().min(n * UNIT_BYTES));
-        self.give(tail);
+        let dirty = r.dirty.get();
+        t.dirty.set(dirty.saturating_sub(n * UNIT_BYTES));
+        r.dirty.set(dirty.min(n * UNIT_BYTES));
+        tail
     }
 
     /// Frees what a live range has beyond `n` units.
     pub fn cut(&self, unit: u32, n: usize) {
-        self.split(unit, n);
+        if record(unit).units.get() != n {
+            self.give(Self::split(unit, n));
+        }
         Self::mark(unit, n, RangeState::Live);
     }
 
@@ -225,23 +224,13 @@ impl Ranges {
     fn make_live(&self, unit: u32, skip: usize, n: usize) -> u32 {
         let mut unit = unit;
         if skip != 0 {
-            let r = record(unit);
-            let (units, dirty) = (r.units.get(), r.dirty.get());
-            let at = record(unit + skip as u32);
-            at.units.set(units - skip);
-            at.dirty.set(dirty.saturating_sub(skip * UNIT_BYTES));
-            at.set_moved(r.moved());
-            at.marked.set(r.marked.get());
-            r.pieces.split(skip * UNIT_BYTES, &at.pieces);
-            r.units.set(skip);
-            r.dirty.set(dirty.min(skip * UNIT_BYTES));
-            self.give(unit);
-            unit += skip as u32;
+            let front = unit;
+            unit = Self::split(front, skip);
+            self.give(front);
         }
         // Live before the rest is freed, so that it does not join with its own neighbour.
         record(unit).state.set(RangeState::Live);
-        self.split(unit, n);
-        Self::mark(unit, n, RangeState::Live);
+        self.cut(unit, n);
         unit
     }
 

@@ -306,7 +306,8 @@ pub fn mark_growing(_guard: &Guard<'static>, unit: u32, from: usize) {
     if was != is {
         r.set_moved(true);
         r.marked.set(is);
-        r.pieces.push(start);
+        // Clean units that were absorbed piece by piece have left offsets behind `start`.
+        r.pieces.insert(start);
     }
 }
 

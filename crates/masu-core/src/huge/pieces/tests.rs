@@ -56,6 +56,17 @@ proptest! {
             prop_assert_eq!(grains(&head), joined);
         }
     }
+
+    #[test]
+    fn an_inserted_offset_lies_where_it_belongs(offsets in ascending(MOST), at in 1..220usize) {
+        let pieces = pieces(&offsets);
+        pieces.insert(at * GRAIN);
+        let mut whole = offsets;
+        whole.push(at);
+        whole.sort_unstable();
+        let whole = model(whole);
+        prop_assert_eq!(grains(&pieces), if whole.len() <= MOST { whole } else { Vec::new() });
+    }
 }
 
 #[test]

@@ -104,6 +104,8 @@ impl World {
                 }
                 _ => dirty += 1,
             }
+            let pieces: Vec<_> = r.pieces.iter().map(|bytes| bytes / UNIT_BYTES).collect();
+            assert!(pieces.is_sorted() && pieces.iter().all(|p| *p <= n), "{unit}: {pieces:?}");
             if state != RangeState::Live {
                 assert_eq!(record(unit + n as u32 - 1).first.get(), unit);
             }
@@ -150,6 +152,7 @@ enum Step {
     Cut(prop::sample::Index, usize),
     Absorb(prop::sample::Index, usize),
     Move(prop::sample::Index),
+    Grow(prop::sample::Index, usize),
     CleanOldest,
 }
 
@@ -165,6 +168,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (pick(), 1..12usize).prop_map(|(p, n)| Step::Cut(p, n)),
         2 => (pick(), 1..16usize).prop_map(|(p, n)| Step::Absorb(p, n)),
         1 => pick().prop_map(Step::Move),
+        1 => (pick(), 0..12usize).prop_map(|(p, from)| Step::Grow(p, from)),
         1 => Just(Step::CleanOldest),
     ]
 }
@@ -208,6 +212,11 @@ fn run(world: &mut World, step: Step) {
                 record(unit).set_moved(true);
                 record(unit).pieces.clear();
                 record(unit).pieces.push(n * UNIT_BYTES);
+            }
+        }
+        Step::Grow(pick, from) => {
+            if let Some((unit, _)) = world.pick(pick) {
+                window::mark_growing(&window::lock(), unit, from);
             }
         }
         Step::CleanOldest => world.clean_oldest(),
