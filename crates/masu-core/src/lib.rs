@@ -27,6 +27,8 @@ mod heap;
 mod huge;
 #[cfg(not(loom))]
 mod limit;
+#[cfg(all(test, not(loom)))]
+mod own_process;
 #[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]

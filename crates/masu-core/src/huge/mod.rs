@@ -304,6 +304,8 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
         if let (Some(unit), true) = (unit_of(to), moved == old) {
             let lock = window::lock();
             let record = window::record(unit);
+            // A range that could not be extended far enough may be the longer one.
+            let left = left.min(record.units.get() * UNIT_BYTES);
             record.dirty.set(left.max(dirty).max(old));
             fill(&lock, unit, size, 0, zeroed);
             record.dirty.set(record.dirty.get().max(record.bytes.get()));
@@ -350,3 +352,6 @@ pub fn usage() -> Usage {
         reused: get(&REUSED),
     }
 }
+
+#[cfg(test)]
+mod tests;

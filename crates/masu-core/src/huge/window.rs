@@ -334,16 +334,16 @@ pub fn clean(unit: u32) -> bool {
     done
 }
 
-fn clean_now(ranges: &Ranges, unit: u32) -> usize {
+/// Makes a dirty range a clean one. `false`: the kernel refused.
+fn clean_now(ranges: &Ranges, unit: u32) -> bool {
     ranges.remove_dirty(unit);
-    let bytes = record(unit).dirty.get();
-    if clean(unit) {
+    let done = clean(unit);
+    if done {
         ranges.insert_clean(unit, record(unit).units.get());
-        bytes
     } else {
         ranges.insert_dirty(unit);
-        0
     }
+    done
 }
 
 /// Before a range is taken that no kept one could serve: the oldest kept ones go, until they hold
@@ -365,15 +365,16 @@ fn shrink_to(guard: &Guard<'static>, most: usize) {
     let ranges = ranges(guard);
     while Ranges::dirty_bytes() > most {
         let Some(oldest) = ranges.oldest_dirty() else { return };
-        if clean_now(ranges, oldest) == 0 {
+        if !clean_now(ranges, oldest) {
             return;
         }
     }
 }
 
-/// Gives everything kept back.
+/// Gives everything kept back, and addresses kept without pages.
 pub fn discard_all(guard: &Guard<'static>) {
-    shrink_to(guard, 0);
+    let ranges = ranges(guard);
+    while ranges.oldest_dirty().is_some_and(|oldest| clean_now(ranges, oldest)) {}
 }
 
 /// Gives kept ranges back: all, or those freed before the last tick.

@@ -3,6 +3,9 @@
 use super::raw::{nr, syscall};
 use super::{Errno, result};
 
+#[cfg(test)]
+pub mod refusals;
+
 const PROT_READ_WRITE: usize = 1 | 2;
 const MAP_PRIVATE: usize = 0x02;
 const MAP_FIXED: usize = 0x10;
@@ -20,11 +23,24 @@ const MADV_NOHUGEPAGE: usize = 15;
 const MADV_POPULATE_WRITE: usize = 23;
 const MADV_DONTNEED_LOCKED: usize = 24;
 
+/// A system call, which a test may have refused.
+///
+/// # Safety
+/// As the kernel has it for that call.
+unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
+    #[cfg(test)]
+    if refusals::next() {
+        return Err(Errno::ENOMEM);
+    }
+    // SAFETY: passed on.
+    result(unsafe { syscall(number, arguments) })
+}
+
 fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
     let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the two callers that pass
     // MAP_FIXED own the range (see `map_over`).
-    result(unsafe { syscall(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) })
+    unsafe { call(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) }
 }
 
 /// Maps `len` fresh zero bytes, readable and writable, exactly at `addr`, which must be free.
@@ -63,13 +79,13 @@ pub fn unmap(addr: usize, len: usize) {
 pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno> {
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     // SAFETY: passed on to the caller.
-    result(unsafe { syscall(nr::MREMAP, [from, len, len, flags, to, 0]) }).map(drop)
+    unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }.map(drop)
 }
 
 fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
     // SAFETY: the kernel checks the range; only DONTNEED changes contents, and its caller owns
     // what it discards.
-    result(unsafe { syscall(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }).map(drop)
+    unsafe { call(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }.map(drop)
 }
 
 /// Gives the pages of a range back to the kernel; they read as zeroes afterwards. `false`: the

@@ -1,7 +1,8 @@
 //! Shared heaps in this process, beside the test's own allocator and each other.
 
+use crate::own_process::alone;
 use crate::*;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
 /// Small, medium and huge ones, at all their boundaries.
@@ -60,12 +61,6 @@ fn places(size: usize) -> impl Iterator<Item = usize> {
     (0..size.min(40)).chain((40..size).step_by(997)).chain(size.saturating_sub(40).max(40)..size)
 }
 
-/// One test at a time: they look at what has become of each other's memory.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn create() -> &'static SharedHeap {
     SharedHeap::create().expect("memory for a heap")
 }
@@ -78,7 +73,6 @@ fn destroy(heap: &'static SharedHeap) {
 
 #[test]
 fn blocks_of_every_size_and_alignment_know_their_heap() {
-    let _alone = alone();
     let heaps = [create(), create()];
     let mut blocks = Vec::new();
     for (i, size) in SIZES.into_iter().enumerate() {
@@ -120,7 +114,6 @@ fn blocks_of_every_size_and_alignment_know_their_heap() {
 
 #[test]
 fn zeroed_blocks_are_zero_also_when_memory_comes_back() {
-    let _alone = alone();
     let heap = create();
     for size in SIZES {
         for round in 0..3 {
@@ -136,7 +129,6 @@ fn zeroed_blocks_are_zero_also_when_memory_comes_back() {
 
 #[test]
 fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
-    let _alone = alone();
     let heap = create();
     for from in SIZES {
         for to in SIZES {
@@ -160,7 +152,6 @@ fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
 
 #[test]
 fn a_growing_block_is_charged_what_it_has() {
-    let _alone = alone();
     let heap = create();
     let mut block = Block::new(heap, 10, 3);
     while block.size < 30 << 20 {
@@ -179,7 +170,6 @@ fn a_growing_block_is_charged_what_it_has() {
 
 #[test]
 fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
-    let _alone = alone();
     let heap = create();
     heap.set_limits(usize::MAX, 1 << 20);
     let mut blocks = Vec::new();
@@ -221,7 +211,6 @@ fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
 
 #[test]
 fn the_soft_limit_gives_one_signal_for_each_crossing() {
-    let _alone = alone();
     let heap = create();
     heap.set_limits(100_000, usize::MAX);
     for _ in 0..3 {
@@ -245,62 +234,63 @@ fn the_soft_limit_gives_one_signal_for_each_crossing() {
 /// Beyond the soft limit a heap does not keep what is free in it.
 #[test]
 fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
-    let _alone = alone();
-    let heap = create();
-    let blocks: Vec<_> = (0..4000).map(|i| Block::new(heap, 1000, i as u8)).collect();
-    // One block in each slab or so stays.
-    let (keep, free): (Vec<_>, Vec<_>) =
-        blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
-    free.into_iter().for_each(|(_, block)| block.free());
-    let before = heap.stats();
-    heap.set_limits(before.allocated, usize::MAX);
-    let over = Block::new(heap, 20_000, 1);
-    let after = heap.stats();
-    assert!(before.resident > 3_000_000, "{before:?}");
-    assert!(after.resident < before.resident / 4, "{after:?}");
-    keep.into_iter().for_each(|(_, block)| block.free());
-    over.free();
-    destroy(heap);
+    alone!(the_soft_limit_makes_the_heap_give_back_what_is_free, || {
+        let heap = create();
+        let blocks: Vec<_> = (0..4000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+        // One block in each slab or so stays.
+        let (keep, free): (Vec<_>, Vec<_>) =
+            blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
+        free.into_iter().for_each(|(_, block)| block.free());
+        let before = heap.stats();
+        heap.set_limits(before.allocated, usize::MAX);
+        let over = Block::new(heap, 20_000, 1);
+        let after = heap.stats();
+        assert!(before.resident > 3_000_000, "{before:?}");
+        assert!(after.resident < before.resident / 4, "{after:?}");
+        keep.into_iter().for_each(|(_, block)| block.free());
+        over.free();
+        destroy(heap);
+    });
 }
 
 #[test]
 fn a_heap_destroyed_leaves_nothing_behind() {
-    let _alone = alone();
-    // What is destroyed serves the next heap: the process does not grow.
-    let mut most = 0;
-    for round in 0..30 {
-        let heap = create();
-        for i in 0..2000 {
-            Block::new(heap, SIZES[i % 12], i as u8);
-        }
-        for size in SIZES {
-            Block::new(heap, size, 1);
-        }
-        let kept = Block::new(heap, 500, 2);
-        let stats = heap.stats();
-        assert_eq!(stats.blocks, 2000 + SIZES.len() as u64 + 1);
-        if round % 2 == 0 {
-            // SAFETY: none of its blocks is used any more.
-            unsafe { heap.reset() };
+    alone!(a_heap_destroyed_leaves_nothing_behind, || {
+        // What is destroyed serves the next heap: the process does not grow.
+        let mut most = 0;
+        for round in 0..30 {
+            let heap = create();
+            for i in 0..2000 {
+                Block::new(heap, SIZES[i % 12], i as u8);
+            }
+            for size in SIZES {
+                Block::new(heap, size, 1);
+            }
+            let kept = Block::new(heap, 500, 2);
             let stats = heap.stats();
-            assert_eq!((stats.allocated, stats.active, stats.blocks), (0, 0, 0));
-            assert_eq!(stats.allocs, stats.frees);
-            Block::new(heap, 100, 1).free();
+            assert_eq!(stats.blocks, 2000 + SIZES.len() as u64 + 1);
+            if round % 2 == 0 {
+                // SAFETY: none of its blocks is used any more.
+                unsafe { heap.reset() };
+                let stats = heap.stats();
+                assert_eq!((stats.allocated, stats.active, stats.blocks), (0, 0, 0));
+                assert_eq!(stats.allocs, stats.frees);
+                Block::new(heap, 100, 1).free();
+            }
+            destroy(heap);
+            assert!(SharedHeap::of(kept.p).is_none(), "no block of a heap any more");
+            let active = crate::stats().active;
+            if round < 5 {
+                most = most.max(active);
+            }
+            assert!(active <= most + (4 << 20), "round {round}: {active}");
         }
-        destroy(heap);
-        assert!(SharedHeap::of(kept.p).is_none(), "no block of a heap any more");
-        let active = crate::stats().active;
-        if round < 5 {
-            most = most.max(active);
-        }
-        assert!(active <= most + (64 << 20), "round {round}: {active}");
-    }
+    });
 }
 
 /// All of a heap's blocks are freed by other threads while its own threads allocate; nothing is lost.
 #[test]
 fn blocks_freed_by_other_threads_come_back() {
-    let _alone = alone();
     let heap = create();
     let (give, take) = mpsc::sync_channel::<Block>(256);
     let freer = thread::spawn(move || take.into_iter().for_each(Block::free));
@@ -330,30 +320,30 @@ fn blocks_freed_by_other_threads_come_back() {
 /// The last free of a retired heap ends it, whoever frees.
 #[test]
 fn a_retired_heap_ends_with_its_last_block() {
-    let _alone = alone();
-    let before = stats().shared_heaps;
-    for _ in 0..200 {
+    alone!(a_retired_heap_ends_with_its_last_block, || {
+        let before = stats().shared_heaps;
+        for _ in 0..200 {
+            let heap = create();
+            let mut blocks: Vec<_> = (0..40).map(|i| Block::new(heap, SIZES[i % 12], 1)).collect();
+            let p = blocks[3].p;
+            // SAFETY: nobody allocates from it any more.
+            unsafe { heap.retire() };
+            let others = blocks.split_off(20);
+            let freer = thread::spawn(move || others.into_iter().for_each(Block::free));
+            blocks.into_iter().for_each(Block::free);
+            freer.join().expect("no block was damaged");
+            assert!(SharedHeap::of(p).is_none());
+            assert_eq!(stats().shared_heaps, before);
+        }
         let heap = create();
-        let mut blocks: Vec<_> = (0..40).map(|i| Block::new(heap, SIZES[i % 12], 1)).collect();
-        let p = blocks[3].p;
-        // SAFETY: nobody allocates from it any more.
+        // SAFETY: as above; without blocks it ends at once.
         unsafe { heap.retire() };
-        let others = blocks.split_off(20);
-        let freer = thread::spawn(move || others.into_iter().for_each(Block::free));
-        blocks.into_iter().for_each(Block::free);
-        freer.join().expect("no block was damaged");
-        assert!(SharedHeap::of(p).is_none());
         assert_eq!(stats().shared_heaps, before);
-    }
-    let heap = create();
-    // SAFETY: as above; without blocks it ends at once.
-    unsafe { heap.retire() };
-    assert_eq!(stats().shared_heaps, before);
+    });
 }
 
 #[test]
 fn in_a_scope_the_thread_allocates_from_the_heap() {
-    let _alone = alone();
     let (outer, inner) = (create(), create());
     let mine = |p: *mut u8| SharedHeap::of(p).map(SharedHeap::id);
     let before: Vec<_> = (0..50).map(|i| (alloc(i * 40), i * 40)).collect();
@@ -401,34 +391,33 @@ fn in_a_scope_the_thread_allocates_from_the_heap() {
 /// Blocks in the bins when the scope was opened are not lost with the thread.
 #[test]
 fn a_thread_may_end_in_a_scope() {
-    let _alone = alone();
-    let heap = create();
-    let before = stats().slabs;
-    for _ in 0..60 {
-        let thread = thread::spawn(move || {
-            let mine: Vec<_> = (1..=60).map(|i| alloc(i * 128) as usize).collect();
-            // SAFETY: the heap lives longer.
-            let scope = unsafe { Scope::open(Some(heap)) };
-            let tagged = alloc(1000) as usize;
-            std::mem::forget(scope);
-            (mine, tagged)
-        });
-        let (mine, tagged) = thread.join().expect("it ends");
-        for p in mine.into_iter().chain([tagged]) {
-            // SAFETY: live.
-            unsafe { dealloc(p as *mut u8) };
+    alone!(a_thread_may_end_in_a_scope, || {
+        let heap = create();
+        let before = stats().slabs;
+        for _ in 0..60 {
+            let thread = thread::spawn(move || {
+                let mine: Vec<_> = (1..=60).map(|i| alloc(i * 128) as usize).collect();
+                // SAFETY: the heap lives longer.
+                let scope = unsafe { Scope::open(Some(heap)) };
+                let tagged = alloc(1000) as usize;
+                std::mem::forget(scope);
+                (mine, tagged)
+            });
+            let (mine, tagged) = thread.join().expect("it ends");
+            for p in mine.into_iter().chain([tagged]) {
+                // SAFETY: live.
+                unsafe { dealloc(p as *mut u8) };
+            }
         }
-    }
-    assert_eq!(heap.stats().blocks, 0);
-    // Other tests run beside this one.
-    assert!(stats().slabs < before + 500, "{before} and then {} slabs", stats().slabs);
-    destroy(heap);
+        assert_eq!(heap.stats().blocks, 0);
+        assert!(stats().slabs < before + 60, "{before} and then {} slabs", stats().slabs);
+        destroy(heap);
+    });
 }
 
 /// What is known to be zero of the thread's own blocks is not of the heap's.
 #[test]
 fn zeroed_blocks_are_zero_in_a_scope() {
-    let _alone = alone();
     let heap = create();
     const SIZES: [usize; 3] = [112, 640, 2048];
     // A thread whose bins are fresh from slabs that are clean, and a heap whose blocks are dirty.
@@ -461,7 +450,6 @@ fn zeroed_blocks_are_zero_in_a_scope() {
 /// Slabs of a heap have its blocks only, and all of them, whatever it and others allocate.
 #[test]
 fn slabs_are_not_shared_with_threads() {
-    let _alone = alone();
     let others: Vec<_> = (0..4)
         .map(|_| thread::spawn(|| (0..3000).map(|_| alloc(1000) as usize).collect::<Vec<_>>()))
         .collect();

@@ -1,6 +1,6 @@
 //! Random operations in several heaps at once.
 
-use super::{Block, alone, create, destroy};
+use super::{Block, create, destroy};
 use crate::face::tests::Random;
 use crate::{SharedHeap, purge, realloc, usable_size};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,6 @@ use std::thread;
 /// Random operations in several heaps by several threads, heaps being reset and destroyed on the way.
 #[test]
 fn random_operations_in_several_heaps() {
-    let _alone = alone();
     let work = |seed: u64| {
         let mut random = Random(seed);
         let mut heaps: Vec<(&'static SharedHeap, Vec<Block>)> =

@@ -1,0 +1,347 @@
+//! The whole window against a model: random operations, of whose system calls some are refused, and
+//! after each the contents of every block and the window's invariants.
+//!
+//! `MASU_TEST_CASES` says how many sequences (a few, if it is not set).
+
+use super::window::{RangeState, address, record};
+use super::*;
+use crate::config::Delay;
+use crate::own_process::alone;
+use crate::sys::mem::refusals;
+use crate::{clock, settings};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::FileExt;
+
+const PAGE: usize = 4096;
+/// Live blocks take so much at most: 160 MiB.
+const MOST_LIVE: usize = 160 << 20;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Alloc { size: usize, log_align: u32, zeroed: bool, touch: usize },
+    Free(Index),
+    Resize { which: Index, size: usize, zeroed: bool, touch: usize },
+    Move { which: Index, more: usize, zeroed: bool, touch: usize },
+    Purge { all: bool },
+    Tick,
+    UnmapEnd,
+    Decay(bool),
+    HugePages(bool),
+    HugeCache(usize),
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    let odd = prop_oneof![Just(0), Just(1), 1..UNIT_BYTES];
+    let units = prop_oneof![4 => 1..5usize, 2 => 4..10usize, 3 => 10..30usize];
+    (units, odd).prop_map(|(units, odd)| (units * UNIT_BYTES - odd).max(MEDIUM_MAX + 1))
+}
+
+/// Of how many of its pages a block's owner writes one.
+fn touch() -> impl Strategy<Value = usize> {
+    prop_oneof![1 => Just(1usize), 2 => Just(7), 2 => Just(600), 2 => Just(usize::MAX)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = any::<Index>;
+    let zeroed = any::<bool>;
+    prop_oneof![
+        8 => (size(), prop_oneof![5 => Just(0u32), 1 => 21..24u32], zeroed(), touch()).prop_map(
+            |(size, log_align, zeroed, touch)| Step::Alloc { size, log_align, zeroed, touch }
+        ),
+        6 => which().prop_map(Step::Free),
+        10 => (which(), size(), zeroed(), touch())
+            .prop_map(|(which, size, zeroed, touch)| Step::Resize { which, size, zeroed, touch }),
+        5 => (which(), size(), zeroed(), touch())
+            .prop_map(|(which, more, zeroed, touch)| Step::Move { which, more, zeroed, touch }),
+        1 => any::<bool>().prop_map(|all| Step::Purge { all }),
+        1 => Just(Step::Tick),
+        1 => Just(Step::UnmapEnd),
+        1 => any::<bool>().prop_map(Step::Decay),
+        1 => any::<bool>().prop_map(Step::HugePages),
+        1 => (0..64usize << 20).prop_map(Step::HugeCache),
+    ]
+}
+
+/// Which of a step's system calls are refused, one bit each.
+fn refused() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => Just(0u64),
+        2 => (0..6u32).prop_map(|call| 1 << call),
+        1 => any::<u64>(),
+        1 => Just(u64::MAX),
+    ]
+}
+
+/// A live block, and the words that are written in it, by their place.
+struct Block {
+    p: *mut u8,
+    words: BTreeMap<usize, u64>,
+}
+
+impl Block {
+    fn bytes(&self) -> usize {
+        usable_size(self.p)
+    }
+
+    fn word(&self, at: usize) -> *mut u64 {
+        // SAFETY: inside the block.
+        unsafe { self.p.add(at).cast() }
+    }
+
+    /// The block's first and last words, and those of one in so many of its pages, are written.
+    fn touch(&mut self, from: usize, every: usize, stamp: &mut u64) {
+        let bytes = self.bytes();
+        let first = from.next_multiple_of(PAGE);
+        let pages = (first..bytes).step_by(every.saturating_mul(PAGE));
+        for at in [0, from, bytes - 8].into_iter().chain(pages.flat_map(|p| [p, p + PAGE - 8])) {
+            let at = at / 8 * 8;
+            *stamp += 1;
+            // SAFETY: inside the block, which is the test's alone.
+            unsafe { self.word(at).write(*stamp) };
+            self.words.insert(at, *stamp);
+        }
+    }
+
+    /// What was written is there.
+    fn check(&self) {
+        for (&at, &word) in self.words.range(..self.bytes()) {
+            // SAFETY: inside the block.
+            assert_eq!(unsafe { self.word(at).read() }, word, "{at:#x} of {:#x}", self.bytes());
+        }
+    }
+
+    /// From one place to another it is zero.
+    fn check_zero(&self, from: usize, to: usize) {
+        let wrong = (from.next_multiple_of(8)..to / 8 * 8)
+            .step_by(8)
+            // SAFETY: inside the block.
+            .find(|&at| unsafe { self.word(at).read() } != 0);
+        assert_eq!(wrong, None, "not zero from {from:#x} to {to:#x}");
+    }
+}
+
+struct World {
+    blocks: Vec<Block>,
+    stamp: u64,
+    pagemap: Option<std::fs::File>,
+}
+
+impl World {
+    fn new() -> Self {
+        // Nothing of another sequence.
+        settings::set_decay(Delay::Never);
+        settings::set_huge_cache(usize::MAX);
+        settings::set_huge_pages(true);
+
+        World {
+            blocks: Vec::new(),
+            stamp: 0,
+            pagemap: std::fs::File::open("/proc/self/pagemap").ok(),
+        }
+    }
+
+    fn free_all(&mut self) {
+        // SAFETY: live.
+        self.blocks.drain(..).for_each(|block| unsafe { free(block.p) });
+    }
+
+    fn pick(&self, which: Index) -> Option<usize> {
+        (!self.blocks.is_empty()).then(|| which.index(self.blocks.len()))
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.blocks.iter().map(Block::bytes).sum::<usize>() + bytes <= MOST_LIVE
+    }
+
+    fn run(&mut self, step: &Step, refused: u64) {
+        refusals::set(refused);
+        match *step {
+            Step::Alloc { size, log_align, zeroed, touch } if self.has_room(size) => {
+                let align = 1usize << log_align;
+                let p = if zeroed { alloc_zeroed(size, align) } else { alloc(size, align) };
+                assert!(!p.is_null() || refused != 0);
+                if p.is_null() {
+                    return;
+                }
+                assert!((p as usize).is_multiple_of(align.max(UNIT_BYTES)));
+                let mut block = Block { p, words: BTreeMap::new() };
+                assert!(block.bytes() >= size && block.bytes() < size + UNIT);
+                if zeroed {
+                    block.check_zero(0, size);
+                }
+                block.touch(0, touch, &mut self.stamp);
+                self.blocks.push(block);
+            }
+            Step::Free(which) => {
+                if let Some(at) = self.pick(which) {
+                    // SAFETY: live.
+                    unsafe { free(self.blocks.swap_remove(at).p) };
+                }
+            }
+            Step::Resize { which, size, zeroed, touch } if self.has_room(size) => {
+                let Some(at) = self.pick(which) else { return };
+                let old = self.blocks[at].bytes();
+                // SAFETY: live.
+                let done = unsafe { resize_in_place(self.blocks[at].p, size, zeroed) };
+                self.resized(at, old, if done { size } else { old }, zeroed && done, touch);
+            }
+            Step::Move { which, more, zeroed, touch } => {
+                let Some(at) = self.pick(which) else { return };
+                let old = self.blocks[at].bytes();
+                let size = old + more / 4 + 1;
+                if !self.has_room(size) {
+                    return;
+                }
+                // SAFETY: live.
+                let p = unsafe { grow_by_moving(self.blocks[at].p, size, 1, zeroed) };
+                assert!(!p.is_null() || refused != 0);
+                if !p.is_null() {
+                    self.blocks[at].p = p;
+                    self.resized(at, old, size, zeroed, touch);
+                }
+            }
+            Step::Purge { all } => drop(purge(all)),
+            Step::Tick => clock::advance(),
+            Step::UnmapEnd => drop(unmap_end()),
+            Step::Decay(at_once) => {
+                settings::set_decay(if at_once { Delay::Millis(0) } else { Delay::Never });
+            }
+            Step::HugePages(may) => settings::set_huge_pages(may),
+            Step::HugeCache(bytes) => settings::set_huge_cache(bytes),
+            _ => {}
+        }
+    }
+
+    /// A block of `old` bytes has `size` now.
+    fn resized(&mut self, at: usize, old: usize, size: usize, zeroed: bool, touch: usize) {
+        let block = &mut self.blocks[at];
+        let bytes = block.bytes();
+        assert_eq!(bytes, size.next_multiple_of(UNIT));
+        block.words.split_off(&bytes);
+        block.check();
+        if bytes > old {
+            if zeroed {
+                block.check_zero(old, bytes);
+            }
+            block.touch(old, touch, &mut self.stamp);
+        }
+    }
+
+    /// Contents, and the invariants of `window`.
+    fn check(&self) {
+        self.blocks.iter().for_each(Block::check);
+        let (mapped, _) = window::mapped_bytes();
+        let end = (mapped / UNIT_BYTES) as u32;
+        let guard = window::lock();
+        let mut live = BTreeSet::new();
+        let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (0, 0, 0, false);
+        while unit != end {
+            let r = record(unit);
+            let n = r.units.get();
+            let state = r.state.get();
+            let at = format!("{state:?} range of {n} units at {unit}, moved: {}", r.moved());
+            assert!(n != 0 && unit as usize + n <= end as usize, "{at}");
+            for inside in unit + 1..unit + n as u32 {
+                assert_eq!(record(inside).state.get(), RangeState::Inside, "{inside} in the {at}");
+            }
+            match state {
+                RangeState::Inside => panic!("{at}"),
+                RangeState::Live => {
+                    assert!(r.bytes.get() <= n * UNIT_BYTES, "{at}");
+                    live.insert(address(unit));
+                }
+                RangeState::Clean => {
+                    assert!(!clean_before && r.dirty.get() == 0 && !r.moved(), "{at}");
+                }
+                RangeState::Dirty => {
+                    dirty += r.dirty.get();
+                    dirty_count += 1;
+                }
+            }
+            if state != RangeState::Live {
+                assert_eq!(record(unit + n as u32 - 1).first.get(), unit, "{at}");
+            }
+            let pieces: Vec<_> = r.pieces.iter().collect();
+            assert!(pieces.is_sorted() && r.dirty.get() <= n * UNIT_BYTES, "{at}: {pieces:?}");
+            self.check_rest(unit, &at);
+            clean_before = state == RangeState::Clean;
+            unit += n as u32;
+        }
+        let ranges = window::ranges(&guard);
+        assert_eq!((dirty, dirty_count), (dirty_bytes(), ranges.dirty_count()));
+        assert_eq!(live, self.blocks.iter().map(|b| b.p as usize).collect());
+        assert_eq!(self.blocks.iter().map(Block::bytes).sum::<usize>(), usage().live);
+    }
+
+    /// Behind its dirty bytes a range has no pages, or zero ones if they came as a part of huge ones.
+    fn check_rest(&self, unit: u32, at: &str) {
+        let r = record(unit);
+        let from = (address(unit) + r.dirty.get()).next_multiple_of(PAGE);
+        let to = address(unit) + r.units.get() * UNIT_BYTES;
+        for page in self.resident(from, to) {
+            let huge = r.moved() && page < from.next_multiple_of(UNIT_BYTES);
+            assert!(
+                huge,
+                "a page at {:#x}, behind {:#x}, of the {at}",
+                page - address(unit),
+                r.dirty.get()
+            );
+            // SAFETY: mapped, and nobody writes to it.
+            let words = unsafe { core::slice::from_raw_parts(page as *const u64, PAGE / 8) };
+            assert!(words.iter().all(|word| *word == 0), "{:#x} of the {at}", page - address(unit));
+        }
+    }
+
+    /// The resident pages from one address to another.
+    fn resident(&self, from: usize, to: usize) -> Vec<usize> {
+        /// The page is there and mapped here alone: not the page of zeroes.
+        const OWN: u64 = 1 << 63 | 1 << 56;
+        let Some(pagemap) = &self.pagemap else { return Vec::new() };
+        let mut entries = vec![0u8; to.saturating_sub(from) / PAGE * 8];
+        pagemap.read_exact_at(&mut entries, (from / PAGE * 8) as u64).expect("a mapped range");
+        let entries = entries.chunks_exact(8).map(|e| u64::from_ne_bytes(e.try_into().unwrap()));
+        let pages = entries.enumerate().filter(|(_, entry)| entry & OWN == OWN);
+        pages.map(|(page, _)| from + page * PAGE).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // After a failure too: the next sequence begins with nothing.
+        refusals::set(0);
+        self.free_all();
+        unmap_end();
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("MASU_TEST_CASES").map_or(8, |cases| cases.parse().expect("a number"))
+}
+
+#[test]
+fn blocks_keep_their_contents_and_ranges_their_invariants() {
+    alone!(blocks_keep_their_contents_and_ranges_their_invariants, || {
+        let steps = prop::collection::vec((step(), refused()), 1..120);
+        let mut runner = TestRunner::new(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(cases())
+        });
+        let outcome = runner.run(&steps, |steps| {
+            let mut world = World::new();
+            for (step, refused) in &steps {
+                world.run(step, *refused);
+                refusals::set(0);
+                world.check();
+            }
+            world.free_all();
+            world.check();
+            while unmap_end() {}
+            prop_assert_eq!(usage().mapped, 0);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    });
+}

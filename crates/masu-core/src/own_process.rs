@@ -1,0 +1,34 @@
+//! A test that looks at figures of the whole process, or changes what holds for all of it, runs in a
+//! process of its own: others run beside it.
+
+use std::process::Command;
+
+/// Set in such a process.
+const CHILD: &str = "MASU_TEST_CHILD";
+
+/// Runs `body`, which is all that the test at `path` (its module and name) does, in a process where
+/// no other test runs.
+pub fn run(path: &str, body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let test = path.split_once("::").expect("a path").1;
+    let program = std::env::current_exe().expect("a test has a path");
+    let output = Command::new(program)
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .expect("a test can be run again");
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}{}", output.status);
+    assert!(out.contains("1 passed"), "there is no test {test}: {out}");
+}
+
+/// [`run`], by the test's name.
+macro_rules! alone {
+    ($name:ident, $body:expr) => {
+        crate::own_process::run(concat!(module_path!(), "::", stringify!($name)), $body)
+    };
+}
+pub(crate) use alone;
