@@ -16,7 +16,7 @@ impl<T, X: Copy> Table<T, X> {
     pub(super) fn removed(&mut self) {
         if self.len < self.release_below {
             unlikely();
-            self.release_some();
+            self.aside(Self::release_some);
         }
     }
 

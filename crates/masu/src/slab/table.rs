@@ -21,6 +21,7 @@ use super::cursor::Cursor;
 use super::page::{OCCUPIED, Page, Slot};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 pub(crate) struct Table<T, X: Copy> {
@@ -90,6 +91,30 @@ impl<T, X> Place<T, X> {
 }
 
 impl<T, X: Copy> Table<T, X> {
+    /// Lets `f`, a function that is seldom called and not compiled in line, have a copy of the table,
+    /// which takes the table's place when `f` is done, also by a panic.
+    ///
+    /// A table whose own address goes nowhere is one that the compiler can keep in registers: a slab
+    /// that a function makes and uses is then as good as its parts.
+    #[inline(always)]
+    pub(super) fn aside<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        // The copy is no part of this: else the original's address would be in what `f` can reach.
+        struct Return<'a, T, X: Copy>(&'a mut Table<T, X>, *const Table<T, X>);
+        impl<T, X: Copy> Drop for Return<'_, T, X> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: the copy lives longer than this, and is neither used nor dropped after it.
+                unsafe { ptr::write(self.0, ptr::read(self.1)) }
+            }
+        }
+        // SAFETY: the original is not looked at, nor dropped, until the copy takes its place.
+        let mut copy = ManuallyDrop::new(unsafe { ptr::read(self) });
+        let copy = &raw mut *copy;
+        let _return = Return(self, copy);
+        // SAFETY: nobody else uses the copy meanwhile.
+        f(unsafe { &mut *copy })
+    }
+
     pub const fn new(fresh: X) -> Self {
         Table {
             next: 0,
@@ -276,7 +301,9 @@ impl<T, X: Copy> Drop for Table<T, X> {
                 self.0.free_pages();
             }
         }
-        let free = Free(self);
-        free.0.drop_values();
+        self.aside(|table| {
+            let free = Free(table);
+            free.0.drop_values();
+        });
     }
 }
