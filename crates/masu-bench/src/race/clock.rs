@@ -15,6 +15,12 @@ impl Clock {
         Clock { start: Instant::now(), bound }
     }
 
+    /// As if it had started so long ago.
+    #[cfg(test)]
+    pub fn started_before(self, ago: Duration) -> Self {
+        Clock { start: self.start.checked_sub(ago).expect("the machine is older"), ..self }
+    }
+
     /// Whether there is a bound.
     pub fn is_bounded(&self) -> bool {
         self.bound.is_some()

@@ -8,17 +8,19 @@
 //! child     the process: started, waited for, accounted for, ended with all it started
 //! watch     what is seen of it from outside: the allocator, its memory over time
 //! extras    runs that are not timed: latencies, instructions under callgrind
-//! results   what is kept
+//! results   what is kept, and how it is written down (columns)
 //! ```
 //!
 //! In each round every task runs once on every allocator, in an order that rotates and turns
 //! round, so that nobody always follows the same one. A round goes over all tasks: what has been
 //! measured when a race is stopped covers everything, and a slow change of the machine hits all
-//! alike. A race whose time is bounded ends in time: a run that would not is stopped and forgotten. Some allocators take part twice, and what two entries of the same one differ by is noise.
+//! alike. A race whose time is bounded ends in time: a run that would not is stopped and forgotten.
+//! Some allocators take part twice, and what two entries of the same one differ by is noise.
 
 pub mod child;
 mod clock;
-mod counters;
+mod columns;
+pub mod counters;
 mod extras;
 pub mod latency;
 pub mod machine;
@@ -94,6 +96,9 @@ pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The share of bounded time that runs which are only watched may take.
+const WATCHED: f64 = 0.25;
+
 /// A race under way.
 struct Race<'p, T> {
     plan: &'p Plan,
@@ -103,6 +108,8 @@ struct Race<'p, T> {
     results: Results,
     /// By task.
     tracks: Vec<Track>,
+    /// Whether the copies of the system's allocator run.
+    with_copies: bool,
     done: usize,
     total: usize,
 }
@@ -162,7 +169,17 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let tracks = plan.tasks.iter().map(|_| Track::default()).collect();
         let first = plan.tasks.len() * if plan.watch { plan.arms.len() } else { 1 };
         let clock = Clock::start(plan.time);
-        let mut race = Race { plan, tell, clock, entrants, results, tracks, done: 0, total: first };
+        let mut race = Race {
+            plan,
+            tell,
+            clock,
+            entrants,
+            results,
+            tracks,
+            with_copies: true,
+            done: 0,
+            total: first,
+        };
         let everybody =
             || (0..plan.tasks.len()).flat_map(|t| (0..race.entrants.len()).map(move |e| (t, e)));
         race.total += plan.rounds * everybody().filter(|&(t, e)| race.takes_part(t, e)).count();
@@ -203,52 +220,70 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
     }
 
     /// One run of each task that is not timed: it warms the file cache, fixes what the system's
-    /// allocator prints, and shows memory over time.
+    /// allocator prints, and shows memory over time. The system's come first, since no task can do
+    /// without; the others may be cut short where time is bounded.
     fn first_runs(&mut self) -> Result<()> {
         let system = self.plan.system();
+        let tasks = 0..self.plan.tasks.len();
         let others = (0..self.plan.arms.len()).filter(|&arm| arm != system && self.plan.watch);
-        let arms: Vec<usize> = std::iter::once(system).chain(others).collect();
-        for task in 0..self.plan.tasks.len() {
-            for &arm in &arms {
-                if self.is_over() {
-                    self.results.out_of_time |= self.clock.is_up();
-                    return Ok(());
-                }
+        let others: Vec<usize> = others.collect();
+        let alone = tasks.clone().map(|task| (task, system));
+        let rest = tasks.flat_map(|task| others.iter().map(move |&arm| (task, arm)));
+        for (task, arm) in alone.chain(rest) {
+            if arm != system && self.clock.elapsed() > self.clock.share(WATCHED) {
+                break;
+            }
+            let mut ran = !self.is_over();
+            if ran {
                 self.step(task, "watched", arm);
-                if self.tracks[task].hopeless {
-                    continue;
-                }
-                let file = tempfile::NamedTempFile::new().context("no temporary file")?;
-                let outcome = self.attempt(task, arm, self.plan.watch, Some(file.path()));
-                let histogram = latency::read(file.path()).ok().flatten();
-                self.tracks[task].has_operations |= histogram.is_some();
-                let measured = &mut self.results.workloads[task];
-                match outcome {
-                    Ok(checked) => {
-                        if !checked.curve.is_empty() {
-                            measured.curves.push(Curve { arm, points: checked.curve });
-                        }
-                        if arm == system {
-                            let wall = Duration::from_secs_f64(checked.sample.wall_s);
-                            self.tracks[task].alone = wall;
-                            self.tracks[task].expected = Some(checked.printed);
-                        }
-                    }
-                    Err(Failure::Stopped) => {
-                        self.results.out_of_time |= self.clock.is_up();
-                        return Ok(());
-                    }
-                    Err(failure) => {
-                        let foreign = matches!(self.plan.tasks[task].kind, Kind::Command(_));
-                        self.tracks[task].hopeless |= foreign && arm == system;
-                        let outcome = Err(failure).into();
-                        measured.runs.push(Run { arm, round: 0, outcome });
-                        self.tracks[task].differences.push(None);
-                    }
-                }
+                ran = self.tracks[task].hopeless || self.first_run(task, arm)?;
+            }
+            if !ran {
+                self.results.out_of_time |= self.clock.is_up();
+                break;
             }
         }
+        self.with_copies = self.has_room_for_copies();
         Ok(())
+    }
+
+    /// The first run of one pair; false if it was stopped.
+    fn first_run(&mut self, task: usize, arm: usize) -> Result<bool> {
+        let system = self.plan.system();
+        let file = tempfile::NamedTempFile::new().context("no temporary file")?;
+        let outcome = self.attempt(task, arm, self.plan.watch, Some(file.path()));
+        let histogram = latency::read(file.path()).ok().flatten();
+        let track = &mut self.tracks[task];
+        track.has_operations |= histogram.is_some();
+        let measured = &mut self.results.workloads[task];
+        match outcome {
+            Ok(checked) => {
+                if !checked.curve.is_empty() {
+                    measured.curves.push(Curve::of(arm, &checked.curve));
+                }
+                if arm == system {
+                    track.alone = Duration::from_secs_f64(checked.sample.wall_s);
+                    track.expected = Some(checked.printed);
+                }
+            }
+            Err(Failure::Stopped) => return Ok(false),
+            Err(failure) => {
+                let foreign = matches!(self.plan.tasks[task].kind, Kind::Command(_));
+                track.hopeless |= foreign && arm == system;
+                track.differences.push(None);
+                let outcome = Err(failure).into();
+                measured.runs.push(Run { arm, round: 0, outcome });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the rounds that every task needs leave time for the copies, which only show what
+    /// choosing does: no row is lost for them.
+    fn has_room_for_copies(&self) -> bool {
+        let everybody = self.entrants.len() as u32;
+        let round = self.tracks.iter().map(|track| track.alone * everybody).sum::<Duration>();
+        self.clock.left() > round * rounds::LEAST as u32
     }
 
     /// Runs a task once on an entrant.
@@ -329,3 +364,6 @@ fn settings() -> Vec<String> {
     settings.sort();
     settings
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use crate::scale::check::Check as ScaleCheck;
 /// The name of the format.
 pub const SCHEMA: &str = "masu-bench";
 /// Bumped whenever a field changes its meaning.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A whole race.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -126,7 +126,9 @@ pub struct Measured {
     pub varies: bool,
     /// Where the workload's random choices started, and the factor on its work.
     pub work: Option<Work>,
-    /// All timed runs, in the order they happened.
+    /// All timed runs, round by round.
+    #[serde(with = "super::columns")]
+    #[schemars(with = "Vec<super::columns::Columns>")]
     pub runs: Vec<Run>,
     /// Resident memory over time, from a run that was not timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,20 +151,18 @@ pub struct Work {
 }
 
 /// One run.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone)]
 pub struct Run {
     /// Index into [`Results::arms`].
     pub arm: usize,
     /// From 0.
     pub round: usize,
     /// What came of it.
-    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// It ended well.
     Sample(Sample),
@@ -201,6 +201,25 @@ pub struct Curve {
     pub arm: usize,
     /// Seconds since the start, and KiB: the proportional share (PSS) of all its processes.
     pub points: Vec<(f64, u64)>,
+}
+
+impl Curve {
+    /// The most points that are kept: more than anybody can see.
+    const POINTS: usize = 64;
+
+    /// What is kept of a curve: where there are too many points, the highest of each stretch.
+    pub fn of(arm: usize, points: &[(f64, u64)]) -> Self {
+        let rounded = |&(at, kib): &(f64, u64)| ((at * 1e4).round() / 1e4, kib);
+        let stretch = points.len().div_ceil(Self::POINTS).max(1);
+        let highest = |some: &[(f64, u64)]| some.iter().max_by_key(|point| point.1).map(rounded);
+        let mut kept: Vec<_> = points.chunks(stretch).filter_map(highest).collect();
+        // Its span stays what it was.
+        if let (Some(first), Some(last)) = (points.first(), points.last()) {
+            kept[0] = rounded(&(first.0, kept[0].1));
+            kept.extend(Some(rounded(last)).filter(|last| kept.last() != Some(last)));
+        }
+        Curve { arm, points: kept }
+    }
 }
 
 /// Instructions of one run under callgrind.
@@ -254,4 +273,23 @@ impl Results {
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Results);
     serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_that_is_kept_has_its_span_and_its_peak() {
+        let points: Vec<(f64, u64)> = (0..1000).map(|at| (f64::from(at), 5)).collect();
+        let mut peaked = points.clone();
+        peaked[617].1 = 900;
+        let Curve { points: kept, .. } = Curve::of(0, &peaked);
+        assert!(kept.len() <= Curve::POINTS + 1, "{}", kept.len());
+        assert_eq!((kept[0].0, kept.last().unwrap().0), (0.0, 999.0));
+        assert!(kept.contains(&(617.0, 900)));
+        assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0), "{kept:?}");
+        assert_eq!(Curve::of(0, &points[..3]).points, points[..3]);
+        assert_eq!(Curve::of(0, &[]).points, []);
+    }
 }

@@ -3,7 +3,8 @@
 //! Without a bound every workload has the same number of rounds. With one, everybody has two, and
 //! the other rounds if there is time for all of them. What is left then is too little for everybody,
 //! or more than everybody needs, so it goes where a second tells most: round by round to the workload
-//! whose figures are the least certain for what a round costs ([`Plan::uncertain`]). What only sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
+//! whose figures are the least certain for what a round costs ([`Plan::uncertain`]). What only
+//! sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
 //! like the others.
 
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::report::Metric;
 use crate::stats::median;
 
 /// Rounds that a workload has before its certainty is asked about: one chooses, one compares.
-const LEAST: usize = 2;
+pub(super) const LEAST: usize = 2;
 /// Figures that vary less than this need no more rounds.
 const CERTAIN: f64 = 0.01;
 
@@ -85,7 +86,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
     pub(super) fn takes_part(&self, task: usize, entrant: usize) -> bool {
         let task = &self.plan.tasks[task];
         let is_copy = self.results.arms[entrant].role == Role::Copy;
-        !is_copy || !task.sleeps && matches!(task.kind, Kind::Work(_))
+        !is_copy || self.with_copies && !task.sleeps && matches!(task.kind, Kind::Work(_))
     }
 
     /// The next round of one task.

@@ -170,7 +170,8 @@ impl Task {
         refute(arm, &finished.seen)?;
         let usage = finished.usage;
         let mut sample = Sample {
-            wall_s: finished.wall.as_secs_f64(),
+            // To the microsecond, as the kernel's own figures are.
+            wall_s: finished.wall.as_micros() as f64 / 1e6,
             user_s: usage.user.as_secs_f64(),
             system_s: usage.system.as_secs_f64(),
             peak_kib: usage.peak_kib,
