@@ -17,7 +17,7 @@ use crate::clock;
 use crate::lock::Lock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
-use crate::slab::{self, Block};
+use crate::slab::Block;
 use crate::sync::{AtomicBool, Ordering, shared_static};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -159,13 +159,7 @@ pub fn rest(all: bool) {
         }
         // SAFETY: under the lock, which owns the commons and its slabs.
         unsafe {
-            let active = commons.active(class).replace(NIL);
-            let bin = commons.bin(class).replace(null_mut());
-            if active != NIL {
-                let s = &mut *slab::record(active);
-                exit::push_back(s, bin);
-                exit::leave(active);
-            }
+            exit::leave_active(commons, class);
             while let Some(slab) = commons.partial(class).pop_front() {
                 exit::leave(slab);
             }

@@ -53,24 +53,37 @@ pub fn abandon(heap: &'static Heap) {
 }
 
 fn abandon_class(heap: &Heap, class: usize) {
-    let bin = heap.bin(class).replace(null_mut());
-    let active = heap.active(class).replace(NIL);
     // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
     unsafe {
-        if active == NIL {
-            super::commons::give_back(bin);
-        } else {
-            let s = &mut *slab::record(active);
-            push_back(s, bin);
-            s.place = Place::Unowned;
-            leave(active);
-        }
+        leave_active(heap, class);
         while let Some(slab) = heap.partial(class).pop_front() {
             leave(slab);
         }
         while let Some(slab) = heap.full(class).pop_front() {
             leave(slab);
         }
+    }
+}
+
+/// Lets go of a class's active slab and of the bin. Returns the blocks that the bin had of it.
+///
+/// # Safety
+/// The caller has the heap to itself.
+pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
+    let bin = heap.bin(class).replace(null_mut());
+    let active = heap.active(class).replace(NIL);
+    // SAFETY: the slab is the heap's, and the bin's blocks are of it, or were borrowed (heap invariant 3).
+    unsafe {
+        if active == NIL {
+            super::commons::give_back(bin);
+            return 0;
+        }
+        let s = &mut *slab::record(active);
+        let out = s.out();
+        push_back(s, bin);
+        let binned = out - s.out();
+        leave(active);
+        binned
     }
 }
 

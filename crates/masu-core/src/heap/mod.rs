@@ -23,7 +23,8 @@
 //!
 //! How much of memory that others freed can a sleeping thread hold? Per class used one active
 //! slab and [`PARTIAL_KEEP`] partial ones, `retain_full` full ones in all; every other slab it
-//! filled belongs to nobody, so whoever frees its last block gives it back.
+//! filled belongs to nobody, so whoever frees its last block gives it back. A thread that works now and
+//! then gives up more: see [`rest`].
 
 mod birth;
 mod commons;
@@ -35,6 +36,7 @@ pub mod fork;
 mod free;
 pub mod outbox;
 mod refill;
+mod rest;
 mod scope;
 pub mod shared;
 mod sparse;
@@ -83,6 +85,8 @@ pub struct Heap {
     pub(crate) tick: Cell<u32>,
     /// The tick at which blocks last crossed between this thread and others; 0: never yet.
     pub(crate) shared: Cell<u32>,
+    /// The tick at which the thread last looked what it no longer uses: see [`rest`].
+    pub(crate) rested: Cell<u32>,
     /// Full slabs kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
@@ -93,6 +97,8 @@ pub struct Heap {
     pub(crate) empties: [Cell<u8>; CLASSES],
     /// Per class: how often the bin may still be counted in this tick.
     pub(crate) walks: [Cell<u8>; CLASSES],
+    /// Per class: the low byte of the tick at which the bin was last filled from slabs.
+    pub(crate) refilled: [Cell<u8>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
     /// Per class: freed blocks sent since the last batch was taken from the commons.
@@ -155,12 +161,14 @@ impl Heap {
             zero: Cell::new(0),
             tick: Cell::new(0),
             shared: Cell::new(0),
+            rested: Cell::new(0),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
             full: [const { UnsafeCell::new(List::new()) }; CLASSES],
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
+            refilled: [const { Cell::new(0) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],

@@ -4,7 +4,7 @@
 //! only then what was never used.
 
 use super::tls::current;
-use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, scope};
+use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, rest, scope};
 use crate::clock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
@@ -71,6 +71,7 @@ pub fn alloc_exact(class: usize) -> *mut Block {
 /// Null when memory is out.
 pub fn refill(heap: &Heap, class: usize) -> *mut Block {
     heap.observe_tick();
+    rest::look(heap, class);
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
     // SAFETY: the active slab is this heap's, and so is what the helpers return.
@@ -282,6 +283,7 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
     unsafe {
         let s = &mut *slab::record(slab);
         s.place = Place::Full;
+        s.since = clock::tick();
         s.set_countdown(slab::threshold(class));
         heap.full(class).push_back(slab);
         heap.full_count.set(heap.full_count.get() + 1);
@@ -305,7 +307,7 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
 
 /// Whether a heap gives up slabs: not before a second thread has allocated, for there is nobody to
 /// give them to, and its own frees are fastest into its own slabs. A shared heap never does.
-fn gives_up(heap: &Heap) -> bool {
+pub(super) fn gives_up(heap: &Heap) -> bool {
     heap.role.get() != Role::Shared && super::table::counts().1 > 1
 }
 
@@ -323,7 +325,7 @@ const GIVE_UP_AT_ONCE: u32 = 8;
 ///
 /// # Safety
 /// The slab is this heap's and in no list.
-unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
+pub(super) unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the line is this thread's until `give_up` succeeds.
     unsafe {
         let s = &mut *slab::record(slab);

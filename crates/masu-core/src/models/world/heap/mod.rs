@@ -24,6 +24,8 @@ pub mod gate;
 pub mod outbox;
 #[path = "../../../heap/refill.rs"]
 mod refill;
+#[path = "../../../heap/rest.rs"]
+mod rest;
 #[path = "../../../heap/sparse.rs"]
 mod sparse;
 #[path = "../../../heap/table.rs"]
@@ -57,12 +59,14 @@ pub struct Heap {
     pub id: Cell<u32>,
     pub role: Cell<Role>,
     pub zero: Cell<u64>,
+    pub rested: Cell<u32>,
     pub full_count: Cell<u32>,
     active: [Cell<u32>; CLASSES],
     partial: [UnsafeCell<List>; CLASSES],
     full: [UnsafeCell<List>; CLASSES],
     pub empties: [Cell<u8>; CLASSES],
     pub walks: [Cell<u8>; CLASSES],
+    pub refilled: [Cell<u8>; CLASSES],
     pub borrowed: [Cell<u8>; CLASSES],
     pub lent: [Cell<u8>; CLASSES],
     pub sent: [Cell<u8>; CLASSES],
@@ -107,12 +111,14 @@ impl Heap {
             id: Cell::new(id),
             role: Cell::new(role),
             zero: Cell::new(0),
+            rested: Cell::new(0),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
             full: [const { UnsafeCell::new(List::new()) }; CLASSES],
             empties: [const { Cell::new(PLENTY) }; CLASSES],
             walks: [const { Cell::new(PLENTY) }; CLASSES],
+            refilled: [const { Cell::new(0) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],

@@ -1,0 +1,150 @@
+//! What a thread still owns after it has looked what rests.
+
+use super::*;
+use crate::heap::tls::current;
+use crate::region::{self, NIL};
+use crate::size_class::class_of;
+use crate::sync::Ordering;
+use crate::{alloc, dealloc};
+use std::sync::Barrier;
+use std::thread;
+
+/// Bytes of a block: sixteen to a slab.
+const SIZE: usize = 4096;
+/// Some full slabs, and enough that the thread borrows of nobody any more.
+const MANY: usize = 200;
+
+/// Runs `f` on a thread of its own, beside one that has a heap too.
+fn beside_another(f: fn(&Heap)) {
+    let (ready, done) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let p = alloc(SIZE);
+            ready.wait();
+            done.wait();
+            // SAFETY: the block from above.
+            unsafe { dealloc(p) };
+        });
+        ready.wait();
+        let work = scope.spawn(move || {
+            // SAFETY: a block that nobody else knows.
+            unsafe { dealloc(alloc(1)) };
+            f(current());
+        });
+        let worked = work.join();
+        done.wait();
+        assert!(worked.is_ok());
+    });
+}
+
+fn blocks() -> Vec<*mut u8> {
+    (0..MANY)
+        .map(|i| {
+            let p = alloc(SIZE);
+            // SAFETY: a live block of that many bytes.
+            unsafe { p.write_bytes(i as u8, SIZE) };
+            p
+        })
+        .collect()
+}
+
+fn slab_of(p: *mut u8) -> u32 {
+    slab::slab_of(region::offset(p))
+}
+
+/// How many of the blocks lie in slabs of the heap.
+fn owned(heap: &Heap, blocks: &[*mut u8]) -> usize {
+    let owner = |p: &&*mut u8| {
+        // SAFETY: a live block of the engine.
+        unsafe { slab::dense(slab_of(**p)) }.owner.load(Ordering::Relaxed)
+    };
+    blocks.iter().filter(|p| owner(p) == heap.id.get()).count()
+}
+
+/// As if the class had last been touched `ticks` ago.
+fn age(heap: &Heap, class: usize, ticks: u32) {
+    let then = clock::tick().wrapping_sub(ticks);
+    for list in [heap.partial(class), heap.full(class)] {
+        let mut at = list.front();
+        while let Some(slab) = at {
+            // SAFETY: a member of the thread's list.
+            unsafe {
+                at = list.after(slab);
+                (*slab::record(slab)).since = then;
+            }
+        }
+    }
+    heap.refilled[class].set(then as u8);
+}
+
+fn free(blocks: Vec<*mut u8>) {
+    for p in blocks {
+        // SAFETY: a live block, freed once.
+        unsafe { dealloc(p) };
+    }
+}
+
+/// What a look did to slabs that had rested for some ticks.
+struct Looked {
+    owned_before: usize,
+    owned_after: usize,
+    /// Partial and full slabs in the heap's lists, and the active one.
+    kept: u32,
+}
+
+/// The thread, which has just shared something or never did, refills the bin of another class for the
+/// first time in this tick.
+fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
+    let class = class_of(SIZE);
+    // Again when the clock, which other tests move too, has ticked meanwhile.
+    loop {
+        let mut blocks = blocks();
+        // The first slab becomes a partial one, if the thread frees enough of it.
+        free(blocks.drain(..8).collect());
+        let now = clock::tick();
+        age(heap, class, ticks);
+        heap.shared.set(if shares { now } else { 0 });
+        heap.rested.set(now.wrapping_sub(1));
+        let owned_before = owned(heap, &blocks);
+        look(heap, class_of(64));
+        let owned_after = owned(heap, &blocks);
+        let active = heap.active(class).get() != NIL;
+        let kept = heap.partial(class).len() + heap.full(class).len() + u32::from(active);
+        for (i, &p) in blocks.iter().enumerate() {
+            // SAFETY: a live block of that many bytes.
+            let bytes = unsafe { core::slice::from_raw_parts(p, SIZE) };
+            assert!(bytes.iter().all(|&byte| byte == (i + 8) as u8));
+        }
+        free(blocks);
+        if clock::tick() == now {
+            return Looked { owned_before, owned_after, kept };
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_shares_gives_up_what_has_rested() {
+    beside_another(|heap| {
+        let looked = look_at_rested(heap, RESTED, true);
+        assert_ne!(looked.owned_before, 0);
+        assert_eq!((looked.owned_after, looked.kept), (0, 0));
+    });
+}
+
+#[test]
+fn what_was_used_a_moment_ago_stays() {
+    beside_another(|heap| {
+        let looked = look_at_rested(heap, RESTED - 1, true);
+        assert_eq!(looked.owned_after, looked.owned_before);
+        assert_ne!(looked.kept, 0);
+    });
+}
+
+#[test]
+fn a_thread_that_shares_nothing_keeps_its_slabs() {
+    beside_another(|heap| {
+        let looked = look_at_rested(heap, 100, false);
+        assert_eq!(looked.owned_after, looked.owned_before);
+        assert_ne!(looked.kept, 0);
+    });
+}
