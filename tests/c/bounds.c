@@ -131,6 +131,52 @@ CASE(a_growing_block_reaches_the_limit) {
     free(hold(NULL, 90 * MIB, 90 * MIB));
 }
 
+static void *(*rallocx_of_the_door)(void *, size_t, int);
+static void *by_realloc(void *block, size_t size) { return realloc(block, size); }
+static void *by_rallocx(void *block, size_t size) { return rallocx_of_the_door(block, size, 6); }
+
+// Calls a test for each way in which a huge block grows.
+static void each_way(void (*test)(void *(*grow)(void *, size_t))) {
+    test(by_realloc);
+    *(void **)&rallocx_of_the_door = dlsym(RTLD_DEFAULT, "rallocx");
+    CHECK(rallocx_of_the_door != NULL, "no rallocx");
+    test(by_rallocx);
+}
+
+static void fail_by_growth(void *(*grow)(void *, size_t)) {
+    size_t size = 20 * MIB;
+    char *block = malloc(size);
+    struct link *rest = NULL;
+    for (char *grown; (grown = grow(block, size + MIB / 16)) != NULL; size += MIB / 16) {
+        block = grown;
+        CHECK(size < 256 * MIB, "no limit");
+    }
+    size_t reserve = exhaust(&rest, 1000);
+    CHECK(reserve >= MIB / 2, "a reserve of %zu bytes", reserve);
+    release(rest);
+    free(block);
+}
+// Under limit_hard:128MiB. A growth that fails is a failure: the reserve is there.
+CASE(the_reserve_is_there_when_growth_has_failed) { each_way(fail_by_growth); }
+
+static void grow_into_what_is_free(void *(*grow)(void *, size_t)) {
+    char *block = malloc(20 * MIB), *wall = malloc(4 * MIB);
+    CHECK(block != NULL && wall != NULL, "malloc");
+    memset(block, 3, 20 * MIB);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        release(hold(NULL, sizes[i], 80 * MIB));
+        char *grown = grow(block, (100 + i) * MIB);
+        CHECK(grown != NULL, "no room beside freed blocks of %zu", sizes[i]);
+        CHECK(grown[0] == 3 && grown[20 * MIB - 1] == 3, "its bytes are lost");
+        block = grow(grown, 20 * MIB);
+        CHECK(block != NULL, "not shrunk");
+    }
+    free(block);
+    free(wall);
+}
+// Under limit_hard:128MiB. What is free makes room for a block that grows.
+CASE(free_memory_makes_room_for_growth) { each_way(grow_into_what_is_free); }
+
 // Under limit_hard:128MiB. Another block stands behind it, so it has to move.
 CASE(a_block_that_moves_counts_once) {
     char *block = malloc(60 * MIB), *wall = malloc(4 * MIB);

@@ -112,6 +112,7 @@ mod growth {
         memory_is_back_two_seconds_after_the_last_free;
         apart: growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new,
         copying_again_finds_the_pages_of_the_last_time,
+        copying_holds_no_more_than_the_block_at_its_end,
         buffers_that_replace_each_other_need_few_fresh_pages
     }
 
@@ -130,6 +131,11 @@ mod growth {
         let case = masu_tests::case(program(), "copying_again_finds_the_pages_of_the_last_time");
         // Huge pages would be few faults too.
         case.env("MASU_DECAY", "never").env("MASU_HUGE_PAGES", "off").run().success();
+    }
+
+    #[test]
+    fn copying_holds_no_more_than_the_block_at_its_end() {
+        undecayed("copying_holds_no_more_than_the_block_at_its_end");
     }
 
     #[test]

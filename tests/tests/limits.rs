@@ -35,6 +35,8 @@ under! {
         a_leak_ends_in_enomem_and_the_program_goes_on,
         the_reserve_is_there_for_every_failure,
         a_growing_block_reaches_the_limit,
+        the_reserve_is_there_when_growth_has_failed,
+        free_memory_makes_room_for_growth,
         a_block_that_moves_counts_once,
         free_memory_makes_room_for_other_sizes,
         threads_meet_the_limit_together,

@@ -51,16 +51,21 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
 fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
     if p.is_null() && size <= isize::MAX as usize && !refused(size) {
-        if reclaim() {
-            p = ask();
-        }
-        if p.is_null() {
-            limit::failed();
-        }
+        p = again(ask);
     }
     crate::purge::on_taken(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
         heap::thread_bytes::allocated(good_size(size));
+    }
+    p
+}
+
+/// The second time. If that fails too, a request has failed.
+#[inline(always)]
+fn again(ask: impl Fn() -> *mut u8) -> *mut u8 {
+    let p = if reclaim() { ask() } else { null_mut() };
+    if p.is_null() {
+        limit::failed();
     }
     p
 }
@@ -291,13 +296,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             return p;
         }
         if grows {
-            heap::thread_bytes::resized(old, good_size(size));
-            let mut to = shared::grow_huge_by_moving(p, size, align, false);
-            if to.is_null() && reclaim() {
-                to = shared::grow_huge_by_moving(p, size, align, false);
-            }
-            crate::purge::on_taken(true);
-            return to;
+            return grow_huge(p, old, good_size(size), align, false);
         }
         let to = match SharedHeap::of(p) {
             Some(heap) => heap.alloc(size, align, false),
@@ -305,6 +304,29 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
         };
         moved(p, to, old.min(size))
     }
+}
+
+/// Moves a huge block of `old` usable bytes to where it has `new`, more of them; asks a second time as
+/// [`or_reclaim`] does. Null when memory is out, or for a `new` of 0; the block is then unchanged.
+///
+/// # Safety
+/// `p` is such a block, live, and the caller's.
+#[inline(never)]
+unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bool) -> *mut u8 {
+    // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
+    let grow = || unsafe { shared::grow_huge_by_moving(p, new, align, zeroed) };
+    if new == 0 {
+        return null_mut();
+    }
+    let mut to = grow();
+    if to.is_null() && SharedHeap::of(p).is_none_or(|heap| heap.has_room(new - old)) {
+        to = again(grow);
+    }
+    if !to.is_null() {
+        heap::thread_bytes::resized(old, new);
+    }
+    crate::purge::on_taken(true);
+    to
 }
 
 /// [`realloc_slow`] from small to small, of a block of the calling thread's own slabs.

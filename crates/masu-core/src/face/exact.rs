@@ -149,9 +149,8 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return p;
     }
     if grows {
-        heap::thread_bytes::resized(old, new);
         // SAFETY: a live huge block.
-        return unsafe { shared::grow_huge_by_moving(p, new, align, zeroed) };
+        return unsafe { super::grow_huge(p, old, new, align, zeroed) };
     }
     let to = match SharedHeap::of(p) {
         Some(heap) => heap.alloc(size, align, false),

@@ -1,6 +1,6 @@
 //! Shared heaps as doors use them.
 
-use super::{reclaim, shared::SharedHeap};
+use super::{again, shared::SharedHeap};
 use crate::size_class::SMALL_MAX;
 
 impl SharedHeap {
@@ -28,8 +28,8 @@ impl SharedHeap {
     #[inline(never)]
     fn alloc_rest(&'static self, p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         let mut p = p;
-        if p.is_null() && self.has_room(size) && reclaim() {
-            p = self.alloc_once(size, align, zeroed);
+        if p.is_null() && self.has_room(size) {
+            p = again(|| self.alloc_once(size, align, zeroed));
         }
         if !p.is_null() {
             // Small ones count where they are taken.

@@ -15,7 +15,9 @@
 //!
 //! A block freed keeps its pages for the decay time, up to the option `huge_cache`; the next huge
 //! block takes the range over with its pages. Requests that no kept range can serve make the
-//! oldest ones go first, when they hold more than a quarter of what is live.
+//! oldest ones go first, when they hold more than a quarter of what is live. So does the free of a
+//! block that was copied into a longer one which has yet to be filled: what grows by copying is not
+//! resident twice.
 
 mod pieces;
 mod ranges;
@@ -129,7 +131,9 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     record.bytes.set(bytes);
     let dirty = record.dirty.get();
     record.dirty.set(dirty.max(bytes));
-    let growing = ranges.allocated(bytes) && wanted == Use::Filled;
+    // What moves has its pages already, or those that it will be fed.
+    let growing = ranges.allocated(bytes, if moving { bytes } else { dirty });
+    let growing = growing && wanted == Use::Filled;
     if growing && !reused && bytes >= GROWING {
         window::mark_growing(&lock, found, units(dirty));
     }
@@ -174,8 +178,11 @@ pub unsafe fn give(p: *mut u8) -> usize {
     let bytes = record.bytes.get();
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
     let ranges = window::ranges(&lock);
-    ranges.freed(bytes);
+    let outgrown = ranges.freed(bytes);
     ranges.give(unit);
+    if outgrown {
+        window::make_room_for_growth(&lock, LIVE.load(Ordering::Relaxed));
+    }
     window::enforce_limit(&lock);
     bytes
 }

@@ -22,8 +22,9 @@ pub struct Ranges {
     oldest: Cell<u32>,
     newest: Cell<u32>,
     dirty_count: Cell<usize>,
-    /// Bytes of the last block allocated.
+    /// Bytes of the last block allocated, and those it had pages for from the start.
     last: Cell<usize>,
+    fed: Cell<usize>,
     /// Blocks in a row that were freed right after the allocation of one up to four times as long.
     outgrown: Cell<u32>,
 }
@@ -40,20 +41,25 @@ impl Ranges {
             newest: Cell::new(NONE),
             dirty_count: Cell::new(0),
             last: Cell::new(0),
+            fed: Cell::new(0),
             outgrown: Cell::new(0),
         }
     }
 
-    /// Notes the allocation of a block. Returns whether it looks like the next one of a buffer that
-    /// grows, to be filled.
-    pub fn allocated(&self, bytes: usize) -> bool {
+    /// Notes the allocation of a block, of which `fed` bytes have pages. Returns whether it looks like
+    /// the next one of a buffer that grows, to be filled.
+    pub fn allocated(&self, bytes: usize, fed: usize) -> bool {
+        self.fed.set(fed);
         self.last.replace(bytes) < bytes && self.outgrown.get() >= GROWTH
     }
 
-    /// Notes that a block is freed.
-    pub fn freed(&self, bytes: usize) {
-        let grown = bytes < self.last.get() && self.last.get() / 4 <= bytes;
+    /// Notes that a block is freed. Returns whether it looks like the former one of a buffer that
+    /// grows, whose new one is about to fault in what lies behind the copied bytes.
+    pub fn freed(&self, bytes: usize) -> bool {
+        let last = self.last.get();
+        let grown = bytes < last && last / 4 <= bytes;
         self.outgrown.set(if grown { self.outgrown.get().saturating_add(1) } else { 0 });
+        self.outgrown.get() >= GROWTH && self.fed.get() < last
     }
 
     /// Bytes kept in dirty ranges.

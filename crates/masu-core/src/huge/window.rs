@@ -352,6 +352,15 @@ pub fn make_room(guard: &Guard<'static>, live: usize) {
     shrink_to(guard, (live / 4).max(LEAST_KEPT));
 }
 
+/// The same after a block has been outgrown: its successor is about to fault fresh pages in, and what
+/// the former one leaves would be resident beside them until it is outgrown itself.
+pub fn make_room_for_growth(guard: &Guard<'static>, live: usize) {
+    shrink_to(guard, (live / 4).max(OUTGROWN_KEPT));
+}
+
+/// Kept of outgrown blocks however little is live: 64 MiB.
+const OUTGROWN_KEPT: usize = 64 << 20;
+
 /// Kept however little is live: 8 MiB.
 const LEAST_KEPT: usize = 8 << 20;
 
