@@ -60,6 +60,8 @@ enum Task {
     Memory(memory::Options),
     /// What users of allocators complained of, measured on each.
     Pains(memory::pains::Options),
+    /// What masu's policies do to memory, page faults and instructions.
+    Policies(memory::policies::Options),
     /// What an allocator adds to a Rust program's build and to its size.
     BuildCost(experiments::build_cost::Options),
 }
@@ -104,6 +106,7 @@ fn main() -> Result<()> {
         Task::Growth(options) => experiments::growth::run(&options),
         Task::Memory(options) => memory::run(&options),
         Task::Pains(options) => memory::pains::run(&options),
+        Task::Policies(options) => memory::policies::run(&options),
         Task::BuildCost(options) => experiments::build_cost::run(&options),
     }
 }

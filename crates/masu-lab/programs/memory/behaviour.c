@@ -1,6 +1,6 @@
 /* Small programs, each of which brings one situation about and stops there to be looked at.
  *
- * behaviour prefork | burst | short-threads | huge-pages
+ * behaviour prefork | burst | batch | short-threads | huge-pages
  */
 #include <pthread.h>
 #include <signal.h>
@@ -135,6 +135,41 @@ static void burst(void) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
+/* ---- batch: two threads, six phases; each fills some 90 MiB and frees it, then waits for its next input */
+
+static void *one_batch(void *number) {
+    enum { BLOCKS = 13000, PHASES = 6 };
+    uint32_t seed = 300 + (uint32_t)(uintptr_t)number;
+    for (int phase = 0; phase < PHASES; phase++) {
+        void **blocks = block(BLOCKS * sizeof *blocks);
+        fill(blocks, BLOCKS, seed + phase);
+        void *buffers[4];
+        for (int i = 0; i < 4; i++) buffers[i] = block((size_t)(1 + next(&seed) % 3) << 20);
+        for (int i = 0; i < 4; i++) free(buffers[i]);
+        for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+        free(blocks);
+        nanosleep(&(struct timespec){0, 700000000}, NULL);
+        pthread_barrier_wait(&filled);
+        if (phase == 0) pthread_barrier_wait(&emptied);
+    }
+    return NULL;
+}
+
+static void batch(void) {
+    enum { THREADS = 2, PHASES = 6 };
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&filled, NULL, THREADS + 1);
+    pthread_barrier_init(&emptied, NULL, THREADS + 1);
+    for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, one_batch, (void *)i);
+    pthread_barrier_wait(&filled);
+    answer("mark", "warm", 0);
+    pthread_barrier_wait(&emptied);
+    for (int phase = 1; phase < PHASES; phase++) pthread_barrier_wait(&filled);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    answer("mark", "done", 0);
+    answer("rest", "idle", 0);
+}
+
 /* ---- short-threads: ten thousand, up to sixteen at a time; each leaves a block behind */
 
 static void *survivors[10000];
@@ -213,6 +248,7 @@ int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
     if (!strcmp(what, "prefork")) prefork();
     else if (!strcmp(what, "burst")) burst();
+    else if (!strcmp(what, "batch")) batch();
     else if (!strcmp(what, "short-threads")) short_threads();
     else if (!strcmp(what, "huge-pages")) huge_pages();
     else {

@@ -28,6 +28,11 @@ impl Files {
         Ok(path)
     }
 
+    /// Whether somebody named a directory.
+    pub fn are_elsewhere(&self) -> bool {
+        self.out.is_some()
+    }
+
     /// Writes a text.
     pub fn text(&self, name: &str, text: &str) -> Result<()> {
         let path = self.path(name)?;

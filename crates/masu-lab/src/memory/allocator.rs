@@ -1,15 +1,19 @@
-//! The allocators of the suite: the race's arms, and glibc with the setting that guides recommend.
+//! The allocators of the suite: the race's arms, glibc with the setting that guides recommend, and masu
+//! under each of its policies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::arm::{self, Arm};
 
 /// What is compared unless somebody asks for others.
 pub const DEFAULT: &str = "masu,glibc,glibc-arenas2,jemalloc,mimalloc3,mimalloc2,tcmalloc";
+
+/// masu's policies; `masu:NAME` is masu under one of them.
+pub const POLICIES: [&str; 5] = ["default", "low-memory", "throughput", "container", "realtime"];
 
 /// An allocator and how a program comes to use it.
 #[derive(Clone)]
@@ -19,7 +23,7 @@ pub struct Allocator {
     /// Its version, as far as known.
     pub version: String,
     arm: Arm,
-    two_arenas: bool,
+    variable: Option<(&'static str, &'static str)>,
     others: Vec<PathBuf>,
 }
 
@@ -27,11 +31,11 @@ impl Allocator {
     /// The allocators of these names. Each must know the others, to prove their absence.
     pub fn all(names: &[String]) -> Result<Vec<Self>> {
         let one = |name: &String| {
-            let two_arenas = name == "glibc-arenas2";
-            let arm = arm::named(if two_arenas { "glibc" } else { name })?;
+            let (known, variable) = variant(name)?;
+            let arm = arm::named(known)?;
             ensure!(!arm.linked, "{name} cannot be preloaded");
             let version = arm.version.clone();
-            Ok(Allocator { name: name.clone(), version, arm, two_arenas, others: Vec::new() })
+            Ok(Allocator { name: name.clone(), version, arm, variable, others: Vec::new() })
         };
         let mut all = names.iter().map(one).collect::<Result<Vec<_>>>()?;
         let libraries: Vec<_> = all.iter().filter_map(|one| one.arm.library.clone()).collect();
@@ -53,9 +57,7 @@ impl Allocator {
                 command.env_remove(&key);
             }
         }
-        if self.two_arenas {
-            command.env("MALLOC_ARENA_MAX", "2");
-        }
+        command.envs(self.variable);
     }
 
     /// The same for a program that is linked with an allocator of its own by its shared object:
@@ -83,6 +85,17 @@ impl Allocator {
     }
 }
 
+/// The allocator that a name stands for, and the variable that makes it what the name says.
+fn variant(name: &str) -> Result<(&str, Option<(&'static str, &'static str)>)> {
+    if name == "glibc-arenas2" {
+        return Ok(("glibc", Some(("MALLOC_ARENA_MAX", "2"))));
+    }
+    let Some(policy) = name.strip_prefix("masu:") else { return Ok((name, None)) };
+    let known = POLICIES.into_iter().find(|known| *known == policy);
+    let policy = known.with_context(|| format!("no policy `{policy}`: {}", POLICIES.join(", ")))?;
+    Ok(("masu", Some(("MASU_POLICY", policy))))
+}
+
 /// The files that a process has mapped.
 fn mapped(process: u32) -> Vec<PathBuf> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
@@ -106,7 +119,7 @@ mod tests {
             None => Arm::glibc(),
         };
         let (name, version, others) = ("x".into(), String::new(), others.to_vec());
-        Allocator { name, version, arm, two_arenas: false, others }
+        Allocator { name, version, arm, variable: None, others }
     }
 
     #[test]
@@ -118,6 +131,20 @@ mod tests {
         allocator(Some(&mine.to_string_lossy()), &[]).prove(me).unwrap();
         assert!(allocator(None, &[mine]).prove(me).is_err());
         assert!(allocator(None, &[]).prove(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn names_stand_for_an_allocator_and_a_variable() {
+        assert_eq!(variant("jemalloc").unwrap(), ("jemalloc", None));
+        let arenas = Some(("MALLOC_ARENA_MAX", "2"));
+        assert_eq!(variant("glibc-arenas2").unwrap(), ("glibc", arenas));
+        let policy = variant("masu:low-memory").unwrap();
+        assert_eq!(policy, ("masu", Some(("MASU_POLICY", "low-memory"))));
+        assert!(variant("masu:lowmemory").is_err());
+        let mut command = Command::new("true");
+        Allocator { variable: policy.1, ..allocator(None, &[]) }.apply(&mut command);
+        let set = command.get_envs().find(|(key, _)| *key == "MASU_POLICY");
+        assert_eq!(set.unwrap().1.unwrap(), "low-memory");
     }
 
     #[test]

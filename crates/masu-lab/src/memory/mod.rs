@@ -10,7 +10,9 @@
 
 mod allocator;
 mod huge_pages;
+mod interrupt;
 pub mod pains;
+pub mod policies;
 mod report;
 mod results;
 mod scenarios;
@@ -83,6 +85,7 @@ pub fn run(options: &Options) -> Result<()> {
     let unknown = options.only.iter().find(|name| !known(name));
     ensure!(unknown.is_none(), "no scenario {unknown:?}: `masu-lab memory --list` names them");
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|one| one == name);
+    interrupt::listen()?;
     let allocators = Allocator::all(&options.against)?;
     ensure!(!allocators.is_empty(), "nothing to measure");
     let mut results = Results {
@@ -103,7 +106,9 @@ pub fn run(options: &Options) -> Result<()> {
     if !kinds.is_empty() {
         let lasting = Duration::from_secs_f64(options.minutes * 60.0);
         let load = web::Load { lasting, concurrency: options.concurrency };
-        match web::run(&allocators, &kinds, load) {
+        let web = web::run(&allocators, &kinds, load);
+        interrupt::check()?;
+        match web {
             Ok(web) => results.web = Some(web),
             Err(error) => results.missing.push(("web servers".into(), format!("{error:#}"))),
         }
@@ -134,6 +139,7 @@ fn measure(scenario: &Scenario, allocators: &[Allocator], rounds: usize) -> Resu
             let mut stage = Stage::new(allocator, place.path());
             let ran = (scenario.run)(&mut stage);
             let mut run = stage.done(number);
+            interrupt::check()?;
             if let Err(error) = ran {
                 eprintln!("  failed: {error:#}");
                 run =

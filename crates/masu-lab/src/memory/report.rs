@@ -4,30 +4,18 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::results::{Curve, Measured, Ran, Results, Served, Web, When};
+use super::results::{Curve, Measured, Ran, Results, Served, Web, When, machine};
 use crate::experiments::chart::{self, Axis, Panel, Series};
 use crate::experiments::files::{Files, markdown};
 
 /// Writes `memory.md` and a chart for every scenario, and prints the tables.
 pub fn write(results: &Results, files: &Files) -> Result<()> {
     let mut text = String::from("# Memory over time\n\n");
-    let machine = &results.machine;
-    writeln!(
-        text,
-        "{}; {} processors ({}), {} MiB, Linux {}, huge pages `{}`, load {} at the start; {} rounds. \
-         Made by `masu-lab memory`.\n",
-        results.date,
-        machine.processors,
-        machine.processor,
-        machine.memory_mib,
-        machine.kernel,
-        machine.huge_pages,
-        machine.load,
-        results.rounds,
-    )?;
+    writeln!(text, "{}\n", machine(results, "masu-lab memory"))?;
     text += "Memory in MiB: `Rss` of one process; of several, their proportional shares, so that what they \
              share counts once. Medians of the rounds. *× live*: over what the program holds by its own \
-             account. *mean* and *peak* are over the whole run. Every process was proven, by its mappings, \
+             account. *mean* and *peak* are over the whole run; page \
+             faults are those by the last mark, instructions those in user mode of all processes, to their end. Every process was proven, by its mappings, \
              to be on its allocator and on none of the others.\n\n";
     let versions = results.allocators.iter().map(|(name, version)| format!("{name} {version}"));
     writeln!(text, "Allocators: {}.\n", versions.collect::<Vec<_>>().join(", "))?;
@@ -60,7 +48,7 @@ fn scenario_part(results: &Results, measured: &Measured, files: &Files) -> Resul
                 header.push("× live".into());
             }
         }
-        header.extend(["mean", "peak", "processor s"].map(String::from));
+        header.extend(["mean", "peak", "k faults", "M instr.", "processor s"].map(String::from));
         header.extend(figures.iter().filter(|name| *name != "processor").cloned());
         let rows: Vec<_> = (0..results.allocators.len())
             .map(|allocator| row(results, measured, allocator, &names, with_live, &figures))
@@ -111,6 +99,12 @@ fn row(
     }
     row.push(mib(of(&|run| Some(run.curve.mean(0.0, 1.0)))));
     row.push(mib(of(&|run| Some(run.curve.peak() as f64))));
+    let count = |value: Option<f64>, unit: f64| {
+        value.map_or("–".into(), |value| format!("{:.0}", value / unit))
+    };
+    let faults = of(&|run| Some(run.readings.last()?.faults as f64).filter(|count| *count > 0.0));
+    row.push(count(faults, 1e3));
+    row.push(count(of(&|run| run.instructions.map(|count| count as f64)), 1e6));
     // The program's own account is finer and leaves its start out.
     let own = of(&|run| run.figures.get("processor").copied());
     let all = of(&|run| Some(run.readings.last()?.processor));
@@ -220,7 +214,8 @@ fn ran(when: &When) -> String {
     format!("Ran {}, masu {}, load {}.", when.date, when.version, when.load)
 }
 
-fn mib(kib: Option<f64>) -> String {
+/// KiB as MiB, in a figure or two.
+pub fn mib(kib: Option<f64>) -> String {
     match kib.map(|kib| kib / 1024.0) {
         Some(mib) if mib < 10.0 => format!("{mib:.1}"),
         Some(mib) => format!("{mib:.0}"),
@@ -228,7 +223,8 @@ fn mib(kib: Option<f64>) -> String {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The median, if there is any value.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.get(values.len() / 2)?;
     Some(match values.len() % 2 {

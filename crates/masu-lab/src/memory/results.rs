@@ -88,6 +88,9 @@ pub struct Ran {
     pub readings: Vec<Reading>,
     /// What the program counted itself.
     pub figures: BTreeMap<String, f64>,
+    /// Instructions in user mode of all its processes, where the machine counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
     /// Memory over time.
     pub curve: Curve,
 }
@@ -101,6 +104,9 @@ pub struct Reading {
     pub seconds: f64,
     /// Processor seconds that the processes have used by then.
     pub processor: f64,
+    /// Page faults by then.
+    #[serde(default)]
+    pub faults: u64,
     /// Processes.
     pub processes: usize,
     /// KiB that the program holds, if it says so.
@@ -109,6 +115,22 @@ pub struct Reading {
     /// What the kernel says.
     #[serde(flatten)]
     pub memory: Memory,
+}
+
+/// When, where and by which command it was made, in a sentence.
+pub fn machine(results: &Results, command: &str) -> String {
+    let machine = &results.machine;
+    format!(
+        "{}; {} processors ({}), {} MiB, Linux {}, huge pages `{}`, load {} at the start; {} rounds. Made by `{command}`.",
+        results.date,
+        machine.processors,
+        machine.processor,
+        machine.memory_mib,
+        machine.kernel,
+        machine.huge_pages,
+        machine.load,
+        results.rounds,
+    )
 }
 
 /// Memory over time: seconds, and KiB that are resident and that are anonymous.

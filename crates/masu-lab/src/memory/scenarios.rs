@@ -85,6 +85,12 @@ pub const ALL: &[Scenario] = &[
         run: |stage| behaviour(stage, "burst"),
     },
     Scenario {
+        name: "batch",
+        about: "C: two threads fill and free some 90 MiB in each of six phases, with pauses between",
+        seconds: 9.0,
+        run: |stage| behaviour(stage, "batch"),
+    },
+    Scenario {
         name: "short-threads",
         about: "C: ten thousand short threads, each of which leaves a block behind",
         seconds: 3.0,

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +21,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::allocator::Allocator;
+use super::interrupt;
 use super::results::{Curve, Ran, Reading};
 use super::tree;
+use crate::race::counters::Counters;
 use crate::race::watch::family;
 
 /// How long a rest is.
@@ -50,6 +51,7 @@ pub struct Stage<'a> {
 /// The processes under test.
 struct Subject {
     child: Child,
+    counters: Counters,
     sampler: Sampler,
 }
 
@@ -73,11 +75,11 @@ impl<'a> Stage<'a> {
     }
 
     fn start_as_is(&mut self, mut command: Command) -> Result<()> {
-        command.process_group(0);
         self.began = Instant::now();
-        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let counters = Counters::open();
+        let child = interrupt::start(&mut command)?;
         let sampler = Sampler::start(child.id(), self.began);
-        self.subject = Some(Subject { child, sampler });
+        self.subject = Some(Subject { child, counters, sampler });
         Ok(())
     }
 
@@ -130,6 +132,7 @@ impl<'a> Stage<'a> {
             name: name.into(),
             seconds: self.began.elapsed().as_secs_f64(),
             processor: look.processor,
+            faults: look.faults,
             processes: look.processes,
             live: live.map(|bytes| bytes / 1024),
             memory: look.memory,
@@ -171,10 +174,10 @@ impl<'a> Stage<'a> {
 
     /// Ends what still runs.
     pub fn done(mut self, allocator: usize) -> Ran {
-        let curve = self.subject.take().map(Subject::end).unwrap_or_default();
+        let (curve, instructions) = self.subject.take().map(Subject::end).unwrap_or_default();
         let readings = std::mem::take(&mut self.readings);
         let figures = std::mem::take(&mut self.figures);
-        Ran { allocator, failed: None, readings, figures, curve }
+        Ran { allocator, failed: None, readings, figures, instructions, curve }
     }
 }
 
@@ -187,28 +190,31 @@ impl Drop for Stage<'_> {
 }
 
 impl Subject {
-    fn end(mut self) -> Curve {
+    /// Its memory over time, and the instructions that it took.
+    fn end(mut self) -> (Curve, Option<u64>) {
         let curve = self.sampler.end();
         end_group(&mut self.child);
-        curve
+        (curve, self.counters.read().1)
     }
 }
 
-/// Ends a child and its process group: first politely, as databases want it.
+/// Ends a child and its process group: first politely, as databases want it, then whatever is left.
 pub fn end_group(child: &mut Child) {
     let Some(group) = Pid::from_raw(child.id() as i32) else { return };
     // Not waited for yet, so the number is still this child's.
     if matches!(child.try_wait(), Ok(None)) {
         let _ = kill_process_group(group, Signal::INT);
+        // It is looked at and not taken, so that the number stays its own.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = || !matches!(waitid(WaitId::Pid(group), look), Ok(None));
         let begun = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {
+        while !ended() && begun.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(10));
         }
-        if matches!(child.try_wait(), Ok(None)) {
-            let _ = kill_process_group(group, Signal::KILL);
-            let _ = child.wait();
-        }
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
     }
+    interrupt::forget(child.id());
 }
 
 fn lines(output: impl std::io::Read + Send + 'static) -> mpsc::Receiver<String> {
@@ -271,6 +277,23 @@ mod tests {
         assert_eq!(names, ["one", "two"]);
         assert_eq!((ran.allocator, ran.readings[0].live, ran.figures["count"]), (7, Some(4), 3.0));
         assert!(ran.readings[0].memory.resident > 500 && !ran.curve.0.is_empty());
+        assert!(ran.readings[0].faults > 20);
+        // Not every machine counts instructions.
+        assert!(ran.instructions.is_none_or(|count| count > 10_000), "{:?}", ran.instructions);
+    }
+
+    #[test]
+    fn who_does_not_listen_is_ended_too() {
+        let script = "trap '' INT; sleep 600 & echo; wait";
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", script]).stdout(Stdio::piped());
+        let mut child = interrupt::start(command).unwrap();
+        let mut output = child.stdout.take().unwrap();
+        std::io::Read::read_exact(&mut output, &mut [0]).unwrap();
+        // The leader ends by itself in the end; what it started ignores every polite word.
+        end_group(&mut child);
+        // Nobody holds the other end any more.
+        std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
     }
 
     #[test]

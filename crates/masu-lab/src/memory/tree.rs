@@ -34,6 +34,8 @@ pub struct Look {
     pub processes: usize,
     /// Processor time of all that live, in seconds.
     pub processor: f64,
+    /// Page faults so far, of children that have ended too.
+    pub faults: u64,
 }
 
 /// Looks at the process `root` and its descendants; nothing if none has memory.
@@ -55,7 +57,9 @@ pub fn look(root: u32) -> Option<Look> {
         sum.memory.file += kib("Pss_File:") + kib("Pss_Shmem:");
         sum.memory.lazily_freed += kib("LazyFree:");
         sum.memory.huge += kib("AnonHugePages:");
-        sum.processor += processor(process).unwrap_or(0.0);
+        let (processor, faults) = spent(process).unwrap_or_default();
+        sum.processor += processor;
+        sum.faults += faults;
     }
     if sum.processes == 1 {
         sum.memory.resident = single;
@@ -69,13 +73,17 @@ fn field(text: &str, key: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// User and system time of all threads of a process.
-fn processor(process: u32) -> Option<f64> {
+/// User and system time of all threads of a process, in seconds, and the pages that it faulted in with
+/// those of its children that it has waited for.
+fn spent(process: u32) -> Option<(f64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let after = &stat[stat.rfind(')')? + 2..];
-    let mut times = after.split(' ').skip(11).map(|ticks| ticks.parse::<u64>());
-    let ticks = times.next()?.ok()? + times.next()?.ok()?;
-    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    // From the third field on: state is 0, minflt 7, cminflt 8, utime 11, stime 12 (proc(5)).
+    let fields: Vec<u64> =
+        after.split(' ').map(|field| field.trim().parse().unwrap_or(0)).collect();
+    let ticks = fields.get(11)? + fields.get(12)?;
+    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Some((seconds, fields[7] + fields[8]))
 }
 
 #[cfg(test)]
@@ -107,6 +115,9 @@ mod tests {
     fn fields_and_times_are_found() {
         assert_eq!(field("Rss:     120 kB\nPss:  7 kB\n", "Pss:"), 7);
         assert_eq!(field("Rss:     120 kB\n", "Pss:"), 0);
-        assert!(processor(std::process::id()).is_some());
+        let before = spent(std::process::id()).unwrap().1;
+        let block = vec![1u8; 8 << 20];
+        assert!(spent(std::process::id()).unwrap().1 > before + 1000, "{}", block.len());
+        assert_eq!(spent(u32::MAX), None);
     }
 }

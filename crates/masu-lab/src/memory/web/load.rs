@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use super::Load;
 use super::client::{self, Request};
 use super::server::Server;
+use crate::memory::interrupt;
 use crate::memory::results::Served;
 use crate::memory::tree::Look;
 
@@ -60,6 +61,7 @@ pub fn drive(servers: &[Server], results: Vec<&mut Served>, load: Load) -> Resul
         );
         all
     });
+    interrupt::check()?;
     let all = all.into_iter().collect::<Result<Vec<_>>>()?;
     let seconds = began.elapsed().as_secs_f64();
     for (at, served) in results.into_iter().enumerate() {
@@ -127,7 +129,8 @@ fn visit(
             barrier.wait();
             after(at);
         }
-        if thread == 0 && began.elapsed() > load.lasting {
+        let over = || began.elapsed() > load.lasting || interrupt::check().is_err();
+        if thread == 0 && over() {
             stop.store(true, Ordering::Relaxed);
         }
         // All see the same.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::allocator::Allocator;
+use super::interrupt;
 use super::results::{Served, Web, When};
 use server::Server;
 
@@ -73,6 +74,7 @@ pub fn run(allocators: &[Allocator], kinds: &[Kind], load: Load) -> Result<Web> 
     let able: Vec<_> =
         wanted.into_iter().filter(|(kind, _)| without_seed(*kind).is_none()).collect();
     for pair in able.chunks(2) {
+        interrupt::check()?;
         let (send, started) = mpsc::channel();
         thread::scope(|scope| {
             for &(kind, allocator) in pair {

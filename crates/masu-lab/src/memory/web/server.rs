@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -13,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::Kind;
 use super::client::{self, Request};
 use crate::memory::allocator::Allocator;
+use crate::memory::interrupt;
 use crate::memory::scenarios::programs;
 use crate::memory::stage::end_group;
 use crate::memory::tree::{self, Look};
@@ -45,10 +45,9 @@ impl Server {
             .current_dir(programs().join(kind.application))
             .env("LAB_WORKERS", kind.workers.to_string())
             .stdout(log.try_clone()?)
-            .stderr(log)
-            .process_group(0);
+            .stderr(log);
         allocator.apply(&mut command);
-        let child = command.spawn().context("cannot start puma")?;
+        let child = interrupt::start(&mut command)?;
         let mut server = Server { socket: place.join("socket"), child };
         server.until_it_answers().with_context(|| {
             let said = fs::read_to_string(place.join("puma.log")).unwrap_or_default();
