@@ -20,7 +20,7 @@ pub use masu_core::config::{BackgroundThread, Policy};
 /// static GLOBAL: Configured = Masu::with_config(CONFIG);
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0080
 /// # use masu::{Config, Configured, Masu};
 /// // More than there is address space.
 /// static GLOBAL: Configured = Masu::with_config(Config::new().huge_cache(1 << 60));
@@ -35,12 +35,18 @@ pub(crate) const SIZE_MAX: usize = 1 << 47;
 /// The longest decay time: a year of 365 days.
 pub(crate) const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// Defines setters: documentation, name and type of the argument, what is checked, the value.
+/// Defines setters: documentation, name and type of the argument, what is checked, the value, one for
+/// an example.
 macro_rules! setters {
     ($($(#[doc = $doc:literal])+ $name:ident($argument:ident: $type:ty), $key:ident, $valid:expr,
-       $message:literal, $value:expr;)+) => {
+       $message:literal, $value:expr, $example:literal;)+) => {
         impl Config {
             $($(#[doc = $doc])+
+            ///
+            /// ```
+            #[doc = concat!("const CONFIG: masu::Config = masu::Config::new().", stringify!($name), "(", $example, ");")]
+            /// # let _ = masu::Masu::with_config(CONFIG);
+            /// ```
             #[must_use]
             pub const fn $name(mut self, $argument: $type) -> Self {
                 assert!($valid, $message);
@@ -55,78 +61,91 @@ macro_rules! setters {
 setters! {
     /// Values for all keys that neither the program nor the environment sets. By default
     /// [`Policy::Default`]; `docs/policies.md` has the table.
-    policy(policy: Policy), policy, true, "", policy;
+    policy(policy: Policy), policy, true, "", policy, "masu::Policy::Default";
     /// How long freed memory stays with the process before it goes back to the system, in
     /// milliseconds: 0, at once, to a year. By default 500.
     ///
     /// # Panics
     /// When it is more than a year; see [`decay_never`](Config::decay_never).
     decay_ms(ms: u64), decay, ms <= DECAY_MAX_MS,
-        "decay of more than a year: see Config::decay_never", Delay::Millis(ms);
+        "decay of more than a year: see Config::decay_never", Delay::Millis(ms), "2_000";
     /// Bytes of freed memory past their time above which the background thread may be started. By
     /// default 4 MiB.
     ///
     /// # Panics
     /// When it is more than 128 TiB.
-    budget(bytes: usize), budget, bytes <= SIZE_MAX, "budget of more than 128 TiB", bytes;
+    budget(bytes: usize), budget, bytes <= SIZE_MAX, "budget of more than 128 TiB", bytes, "16 << 20";
     /// Whether a background thread gives memory back while the program is idle. By default
     /// [`BackgroundThread::Auto`].
-    background_thread(who: BackgroundThread), background_thread, true, "", who;
+    background_thread(who: BackgroundThread), background_thread, true, "", who, "masu::BackgroundThread::Off";
     /// Most bytes of medium blocks (8 KiB to 1 MiB) that a thread keeps for its next requests. By
     /// default 2 MiB.
     ///
     /// # Panics
     /// When it is more than 128 TiB.
-    run_cache(bytes: usize), run_cache, bytes <= SIZE_MAX, "run_cache of more than 128 TiB", bytes;
+    run_cache(bytes: usize), run_cache, bytes <= SIZE_MAX, "run_cache of more than 128 TiB", bytes, "256 << 10";
     /// Most bytes of freed huge blocks (above 1 MiB) that are kept until they decay. By default
     /// 1 GiB.
     ///
     /// # Panics
     /// When it is more than 128 TiB.
     huge_cache(bytes: usize), huge_cache, bytes <= SIZE_MAX,
-        "huge_cache of more than 128 TiB", bytes;
+        "huge_cache of more than 128 TiB", bytes, "64 << 20";
     /// Most full slabs of 64 KiB that a thread keeps as its own once other threads allocate too. By
     /// default 32.
-    retain_full(count: u32), retain_full, true, "", count;
+    retain_full(count: u32), retain_full, true, "", count, "4";
     /// Whether a heap of more than 16 MiB that grows takes huge pages of 2 MiB. By default it does.
-    huge_pages(may: bool), huge_pages, true, "", may;
+    huge_pages(may: bool), huge_pages, true, "", may, "false";
     /// Whether fresh memory is faulted in when it is taken from the system, not when it is used. By
     /// default it is not.
-    populate(may: bool), populate, true, "", may;
+    populate(may: bool), populate, true, "", may, "true";
     /// Bytes in use above which everything free goes back at once; 0: never. By default nine tenths of
     /// what the control group allows. See [`limit`](crate::limit).
     ///
     /// # Panics
     /// When it is more than 128 TiB.
     limit_soft(bytes: usize), limit_soft, bytes <= SIZE_MAX,
-        "limit_soft of more than 128 TiB", bytes;
+        "limit_soft of more than 128 TiB", bytes, "900 << 20";
     /// Bytes in use that allocations never exceed: they fail; 0, the default: no limit. See
     /// [`limit`](crate::limit).
     ///
     /// # Panics
     /// When it is more than 128 TiB.
     limit_hard(bytes: usize), limit_hard, bytes <= SIZE_MAX,
-        "limit_hard of more than 128 TiB", bytes;
+        "limit_hard of more than 128 TiB", bytes, "1 << 30";
     /// Whether limits and pressure of the process's control group are looked up, in files of the
     /// kernel. By default they are.
-    cgroup(look: bool), cgroup, true, "", look;
+    cgroup(look: bool), cgroup, true, "", look, "false";
     /// Whether statistics are written to stderr at exit. By default they are not.
-    show_stats(show: bool), show_stats, true, "", show;
+    show_stats(show: bool), show_stats, true, "", show, "true";
     /// Whether the configuration in force is written to stderr at start. By default it is not.
-    verbose(show: bool), verbose, true, "", show;
+    verbose(show: bool), verbose, true, "", show, "true";
     /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they
     /// are.
-    show_errors(show: bool), show_errors, true, "", show;
+    show_errors(show: bool), show_errors, true, "", show, "false";
 }
 
 impl Config {
     /// The defaults.
+    ///
+    /// ```
+    /// const CONFIG: masu::Config = masu::Config::new();
+    /// assert_eq!(CONFIG, masu::Config::default());
+    /// ```
     #[must_use]
     pub const fn new() -> Self {
         Config(Options::DEFAULT)
     }
 
     /// Freed memory stays with the process for ever.
+    ///
+    /// ```
+    /// use masu::{Config, Configured, Masu};
+    ///
+    /// #[global_allocator]
+    /// static GLOBAL: Configured = Masu::with_config(Config::new().decay_never());
+    /// # fn main() { assert_eq!(masu::ctl::decay::read(), Ok(None)); }
+    /// ```
     #[must_use]
     pub const fn decay_never(mut self) -> Self {
         self.0.decay = Delay::Never;

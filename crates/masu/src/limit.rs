@@ -24,6 +24,13 @@ use masu_core::config::LimitOrAuto;
 use masu_core::control;
 
 /// Bytes in use, as the limits count them. O(1).
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// let before = masu::limit::used();
+/// let bytes = vec![1u8; 8 << 20];
+/// assert!(masu::limit::used() >= before + bytes.len());
+/// ```
 #[must_use]
 pub fn used() -> usize {
     control::used()
@@ -31,11 +38,21 @@ pub fn used() -> usize {
 
 /// Sets the soft limit, in bytes in use; `None`: there is none. Beyond it everything free goes back to
 /// the system at once, and [`on_soft_limit`] is called.
+///
+/// ```
+/// masu::limit::set_soft(Some(400 << 20));
+/// masu::limit::set_soft(None);
+/// ```
 pub fn set_soft(limit: Option<usize>) {
     control::set_limit_soft(limit.map_or(0, |bytes| bytes.max(1)));
 }
 
 /// Has the soft limit be nine tenths of what the process's control group allows, as it is by default.
+///
+/// ```
+/// masu::limit::set_soft(None);
+/// masu::limit::set_soft_auto(); // as it was at first
+/// ```
 pub fn set_soft_auto() {
     control::set_limit_soft(LimitOrAuto::AUTO);
 }
@@ -44,6 +61,14 @@ pub fn set_soft_auto() {
 /// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report by
 /// `try_reserve` and else end the process for. A sixty-fourth of it, 1 to 8 MiB and at most an
 /// eighth, can be had only after the first failure.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// masu::limit::set_hard(Some(64 << 20));
+/// let mut bytes: Vec<u8> = Vec::new();
+/// assert!(bytes.try_reserve(256 << 20).is_err());
+/// assert!(bytes.try_reserve(1 << 20).is_ok());
+/// ```
 pub fn set_hard(limit: Option<usize>) {
     control::set_limit_hard(limit.map_or(0, |bytes| bytes.max(1)));
 }
@@ -54,6 +79,22 @@ pub fn set_hard(limit: Option<usize>) {
 ///
 /// It runs inside the allocation that passed the limit, on that thread. It may allocate and free, but
 /// must not wait for a lock that the allocating code may hold, nor unwind: a panic ends the process.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// static CROSSED: AtomicUsize = AtomicUsize::new(0);
+///
+/// masu::limit::set_soft(Some(16 << 20));
+/// masu::limit::on_soft_limit(|used, limit| {
+///     assert!(used > limit);
+///     CROSSED.fetch_add(1, Relaxed);
+/// });
+/// let boxes: Vec<_> = (0..40_000).map(|_| Box::new([1u8; 1000])).collect();
+/// assert_eq!(CROSSED.load(Relaxed), 1);
+/// # drop(boxes);
+/// ```
 pub fn on_soft_limit(callback: fn(usize, usize)) {
     extern "C" fn call(used: usize, limit: usize, callback: *mut c_void) {
         // SAFETY: the address of a function of this type, stored below.

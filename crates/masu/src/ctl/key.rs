@@ -3,9 +3,22 @@
 use core::fmt;
 
 /// What a key answers.
+///
+/// ```
+/// fn report() -> masu::ctl::Result<usize> {
+///     masu::ctl::epoch::advance()?;
+///     masu::ctl::stats::allocated::read()
+/// }
+/// assert!(report().is_ok());
+/// ```
 pub type Result<T> = core::result::Result<T, Error>;
 
 /// Why a key was not written.
+///
+/// ```
+/// use masu::ctl::{Error, decay};
+/// assert_eq!(decay::write(Some(u64::MAX)), Err(Error::Invalid));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,30 +36,52 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Defines keys: documentation, type, type of the handle, name, type of the value, how it is read and,
-/// where it can be, how it is written.
+/// Defines keys, after the path that they have in public: documentation, type, type of the handle, name,
+/// type of the value, how it is read and, where it can be, how it is written.
 macro_rules! keys {
-    ($($(#[doc = $doc:literal])+ $key:ident, $mib:ident: $name:literal => $type:ty {
+    ($path:literal; $($(#[doc = $doc:literal])+ $key:ident, $mib:ident: $name:literal => $type:ty {
         read: $read:expr, $(write: $write:expr,)?
     })+) => { $(
         $(#[doc = $doc])+
+        ///
+        /// ```
+        #[doc = concat!("let value = ", $path, "::", stringify!($key), "::read()?;")]
+        /// # let _ = value;
+        /// # Ok::<(), masu::ctl::Error>(())
+        /// ```
         #[allow(non_camel_case_types, reason = "the names of jemalloc's keys")]
         #[derive(Clone, Copy, Debug)]
         pub struct $key;
 
         #[doc = concat!("A handle to [`", stringify!($key), "`].")]
+        ///
+        /// ```
+        #[doc = concat!("let handle: ", $path, "::", stringify!($mib), " = ", $path, "::", stringify!($key), "::mib()?;")]
+        /// handle.read()?;
+        /// # Ok::<(), masu::ctl::Error>(())
+        /// ```
         #[allow(non_camel_case_types, reason = "the names of jemalloc's keys")]
         #[derive(Clone, Copy, Debug)]
         pub struct $mib(());
 
         impl $key {
             /// The key's name.
+            ///
+            /// ```
+            #[doc = concat!("assert_eq!(", $path, "::", stringify!($key), "::NAME, \"", $name, "\");")]
+            /// ```
             pub const NAME: &'static str = $name;
 
             /// A handle to the key.
             ///
             /// # Errors
             /// None at present.
+            ///
+            /// ```
+            #[doc = concat!("let handle = ", $path, "::", stringify!($key), "::mib()?;")]
+            /// handle.read()?;
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub const fn mib() -> $crate::ctl::Result<$mib> {
                 Ok($mib(()))
             }
@@ -55,6 +90,12 @@ macro_rules! keys {
             ///
             /// # Errors
             /// None at present.
+            ///
+            /// ```
+            #[doc = concat!("let value = ", $path, "::", stringify!($key), "::read()?;")]
+            /// # let _ = value;
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn read() -> $crate::ctl::Result<$type> {
                 Ok(($read)())
             }
@@ -65,6 +106,12 @@ macro_rules! keys {
             /// # Errors
             /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if it cannot be this one; then
             /// nothing has changed.
+            ///
+            /// ```
+            #[doc = concat!("let value = ", $path, "::", stringify!($key), "::read()?;")]
+            #[doc = concat!($path, "::", stringify!($key), "::write(value)?;")]
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn write(value: $type) -> $crate::ctl::Result<()> {
                 ($write)(value)
             }
@@ -73,6 +120,12 @@ macro_rules! keys {
             ///
             /// # Errors
             /// As for [`write`](Self::write).
+            ///
+            /// ```
+            #[doc = concat!("let value = ", $path, "::", stringify!($key), "::read()?;")]
+            #[doc = concat!("assert_eq!(", $path, "::", stringify!($key), "::update(value)?, value);")]
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn update(value: $type) -> $crate::ctl::Result<$type> {
                 let old = ($read)();
                 ($write)(value)?;
@@ -86,6 +139,12 @@ macro_rules! keys {
             ///
             /// # Errors
             /// None at present.
+            ///
+            /// ```
+            #[doc = concat!("let value = ", $path, "::", stringify!($key), "::mib()?.read()?;")]
+            /// # let _ = value;
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn read(&self) -> $crate::ctl::Result<$type> {
                 $key::read()
             }
@@ -96,6 +155,12 @@ macro_rules! keys {
             /// # Errors
             /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if it cannot be this one; then
             /// nothing has changed.
+            ///
+            /// ```
+            #[doc = concat!("let handle = ", $path, "::", stringify!($key), "::mib()?;")]
+            /// handle.write(handle.read()?)?;
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn write(&self, value: $type) -> $crate::ctl::Result<()> {
                 ($write)(value)
             }
@@ -104,6 +169,13 @@ macro_rules! keys {
             ///
             /// # Errors
             /// As for `write`.
+            ///
+            /// ```
+            #[doc = concat!("let handle = ", $path, "::", stringify!($key), "::mib()?;")]
+            /// let value = handle.read()?;
+            /// assert_eq!(handle.update(value)?, value);
+            /// # Ok::<(), masu::ctl::Error>(())
+            /// ```
             pub fn update(&self, value: $type) -> $crate::ctl::Result<$type> {
                 $key::update(value)
             }

@@ -48,6 +48,8 @@ use key::keys;
 pub use masu_core::{ClassStats, HeapStats, Stats};
 
 keys! {
+    "masu::ctl";
+
     /// `version`: the version of this crate.
     version, version_mib: "version" => &'static str {
         read: || env!("CARGO_PKG_VERSION"),

@@ -4,6 +4,8 @@ use super::key::keys;
 use super::options;
 
 keys! {
+    "masu::ctl::opt";
+
     /// `opt.abort`: whether a warning ends the process. Never: bad options are told and not
     /// followed.
     abort, abort_mib: "opt.abort" => bool {

@@ -7,6 +7,8 @@ use masu_core::config::Delay;
 use masu_core::control;
 
 keys! {
+    "masu::ctl";
+
     /// `background_thread`: whether a background thread gives memory back while the program is idle.
     /// `true` is also what reads the default, a thread only if it is worth it; writing `true` asks
     /// for one as soon as there is something to give back.

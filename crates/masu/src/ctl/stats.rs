@@ -5,6 +5,8 @@ use super::figures::Figure;
 use super::key::keys;
 
 keys! {
+    "masu::ctl::stats";
+
     /// `stats.allocated`: bytes in blocks that the program holds, by their size classes. Free blocks
     /// that threads keep in their bins of small blocks count as held.
     allocated, allocated_mib: "stats.allocated" => usize {

@@ -4,6 +4,8 @@ use super::key::keys;
 use core::marker::PhantomData;
 
 keys! {
+    "masu::ctl::thread";
+
     /// `thread.allocatedp`: bytes that the calling thread has allocated so far, by size classes.
     /// Exact: blocks that wait in the thread's bins do not count.
     ///
@@ -39,6 +41,12 @@ keys! {
 }
 
 /// A figure of the thread that asked for it, and of no other.
+///
+/// ```compile_fail,E0277
+/// // Another thread's figure would be another one.
+/// let allocated = masu::ctl::thread::allocatedp::read().unwrap();
+/// std::thread::spawn(move || allocated.get());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadLocal<T> {
     read: fn() -> T,
@@ -48,6 +56,12 @@ pub struct ThreadLocal<T> {
 
 impl<T> ThreadLocal<T> {
     /// The figure of this moment.
+    ///
+    /// ```
+    /// let freed = masu::ctl::thread::deallocatedp::read()?;
+    /// assert!(freed.get() <= freed.get());
+    /// # Ok::<(), masu::ctl::Error>(())
+    /// ```
     #[must_use]
     pub fn get(self) -> T {
         (self.read)()

@@ -8,6 +8,12 @@ use core::sync::atomic::AtomicBool;
 use masu_core::SharedHeap;
 
 /// What a heap is to be. From [`Heap::builder`].
+///
+/// ```
+/// let heap = masu::Heap::builder().name("tenant").soft_limit(48 << 20).hard_limit(64 << 20).build()?;
+/// assert_eq!(heap.name(), Some("tenant"));
+/// # Ok::<(), masu::heap::HeapError>(())
+/// ```
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct HeapBuilder {

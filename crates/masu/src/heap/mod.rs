@@ -88,6 +88,15 @@ pub struct Heap {
 }
 
 /// No heap could be made: memory is out, or 65,536 heaps are alive.
+///
+/// ```
+/// use masu::heap::{Heap, HeapError};
+///
+/// fn cache() -> Result<Heap, HeapError> {
+///     Heap::builder().name("cache").build()
+/// }
+/// assert!(cache().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapError;
 

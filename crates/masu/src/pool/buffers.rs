@@ -35,7 +35,7 @@ use core::slice;
 ///
 /// A buffer cannot outlive its pool ([`BufferPool::lease_owned`] is for that):
 ///
-/// ```compile_fail
+/// ```compile_fail,E0716
 /// # use masu::BufferPool;
 /// let buffer = BufferPool::new(1, 4096).lease();
 /// assert!(buffer.is_some());

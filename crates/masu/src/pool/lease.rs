@@ -87,7 +87,7 @@ impl<T, F: Fn() -> T, R: Fn(&mut T)> Manage for (F, R) {
 ///
 /// A lease cannot outlive its pool:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0597
 /// # use masu::Pool;
 /// let lease = {
 ///     let pool = Pool::new(|| 1);

@@ -29,7 +29,7 @@ use core::ptr::NonNull;
 ///
 /// An object cannot outlive its pool:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0597
 /// # use masu::ObjectPool;
 /// let object = {
 ///     let pool = ObjectPool::new();
@@ -40,7 +40,7 @@ use core::ptr::NonNull;
 ///
 /// And a pool is for one thread at a time; [`SharedSlab`](crate::SharedSlab) is for several:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use masu::ObjectPool;
 /// let pool = ObjectPool::new();
 /// std::thread::scope(|s| {

@@ -53,7 +53,7 @@ unsafe impl<T> shared_pages::Slot for Slot<T> {}
 ///
 /// A lease cannot outlive its pool:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0597
 /// # use masu::SharedPool;
 /// let lease = {
 ///     let pool = SharedPool::new(|| 1);

@@ -6,6 +6,17 @@ use core::fmt;
 use core::ptr::NonNull;
 
 /// Why [`Slab::get_disjoint_mut`] gave nothing.
+///
+/// ```
+/// use masu::Slab;
+/// use masu::slab::GetDisjointMutError;
+///
+/// let mut slab: Slab<_> = [(0, 'a'), (1, 'b')].into_iter().collect();
+/// slab.remove(1);
+/// assert_eq!(slab.get_disjoint_mut([0, 0]), Err(GetDisjointMutError::OverlappingIndices));
+/// assert_eq!(slab.get_disjoint_mut([0, 1]), Err(GetDisjointMutError::IndexVacant));
+/// assert_eq!(slab.get_disjoint_mut([0, 9]), Err(GetDisjointMutError::IndexOutOfBounds));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GetDisjointMutError {
     /// A key has no value.

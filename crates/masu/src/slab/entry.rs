@@ -5,6 +5,25 @@ use core::fmt;
 
 /// The slot of the next insertion: see [`Slab::vacant_entry`](super::Slab::vacant_entry). When it is
 /// dropped unused, nothing has happened.
+///
+/// ```
+/// use masu::Slab;
+///
+/// let mut slab = Slab::new();
+/// let entry = slab.vacant_entry();
+/// let node = (entry.key(), "knows its key");
+/// entry.insert(node);
+/// assert_eq!(slab[0].0, 0);
+/// ```
+///
+/// As long as it lives nothing else can be done to the slab:
+///
+/// ```compile_fail,E0502
+/// # let mut slab = masu::Slab::new();
+/// let entry = slab.vacant_entry();
+/// assert!(slab.is_empty());
+/// entry.insert(1);
+/// ```
 pub struct VacantEntry<'a, T> {
     table: &'a mut Table<T, ()>,
 }

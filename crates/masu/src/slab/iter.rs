@@ -9,12 +9,27 @@ use core::marker::PhantomData;
 use core::mem;
 
 /// Keys and values of a slab: see [`Slab::iter`].
+///
+/// ```
+/// # use masu::Slab;
+/// let slab: Slab<_> = [(0, 'a'), (3, 'b')].into_iter().collect();
+/// assert_eq!(slab.iter().rev().collect::<Vec<_>>(), [(3, &'b'), (0, &'a')]);
+/// ```
 pub struct Iter<'a, T> {
     table: &'a Table<T, ()>,
     cursor: Cursor,
 }
 
 /// Keys and values of a slab, to be changed: see [`Slab::iter_mut`].
+///
+/// ```
+/// # use masu::Slab;
+/// let mut slab: Slab<_> = [(0, 1), (3, 2)].into_iter().collect();
+/// for (key, value) in &mut slab {
+///     *value += key;
+/// }
+/// assert_eq!((slab[0], slab[3]), (1, 5));
+/// ```
 pub struct IterMut<'a, T> {
     /// Only a shared borrow of what finds the values, but an exclusive one of the values.
     table: &'a Table<T, ()>,
@@ -23,12 +38,25 @@ pub struct IterMut<'a, T> {
 }
 
 /// Keys and values of a slab that is consumed.
+///
+/// ```
+/// # use masu::Slab;
+/// let slab: Slab<_> = [(0, 'a'), (3, 'b')].into_iter().collect();
+/// assert_eq!(slab.into_iter().collect::<Vec<_>>(), [(0, 'a'), (3, 'b')]);
+/// ```
 pub struct IntoIter<T> {
     table: Table<T, ()>,
     cursor: Cursor,
 }
 
 /// The values of a slab that is emptied: see [`Slab::drain`].
+///
+/// ```
+/// # use masu::Slab;
+/// let mut slab: Slab<_> = [(0, 'a'), (3, 'b')].into_iter().collect();
+/// assert_eq!(slab.drain().next(), Some('a')); // and drops the rest
+/// assert!(slab.is_empty());
+/// ```
 pub struct Drain<'a, T> {
     slab: &'a mut Slab<T>,
     values: IntoIter<T>,

@@ -3,6 +3,16 @@
 use core::num::NonZeroU32;
 
 /// A slot's index and which of its values is meant. Eight bytes, also as an `Option`.
+///
+/// ```
+/// # use masu::GenSlab;
+/// let mut slab = GenSlab::new();
+/// let old = slab.insert('a');
+/// slab.remove(old);
+/// let new = slab.insert('b');
+/// assert_eq!((old.index(), new.index()), (0, 0));
+/// assert_eq!((slab.get(old), slab.get(new)), (None, Some(&'b')));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u32,
@@ -17,12 +27,24 @@ impl Key {
     }
 
     /// The slot's index, which its next value will have too.
+    ///
+    /// ```
+    /// let mut slab = masu::GenSlab::new();
+    /// assert_eq!([slab.insert('a').index(), slab.insert('b').index()], [0, 1]);
+    /// ```
     #[inline]
     pub fn index(self) -> u32 {
         self.index
     }
 
     /// The number of the value in its slot, from 1.
+    ///
+    /// ```
+    /// let mut slab = masu::GenSlab::new();
+    /// let key = slab.insert('a');
+    /// slab.remove(key);
+    /// assert_eq!((key.generation(), slab.insert('b').generation()), (1, 2));
+    /// ```
     #[inline]
     pub fn generation(self) -> u32 {
         self.generation.get()
@@ -44,6 +66,12 @@ impl Key {
     }
 
     /// The key that [`Key::to_bits`] made a number of; `None` if it cannot have been one.
+    ///
+    /// ```
+    /// # use masu::slab::Key;
+    /// assert_eq!(Key::from_bits(1 << 32 | 7).map(Key::index), Some(7));
+    /// assert_eq!(Key::from_bits(7), None); // there is no generation 0
+    /// ```
     #[inline]
     pub fn from_bits(bits: u64) -> Option<Self> {
         Some(Key { index: bits as u32, generation: NonZeroU32::new((bits >> 32) as u32)? })

@@ -1,4 +1,5 @@
-//! Where pages come from: the engine; under Miri and the model checker, the system's allocator.
+//! Where pages come from: the engine; under Miri, the model checker and, with `--cfg system_pages`,
+//! sanitizers, the system's allocator, which they watch.
 //!
 //! The engine gives a page back to whoever asks next, and to the kernel once it has rested for the
 //! decay time, so a slab that comes and goes costs no page faults.
@@ -6,7 +7,7 @@
 use alloc::alloc::{Layout, handle_alloc_error};
 use core::ptr::NonNull;
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, loom, system_pages)))]
 mod source {
     use super::Layout;
 
@@ -38,7 +39,7 @@ mod source {
     }
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, loom, system_pages))]
 mod source {
     use super::Layout;
 

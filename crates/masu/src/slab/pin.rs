@@ -24,7 +24,7 @@ use core::pin::Pin;
 ///
 /// Only what may move anyway can be taken out:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use masu::PinSlab;
 /// let mut slab = PinSlab::new();
 /// let key = slab.insert(std::marker::PhantomPinned);

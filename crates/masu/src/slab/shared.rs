@@ -86,7 +86,7 @@ struct Shard<T> {
 ///
 /// A guard cannot outlive the slab:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0597
 /// # use masu::SharedSlab;
 /// let guard = {
 ///     let slab = SharedSlab::new();
@@ -98,7 +98,7 @@ struct Shard<T> {
 ///
 /// And values that must stay on their thread cannot be shared:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use masu::SharedSlab;
 /// let slab = SharedSlab::new();
 /// slab.insert(std::rc::Rc::new(1));
@@ -116,6 +116,19 @@ unsafe impl<T: Send> Send for SharedSlab<T> {}
 unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
 
 /// Why [`SharedSlab::take`] gave nothing.
+///
+/// ```
+/// use masu::SharedSlab;
+/// use masu::slab::TakeError;
+///
+/// let slab = SharedSlab::new();
+/// let key = slab.insert('a');
+/// let looking = slab.get(key);
+/// assert_eq!(slab.take(key), Err(TakeError::Busy));
+/// drop(looking);
+/// assert_eq!(slab.take(key), Ok('a'));
+/// assert_eq!(slab.take(key), Err(TakeError::Vacant));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeError {
     /// The key has no value (any more).
@@ -382,6 +395,14 @@ impl<T> fmt::Debug for SharedSlab<T> {
 }
 
 /// Somebody looking at a value of a [`SharedSlab`].
+///
+/// ```
+/// let slab = masu::SharedSlab::new();
+/// let key = slab.insert(String::from("hello"));
+/// let guard = slab.get(key).unwrap();
+/// slab.remove(key); // nobody finds it any more, but who looks at it still may
+/// assert_eq!(*guard, "hello");
+/// ```
 ///
 /// Forgetting it is safe; the value then stays until the slab is dropped.
 pub struct Guard<'a, T> {
