@@ -62,6 +62,24 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     );
 }
 
+/// Packages name who was said to answer for them, and otherwise nobody.
+#[test]
+fn the_maintainer_is_who_builds() {
+    let (Some(packages), Some(from)) = (packages(), built()) else { return };
+    let named = masu_tests::scratch();
+    let mut make = Command::new(workspace().join("packaging/deb"));
+    make.env("DEBFULLNAME", "Ada & Söhne").env("DEBEMAIL", "ada@example.org");
+    succeed(make.arg("--out").arg(named.path()).arg("--from").arg(from));
+    for name in NAMES {
+        let maintainer = |place| {
+            let mut field = Command::new("dpkg-deb");
+            succeed(field.arg("-f").arg(package(place, name, ".deb")).arg("Maintainer"))
+        };
+        assert_eq!(maintainer(named.path()), "Ada & Söhne <ada@example.org>\n");
+        assert_eq!(maintainer(packages), "Built locally <nobody@built-locally.invalid>\n");
+    }
+}
+
 /// Debian's own checks have nothing to say.
 #[test]
 fn lintian_is_content() {
@@ -82,6 +100,7 @@ fn the_same_build_gives_the_same_packages() {
     let (Some(packages), Some(from)) = (packages(), built()) else { return };
     let again = masu_tests::scratch();
     let mut make = Command::new(workspace().join("packaging/deb"));
+    make.env_remove("DEBFULLNAME").env_remove("DEBEMAIL");
     succeed(make.arg("--out").arg(again.path()).arg("--from").arg(from));
     for name in NAMES {
         let read = |place| std::fs::read(package(place, name, ".deb")).expect("a package");

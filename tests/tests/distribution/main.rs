@@ -40,6 +40,7 @@ fn packages() -> Option<&'static Path> {
         let (from, place) = (built()?, scratch());
         for script in ["packaging/deb", "packaging/wheel"] {
             let mut make = Command::new(workspace().join(script));
+            make.env_remove("DEBFULLNAME").env_remove("DEBEMAIL");
             succeed(make.arg("--out").arg(place.path()).arg("--from").arg(from));
         }
         let mut strip = Command::new("strip");
