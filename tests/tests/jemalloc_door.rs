@@ -169,6 +169,8 @@ mod mallctl {
         build_and_options_can_be_read,
         figures_stand_still_between_epochs,
         figures_of_all_arenas_can_be_read,
+        metadata_is_the_sum_of_its_parts,
+        no_block_is_too_large_for_its_arena,
         threads_have_accounts_of_their_own,
         the_word_of_allocated_bytes_moves_after_one_malloc,
         peaks_can_be_read_and_begun_anew,

@@ -206,6 +206,8 @@ CASE(figures_of_all_arenas_can_be_read) {
                            "stats.arenas.4096.dirty_purged", "stats.arenas.4096.muzzy_purged",
                            "stats.arenas.4096.small.allocated",
                            "stats.arenas.4096.large.allocated", "stats.metadata_thp",
+                           "stats.arenas.4096.abandoned_vm", "stats.arenas.4096.extent_avail",
+                           "stats.arenas.4096.tcache_stashed_bytes",
                            "stats.background_thread.num_threads",
                            "stats.background_thread.num_runs",
                            "stats.background_thread.run_interval"};
@@ -235,6 +237,34 @@ CASE(figures_of_all_arenas_can_be_read) {
     CHECK(held >= COUNT && held < COUNT + 2000 && slabs, "%zu blocks in %zu slabs", held, slabs);
     CHECK(mallctl("stats.arenas.999.pactive", &active, &(size_t){8}, NULL, 0) == ENOENT, "999");
     for (int i = 0; i < COUNT; i++) dallocx(blocks[i], 0);
+}
+
+// The parts that jemalloc names are no more than the whole, process and arena alike.
+CASE(metadata_is_the_sum_of_its_parts) {
+    const char *prefixes[] = {"stats.metadata", "stats.arenas.0.metadata"};
+    size_t whole, edata, rtree;
+    void *block = mallocx((size_t)64 << 20, 0);
+    READ("stats.metadata", &whole);
+    for (size_t n = 0; n < sizeof prefixes / sizeof *prefixes; n++) {
+        char name[64];
+        sprintf(name, "%s_edata", prefixes[n]);
+        READ(name, &edata);
+        sprintf(name, "%s_rtree", prefixes[n]);
+        READ(name, &rtree);
+        CHECK(edata != 0 && edata + rtree <= whole, "%s: %zu + %zu", prefixes[n], edata, rtree);
+    }
+    dallocx(block, 0);
+}
+
+CASE(no_block_is_too_large_for_its_arena) {
+    size_t threshold = 1, wanted = 0;
+    READ("arena.0.oversize_threshold", &threshold);
+    CHECK(threshold == 0, "%zu", threshold);
+    CHECK(WRITE("arena.0.oversize_threshold", wanted) == EPERM, "written");
+    CHECK(mallctl("arena.999.oversize_threshold", &threshold, &(size_t){8}, NULL, 0) == EFAULT, "999");
+    bool huge_pages = true;
+    READ("opt.hpa", &huge_pages);
+    CHECK(!huge_pages, "an allocator of huge pages of its own");
 }
 
 static void *churn(void *p) {

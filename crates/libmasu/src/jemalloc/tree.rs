@@ -83,6 +83,7 @@ tree! { |call|
     "config.malloc_conf" => reads(call, |c| c.string(c""));
     "config.opt_safety_checks" => reads(call, |c| c.flag(false));
     "config.prof" => reads(call, |c| c.flag(false));
+    "config.prof_frameptr" => reads(call, |c| c.flag(false));
     "config.prof_libgcc" => reads(call, |c| c.flag(false));
     "config.prof_libunwind" => reads(call, |c| c.flag(false));
     "config.stats" => reads(call, |c| c.flag(true));
@@ -117,6 +118,7 @@ tree! { |call|
     "opt.thp" => reads(call, |c| c.string(c"default"));
     "opt.zero_realloc" => reads(call, |c| c.string(c"free"));
     "opt.disable_large_size_classes" => reads(call, |c| c.flag(false));
+    "opt.hpa" => reads(call, |c| c.flag(false));
     "opt.process_madvise_max_batch" => reads(call, |c| c.size(0));
     "opt.prof" => reads(call, |c| c.flag(false));
     "arena.#.initialized" => arenas::initialized(call);
@@ -128,6 +130,7 @@ tree! { |call|
     "arena.#.dss" => arenas::dss(call);
     "arena.#.dirty_decay_ms" => arenas::known(call).and_then(|()| dirty_decay(call));
     "arena.#.muzzy_decay_ms" => arenas::known(call).and_then(|()| muzzy_decay(call));
+    "arena.#.oversize_threshold" => arenas::known(call).and_then(|()| reads(call, |c| c.size(0)));
     "arena.#.retain_grow_limit" => arenas::known(call).and_then(|()| reads(call, |c| c.size(usize::MAX)));
     "arena.#.limit" => arenas::limit(call);
     "arena.#.allocated" => arenas::allocated(call);
@@ -153,6 +156,8 @@ tree! { |call|
     "stats.allocated" => figures::give(call, |f| f.allocated);
     "stats.active" => figures::give(call, |f| f.active);
     "stats.metadata" => figures::give(call, |f| f.metadata);
+    "stats.metadata_edata" => figures::give(call, |f| f.metadata);
+    "stats.metadata_rtree" => reads(call, |c| c.size(0));
     "stats.metadata_thp" => reads(call, |c| c.size(0));
     "stats.resident" => figures::give(call, |f| f.resident);
     "stats.mapped" => figures::give(call, |f| f.mapped);
@@ -173,6 +178,11 @@ tree! { |call|
     "stats.arenas.#.base" => figures::arena(call, |f| f.metadata);
     "stats.arenas.#.internal" => figures::arena(call, |_| 0);
     "stats.arenas.#.metadata_thp" => figures::arena(call, |_| 0);
+    "stats.arenas.#.metadata_edata" => figures::arena(call, |f| f.metadata);
+    "stats.arenas.#.metadata_rtree" => figures::arena(call, |_| 0);
+    "stats.arenas.#.abandoned_vm" => figures::arena(call, |_| 0);
+    "stats.arenas.#.extent_avail" => figures::arena(call, |_| 0);
+    "stats.arenas.#.tcache_stashed_bytes" => figures::arena(call, |_| 0);
     "stats.arenas.#.resident" => figures::arena(call, |f| f.resident);
     "stats.arenas.#.tcache_bytes" => figures::arena(call, |f| f.thread_cached);
     "stats.arenas.#.dirty_npurge" => figures::arena(call, |f| f.purge_ticks as usize);
