@@ -59,6 +59,7 @@ under! {
         limits_can_be_set_by_the_program,
         the_soft_limit_comes_from_the_control_group,
         statistics_are_cheap_to_poll,
+        a_hundred_polls_a_second_cost_no_thousandth,
         statistics_are_of_the_moment;
 }
 
