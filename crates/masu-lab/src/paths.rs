@@ -2,6 +2,9 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 
 /// The root of the workspace this binary was built from.
 pub fn workspace() -> &'static Path {
@@ -25,4 +28,18 @@ pub fn masu_library() -> PathBuf {
         Some(path) => PathBuf::from(path),
         None => workspace().join("target/release/libmasu.so"),
     }
+}
+
+/// Builds the library under test anew if its sources changed, unless `MASU_LIB` names one: another
+/// library than the sources describe must not be measured under their commit.
+pub fn build_masu_library() -> Result<()> {
+    if env::var_os("MASU_LIB").is_some() {
+        return Ok(());
+    }
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--quiet", "--release", "--package", "libmasu", "--target-dir"]);
+    let status = cargo.arg(workspace().join("target")).current_dir(workspace()).status();
+    let status = status.context("cargo cannot be started")?;
+    ensure!(status.success(), "libmasu.so cannot be built");
+    Ok(())
 }

@@ -76,7 +76,8 @@ pub struct Options {
     /// Leave the scale model out of a suite's report.
     #[arg(long)]
     no_scale_model: bool,
-    /// Write STEM.json, STEM.md and STEM.html [default for suites: docs/benchmarks/SUITE].
+    /// Write STEM.json, STEM.md and STEM.html [default for suites: docs/benchmarks/SUITE, or
+    /// docs/benchmarks/linked].
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -100,6 +101,11 @@ pub struct Files {
 /// Races and reports.
 pub fn run(options: &Options) -> Result<()> {
     work::build()?;
+    match options.linked {
+        true => drop(peers::build(&["masu".into()])?),
+        false => paths::build_masu_library()?,
+    }
+    // What is built is not part of the race.
     let start = Instant::now();
     let suite =
         Choice::of(&options.suite).map_err(|unknown| anyhow!("{unknown}; {}", suite::names()))?;
@@ -174,7 +180,7 @@ impl Options {
     /// Prints the report and writes the files.
     fn show(&self, results: &Results, is_suite: bool) -> Result<()> {
         let name = match self.linked {
-            true => format!("{}-linked", self.suite.join("-")),
+            true => "linked".into(),
             false => self.suite.join("-"),
         };
         let usual = || is_suite.then(|| paths::workspace().join("docs/benchmarks").join(name));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use masu_bench::race::Plan;
 use masu_bench::race::child::{self, Until};
+use masu_bench::race::results::Results;
 use masu_bench::race::watch::Watch;
 use masu_bench::report::{self, Style};
 use masu_bench::scale::check::{Check, Row, predict};
@@ -29,6 +30,9 @@ pub const WORKLOADS: [&str; 4] = ["larson", "server", "prodcons", "mt-local"];
 const RECORDED: f64 = 0.01;
 /// The factor while it is measured.
 const MEASURED: f64 = 0.2;
+/// What a program does before and after its work, it does with so many times less of it too; that
+/// is taken off.
+const BARE: f64 = 100.0;
 /// Rounds of the check, unless somebody asks for another number or time is short.
 const ROUNDS: usize = 5;
 
@@ -118,19 +122,22 @@ fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
     // The design of the third has its allocator only if that was built.
     subjects.extend(arm::named("mimalloc2").ok().map(|arm| (Design::Page, arm)));
     let arms: Vec<Arm> = subjects.iter().map(|(_, arm)| arm.clone()).collect();
-    let task = |trace: &Trace| {
-        let workload = named(&trace.workload).context("it was recorded")?;
-        Ok(race::Task::workload(workload, 1, MEASURED))
+    let tasks = |scale: f64| {
+        let task = |trace: &Trace| {
+            let workload = named(&trace.workload).context("it was recorded")?;
+            Ok(race::Task::workload(workload, 1, scale))
+        };
+        traces.iter().map(task).collect::<Result<Vec<_>>>()
     };
-    let tasks = traces.iter().map(task).collect::<Result<Vec<_>>>()?;
-    let plan = Plan {
+    let plan_of = |tasks| Plan {
         rounds: 1,
         twins: Vec::new(),
         watch: false,
         latency_rounds: 0,
         warm_mib: 256,
-        ..Plan::new(arms, tasks)
+        ..Plan::new(arms.clone(), tasks)
     };
+    let (plan, bare) = (plan_of(tasks(MEASURED)?), plan_of(tasks(MEASURED / BARE)?));
     // By workload and arm, the wall times on one core and on two.
     let mut walls = vec![vec![[Vec::new(), Vec::new()]; subjects.len()]; traces.len()];
     for round in 0..rounds.max(1) {
@@ -139,20 +146,25 @@ fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
             break;
         }
         for cores in [1, 2] {
-            let results = on_cores(cores, || race::run(&plan, |_| ()))??;
-            for (walls, measured) in walls.iter_mut().zip(&results.workloads) {
+            let race = |plan: &Plan| on_cores(cores, || race::run(plan, |_| ()))?;
+            let (results, bare) = (race(&plan)?, race(&bare)?);
+            for (task, walls) in walls.iter_mut().enumerate() {
                 for (arm, walls) in walls.iter_mut().enumerate() {
-                    let sample = measured.samples(arm).next();
-                    let (_, sample) =
-                        sample.with_context(|| format!("{} failed", measured.name))?;
-                    walls[cores - 1].push(sample.wall_s);
+                    let wall = |results: &Results| {
+                        let measured = &results.workloads[task];
+                        let sample = measured.samples(arm).next();
+                        let (_, sample) =
+                            sample.with_context(|| format!("{} failed", measured.name))?;
+                        anyhow::Ok(sample.wall_s)
+                    };
+                    walls[cores - 1].push((wall(&results)? - wall(&bare)?).max(1e-6));
                 }
             }
         }
     }
     let mut rows = Vec::new();
     for (trace, walls) in traces.iter().zip(walls) {
-        let calls = trace.events.len() as f64 * MEASURED / RECORDED;
+        let calls = trace.events.len() as f64 * MEASURED * (1.0 - 1.0 / BARE) / RECORDED;
         for ((design, arm), [one, two]) in subjects.iter().zip(walls) {
             let call_ns = median(&one).context("there was a round")? * 1e9 / calls;
             let measured = ratio(&one, &two).context("there was a round")?;

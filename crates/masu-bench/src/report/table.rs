@@ -94,25 +94,51 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// How long single operations took, where workloads have them.
+/// How long single operations took, where workloads have them: a column for each allocator, and the
+/// least of each row marked.
 pub fn latencies(results: &Results, style: Style) -> String {
+    const SHOWN: [(f64, &str); 4] =
+        [(0.5, "50 %"), (0.99, "99 %"), (0.999, "99.9 %"), (1.0, "longest")];
     let mut table = Table::new();
-    table.set_header(["workload", "allocator", "operations", "50 %", "99 %", "99.9 %", "longest"]);
+    let names = results.shown().map(|arm| results.arms[arm].name.as_str());
+    table.set_header(["workload", "operations", "within"].into_iter().chain(names));
     for measured in &results.workloads {
-        for latency in &measured.latencies {
-            let at = |wanted: f64| {
-                let found = latency.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
-                right(found.map_or("-".into(), |(_, value)| duration(*value)))
+        let of = |arm: usize| measured.latencies.iter().find(|latency| latency.arm == arm);
+        let Some(count) = measured.latencies.iter().map(|latency| latency.count).max() else {
+            continue;
+        };
+        for (place, (wanted, name)) in SHOWN.into_iter().enumerate() {
+            let at = |arm: usize| {
+                let mut quantiles = of(arm)?.quantiles.iter();
+                quantiles.find(|(quantile, _)| *quantile == wanted).map(|(_, ns)| *ns)
             };
-            let names = [&measured.name, &results.arms[latency.arm].name].map(Cell::new);
-            let figures = [right(latency.count.to_string()), at(0.5), at(0.99), at(0.999), at(1.0)];
-            table.add_row(names.into_iter().chain(figures));
+            let least = results.shown().filter_map(at).min();
+            let (workload, count) = match place {
+                0 => (measured.name.as_str(), count.to_string()),
+                _ => ("", String::new()),
+            };
+            let figures = results.shown().map(|arm| match at(arm) {
+                Some(ns) if Some(ns) == least => best(duration(ns), style),
+                Some(ns) => right(duration(ns)),
+                None => right("-".into()),
+            });
+            let first = [Cell::new(workload), right(count), Cell::new(name)];
+            table.add_row(first.into_iter().chain(figures));
         }
     }
     style.draw(&mut table);
     match table.is_empty() {
         true => String::new(),
         false => format!("{}{table}\n", style.heading("Latency of single operations")),
+    }
+}
+
+/// The best figure of a row.
+fn best(text: String, style: Style) -> Cell {
+    match style {
+        Style::Terminal { colour: true } => right(text).fg(Color::Green),
+        Style::Terminal { colour: false } => right(text),
+        Style::Markdown => right(format!("**{text}**")),
     }
 }
 
@@ -150,7 +176,10 @@ pub fn instructions(results: &Results, style: Style) -> String {
 pub fn scale(curves: &[Curve], style: Style) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut table = Table::new();
-    let cores = first.points.iter().map(|point| format!("{} cores", point.cores));
+    let cores = first.points.iter().map(|point| match point.cores {
+        1 => "1 core".into(),
+        cores => format!("{cores} cores"),
+    });
     table.set_header(["trace", "design", "figure"].map(String::from).into_iter().chain(cores));
     for curve in curves {
         type Figure = fn(&Point) -> f64;
@@ -159,7 +188,8 @@ pub fn scale(curves: &[Curve], style: Style) -> String {
             ("lines moved per operation", |point| point.transfers),
             ("lock hand-overs per operation", |point| point.hand_overs),
         ];
-        for (what, of) in rows {
+        let all = style == Style::Markdown;
+        for (what, of) in rows.into_iter().take(if all { 3 } else { 1 }) {
             let figures = curve.points.iter().map(|point| match of(point) {
                 value if what == "speed-up" => right(format!("{value:.1}")),
                 value => right(format!("{value:.3}")),

@@ -2,6 +2,7 @@
 
 use comfy_table::{Table, presets};
 
+use super::summary::METRICS;
 pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
 use super::{Comparison, Metric, command, headline, table};
 use crate::race::results::{Measured, Results, Role};
@@ -42,7 +43,9 @@ pub fn render(results: &Results, style: Style) -> String {
     if let Some(measured) = only_command(results) {
         return text + "\n" + &command::render(results, measured, style);
     }
-    let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
+    let metrics = metrics(results, style);
+    let comparisons: Vec<Comparison> =
+        metrics.iter().map(|&metric| Comparison::new(results, metric)).collect();
     text += &style.heading("Everybody against the virtual best");
     text += &table::summary(results, style);
     text += &match headline(results) {
@@ -59,7 +62,22 @@ pub fn render(results: &Results, style: Style) -> String {
     text += &scale_check(results.scale_check.as_ref(), style);
     text += &style.heading("Against the best of the others");
     text += &table::losses(&comparisons);
-    text + &table::failures(results)
+    text += &table::failures(results);
+    if metrics.len() < Metric::ALL.len() {
+        text += "\nThe other figures are in the page, the document and the raw results.\n";
+    }
+    text
+}
+
+/// Workloads from which on a terminal shows what most people look for, and no more.
+const MANY: usize = 12;
+
+/// What there is a table of.
+fn metrics(results: &Results, style: Style) -> Vec<Metric> {
+    match style {
+        Style::Terminal { .. } if results.workloads.len() > MANY => METRICS.to_vec(),
+        _ => Metric::ALL.to_vec(),
+    }
 }
 
 /// The command, if a single one was raced and no workload.

@@ -2,7 +2,8 @@
 //!
 //! Each core and each line adds up how long it is busy. A core does one thing at a time and a line
 //! is with one core at a time, so nobody is done before the busiest of them is: the utilisation law
-//! of queueing theory, which gives the best throughput that any interleaving could have.
+//! of queueing theory, which gives the best throughput that any interleaving could have. Now and
+//! then all cores meet: what the program does one after the other is not done at once.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,12 @@ impl Machine {
     /// So many cores on which things take so long.
     pub fn new(cores: usize, costs: Costs) -> Self {
         Machine { costs, cores: vec![0.0; cores], busiest_line: 0.0, transfers: 0, hand_overs: 0 }
+    }
+
+    /// Every core waits until the busiest is done with what it has had to do so far.
+    pub fn meet(&mut self) {
+        let last = self.cores.iter().copied().fold(0.0, f64::max);
+        self.cores.fill(last);
     }
 
     /// The earliest time at which everything can be done, in nanoseconds.
@@ -140,6 +147,20 @@ mod tests {
         assert_eq!(machine.transfers, 2);
         assert_eq!(machine.cores[1], COSTS.atomic * 2.0 + COSTS.transfer);
         assert_eq!(machine.end(), COSTS.atomic * 5.0 + COSTS.transfer * 2.0, "the line is busiest");
+    }
+
+    #[test]
+    fn what_is_done_one_after_the_other_takes_its_time() {
+        let mut machine = Machine::new(2, COSTS);
+        let each = COSTS.work + COSTS.local;
+        machine.work(0);
+        machine.work(1);
+        assert_eq!(machine.end(), each);
+        machine.meet();
+        machine.work(1);
+        machine.meet();
+        machine.work(0);
+        assert_eq!(machine.end(), 3.0 * each);
     }
 
     #[test]

@@ -81,17 +81,22 @@ pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
 
 /// Replays a trace on so many cores. The speed-up of the result is operations per nanosecond.
 fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Point {
-    let copies = (cores as usize / trace.threads.max(1)).max(1);
+    let cores = cores as usize;
+    let copies = (cores / trace.threads.max(1)).max(1);
     let threads = copies * trace.threads;
-    let mut machine = Machine::new(cores as usize, costs);
-    let mut allocator = Allocator::new(design, threads, cores as usize);
+    let places = places(trace, copies, cores);
+    let mut machine = Machine::new(cores, costs);
+    let mut allocator = Allocator::new(design, threads, cores);
     let mut blocks: Vec<Option<Live>> = vec![None; copies * trace.blocks];
     let (mut operations, mut remote) = (0u64, 0u64);
     // Event by event through all copies at once: none of them runs ahead.
-    for event in &trace.events {
+    for (at, event) in trace.events.iter().enumerate() {
+        if at % (WINDOW * trace.threads) == 0 {
+            machine.meet();
+        }
         for copy in 0..copies {
             let thread = copy * trace.threads + usize::from(event.thread);
-            let core = thread % cores as usize;
+            let core = places[thread];
             machine.work(core);
             operations += 1;
             match event.op {
@@ -110,12 +115,33 @@ fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Point {
     }
     let each = |count: u64| count as f64 / operations.max(1) as f64;
     Point {
-        cores,
+        cores: cores as u32,
         transfers: each(machine.transfers),
         hand_overs: each(machine.hand_overs),
         remote_frees: each(remote),
         speedup: operations as f64 / machine.end(),
     }
+}
+
+/// Calls of each thread after which no core is ahead of the others. In the recorded order threads
+/// that run at once take turns of a few calls; so while only one of them calls, the others wait.
+const WINDOW: usize = 1024;
+
+/// A core for each thread of each copy: those that call most come first, each to the core with the
+/// least to do, as a scheduler would have it in the end.
+fn places(trace: &Trace, copies: usize, cores: usize) -> Vec<usize> {
+    let mut calls = vec![0u64; trace.threads];
+    trace.events.iter().for_each(|event| calls[usize::from(event.thread)] += 1);
+    let mut threads: Vec<usize> = (0..copies * trace.threads).collect();
+    threads.sort_by_key(|thread| std::cmp::Reverse(calls[thread % trace.threads]));
+    let mut busy = vec![0u64; cores];
+    let mut places = vec![0; threads.len()];
+    for thread in threads {
+        let idlest = (0..cores).min_by_key(|&core| busy[core]).expect("there is a core");
+        busy[idlest] += calls[thread % trace.threads];
+        places[thread] = idlest;
+    }
+    places
 }
 
 /// A block in use.

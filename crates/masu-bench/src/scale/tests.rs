@@ -73,3 +73,28 @@ fn more_cores_than_threads_are_filled_with_copies() {
 fn the_model_is_deterministic() {
     assert_eq!(curves(&handed(500), &[1, 4]), curves(&handed(500), &[1, 4]));
 }
+
+/// As a scheduler does: the busy ones apart, the others where there is room.
+#[test]
+fn threads_are_spread_by_what_they_do() {
+    let mut trace = own(3, 100);
+    // The second thread calls as often as the two others together.
+    let second = |block| [Op::Alloc { block, size: 64 }, Op::Free { block }];
+    let more = (1000..1100).flat_map(second).map(|op| Event { thread: 1, op });
+    trace.events.extend(more);
+    assert_eq!(places(&trace, 1, 2), [1, 0, 1]);
+    assert_eq!(places(&trace, 2, 6).len(), 6);
+}
+
+/// A thread that calls while no other does is not done meanwhile.
+#[test]
+fn a_phase_of_one_thread_is_not_shared_out() {
+    let mut trace = own(2, 20_000);
+    let speedup = |trace: &Trace| {
+        let run = |cores| replay(trace, Design::Page, cores, COSTS).speedup;
+        run(2) / run(1)
+    };
+    assert!(speedup(&trace) > 1.95);
+    trace.events.sort_by_key(|event| event.thread);
+    assert!(speedup(&trace) < 1.05);
+}

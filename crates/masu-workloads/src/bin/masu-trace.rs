@@ -2,7 +2,9 @@
 //!
 //! It defines the allocation functions itself, notes each call and passes it on to the C library's
 //! own. Calls are numbered by one counter, a free before and an allocation after it happens, so that
-//! the trace is one order in which all of it could have happened. `MASU_TRACE` names the file; a
+//! the trace is one order in which all of it could have happened. Threads take turns of a few calls,
+//! so that the order is that of threads which all run at once, however many processors this machine
+//! has free: else a thread is done before the next one is started. `MASU_TRACE` names the file; a
 //! record is the address (8 bytes), the size (4, none for a free) and the thread (4), little-endian.
 
 #[cfg(target_env = "gnu")]
@@ -14,6 +16,11 @@ mod record {
     /// The most calls that are noted; those after it are not.
     const MOST: usize = 4 << 20;
 
+    /// Calls of one thread in a row before others get a turn, if they want it.
+    const TURN: u32 = 16;
+    /// How often a thread looks whether somebody else has called, before it takes another turn.
+    const LOOKS: u32 = 40;
+
     static WORDS: [[AtomicU64; 2]; MOST] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; MOST];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     static THREADS: AtomicU32 = AtomicU32::new(1);
@@ -21,6 +28,8 @@ mod record {
     thread_local! {
         /// One more than this thread's number; none before its first call.
         static THREAD: Cell<u32> = const { Cell::new(0) };
+        /// This thread's last call, and how many it made in a row.
+        static LATELY: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
     }
 
     unsafe extern "C" {
@@ -45,6 +54,25 @@ mod record {
         let size = size.min(u32::MAX as usize) as u64;
         WORDS[at][0].store(block as u64, Ordering::Relaxed);
         WORDS[at][1].store(size | u64::from(thread) << 32, Ordering::Relaxed);
+        take_turns(at);
+    }
+
+    /// Lets others call after some calls in a row. Who has nobody to wait for goes on soon.
+    fn take_turns(at: usize) {
+        let (last, row) = LATELY.get();
+        let row = if at == last + 1 { row + 1 } else { 0 };
+        LATELY.set((at, row % TURN));
+        if row < TURN {
+            return;
+        }
+        let others_called = || NEXT.load(Ordering::Relaxed) != at + 1;
+        for _ in 0..LOOKS {
+            if others_called() {
+                return;
+            }
+            // SAFETY: it takes nothing and always succeeds.
+            unsafe { libc::sched_yield() };
+        }
     }
 
     fn made(block: *mut c_void, size: usize) -> *mut c_void {

@@ -100,7 +100,10 @@ function scatterChart(points) {
   svg.append(el("text", { x: width - margin.right, y: height - 8, "text-anchor": "end" }, "time →"));
   svg.append(el("text", { x: margin.left - 44, y: 12 }, "↑ memory"));
   svg.append(el("text", { class: "halo", x: margin.left + 8, y: height - margin.bottom - 10 }, "↙ faster and smaller"));
-  const taken = [];
+  const best = el("path", { class: "best-mark", d: `M${x(1)} ${y(1) - 8}l8 8l-8 8l-8 -8z` });
+  hint(best, "the virtual best: for each workload the best of the peers");
+  svg.append(best, el("text", { class: "halo", x: x(1) + 13, y: y(1) - 7 }, "virtual best"));
+  const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }];
   for (const point of [...points].sort((a, b) => Number(b.strong) - Number(a.strong))) {
     const [cx, cy] = [x(point.x), y(point.y)];
     const dot = el("circle", { cx, cy, r: point.strong ? 10 : 7.5, style: `fill:var(--c${point.colour})`, "fill-opacity": 0.92 });

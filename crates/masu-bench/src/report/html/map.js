@@ -16,7 +16,7 @@ function mapCell(bar, failed, text) {
 
 /** `workloads` in `metric`, a column for each of `arms`; `pick` is called with a name that is clicked. */
 function mapTable(workloads, metric, arms, pick) {
-  const head = el("tr", {}, el("th", {}), ...arms.map((arm) => el("th", arm.subject ? { class: "own" } : {}, arm.name)));
+  const head = el("tr", {}, el("th", {}), ...arms.map((arm) => el("th", arm.subject ? { class: "own" } : {}, el("span", {}, arm.name))));
   const rows = workloads.map((workload) => {
     const row = workload.rows.find((one) => one.metric === metric.key);
     const name = el("button", { type: "button", title: workload.about }, workload.name);

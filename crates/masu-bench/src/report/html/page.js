@@ -185,9 +185,19 @@ function lost(workload) {
   return own / Math.min(...others, Infinity) || 0;
 }
 
-const chosenMetric = () => data.metrics.find((metric) => metric.key === state.metric) ?? data.metrics[0];
+/** What stands in a race that ended before its first round: there are curves, and nothing else. */
+const nothing = { key: "", name: "anything", title: "Nothing was timed" };
 
-function drawMap(list) {
+const chosenMetric = () => data.metrics.find((metric) => metric.key === state.metric) ?? data.metrics[0] ?? nothing;
+
+const has = (workload, metric) => workload.rows.some((row) => row.metric === metric.key);
+
+/** The chosen figure, or what a workload without it is about: the memory that is kept, or the most that was. */
+const metricFor = (workload) => [chosenMetric(), ...["settled", "peak"].map((key) => data.metrics.find((metric) => metric.key === key))]
+  .find((metric) => metric && has(workload, metric)) ?? chosenMetric();
+
+function drawMap(all) {
+  const list = all.filter((workload) => has(workload, chosenMetric()) || workload.failures.length);
   const arms = data.arms.filter((arm) => shown(arm.id));
   const pick = (name) => { $("filter").value = name; choose("filter", name); };
   // Two tables beside each other, unless there is little to show.
@@ -205,7 +215,7 @@ function drawCards() {
   const matches = (one) => words.every((word) => `${one.name} ${one.about}`.toLowerCase().includes(word));
   const list = data.workloads.filter(matches).sort((orders[state.sort] ?? orders.given)[1]);
   drawMap(list);
-  $("cards").replaceChildren(...list.map((workload) => card(workload, chosenMetric())));
+  $("cards").replaceChildren(...list.map((workload) => card(workload, metricFor(workload))));
   $("none").hidden = list.length > 0;
 }
 
