@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
-use crate::scale::check::{Check, TOLERANCE, Verdict as Checked};
+use crate::scale::check::{Check, TOLERANCE};
 use crate::scale::{Curve, Point};
 use crate::stats::Verdict;
 
@@ -223,11 +223,7 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
     ]);
     for row in &check.rows {
         let measured = format!("{:.2} ({:.2} to {:.2})", row.measured, row.low, row.high);
-        let verdict = match row.verdict() {
-            Checked::Holds => "holds",
-            Checked::Below => "less than simulated",
-            Checked::Above => "more than simulated",
-        };
+        let verdict = row.verdict().words();
         let names = [&row.workload, &row.design, &row.allocator].map(Cell::new);
         let figures = [format!("{:.0}", row.call_ns), format!("{:.2}", row.model), measured];
         table.add_row(names.into_iter().chain(figures.map(right)).chain([Cell::new(verdict)]));

@@ -58,6 +58,17 @@ pub enum Verdict {
     Above,
 }
 
+impl Verdict {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Below => "less than simulated",
+            Verdict::Above => "more than simulated",
+        }
+    }
+}
+
 impl Row {
     /// Judges it; the interval counts for the model.
     pub fn verdict(&self) -> Verdict {

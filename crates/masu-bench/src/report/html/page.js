@@ -94,8 +94,9 @@ function drawSummary() {
   body.push(el("tr", { class: "quiet" }, el("td", {}, single ? "noise" : "noise of one row"), ...noise));
   if (!single && data.summary.null) {
     const [copies, own] = data.summary.null;
+    const system = data.arms.find((arm) => arm.system)?.name;
     const cells = own.map((ratio) => el("td", {}, ratio === null ? "–" : ratioText(ratio)));
-    body.push(el("tr", { class: "quiet" }, el("td", {}, `null: system against ${copies} of itself`), ...cells));
+    body.push(el("tr", { class: "quiet" }, el("td", {}, `null: ${system} against ${copies} of it`), ...cells));
   }
   $("table-title").textContent = single ? "All figures" : "Against the virtual best";
   $("table-note").textContent = "Less is better. The best is chosen on odd rounds and compared on even ones.";
@@ -219,6 +220,18 @@ function drawCards() {
   $("none").hidden = list.length > 0;
 }
 
+/** What the model says of two cores, beside what this machine does. */
+function checkCard() {
+  const head = ["workload", "allocator", "model", "measured", ""].map((name) => el("th", {}, name));
+  const rows = data.scale_check.map((row) => {
+    const measured = `${row.measured.toFixed(2)} (${row.low.toFixed(2)} to ${row.high.toFixed(2)})`;
+    const verdict = el("td", row.verdict === "holds" ? { class: "best" } : {}, row.verdict);
+    return el("tr", {}, ...[row.workload, row.allocator, row.model.toFixed(2), measured].map((text) => el("td", {}, text)), verdict);
+  });
+  return el("article", { class: "card wide" }, el("h3", {}, "From one core to two"), el("p", { class: "about" }, "How many times as fast two cores are, simulated and on this machine"),
+    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows))));
+}
+
 function drawScale() {
   $("scale").hidden = data.scale.length === 0;
   const traces = [...new Set(data.scale.map((curve) => curve.workload))];
@@ -234,6 +247,7 @@ function drawScale() {
     return el("article", { class: "card" }, el("h3", {}, trace), el("p", { class: "about" }, title),
       lineChart(drawn, { logX: true, logY: log, xTicks: cores, yText: (value) => trim(value, 3), dots: true, height: 200 }), ...names);
   }));
+  if (data.scale_check.length) charts.push(checkCard());
   $("scale-charts").replaceChildren(...charts);
 }
 

@@ -27,6 +27,20 @@ pub struct View<'r> {
     scale: &'r [ScaleCurve],
     /// What the model does not know, and how its check came out.
     scale_note: Vec<String>,
+    /// The model against this machine, row by row.
+    scale_check: Vec<Checked<'r>>,
+}
+
+/// One row of the model's check: speed-ups from one core to two.
+#[derive(Serialize)]
+struct Checked<'r> {
+    workload: &'r str,
+    allocator: &'r str,
+    model: f64,
+    measured: f64,
+    low: f64,
+    high: f64,
+    verdict: &'static str,
 }
 
 #[derive(Serialize)]
@@ -127,6 +141,20 @@ impl<'r> View<'r> {
             scale: &results.scale,
             scale_note: std::iter::once(SCALE_LIMITS.to_string())
                 .chain(results.scale_check.as_ref().map(check_sentence))
+                .collect(),
+            scale_check: results
+                .scale_check
+                .iter()
+                .flat_map(|check| &check.rows)
+                .map(|row| Checked {
+                    workload: &row.workload,
+                    allocator: &row.allocator,
+                    model: row.model,
+                    measured: row.measured,
+                    low: row.low,
+                    high: row.high,
+                    verdict: row.verdict().words(),
+                })
                 .collect(),
         }
     }
