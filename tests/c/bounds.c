@@ -227,6 +227,21 @@ static void called(size_t in_use, size_t limit, void *data) {
     release(hold(NULL, 3000, 2 * MIB));
 }
 
+// Under a soft limit and a refusal beyond it, whoever it is that refuses: masu, the kernel's ulimit, or
+// masu in a control group whose limit is the soft one.
+CASE(a_leak_is_told_before_it_is_refused) {
+    set_callback(called, &calls);
+    struct link *list = NULL;
+    size_t bytes = exhaust(&list, 1000);
+    CHECK(calls == 1, "%d calls before it was refused at %zu MiB", calls, bytes / MIB);
+    CHECK(reported > limit_then && reported < bytes + 24 * MIB, "told at %zu of %zu MiB", reported / MIB,
+          bytes / MIB);
+    CHECK(bytes >= 150 * MIB, "refused at %zu MiB", bytes / MIB);
+    printf("told at %zu MiB, limit %zu bytes\n", reported / MIB, limit_then);
+    release(list);
+    release(hold(NULL, 1000, 80 * MIB));
+}
+
 // Under limit_soft:100MiB.
 CASE(the_callback_is_called_once_for_each_crossing) {
     set_callback(called, &calls);

@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::Duration;
 
 use masu_tests::{Compile, Program, Run, case, check_case_list, check_offered, is_masu};
 
@@ -44,6 +48,8 @@ under! {
     "limit.soft:100MiB":
         the_callback_is_called_once_for_each_crossing,
         untouched_memory_does_not_count_for_the_soft_limit;
+    "limit.soft:100MiB,limit.hard:180MiB":
+        a_leak_is_told_before_it_is_refused;
     "limit.soft:100MiB,decay:1h":
         beyond_the_soft_limit_nothing_free_is_kept,
         a_purge_that_suffices_is_no_crossing;
@@ -61,6 +67,70 @@ under! {
         statistics_are_cheap_to_poll,
         a_hundred_polls_a_second_cost_no_thousandth,
         statistics_are_of_the_moment;
+}
+
+/// The kernel refuses, by `ulimit -v`: the callback came before, and the program goes on.
+#[test]
+fn a_leak_under_a_limit_of_the_kernels_is_told_before() {
+    if !is_masu() {
+        println!("the options are masu's");
+        return;
+    }
+    let run = case(program(), "a_leak_is_told_before_it_is_refused");
+    let run = run.through("sh", &["-c", "ulimit -v 262144; exec \"$@\"", "sh"]);
+    let outcome = run.env("MASU_LIMIT_SOFT", "128MiB").run().success();
+    assert!(outcome.stdout.contains("limit 134217728 bytes"), "{}", outcome.describe());
+}
+
+/// In a control group of 256 MiB nothing needs to be said for the callback, at nine tenths of it.
+#[test]
+fn a_leak_in_a_control_group_is_told_before() {
+    if !is_masu() {
+        println!("the options are masu's");
+        return;
+    }
+    let Some(group) = Group::with_limit(256 << 20) else {
+        println!("no control group can be made here");
+        return;
+    };
+    let run = case(program(), "a_leak_is_told_before_it_is_refused");
+    let enter = format!("echo $$ >'{}'; exec \"$@\"", group.0.join("cgroup.procs").display());
+    let run = run.through("sh", &["-ec", &enter, "sh"]);
+    let outcome = run.env("MASU_LIMIT_HARD", "240MiB").run().success();
+    let nine_tenths = (256 << 20) / 10 * 9;
+    let told = outcome.stdout.split_once("limit ").and_then(|(_, rest)| rest.split(' ').next());
+    let limit: u64 = told.and_then(|told| told.parse().ok()).expect("a limit");
+    assert!(limit.abs_diff(nine_tenths) < 1 << 20, "{}", outcome.describe());
+}
+
+/// A control group of its own for memory, of version 1 or 2.
+struct Group(PathBuf);
+
+impl Group {
+    /// One with this limit in bytes; `None` where the system does not let us.
+    fn with_limit(limit: u64) -> Option<Group> {
+        let kinds = [("memory", "memory.limit_in_bytes"), ("", "memory.max")];
+        kinds.into_iter().find_map(|(controller, file)| {
+            let place = Path::new("/sys/fs/cgroup").join(controller);
+            let place = place.join(format!("masu-test-{}", std::process::id()));
+            fs::create_dir(&place).ok()?;
+            let group = Group(place);
+            let file = group.0.join(file);
+            (file.exists() && fs::write(&file, limit.to_string()).is_ok()).then_some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Empty as soon as its last process has been put away.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// `operator new` throws, its reserve lets the exception be told, and the program ends well.
