@@ -55,7 +55,7 @@ pub mod text;
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{clock, heap, huge, purge, region, report, run, settings, sharing, sys};
+use models::world::{clock, heap, huge, limit, purge, region, report, run, settings, sharing, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

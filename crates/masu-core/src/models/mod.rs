@@ -20,6 +20,8 @@
 //! | [`commons`] | `heap/commons.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
+//! | [`pages`] | `run/{pool,chunk,chunk_set}.rs` |
+//! | [`cache`] | `run/cache.rs` on top of those and of `handshake.rs` |
 //! | [`gate`] | `heap/shared/gate.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
@@ -27,6 +29,8 @@
 
 pub mod world;
 
+#[cfg(test)]
+mod cache;
 #[cfg(test)]
 mod commons;
 #[cfg(test)]
@@ -41,6 +45,8 @@ mod handshake;
 mod lock;
 #[cfg(test)]
 mod outbox;
+#[cfg(test)]
+mod pages;
 #[cfg(test)]
 mod remote_word;
 #[cfg(test)]

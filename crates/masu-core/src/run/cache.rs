@@ -16,9 +16,10 @@ use crate::handshake::Handshake;
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{
+    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
+};
 use crate::sys::barrier;
-use core::cell::Cell;
 use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
@@ -26,19 +27,23 @@ const FIRST_LIMIT: usize = 64 << 10;
 /// A share below this is not worth a cache, which would be filled and emptied all the time.
 const LEAST: usize = 256 << 10;
 /// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
-const GROW_AFTER: u32 = 1024;
+const GROW_AFTER: u32 = if cfg!(loom) { 1 } else { 1024 };
 /// The same where threads meet at the pool's lock.
-const GROW_AFTER_SHARED: u32 = 32;
+const GROW_AFTER_SHARED: u32 = if cfg!(loom) { 1 } else { 32 };
 /// Most blocks that go back to the pool under one lock.
 const BATCH: usize = 16;
 
 /// Caches of full size that all threads together may have.
 const CROWD: usize = 4;
 
-/// Caches that hold anything.
-static CACHES: AtomicUsize = AtomicUsize::new(0);
-/// Limits of all caches that hold anything: what the purge may find in them.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+shared_static! {
+    /// Caches that hold anything.
+    static CACHES: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Limits of all caches that hold anything: what the purge may find in them.
+    static HELD: AtomicUsize = AtomicUsize::new(0);
+}
 
 struct FreeRun {
     next: *mut FreeRun,
@@ -63,18 +68,20 @@ pub struct RunCache {
 }
 
 impl RunCache {
-    /// An empty cache.
-    pub const fn new() -> Self {
-        RunCache {
-            handshake: Handshake::new(),
-            used: AtomicU32::new(0),
-            gave: Cell::new(u32::MAX),
-            misses: Cell::new(0),
-            bytes: AtomicUsize::new(0),
-            limit: Cell::new(FIRST_LIMIT),
-            held: Cell::new(0),
-            served: Cell::new(0),
-            lists: [const { Cell::new(null_mut()) }; MEDIUM_CLASSES],
+    const_unless_loom! {
+        /// An empty cache.
+        pub fn new() -> Self {
+            RunCache {
+                handshake: Handshake::new(),
+                used: AtomicU32::new(0),
+                gave: Cell::new(u32::MAX),
+                misses: Cell::new(0),
+                bytes: AtomicUsize::new(0),
+                limit: Cell::new(FIRST_LIMIT),
+                held: Cell::new(0),
+                served: Cell::new(0),
+                lists: array_of![Cell::new(null_mut()); MEDIUM_CLASSES],
+            }
         }
     }
 
@@ -274,6 +281,12 @@ fn share() -> usize {
 pub fn recount(caches: usize, held: usize) {
     CACHES.store(caches, Ordering::Relaxed);
     HELD.store(held, Ordering::Relaxed);
+}
+
+/// Caches that hold anything, as they are counted.
+#[cfg(all(loom, test))]
+pub fn counted() -> usize {
+    CACHES.load(Ordering::Relaxed)
 }
 
 /// An estimate of the bytes in all threads' caches.

@@ -337,5 +337,6 @@ impl RunChunk {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
+#[path = "chunk/tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@
 //! that the table can be a static.
 
 use crate::region::{self, CHUNK};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
 
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,11 +21,17 @@ pub enum Has {
 }
 
 const SETS: usize = 4;
-const WORDS: usize = region::MAX_CAPACITY / CHUNK / 64;
+/// Few chunks are enough for the model checker.
+const WORDS: usize = if cfg!(loom) { 2 } else { region::MAX_CAPACITY / CHUNK / 64 };
 
-static MEMBERS: [[AtomicU64; SETS]; WORDS] = [const { [const { AtomicU64::new(0) }; SETS] }; WORDS];
-/// Words below these are empty. They start at 0, so that the table lies in zero memory.
-static LOWEST: [AtomicUsize; SETS] = [const { AtomicUsize::new(0) }; SETS];
+shared_static! {
+    static MEMBERS: [[AtomicU64; SETS]; WORDS] =
+        array_of![array_of![AtomicU64::new(0); SETS]; WORDS];
+}
+shared_static! {
+    /// Words below these are empty. They start at 0, so that the table lies in zero memory.
+    static LOWEST: [AtomicUsize; SETS] = array_of![AtomicUsize::new(0); SETS];
+}
 
 fn word(has: Has, index: usize) -> &'static AtomicU64 {
     // Chunks number at most 64 * WORDS, the region's capacity.

@@ -27,15 +27,15 @@ use crate::region::{
 };
 use crate::settings;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::{auxv, mem};
 use core::cell::{Cell, UnsafeCell};
 
-static LOCK: Lock = Lock::new();
-static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2]));
-static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
-static USED_UNITS: AtomicUsize = AtomicUsize::new(0);
-static GRANULES: AtomicUsize = AtomicUsize::new(0);
+shared_static! { static LOCK: Lock = Lock::new(); }
+shared_static! { static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2])); }
+shared_static! { static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0); }
+shared_static! { static USED_UNITS: AtomicUsize = AtomicUsize::new(0); }
+shared_static! { static GRANULES: AtomicUsize = AtomicUsize::new(0); }
 
 /// Changes a counter. Under `LOCK`, so no atomic addition is needed.
 fn change(counter: &AtomicUsize, by: usize) {
@@ -443,5 +443,6 @@ pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
+#[path = "pool/tests.rs"]
 mod tests;

@@ -7,6 +7,7 @@
 
 pub mod atomic;
 pub mod heap;
+pub mod pages;
 pub mod process;
 pub mod region;
 pub mod sys;
@@ -37,6 +38,14 @@ pub mod clock {
     }
 }
 
+/// Nothing is too much.
+pub mod limit {
+    /// There is room for everything.
+    pub fn has_room(_: usize) -> bool {
+        true
+    }
+}
+
 /// The options that the protocols read.
 pub mod settings {
     use std::cell::Cell;
@@ -48,6 +57,16 @@ pub mod settings {
     /// Processors: as many as [`super::sys::cpu`] says.
     pub fn processors() -> u32 {
         super::sys::cpu::count()
+    }
+
+    /// Most bytes in a thread's cache of medium blocks: 1 MiB.
+    pub fn run_cache() -> usize {
+        1 << 20
+    }
+
+    /// Memory is not faulted in ahead.
+    pub fn populate() -> bool {
+        false
     }
 
     /// Most full slabs that a heap keeps.
@@ -111,16 +130,8 @@ pub mod run {
 
 /// Huge blocks: there are none.
 pub mod huge {
-    use crate::lock::Lock;
-
-    loom::lazy_static! {
-        static ref LOCK: Lock = Lock::new();
-    }
-
-    /// The lock, for fork.
-    pub fn lock_for_fork() -> &'static Lock {
-        &LOCK
-    }
+    /// The lock of the pool of pages, which [`run`](super::run) has no place for.
+    pub use super::pages::pool::lock_for_fork;
 
     /// Never called.
     ///

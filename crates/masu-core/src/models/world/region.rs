@@ -1,8 +1,10 @@
-//! The window: a few slabs of real memory, their owner's lines, remote words and dense entries.
+//! The window: a few slabs of real memory, their owner's lines, remote words and dense entries; behind
+//! them a few chunks of pages.
 
 use super::atomic::Watch;
 use super::process;
 use crate::lock::Lock;
+use crate::size_class::UNIT;
 use crate::slab::Slab;
 use crate::slab::remote::RemoteWord;
 use crate::sync::AtomicU32;
@@ -20,14 +22,18 @@ pub const SLABS: usize = 4;
 /// Most heaps in the world.
 const HEAPS: usize = 8;
 
+/// Chunks of pages, and the number of the first.
+pub const CHUNKS: usize = 2;
+const FIRST_CHUNK: usize = 1;
+
 /// What a granule of the window is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Never here.
+    /// Of no chunk that is taken.
     None,
-    /// All granules are slabs.
+    /// A slab.
     Slab,
-    /// Never here.
+    /// Part of a run, or free.
     Run,
 }
 
@@ -36,11 +42,21 @@ pub enum Kind {
 pub struct Dense {
     /// Id of the heap that owns the slab, 0 when none does.
     pub owner: AtomicU32,
+    kind: Cell<Kind>,
     class: Cell<usize>,
     size: Cell<usize>,
 }
 
 impl Dense {
+    fn new(kind: Kind) -> Self {
+        Dense {
+            owner: AtomicU32::new(0),
+            kind: Cell::new(kind),
+            class: Cell::new(0),
+            size: Cell::new(0),
+        }
+    }
+
     /// Block size in bytes.
     pub fn block_size(&self) -> usize {
         self.size.get()
@@ -51,9 +67,9 @@ impl Dense {
         self.class.get()
     }
 
-    /// Always a slab.
+    /// What the granule is.
     pub fn kind(&self) -> Kind {
-        Kind::Slab
+        self.kind.get()
     }
 
     /// Makes it a slab in use, of blocks of a class.
@@ -62,8 +78,9 @@ impl Dense {
         self.size.set(size);
     }
 
-    /// Makes it a slab that is not in use.
-    pub fn set(&self, _: Kind) {
+    /// Makes it a granule of a kind, not in use.
+    pub fn set(&self, kind: Kind) {
+        self.kind.set(kind);
         self.set_slab(0, 0);
     }
 }
@@ -84,21 +101,44 @@ unsafe impl Send for Watched {}
 loom::lazy_static! {
     static ref WATCHED: Watched = Watched {
         remotes: core::array::from_fn(|_| RemoteWord::new()),
-        dense: core::array::from_fn(|_| Dense {
-            owner: AtomicU32::new(0),
-            class: Cell::new(0),
-            size: Cell::new(0),
-        }),
+        dense: core::array::from_fn(|_| Dense::new(Kind::Slab)),
         lines: core::array::from_fn(|_| Watch::new()),
     };
 }
 
-/// Real memory: the slabs and, behind them, their owner's lines and the heaps.
+/// What the checker watches of the chunks of pages.
+struct Pages {
+    dense: [Dense; CHUNKS * GRANULES_PER_CHUNK],
+    /// Stand for the chunks' records.
+    records: [Watch; CHUNKS],
+    taken: [Cell<bool>; CHUNKS],
+}
+
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+// SAFETY: as above.
+unsafe impl Send for Pages {}
+
+loom::lazy_static! {
+    // Made only where a check needs it.
+    static ref PAGES: Pages = Pages {
+        dense: core::array::from_fn(|_| Dense::new(Kind::None)),
+        records: core::array::from_fn(|_| Watch::new()),
+        taken: [const { Cell::new(false) }; CHUNKS],
+    };
+}
+
+/// Real memory: the slabs and, behind them, their owner's lines and the heaps, then the chunks of pages
+/// and their records.
 struct Memory(*mut u8);
 
 const LINES_AT: usize = SLABS * GRANULE;
 const HEAPS_AT: usize = LINES_AT + SLABS * LINE;
-const BYTES: usize = HEAPS_AT + HEAPS * HEAP_STRIDE;
+const HEAPS_END: usize = HEAPS_AT + HEAPS * HEAP_STRIDE;
+const RECORDS_AT: usize = (FIRST_CHUNK + CHUNKS) * CHUNK;
+const BYTES: usize = RECORDS_AT + CHUNKS * RUN_CHUNK_STRIDE;
+
+const _: () = assert!(HEAPS_END <= FIRST_CHUNK * CHUNK);
 
 std::thread_local! {
     // All threads of a model run on the thread of its test.
@@ -144,7 +184,7 @@ pub fn reset() {
     LIVE.with_borrow_mut(BTreeSet::clear);
     process::reset();
     // SAFETY: the memory behind the lines is the heaps', of which there are none yet.
-    unsafe { ((Base::load().0 + HEAPS_AT) as *mut u8).write_bytes(0, BYTES - HEAPS_AT) };
+    unsafe { ((Base::load().0 + HEAPS_AT) as *mut u8).write_bytes(0, HEAPS_END - HEAPS_AT) };
     for slab in 0..SLABS {
         // SAFETY: the line lies inside the memory; all zero is a valid line.
         unsafe { (entry(SLABS_BELOW, LINE, slab) as *mut Slab).write_bytes(0, 1) };
@@ -171,7 +211,10 @@ impl Base {
     /// # Safety
     /// The granule exists.
     pub unsafe fn dense(self, granule: usize) -> &'static Dense {
-        &WATCHED.dense[granule]
+        match granule.checked_sub(FIRST_CHUNK * GRANULES_PER_CHUNK) {
+            Some(granule) => &PAGES.dense[granule],
+            None => &WATCHED.dense[granule],
+        }
     }
 
     /// Address of a table's entry.
@@ -181,6 +224,11 @@ impl Base {
                 process::step();
                 WATCHED.lines[index].written();
                 self.0 + LINES_AT + index * LINE
+            }
+            RUN_CHUNKS_BELOW => {
+                process::step();
+                PAGES.records[index - FIRST_CHUNK].written();
+                self.0 + RECORDS_AT + (index - FIRST_CHUNK) * RUN_CHUNK_STRIDE
             }
             REMOTES_BELOW => core::ptr::from_ref(&WATCHED.remotes[index]) as usize,
             HEAPS_BELOW => {
@@ -209,6 +257,55 @@ loom::lazy_static! {
 /// The lock, for fork.
 pub fn lock_for_fork() -> &'static Lock {
     &LOCK
+}
+
+/// A heap that grows beyond this has huge pages: none does.
+pub const GROWING: usize = 1 << 40;
+
+/// They are not to be had.
+pub fn fault_chunk(_: u32) -> bool {
+    false
+}
+
+/// Its record is there.
+pub fn ensure_run_chunk(_: u32) -> bool {
+    true
+}
+
+/// A chunk, which reads as zeroes.
+pub fn alloc_chunk() -> Option<u32> {
+    let _guard = LOCK.lock();
+    let chunk = PAGES.taken.iter().position(|taken| !taken.get())?;
+    PAGES.taken[chunk].set(true);
+    Some((FIRST_CHUNK + chunk) as u32)
+}
+
+/// Takes a chunk back, which must be in use and read as zeroes.
+pub fn free_chunk(chunk: u32) {
+    let _guard = LOCK.lock();
+    assert!(PAGES.taken[chunk as usize - FIRST_CHUNK].replace(false), "a chunk is freed twice");
+    let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);
+    // SAFETY: the chunk's memory is there.
+    let mut units =
+        (start..start + CHUNK).step_by(UNIT).map(|at| unsafe { *(at as *const [usize; 2]) });
+    assert!(units.all(|words| words == [0; 2]), "a chunk is freed that does not read as zeroes");
+}
+
+/// The chunks of pages that are taken.
+#[cfg(test)]
+pub fn chunks() -> Vec<u32> {
+    let taken = (0..CHUNKS).filter(|chunk| PAGES.taken[*chunk].get());
+    taken.map(|chunk| (FIRST_CHUNK + chunk) as u32).collect()
+}
+
+/// Makes the chunks' memory read as zeroes. What a check of pages does first, after [`reset`].
+#[cfg(test)]
+pub fn reset_chunks() {
+    let start = granule_address(FIRST_CHUNK * GRANULES_PER_CHUNK);
+    // SAFETY: the chunks' memory is there, and nobody's.
+    (start..start + CHUNKS * CHUNK)
+        .step_by(UNIT)
+        .for_each(|at| unsafe { *(at as *mut [usize; 2]) = [0; 2] });
 }
 
 /// A table below the window, which is there.

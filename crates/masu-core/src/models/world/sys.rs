@@ -7,6 +7,7 @@ pub mod futex {
     use crate::sync::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
     use std::collections::HashMap;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::Arc;
 
     loom::lazy_static! {
@@ -22,11 +23,20 @@ pub mod futex {
     pub fn wait(word: &AtomicU32, expected: u32) {
         assert!(!process::is_child(), "the child waits for a thread that does not exist in it");
         let mut sleepers = SLEEPERS.lock().unwrap();
-        if word.load(Ordering::Acquire) == expected {
-            let queue =
-                sleepers.entry(key(word)).or_insert_with(|| Arc::new(Condvar::new())).clone();
-            drop(queue.wait(sleepers).unwrap());
-            process::passed(());
+        // A thread that a fork left behind ends here, and must not have the table then.
+        let now = catch_unwind(AssertUnwindSafe(|| word.load(Ordering::Acquire)));
+        match now {
+            Ok(now) if now == expected => {
+                let queue =
+                    sleepers.entry(key(word)).or_insert_with(|| Arc::new(Condvar::new())).clone();
+                drop(queue.wait(sleepers).unwrap());
+                process::passed(());
+            }
+            Ok(_) => {}
+            Err(frozen) => {
+                drop(sleepers);
+                resume_unwind(frozen);
+            }
         }
     }
 
@@ -110,6 +120,17 @@ pub mod host {
 /// Memory mappings.
 pub mod mem {
     use crate::region;
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static REFUSED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Has the kernel refuse to discard anything, or no longer.
+    #[cfg(test)]
+    pub fn refuse(refuse: bool) {
+        REFUSED.set(refuse);
+    }
 
     /// The memory is there.
     pub fn populate(_: usize, _: usize) {}
@@ -120,6 +141,9 @@ pub mod mem {
     /// The range is part of the world's slabs.
     pub unsafe fn discard(at: usize, len: usize) -> bool {
         assert_eq!(region::live_blocks(at..at + len), 0, "live blocks are discarded");
+        if REFUSED.get() {
+            return false;
+        }
         // SAFETY: as the caller says.
         unsafe { (at as *mut u8).write_bytes(0, len) };
         true

@@ -1,0 +1,217 @@
+//! The pool of pages: threads that take and give runs and slabs, while purges have some of the units
+//! with the kernel, and while one of them forks.
+//!
+//! ```text
+//!          chunk taken from the region            in use: of a run or a slab
+//!  (none) ────────────────────▶ clean ──take──▶ ┌────────┐
+//!     ▲                         ▲  ▲            │ in use │ ──give──▶ dirty ──take──▶ in use
+//!     │ all of its units are    │  │            └────────┘             │
+//!     └──────── clean ──────────┘  │                                   │ purge: in use, of no run
+//!                                  └── the kernel has discarded it ◀── held ── refused ──▶ dirty
+//! ```
+//!
+//! Invariants: a unit is in use once at most; units said to read as zeroes do; nothing in use is
+//! discarded; while no call is in progress no unit is held, the counters are what the bitmaps say, and a
+//! purge leaves nothing when nothing is in use. A fork waits for units that are held: in its child there
+//! are none.
+
+use super::check;
+use super::world::pages::{
+    give, give_granule, grow, inspect, purge, reset, settled, shrink, take, take_granule,
+};
+use super::world::process::{self, fork, spawn};
+use super::world::region;
+use super::world::sys::mem;
+use crate::size_class::UNIT;
+
+#[test]
+fn runs_and_slabs_against_each_other() {
+    check(3, || {
+        reset();
+        let other = spawn(|| {
+            let granule = take_granule();
+            let at = take(3);
+            give_granule(granule, 2);
+            give(at, 3);
+        });
+        let at = take(2);
+        give(at, 2);
+        let granule = take_granule();
+        give_granule(granule, 16);
+        other.join().unwrap();
+        settled();
+    });
+}
+
+/// What is given back while the purge is at the chunk serves again, or goes back, but not both.
+#[test]
+fn a_purge_against_who_takes_and_gives() {
+    check(3, || {
+        reset();
+        let (a, b, c) = (take(2), take(3), take(1));
+        give(b, 3);
+        let other = spawn(move || {
+            purge();
+        });
+        give(a, 2);
+        let again = take(4);
+        give(again, 4);
+        give(c, 1);
+        other.join().unwrap();
+        settled();
+    });
+}
+
+#[test]
+fn a_purge_that_finds_nothing_against_who_gives() {
+    check(3, || {
+        reset();
+        let a = take(1);
+        let other = spawn(|| {
+            purge();
+        });
+        give(a, 1);
+        other.join().unwrap();
+        settled();
+    });
+}
+
+/// All that is free of a chunk is with the kernel: a request goes elsewhere.
+#[test]
+fn a_purge_of_half_a_chunk_against_who_takes() {
+    check(2, || {
+        const HALF: usize = 256;
+        reset();
+        let (a, b) = (take(HALF), take(HALF));
+        give(a, HALF);
+        let other = spawn(|| {
+            purge();
+        });
+        let c = take(200);
+        give(b, HALF);
+        other.join().unwrap();
+        give(c, 200);
+        settled();
+    });
+}
+
+#[test]
+fn a_purge_against_slabs() {
+    check(3, || {
+        reset();
+        let (a, b) = (take_granule(), take_granule());
+        give_granule(a, 5);
+        let other = spawn(move || {
+            purge();
+        });
+        let c = take_granule();
+        give_granule(b, 16);
+        give_granule(c, 1);
+        other.join().unwrap();
+        settled();
+    });
+}
+
+/// A run shrinks, and grows again into units that the purge is at.
+#[test]
+fn a_purge_against_runs_that_change_their_length() {
+    check(3, || {
+        reset();
+        let (a, b) = (take(3), take(2));
+        give(b, 2);
+        let other = spawn(|| {
+            purge();
+        });
+        shrink(a, 3, 1);
+        let len = if grow(a, 1, 4) { 4 } else { 1 };
+        other.join().unwrap();
+        assert_eq!(inspect(), len);
+        give(a, len);
+        settled();
+    });
+}
+
+#[test]
+fn two_purges_give_each_unit_back_once() {
+    check(3, || {
+        reset();
+        let (a, b, c) = (take(1), take(1), take(1));
+        give(a, 1);
+        give(c, 1);
+        let other = spawn(|| {
+            purge();
+            purge();
+        });
+        let mine = purge();
+        other.join().unwrap();
+        assert!(mine <= 2 * UNIT);
+        assert_eq!(inspect(), 1);
+        give(b, 1);
+        settled();
+    });
+}
+
+#[test]
+fn two_purges_give_a_chunk_back_once() {
+    check(3, || {
+        reset();
+        let a = take(1);
+        give(a, 1);
+        let other = spawn(|| {
+            purge();
+        });
+        purge();
+        other.join().unwrap();
+        settled();
+    });
+}
+
+/// What the kernel refuses to discard stays dirty.
+#[test]
+fn a_purge_that_is_refused_against_who_takes() {
+    check(3, || {
+        reset();
+        mem::refuse(true);
+        let (a, b) = (take(2), take(1));
+        give(a, 2);
+        let other = spawn(|| assert_eq!(purge(), 0));
+        let c = take(2);
+        give(c, 2);
+        other.join().unwrap();
+        assert_eq!(inspect(), 1);
+        mem::refuse(false);
+        give(b, 1);
+        settled();
+    });
+}
+
+/// The child of a fork at any time has the whole pool, but for what others had in their hands.
+#[test]
+fn a_child_finds_the_pool_whole() {
+    check(2, || {
+        reset();
+        process::interrupt_anywhere();
+        let (a, b, c) = (take(2), take(2), take(1));
+        give(a, 2);
+        let other = spawn(|| {
+            purge();
+        });
+        let third = spawn(move || {
+            give(b, 2);
+            give(take(3), 3);
+        });
+        fork(|| {
+            let used = inspect();
+            let live = region::all_live();
+            let in_hands = if process::calls() == 0 { 0 } else { 3 };
+            assert!((live.len()..=live.len() + in_hands).contains(&used), "units are lost");
+            let mine = take(5);
+            give(mine, 5);
+            give(c, 1);
+            purge();
+            inspect();
+        });
+        other.join().unwrap();
+        third.join().unwrap();
+    });
+}

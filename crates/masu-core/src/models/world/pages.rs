@@ -1,0 +1,219 @@
+//! The pool of pages and the caches of medium blocks, in production code, and what the checks call.
+//!
+//! Each unit of a run in use is a live block to [`region`], so that none is handed out twice or
+//! discarded, and what is said to read as zeroes is looked at.
+
+#[path = "../../run/cache.rs"]
+pub mod cache;
+#[path = "../../run/chunk.rs"]
+mod chunk;
+#[path = "../../run/chunk_set.rs"]
+mod chunk_set;
+#[path = "../../run/pool.rs"]
+pub mod pool;
+
+#[cfg(test)]
+pub use face::*;
+
+#[cfg(test)]
+mod face {
+    use super::cache::RunCache;
+    use super::chunk::{self, UNITS, UNITS_PER_GRANULE};
+    use super::chunk_set::{self, Has};
+    use super::pool;
+    use crate::models::world::{process, region};
+    use crate::region::{GRANULES_PER_CHUNK, Kind};
+    use crate::size_class::UNIT;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    /// The first thing that a model does.
+    pub fn reset() {
+        region::reset();
+        region::reset_chunks();
+    }
+
+    /// Units that are somebody's from here on. Those of the range `zero` read as zeroes.
+    fn occupy(at: usize, units: usize, zero: Range<usize>) {
+        for unit in 0..units {
+            let at = at + unit * UNIT;
+            if zero.contains(&unit) {
+                // SAFETY: the caller's unit.
+                assert_eq!(unsafe { *(at as *const [usize; 2]) }, [0; 2], "not zero");
+            }
+            region::handed_out(at);
+        }
+    }
+
+    /// Units that are nobody's from here on.
+    fn vacate(at: usize, units: usize) {
+        (0..units).for_each(|unit| region::freed(at + unit * UNIT));
+    }
+
+    /// A run, by its address.
+    pub fn take(units: usize) -> usize {
+        process::call(|| {
+            let (at, zero) = pool::take(units, 1).expect("the world is out of chunks");
+            occupy(at, units, 0..if zero { units } else { 0 });
+            at
+        })
+    }
+
+    /// Gives it back.
+    pub fn give(at: usize, units: usize) {
+        process::call(|| {
+            vacate(at, units);
+            pool::give(&[at]);
+        });
+    }
+
+    /// Makes a run longer where it is, if the units behind it are free.
+    pub fn grow(at: usize, old: usize, new: usize) -> bool {
+        process::call(|| {
+            let Some(zero) = pool::resize(at, old, new) else { return false };
+            occupy(at + old * UNIT, new - old, 0..if zero { new - old } else { 0 });
+            true
+        })
+    }
+
+    /// Makes it shorter.
+    pub fn shrink(at: usize, old: usize, new: usize) {
+        process::call(|| {
+            vacate(at + new * UNIT, old - new);
+            assert!(pool::resize(at, old, new).is_some());
+        });
+    }
+
+    /// A granule for a slab.
+    pub fn take_granule() -> usize {
+        process::call(|| {
+            let (granule, touched) = pool::take_granule(true).expect("the world is out of chunks");
+            // SAFETY: a granule of the world's.
+            assert_eq!(unsafe { region::dense(granule) }.kind(), Kind::Slab);
+            let at = region::granule_address(granule);
+            occupy(at, UNITS_PER_GRANULE, touched / UNIT..UNITS_PER_GRANULE);
+            granule
+        })
+    }
+
+    /// Gives it back, with its first `dirty` units written to.
+    pub fn give_granule(granule: usize, dirty: usize) {
+        process::call(|| {
+            let at = region::granule_address(granule);
+            vacate(at, UNITS_PER_GRANULE);
+            for unit in dirty..UNITS_PER_GRANULE {
+                // SAFETY: the caller's unit, which it has not written to as far as the pool is told.
+                unsafe { *((at + unit * UNIT) as *mut [usize; 2]) = [0; 2] };
+            }
+            pool::give_granule(granule, ((1u32 << dirty) - 1) as u16);
+        });
+    }
+
+    /// Gives everything free back to the kernel. Returns the bytes.
+    pub fn purge() -> usize {
+        process::call(|| pool::purge(true))
+    }
+
+    /// The pool's invariants while no call of it is in progress. Returns the units in use.
+    pub fn inspect() -> usize {
+        let (mut used, mut dirty) = (0, 0);
+        for number in region::chunks() {
+            // SAFETY: a chunk that is taken has a record.
+            let c = unsafe { chunk::record(number) };
+            let mut runs = [false; UNITS];
+            for start in 0..UNITS {
+                let end = start + c.units(start);
+                assert!(runs[start..end].iter().all(|taken| !taken), "runs overlap at {start}");
+                runs[start..end].fill(true);
+            }
+            for (unit, taken) in runs.into_iter().enumerate() {
+                assert_eq!(!c.used.none(unit, 1), taken, "unit {unit} of no run is in use");
+                assert!(c.dirty.none(unit, 1) || !taken, "unit {unit} is dirty and in use");
+                assert!(c.old.none(unit, 1) || !c.dirty.none(unit, 1), "unit {unit} is old");
+                dirty += usize::from(!c.dirty.none(unit, 1));
+                used += usize::from(taken);
+            }
+            assert_eq!(c.measure(), c.longest.get() as usize, "the longest range");
+            let any = c.dirty.next(0, true) != UNITS;
+            assert!(
+                chunk_set::contains(Has::Dirty, number) || !any,
+                "nobody looks for dirty units"
+            );
+            for granule in 0..GRANULES_PER_CHUNK {
+                let number = number as usize * GRANULES_PER_CHUNK + granule;
+                // SAFETY: a granule of the world's.
+                let kind = unsafe { region::dense(number) }.kind();
+                assert!(
+                    kind == Kind::Run || c.units(granule * UNITS_PER_GRANULE) == UNITS_PER_GRANULE
+                );
+            }
+        }
+        assert_eq!(pool::dirty_bytes(), dirty * UNIT, "dirty units are miscounted");
+        let counted = pool::used_bytes() / UNIT + pool::granules_in_use() * UNITS_PER_GRANULE;
+        assert_eq!(counted, used, "units in use are miscounted");
+        used
+    }
+
+    /// All has been given back: nothing is left after a purge.
+    pub fn settled() {
+        assert_eq!(inspect(), 0, "units are lost");
+        purge();
+        assert_eq!(inspect(), 0);
+        assert_eq!(pool::dirty_bytes(), 0, "the purge leaves dirty units");
+        assert_eq!(region::chunks(), [], "the purge leaves a chunk");
+    }
+
+    /// A thread's cache, which the purge can visit.
+    #[derive(Clone)]
+    pub struct Cache(Arc<RunCache>);
+
+    // SAFETY: what it says of itself is under check.
+    unsafe impl Send for Cache {}
+
+    impl Cache {
+        pub fn new() -> Self {
+            #[allow(clippy::arc_with_non_send_sync, reason = "as above")]
+            Cache(Arc::new(RunCache::new()))
+        }
+
+        /// A medium block.
+        pub fn alloc(&self, units: usize) -> usize {
+            process::call(|| match self.0.take(units) {
+                Some(p) => {
+                    occupy(p as usize, units, 0..0);
+                    p as usize
+                }
+                None => take(units),
+            })
+        }
+
+        /// Frees it.
+        pub fn free(&self, at: usize, units: usize) {
+            process::call(|| {
+                vacate(at, units);
+                // SAFETY: it was a live run.
+                unsafe { self.0.put(at as *mut u8, units) };
+            });
+        }
+
+        /// The owner exits.
+        pub fn drain(&self) {
+            process::call(|| self.0.drain());
+        }
+
+        /// The purge looks in. Returns whether something is left.
+        pub fn visit(&self) -> bool {
+            process::call(|| self.0.visit(None))
+        }
+
+        /// Bytes in it.
+        pub fn bytes(&self) -> usize {
+            self.0.bytes()
+        }
+
+        /// In a fork's child, before anything else. Returns the limit that counts.
+        pub fn after_fork_in_child(&self) -> usize {
+            self.0.after_fork_in_child()
+        }
+    }
+}
