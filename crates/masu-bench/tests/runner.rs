@@ -70,7 +70,7 @@ fn results_survive_their_json_and_fit_its_schema() {
     let mut value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
-    value["workloads"][0]["runs"][0]["sample"]["wall_s"] = "fast".into();
+    value["workloads"][0]["runs"][0]["wall_s"][0] = "fast".into();
     assert!(!schema.is_valid(&value), "a wrong type is seen");
 
     let committed = include_str!("../../../docs/benchmarks/results.schema.json");
@@ -231,7 +231,7 @@ fn every_run_reads_its_input_from_the_start() {
 
 #[test]
 fn a_race_that_is_stopped_keeps_what_it_has() {
-    let plan = plan(Vec::new(), vec![workload("churn", 0.01), script("sleep 60")]);
+    let plan = plan(Vec::new(), vec![script("sleep 0.5"), script("sleep 60")]);
     let stop = plan.stop.clone();
     let results = race::run(&plan, |step| {
         // The long command has just been started.
