@@ -54,8 +54,26 @@ impl Axis {
     }
 }
 
-const WIDTH: u32 = 560;
+const WIDTH: u32 = 670;
 const HEIGHT: u32 = 380;
+/// Of which the legend's part is on the right.
+const LEGEND: u32 = 180;
+
+/// Colours that can be told apart, also by most who see few of them; a series beyond them begins anew
+/// with a thinner line.
+pub const COLOURS: [RGBColor; 11] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(90, 90, 90),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(128, 0, 32),
+    RGBColor(110, 60, 160),
+    RGBColor(120, 140, 0),
+    RGBColor(0, 0, 0),
+];
 
 /// Draws panels in rows of `columns`.
 pub fn lines(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
@@ -87,7 +105,9 @@ where
     X::CoordDescType: ValueFormatter<f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = ChartBuilder::on(area)
+    let wide = area.dim_in_pixel().0.saturating_sub(LEGEND);
+    let (left, right) = area.split_horizontally(wide);
+    let mut chart = ChartBuilder::on(&left)
         .caption(&panel.title, ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(36)
@@ -98,28 +118,31 @@ where
         .configure_mesh()
         .x_desc(panel.x.label())
         .y_desc(panel.y.label())
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
         .light_line_style(WHITE.mix(0.0))
         .draw()
         .map_err(failed)?;
     for (index, series) in panel.series.iter().enumerate() {
-        let colour = Palette99::pick(index).to_rgba();
+        let colour = COLOURS[index % COLOURS.len()];
+        let style = colour.stroke_width(if index < COLOURS.len() { 2 } else { 1 });
         let points = series.points.iter().copied();
-        chart
-            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))
-            .map_err(failed)?
-            .label(&series.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points.clone(), style)).map_err(failed)?;
         chart
             .draw_series(points.map(|point| Circle::new(point, 2, colour.filled())))
             .map_err(failed)?;
+        let y = 44 + 18 * index as i32;
+        right.draw(&PathElement::new([(0, y), (18, y)], style)).map_err(failed)?;
+        let name = Text::new(series.name.as_str(), (24, y - 6), ("sans-serif", 12));
+        right.draw(&name).map_err(failed)?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.7))
-        .label_font(("sans-serif", 11))
-        .draw()
-        .map_err(failed)
+    Ok(())
+}
+
+/// A number on an axis: no digits that say nothing.
+fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The drawing library's errors borrow what was drawn.

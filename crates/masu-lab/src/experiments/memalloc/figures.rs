@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::cells::SIZES;
 use super::output::{Cell, Spread};
@@ -119,34 +120,46 @@ fn map(
     let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
-    let root = SVGBackend::new(path, (1000, 240)).into_drawing_area();
+    let root = SVGBackend::new(path, (1100, 240)).into_drawing_area();
     root.fill(&WHITE).map_err(failed)?;
+    let (columns, rows) = (0..SIZES.len() - 1, 0..Pattern::ALL.len() - 1);
     let mut chart = ChartBuilder::on(&root)
         .caption(format!("{column}: {unit}, median"), ("sans-serif", 16))
         .margin(8)
-        .x_label_area_size(30)
+        .x_label_area_size(40)
         .y_label_area_size(80)
-        .build_cartesian_2d(0..SIZES.len(), 0..Pattern::ALL.len())
+        .build_cartesian_2d(columns.into_segmented(), rows.into_segmented())
         .map_err(failed)?;
+    let named = |place: &SegmentValue<usize>, name: &dyn Fn(usize) -> String| match place {
+        SegmentValue::CenterOf(place) => name(*place),
+        _ => String::new(),
+    };
+    let size = |place: usize| SIZES.get(place).map_or(String::new(), usize::to_string);
+    let pattern = |place: usize| Pattern::ALL.get(place).map_or("", |p| p.name()).to_owned();
     chart
         .configure_mesh()
         .disable_mesh()
+        .x_desc("bytes")
         .x_labels(SIZES.len())
-        .x_label_formatter(&|&place| SIZES.get(place).map_or(String::new(), usize::to_string))
+        .x_label_formatter(&|place| named(place, &size))
         .y_labels(Pattern::ALL.len())
-        .y_label_formatter(&|&place| Pattern::ALL.get(place).map_or("", |p| p.name()).into())
+        .y_label_formatter(&|place| named(place, &pattern))
         .draw()
         .map_err(failed)?;
+    let style = ("sans-serif", 12).into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Center));
     for (row, pattern) in Pattern::ALL.into_iter().enumerate() {
         for (place, size) in SIZES.into_iter().enumerate() {
             let Some(median) = value(cells, column, pattern, size, of) else { continue };
             let share = (median.max(1e-6).ln() - low) / (high - low).max(1e-9);
-            let colour = HSLColor(0.6 * (1.0 - share), 0.6, 0.6);
-            let corners = [(place, row), (place + 1, row + 1)];
+            let colour = HSLColor(0.6 * (1.0 - share), 0.55, 0.7);
+            let corners = [
+                (SegmentValue::Exact(place), SegmentValue::Exact(row)),
+                (SegmentValue::Exact(place + 1), SegmentValue::Exact(row + 1)),
+            ];
             chart.draw_series([Rectangle::new(corners, colour.filled())]).map_err(failed)?;
             let text = if median < 10.0 { format!("{median:.2}") } else { format!("{median:.0}") };
-            let label = Text::new(text, (place, row + 1), ("sans-serif", 11));
-            chart.draw_series([label]).map_err(failed)?;
+            let middle = (SegmentValue::CenterOf(place), SegmentValue::CenterOf(row));
+            chart.draw_series([Text::new(text, middle, style.clone())]).map_err(failed)?;
         }
     }
     root.present().map_err(failed)
