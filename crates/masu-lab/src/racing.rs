@@ -37,6 +37,7 @@ pub struct Options {
         alias = "only",
         value_delimiter = ',',
         value_name = "S,..",
+        value_parser = suite_name,
         default_value = "full"
     )]
     suite: Vec<String>,
@@ -52,7 +53,7 @@ pub struct Options {
     scale: f64,
     /// The allocators to compare with; by default glibc and its seven strongest rivals. `all` is
     /// every peer that was built.
-    #[arg(long, value_delimiter = ',', value_name = "A,..")]
+    #[arg(long, value_delimiter = ',', value_name = "A,..", value_parser = arm_name)]
     against: Vec<String>,
     /// The allocator that is compared.
     #[arg(long, value_name = "A", default_value = "masu")]
@@ -82,6 +83,18 @@ pub struct Options {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: Files,
+}
+
+/// A name that `--suite` takes.
+fn suite_name(name: &str) -> Result<String, String> {
+    let known = Choice::of(&[name.into()]);
+    known.map(|_| name.into()).map_err(|unknown| format!("{unknown}; {}", suite::names()))
+}
+
+/// A name that `--against` takes.
+fn arm_name(name: &str) -> Result<String, String> {
+    let known = if name == "all" { Ok(()) } else { arm::named(name).map(drop) };
+    known.map(|()| name.into()).map_err(|error| format!("{error:#}"))
 }
 
 /// Single files.
@@ -133,6 +146,8 @@ pub fn run(options: &Options) -> Result<()> {
         instructions: options.instructions,
         absent,
         stop,
+        // musl's programs are static and on another C library, which shows in their memory.
+        aside: (1..arms.len()).filter(|&arm| arms[arm].name == "musl").collect(),
         ..race::Plan::new(arms, suite.tasks)
     };
     let progress = Progress::new(plan.rounds);
@@ -143,6 +158,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     options.show(&results, is_suite)
 }
+
+/// What the names of arms that are linked in begin with.
+const LINKED: &str = "linked:";
 
 /// What writing the reports takes, at most.
 const REPORT: Duration = Duration::from_secs(5);
@@ -210,15 +228,16 @@ fn missing(name: &str) -> Absent {
 /// The programs with an allocator linked in: masu's first, and who has none.
 fn linked() -> Result<(Vec<Arm>, Vec<Absent>)> {
     let mut arms = arm::linked()?;
-    let masu = arms.iter().position(|arm| arm.name == "linked:masu");
+    let masu = arms.iter().position(|arm| arm.name.strip_prefix(LINKED) == Some("masu"));
     let masu = arms.remove(masu.context("masu is not linked in: run `masu-lab peers masu`")?);
     arms.insert(0, masu);
     arms.insert(1, Arm::glibc());
     let list = peers::list()?.into_iter();
-    let reason = |peer: peers::Peer| {
-        let reason = peer.program_reason?;
-        Some(Absent { name: format!("linked:{}", peer.name), reason })
-    };
+    // All of them are linked in here: that need not be said of each.
+    for arm in &mut arms {
+        arm.name = arm.name.trim_start_matches(LINKED).into();
+    }
+    let reason = |peer: peers::Peer| Some(Absent { name: peer.name, reason: peer.program_reason? });
     Ok((arms, list.filter_map(reason).collect()))
 }
 
@@ -249,4 +268,36 @@ impl Files {
 fn print(results: &Results) {
     let colour = io::stdout().is_terminal();
     println!("{}", report::render(results, report::Style::Terminal { colour }));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn mistakes_end_with_two_and_a_useful_line() {
+        for (arguments, expected) in [
+            (&["race", "--suite", "nonsense"][..], "suites: quick, workloads"),
+            (&["race", "--against", "nonsense"], "nonsense"),
+            (&["race", "--time", "soon"], "--time"),
+            (&["race", "--linked", "--against", "glibc"], "--against"),
+        ] {
+            let Err(error) = Cli::try_parse_from(arguments) else { panic!("{arguments:?}") };
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(expected), "{arguments:?}: {error}");
+        }
+        let good = Cli::try_parse_from(["race", "--suite", "larson,bash", "--against", "glibc"]);
+        assert_eq!(
+            good.unwrap_or_else(|error| panic!("{error}")).options.suite,
+            ["larson", "bash"]
+        );
+    }
 }

@@ -26,6 +26,8 @@ pub struct Plan {
     pub limit: Duration,
     /// The arms that take part twice, to show the noise.
     pub twins: Vec<usize>,
+    /// The arms that are shown but are nobody's best, since more than the allocator differs.
+    pub aside: Vec<usize>,
     /// How many more times the system's allocator takes part, to show what choosing the best of
     /// so many does.
     pub copies: usize,
@@ -57,6 +59,7 @@ impl Plan {
             uncertain: 0,
             limit: Duration::from_secs(60),
             twins,
+            aside: Vec::new(),
             copies: 0,
             warm_mib: 1024,
             watch: true,
@@ -69,7 +72,11 @@ impl Plan {
 
     /// Everybody who takes part in a timed round, with what for.
     pub(super) fn entrants(&self) -> Vec<(Arm, Role)> {
-        let role = |place| if place == 0 { Role::Subject } else { Role::Peer };
+        let role = |place| match place {
+            0 => Role::Subject,
+            place if self.aside.contains(&place) => Role::Aside,
+            _ => Role::Peer,
+        };
         let shown = self.arms.iter().enumerate().map(|(place, arm)| (arm.clone(), role(place)));
         let twins = self.twins.iter().map(|&arm| (self.arms[arm].clone(), Role::Twin));
         let copy = (self.arms[self.system()].clone(), Role::Copy);
@@ -134,10 +141,12 @@ mod tests {
     #[test]
     fn twins_and_copies_come_last() {
         let peer = Arm::preloading("x", "1", "/lib/x.so".into());
-        let plan = Plan { copies: 2, ..Plan::new(vec![peer, Arm::glibc()], Vec::new()) };
+        let other = Arm { name: "y".into(), ..peer.clone() };
+        let arms = vec![peer, Arm::glibc(), other];
+        let plan = Plan { copies: 2, aside: vec![2], ..Plan::new(arms, Vec::new()) };
         let roles: Vec<_> = plan.recorded().iter().map(|entrant| entrant.role).collect();
-        use Role::{Copy, Peer, Subject, Twin};
-        assert_eq!(roles, [Subject, Peer, Twin, Twin, Copy, Copy]);
-        assert_eq!(plan.recorded()[5].name, "glibc");
+        use Role::{Aside, Copy, Peer, Subject, Twin};
+        assert_eq!(roles, [Subject, Peer, Aside, Twin, Twin, Copy, Copy]);
+        assert_eq!(plan.recorded()[6].name, "glibc");
     }
 }

@@ -88,6 +88,9 @@ pub enum Role {
     Subject,
     /// One it is compared with.
     Peer,
+    /// One that is shown beside the others and is not a candidate for the best of them: more than the
+    /// allocator differs, such as the C library.
+    Aside,
     /// The second entry of an allocator: what it differs by from the first is noise.
     Twin,
     /// One of several entries of the system's allocator: what the best of them seems to win by is
@@ -109,7 +112,7 @@ impl Entrant {
 
     /// True for those whose figures are shown under their name.
     pub fn is_shown(&self) -> bool {
-        matches!(self.role, Role::Subject | Role::Peer)
+        matches!(self.role, Role::Subject | Role::Peer | Role::Aside)
     }
 }
 

@@ -50,7 +50,9 @@ pub struct Comparison {
 impl Comparison {
     /// Computes the metric's comparison from raw results.
     pub fn new(results: &Results, metric: Metric) -> Self {
-        let peers: Vec<usize> = of_role(results, Role::Peer);
+        // Whoever is aside comes last; the best is one of those before.
+        let mut peers: Vec<usize> = of_role(results, Role::Peer);
+        peers.extend(of_role(results, Role::Aside));
         let rows = results.workloads.iter().filter_map(|one| row(results, one, metric, &peers));
         Comparison {
             metric,
@@ -117,7 +119,8 @@ fn row(results: &Results, measured: &Measured, metric: Metric, peers: &[usize]) 
     let noise = noise(results, series);
     let judge = |ratio: Ratio| Judged { ratio, verdict: verdict(ratio, noise) };
     let cells = all.iter().map(|theirs| paired(&mine, theirs, |_| true).map(judge)).collect();
-    let best = best_of(&all).and_then(|place| {
+    let candidates = peers.iter().filter(|&&arm| results.arms[arm].role == Role::Peer).count();
+    let best = best_of(&all[..candidates]).and_then(|place| {
         let ratio = paired(&mine, &all[place], compares(measured))?;
         Some((results.arms[peers[place]].name.clone(), judge(ratio)))
     });

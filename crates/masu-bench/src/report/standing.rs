@@ -2,7 +2,7 @@
 
 use super::compare::{Series, best_of, compares, noise, paired, series};
 use super::{Judged, Metric};
-use crate::race::results::{Measured, Results};
+use crate::race::results::{Measured, Results, Role};
 use crate::stats::{Verdict, median, verdict};
 
 /// Rounds from which on an interval means something.
@@ -36,7 +36,12 @@ impl Standing {
         let arms: Vec<usize> = results.shown().filter(behaved).collect();
         let all: Vec<Series> = arms.iter().map(|&arm| of(arm)).collect();
         let noise = noise(results, of);
-        let leader = best_of(&all);
+        // Who is aside leads nobody: it gets a ratio, and no empty series can be the best.
+        let candidate = |(&arm, own): (&usize, &Series)| match results.arms[arm].role {
+            Role::Aside => Series::new(),
+            _ => own.clone(),
+        };
+        let leader = best_of(&arms.iter().zip(&all).map(candidate).collect::<Vec<_>>());
         let place = |(&arm, mine): (&usize, &Series)| {
             let median = median(&mine.values().copied().collect::<Vec<_>>())?;
             let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(measured)));
@@ -129,7 +134,6 @@ fn memory(results: &Results, measured: &Measured, winner: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::results::Role;
     use crate::testing;
 
     fn said(masu: f64, glibc: f64, other: f64, rounds: usize) -> String {

@@ -130,6 +130,12 @@ pub fn header_lines(results: &Results) -> Vec<String> {
     } else if !results.complete {
         lines.push("Interrupted: these are partial results.".into());
     }
+    for aside in results.arms.iter().filter(|arm| arm.role == Role::Aside) {
+        lines.push(format!(
+            "{} is shown and is nobody's best: there more than the allocator differs.",
+            aside.name
+        ));
+    }
     for absent in &results.absent {
         lines.push(format!("{} does not take part: {}.", absent.name, absent.reason));
     }

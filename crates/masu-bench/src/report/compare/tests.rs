@@ -65,3 +65,19 @@ fn a_metric_nobody_reports_has_no_row() {
     let results = results([&[1.0; 4], &[1.0; 4], &[1.0; 4], &[1.0; 4]]);
     assert!(Comparison::new(&results, Metric::Settled).rows.is_empty());
 }
+
+#[test]
+fn who_is_aside_is_shown_and_is_not_the_best() {
+    let results = testing::results(&[
+        ("masu", Role::Subject, &[1.0; 6]),
+        ("other", Role::Aside, &[0.5; 6]),
+        ("glibc", Role::Peer, &[2.0; 6]),
+    ]);
+    let comparison = Comparison::new(&results, Metric::Wall);
+    assert_eq!(comparison.peers, ["glibc", "other"]);
+    let row = &comparison.rows[0];
+    assert_eq!(row.cells[1].unwrap().ratio.centre, 2.0);
+    let (best, judged) = row.best.clone().unwrap();
+    assert_eq!((best.as_str(), judged.ratio.centre), ("glibc", 0.5));
+    assert_eq!(comparison.score(), (1, 0, 0));
+}

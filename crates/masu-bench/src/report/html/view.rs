@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::race::latency::Latency;
-use crate::race::results::{Curve, Measured, Results};
+use crate::race::results::{Curve, Measured, Results, Role};
 use crate::report::compare::series;
 use crate::report::standing::Standing;
 use crate::report::text::{header_lines, only_command};
@@ -211,7 +211,8 @@ fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
             high: interval.high,
             shown: metric.show(interval.centre),
             ratio: place.to_leader.map(|judged| judged.ratio.centre),
-            best: place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss),
+            best: results.arms[place.arm].role != Role::Aside
+                && place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss),
         })
     };
     let bars: Vec<Bar> = standing.places.iter().filter_map(bar).collect();
