@@ -54,7 +54,7 @@ pub struct Options {
     /// How many requests a web server gets at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     concurrency: usize,
-    /// One round, without the web servers: about seven minutes
+    /// One round, without the web servers, which stay in the report as they were: about seven minutes
     #[arg(long)]
     quick: bool,
     /// List the scenarios, with the seconds that one run takes
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
             Err(error) => results.missing.push(("web servers".into(), format!("{error:#}"))),
         }
     }
-    if !options.only.is_empty()
+    if (options.quick || !options.only.is_empty())
         && let Ok(text) = fs::read_to_string(options.files.path("memory.json")?)
         && let Ok(earlier) = serde_json::from_str(&text)
     {

@@ -128,6 +128,9 @@ fn web_part(results: &Results, web: &Web, files: &Files) -> Result<String> {
         web.settings,
         ran(&web.ran)
     );
+    if web.ran.is_busy(results.machine.processors) {
+        text += "**The machine was busy with other work**: memory holds, latencies and processor time are worth little.\n\n";
+    }
     let mut kinds: Vec<&str> = web.servers.iter().map(|server| server.kind.as_str()).collect();
     kinds.dedup();
     for kind in kinds {

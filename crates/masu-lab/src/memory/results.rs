@@ -44,6 +44,11 @@ impl When {
     pub fn now(version: &str) -> Self {
         When { date: race::now(), load: Machine::here().load, version: version.into() }
     }
+
+    /// Whether other programs kept more than half of the processors busy when it began.
+    pub fn is_busy(&self, processors: usize) -> bool {
+        self.load.parse::<f64>().is_ok_and(|load| load > processors as f64 / 2.0)
+    }
 }
 
 impl Results {
@@ -222,6 +227,14 @@ pub struct Served {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_is_busy_by_its_load() {
+        let when =
+            |load: &str| When { date: String::new(), load: load.into(), version: String::new() };
+        assert!(when("1.50").is_busy(2) && when("17").is_busy(2));
+        assert!(!when("0.97").is_busy(2) && !when("1.5").is_busy(4) && !when("").is_busy(2));
+    }
 
     #[test]
     fn a_thinned_curve_keeps_its_ends_and_its_mean() {

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 
 use super::Load;
 use super::client::{self, Request};
@@ -108,8 +111,7 @@ fn visit(
     let mut latencies = servers.iter().map(one).collect::<Result<Vec<_>>>()?;
     for turn in 0.. {
         let request = Request::numbered(turn * load.concurrency as u64 + thread as u64);
-        for step in 0..servers.len() {
-            let at = place(turn as usize, step, servers.len());
+        for at in order(turn, servers.len()) {
             barrier.wait();
             let begun = Instant::now();
             let answer = client::ask(&servers[at].socket, &request);
@@ -143,10 +145,12 @@ fn visit(
     Ok(latencies)
 }
 
-/// Which server is visited: each turn begins with another one, and every second turn goes back.
-fn place(turn: usize, step: usize, servers: usize) -> usize {
-    let step = if turn.is_multiple_of(2) { step } else { servers - 1 - step };
-    (step + turn / 2) % servers
+/// The order in which the servers are visited in a turn: a shuffled one, the same for all threads. So
+/// nobody always comes after the same other one, whose pages and lines are still in the caches.
+fn order(turn: u64, servers: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..servers).collect();
+    order.shuffle(&mut SmallRng::seed_from_u64(turn));
+    order
 }
 
 fn summarise<'a>(
@@ -188,18 +192,21 @@ fn summarise<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn every_turn_visits_every_server_once_and_each_comes_first_in_turn() {
+    fn every_turn_visits_every_server_once_and_everybody_follows_everybody() {
         let servers = 5;
-        let turns: Vec<Vec<_>> = (0..10)
-            .map(|turn| (0..servers).map(|step| place(turn, step, servers)).collect())
-            .collect();
-        for turn in &turns {
-            assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), servers);
+        let mut pairs = BTreeMap::<_, u32>::new();
+        for turn in 0..2000 {
+            let order = order(turn, servers);
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), servers);
+            for pair in order.windows(2) {
+                *pairs.entry((pair[0], pair[1])).or_default() += 1;
+            }
         }
-        let firsts: BTreeSet<_> = turns.iter().map(|turn| turn[0]).collect();
-        assert_eq!(firsts.len(), servers);
+        // 8000 pairs of 20 kinds.
+        assert_eq!(pairs.len(), 20);
+        assert!(pairs.values().all(|count| (320..480).contains(count)), "{pairs:?}");
     }
 }

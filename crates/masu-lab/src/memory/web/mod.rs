@@ -2,11 +2,12 @@
 //!
 //! # How it is fair
 //!
-//! All servers live from the start to the end. The load goes from one to the next, and back: a few
-//! requests are sent to a server at once and answered before the next server gets the same ones. So
-//! each gets the same requests, equally many, over the same minutes; whatever else the machine does
-//! hits all of them; and while one answers, the others are idle, so its latencies are its own. A server
-//! is busy for a share of the time only, but its memory ages by the clock, as it does in production.
+//! All servers live from the start to the end. The load goes from one to the next, in another order
+//! each time: a few requests are sent to a server at once and answered before the next server gets the
+//! same ones. So each gets the same requests, equally many, over the same minutes; whatever else the
+//! machine does hits all of them; and while one answers, the others are idle, so its latencies are its
+//! own. A server is busy for a share of the time only, but its memory ages by the clock, as it does in
+//! production.
 //!
 //! Servers listen on a socket in a directory of their own, and every request has a connection of its
 //! own, as behind a proxy with its usual settings. Memory is read between two turns, when all wait.
