@@ -26,11 +26,11 @@ impl Moment {
         Self { memory: probe.memory(), live, before: 0 }
     }
 
-    /// Wait at `mark` for two seconds, in which the program makes no call; then look.
+    /// Wait at `mark` for two seconds, in which the program makes no call, and until its memory has
+    /// settled; then look.
     pub fn settled(probe: &mut Probe, mark: &str) -> Self {
         let live = probe.at(mark);
-        thread::sleep(Duration::from_secs(2));
-        Self { memory: probe.memory(), live, before: 0 }
+        Self { memory: probe.settled(Duration::from_secs(2)), live, before: 0 }
     }
 }
 

@@ -13,7 +13,7 @@ use procfs::process::{Process, all_processes};
 use crate::figures::Memory;
 
 /// Longest wait for a mark. Generous, for machines busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which allocator a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,21 @@ impl Probe {
     pub fn pass(&mut self, mark: &str) {
         self.at(mark);
         self.go();
+    }
+
+    /// What it uses when that has not changed for a second, this long from now at the earliest: who
+    /// gives memory back may be late on a busy machine.
+    pub fn settled(&self, wait: Duration) -> Memory {
+        thread::sleep(wait);
+        let mut memory = self.memory();
+        for _ in 0..PATIENCE.as_secs() {
+            thread::sleep(Duration::from_secs(1));
+            let before = std::mem::replace(&mut memory, self.memory());
+            if memory.anon == before.anon {
+                break;
+            }
+        }
+        memory
     }
 
     /// Its resident memory now.
