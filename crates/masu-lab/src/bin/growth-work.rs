@@ -1,9 +1,9 @@
 //! What the growth experiments measure: buffers that grow, served by whatever allocator is loaded.
 //!
 //! ```text
-//! growth-work double  posix|rallocx|realloc  REPETITIONS   128 KiB doubled ten times
-//! growth-work builder posix|rallocx|realloc  REPETITIONS   an array of 512 MiB and its bitmap
-//! growth-work pool    SHAPE SIZE COUNT THREADS             blocks as a memory pool hands them out
+//! growth-work double  posix|rallocx|realloc|mapped  REPETITIONS   128 KiB doubled ten times
+//! growth-work builder posix|rallocx|realloc|mapped  REPETITIONS   an array of 512 MiB and its bitmap
+//! growth-work pool    SHAPE SIZE COUNT THREADS                    blocks as a memory pool hands them out
 //! ```
 //!
 //! Prints the object that serves `malloc`, a line `repetition NANOSECONDS FAULTS` for each, then
@@ -11,6 +11,7 @@
 //! the last free (not for `pool`).
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Every buffer is aligned to a cache line, as Arrow's are.
@@ -27,6 +28,29 @@ enum Api {
     Rallocx { mallocx: Mallocx, rallocx: Rallocx, dallocx: Dallocx },
     /// `malloc` and `realloc`, aligned to 16 bytes only.
     Realloc,
+    /// No allocator at all: a mapping that is long enough from the start and is kept.
+    Mapped,
+}
+
+/// The mappings of [`Api::Mapped`] that no buffer has at present, the last one given back last.
+static ROOMS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Bytes of each: the longest buffer.
+const ROOM: usize = 512 << 20;
+
+/// A mapping that huge pages are faulted into.
+fn room() -> *mut u8 {
+    let mut rooms = ROOMS.lock().expect("one thread");
+    if let Some(room) = rooms.pop() {
+        return std::ptr::with_exposed_provenance_mut(room);
+    }
+    // SAFETY: a fresh mapping and advice on it.
+    unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+        let at = libc::mmap(std::ptr::null_mut(), ROOM, access, kind | libc::MAP_ANONYMOUS, -1, 0);
+        assert!(at != libc::MAP_FAILED, "memory is out");
+        libc::madvise(at, ROOM, libc::MADV_HUGEPAGE);
+        at.cast()
+    }
 }
 
 type Mallocx = unsafe extern "C" fn(usize, c_int) -> *mut c_void;
@@ -38,6 +62,7 @@ impl Api {
         match name {
             "posix" => Api::Posix,
             "realloc" => Api::Realloc,
+            "mapped" => Api::Mapped,
             "rallocx" => {
                 let find = |name: &CStr| {
                     // SAFETY: looks a name up.
@@ -69,6 +94,10 @@ impl Api {
                 }
                 Api::Rallocx { mallocx, .. } => mallocx(size, ALIGN_FLAG),
                 Api::Realloc => libc::malloc(size),
+                Api::Mapped => {
+                    assert!(size <= ROOM);
+                    room().cast()
+                }
             }
         };
         assert!(!block.is_null(), "memory is out");
@@ -89,6 +118,10 @@ impl Api {
                 }
                 Api::Rallocx { rallocx, .. } => rallocx(block.cast(), size, ALIGN_FLAG).cast(),
                 Api::Realloc => libc::realloc(block.cast(), size).cast(),
+                Api::Mapped => {
+                    assert!(size <= ROOM);
+                    block
+                }
             }
         };
         assert!(!to.is_null(), "memory is out");
@@ -102,6 +135,7 @@ impl Api {
         unsafe {
             match self {
                 Api::Rallocx { dallocx, .. } => dallocx(block.cast(), 0),
+                Api::Mapped => ROOMS.lock().expect("one thread").push(block.expose_provenance()),
                 _ => libc::free(block.cast()),
             }
         }

@@ -50,8 +50,9 @@ impl Experiment {
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Which experiment
-    experiment: Experiment,
+    /// Which experiments
+    #[arg(required = true)]
+    experiments: Vec<Experiment>,
     /// How often each contestant runs; by default 7 times, with --quick 3 times
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
@@ -84,10 +85,10 @@ impl Options {
 
 /// Runs experiments and writes their tables and charts.
 pub fn run(options: &Options) -> Result<()> {
-    match options.experiment {
+    options.experiments.iter().try_for_each(|experiment| match experiment {
         Experiment::All => Experiment::EACH.iter().try_for_each(|each| one(options, *each)),
-        each => one(options, each),
-    }
+        each => one(options, *each),
+    })
 }
 
 fn one(options: &Options, experiment: Experiment) -> Result<()> {
@@ -122,21 +123,20 @@ fn interfaces(arm: &Arm) -> &'static [&'static str] {
 
 /// The growing buffer of `growth-work`, by every interface of every allocator.
 fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result<Contest> {
+    let repetitions = if options.quick { repetitions.min(8) } else { repetitions };
+    let arguments =
+        |interface: &str| [work, interface, &repetitions.to_string()].map(str::to_owned);
     let mut contestants = Vec::new();
     for arm in options.arms()? {
         for interface in interfaces(&arm) {
             if options.quick && *interface == "realloc" {
                 continue;
             }
-            let repetitions = if options.quick { repetitions.min(8) } else { repetitions };
-            let arguments = [work, interface, &repetitions.to_string()].map(str::to_owned);
-            contestants.push(Contestant::work(
-                &format!("{} {interface}", arm.name),
-                &arm,
-                arguments,
-            ));
+            let label = format!("{} {interface}", arm.name);
+            contestants.push(Contestant::work(&label, &arm, arguments(interface)));
         }
     }
+    contestants.push(Contestant::work("a mapping", &Arm::glibc(), arguments("mapped")));
     Ok(Contest {
         name: name.to_owned(),
         title: match work {
@@ -147,7 +147,9 @@ fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result
                 others; faults likewise (of the later ones the most). `peak` is the most that was \
                 resident, `settled` what is left two seconds after the last free, beyond the start. \
                 `posix` is `posix_memalign`, `memcpy`, `free`; `rallocx` is jemalloc's interface; \
-                `realloc` aligns to 16 only."
+                `realloc` aligns to 16 only. `a mapping` has no allocator: memory that is long \
+                enough from the start, of huge pages, kept from one repetition to the next. What it \
+                takes is the filling itself."
             .to_owned(),
         plotted: ["first ms", "later ms", "later faults", "peak MiB"].map(str::to_owned).to_vec(),
         contestants,
