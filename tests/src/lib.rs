@@ -33,6 +33,10 @@ pub use library::{archive, is_masu, library, preload};
 pub use run::{Outcome, Run};
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
 
 /// The root of the workspace.
 pub fn workspace() -> &'static Path {
@@ -49,9 +53,24 @@ pub fn long() -> bool {
     std::env::var_os("MASU_TEST_LONG").is_some_and(|v| v != "0")
 }
 
-/// A fresh directory that disappears with its handle.
+/// A fresh directory that disappears with its handle, or, since those of statics are never dropped,
+/// with the process.
 pub fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("masu-test-").tempdir().expect("a scratch directory")
+    static PLACE: LazyLock<TempDir> = LazyLock::new(|| {
+        // SAFETY: the handler is a function of this program, and needs nothing that has an end before.
+        assert_eq!(unsafe { libc::atexit(clear) }, 0);
+        OWNER.store(std::process::id(), Ordering::Relaxed);
+        tempfile::Builder::new().prefix("masu-test-").tempdir().expect("a scratch directory")
+    });
+    static OWNER: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn clear() {
+        // A child that was forked off has the handler too.
+        if OWNER.load(Ordering::Relaxed) == std::process::id() {
+            // What is left of it harms nobody.
+            let _ = std::fs::remove_dir_all(PLACE.path());
+        }
+    }
+    TempDir::new_in(PLACE.path()).expect("a scratch directory")
 }
 
 /// The absolute path of a tool in `PATH`; fails the test with its name if absent.
