@@ -90,8 +90,11 @@ fn compare(options: &Options) -> Result<Results> {
 /// A measure of a run.
 type Measure = fn(&Ran) -> Option<f64>;
 
-/// What the rows are, with what shows them.
-const MEASURES: [(&str, Measure, fn(f64) -> String); 5] = [
+/// A row of each program: its name, the measure, and what shows a value.
+type Row = (&'static str, Measure, fn(f64) -> String);
+
+/// The rows.
+const MEASURES: [Row; 5] = [
     ("mean MiB", |run| Some(run.curve.mean(0.0, 1.0)), |kib| mib(Some(kib))),
     ("MiB at rest", |run| Some(run.readings.last()?.memory.resident as f64), |kib| mib(Some(kib))),
     (
