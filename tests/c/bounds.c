@@ -299,6 +299,20 @@ CASE(untouched_memory_does_not_count_for_the_soft_limit) {
     free(large);
 }
 
+// What is touched later is seen when a little more is taken.
+CASE(memory_touched_later_counts_for_the_soft_limit) {
+    set_callback(called, &calls);
+    char *large = malloc(400 * MIB);
+    CHECK(large != NULL, "malloc");
+    struct link *list = hold(NULL, 1000, 8 * MIB);
+    CHECK(calls == 0, "called at %zu MiB", reported / MIB);
+    memset(large, 1, 400 * MIB);
+    list = hold(list, 1000, 32 * MIB);
+    CHECK(calls == 1, "%d calls", calls);
+    release(list);
+    free(large);
+}
+
 // Limits change while the program runs.
 CASE(limits_can_be_set_by_the_program) {
     set_callback(called, &calls);

@@ -47,7 +47,8 @@ under! {
         the_limit_holds_in_a_forks_child;
     "limit.soft:100MiB":
         the_callback_is_called_once_for_each_crossing,
-        untouched_memory_does_not_count_for_the_soft_limit;
+        untouched_memory_does_not_count_for_the_soft_limit,
+        memory_touched_later_counts_for_the_soft_limit;
     "limit.soft:100MiB,limit.hard:180MiB":
         a_leak_is_told_before_it_is_refused;
     "limit.soft:100MiB,decay:1h":

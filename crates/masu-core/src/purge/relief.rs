@@ -3,7 +3,8 @@
 //!
 //! Memory counts as in use when it is handed out, and a program may never touch it. So before
 //! anything is done the kernel is asked how much is resident; if that is below the limit, nobody
-//! looks again before so much more is in use that it might be passed.
+//! looks again before a part of what is left has been handed out. What the program meanwhile touches
+//! of what it had already is seen then.
 
 use super::now;
 use crate::limit;
@@ -30,6 +31,8 @@ pub fn on_taken(large: bool) {
 
 /// The least that must be taken before the kernel is asked again: 1 MiB.
 const STEP: usize = 1 << 20;
+/// Looks on the way from what is resident to the limit.
+const LOOKS: usize = 16;
 
 #[cold]
 #[inline(never)]
@@ -40,7 +43,7 @@ fn relieve() {
         let resident = if settings::cgroup() { cgroup::resident() } else { None };
         match resident.filter(|&resident| resident <= soft) {
             Some(resident) => {
-                limit::watch_from(used + (soft - resident).max(STEP));
+                limit::watch_from(used + ((soft - resident) / LOOKS).max(STEP));
                 over = false;
             }
             None => {
