@@ -16,6 +16,7 @@ use proc_macro2::{TokenStream, TokenTree};
 /// longest name that its path begins with.
 const LAYERS: &[(&str, &str)] = &[
     ("text", "formatting without core::fmt; stands on nothing"),
+    ("own_process", "tests in a process of their own; part of tests only"),
     ("sync", "the one facade over atomics, so that the model checker can take their place"),
     ("config", "what a user can set; pure parsing, which every layer may ask about"),
     ("size_class", "arithmetic on sizes"),
