@@ -16,11 +16,14 @@
 //! (`heap/shared/gate.rs`); on x86-64 it is the same instruction.
 
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
+use core::ops::Deref;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
-const SPINS: u32 = if cfg!(loom) { 1 } else { 20 };
+/// Looks before a thread sleeps, some microseconds: what the locks protect is done sooner, unless who
+/// holds one does not run.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// A lock without data; what it protects is named where it is declared.
 pub struct Lock(AtomicU32);
@@ -117,6 +120,19 @@ impl Lock {
     /// No other thread exists, and what the lock protects is consistent.
     pub unsafe fn reset(&self) {
         self.0.store(FREE, Ordering::Relaxed);
+    }
+}
+
+/// A value on cache lines of its own, two of them since processors fetch pairs: a lock that many wait
+/// for must not take along what others read.
+#[repr(C, align(128))]
+pub struct CachePadded<T>(pub T);
+
+impl<T> Deref for CachePadded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
     }
 }
 

@@ -14,7 +14,7 @@ use super::table::{self, COMMONS_ID, index_of};
 use super::tls::make;
 use super::{Heap, Role, exit, fast, refill};
 use crate::clock;
-use crate::lock::Lock;
+use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
 use crate::slab::Block;
@@ -31,7 +31,7 @@ const BATCHES: u8 = 4;
 const BATCH_BYTES: usize = UNIT / 2;
 
 shared_static! {
-    static LOCK: Lock = Lock::new();
+    static LOCK: CachePadded<Lock> = CachePadded(Lock::new());
 }
 shared_static! {
     static COMMONS: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));

@@ -21,7 +21,7 @@
 
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Has};
-use crate::lock::{DISCARD, Guard, Lock};
+use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{
     self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, NIL, granule_address,
 };
@@ -31,7 +31,7 @@ use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::{auxv, mem};
 use core::cell::{Cell, UnsafeCell};
 
-shared_static! { static LOCK: Lock = Lock::new(); }
+shared_static! { static LOCK: CachePadded<Lock> = CachePadded(Lock::new()); }
 shared_static! { static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2])); }
 shared_static! { static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0); }
 shared_static! { static USED_UNITS: AtomicUsize = AtomicUsize::new(0); }
