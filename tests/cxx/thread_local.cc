@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -48,11 +49,16 @@ CASE(thread_local_objects_allocate_while_they_die) {
         }
 }
 
-// Blocks move between a dying thread and its successor.
+// Blocks move between a dying thread and its successor. Every thread of this file has a testator, as the
+// thread-local objects of a file are made together, so several may die at once.
+static std::mutex inheriting;
 static std::vector<std::unique_ptr<Holder>> inheritance;
 struct Testator {
     std::unique_ptr<Holder> estate = std::make_unique<Holder>(5);
-    ~Testator() { inheritance.push_back(std::move(estate)); }
+    ~Testator() {
+        std::lock_guard<std::mutex> alone(inheriting);
+        inheritance.push_back(std::move(estate));
+    }
 };
 thread_local Testator testator;
 
