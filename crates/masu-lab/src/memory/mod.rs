@@ -28,8 +28,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::experiments::files::Files;
-use crate::race;
-use crate::race::machine::Machine;
 use allocator::Allocator;
 use results::{Measured, Ran, Results, When};
 use scenarios::Scenario;
@@ -88,15 +86,7 @@ pub fn run(options: &Options) -> Result<()> {
     interrupt::listen()?;
     let allocators = Allocator::all(&options.against)?;
     ensure!(!allocators.is_empty(), "nothing to measure");
-    let mut results = Results {
-        date: race::now(),
-        machine: Machine::here(),
-        rounds: if options.quick { 1 } else { options.rounds },
-        allocators: allocators.iter().map(|one| (one.name.clone(), one.version.clone())).collect(),
-        missing: Vec::new(),
-        scenarios: Vec::new(),
-        web: None,
-    };
+    let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
     for scenario in scenarios::ALL.iter().filter(|one| wanted(one.name)) {
         results.scenarios.push(measure(scenario, &allocators, results.rounds)?);
     }

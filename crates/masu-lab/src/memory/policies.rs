@@ -15,8 +15,6 @@ use super::results::{Measured, Ran, Results, machine};
 use super::{interrupt, measure, scenarios};
 use crate::experiments::files::{Files, markdown};
 use crate::paths;
-use crate::race;
-use crate::race::machine::Machine;
 
 /// Programs of the kinds that policies are for.
 const SCENARIOS: [&str; 5] = ["ruby-jobs", "python-service", "redis", "postgresql", "batch"];
@@ -69,15 +67,7 @@ fn compare(options: &Options) -> Result<Results> {
     let names: Vec<_> = POLICIES.iter().map(|policy| format!("masu:{policy}")).collect();
     interrupt::listen()?;
     let allocators = Allocator::all(&names)?;
-    let mut results = Results {
-        date: race::now(),
-        machine: Machine::here(),
-        rounds: if options.quick { 1 } else { options.rounds },
-        allocators: allocators.iter().map(|one| (one.name.clone(), one.version.clone())).collect(),
-        missing: Vec::new(),
-        scenarios: Vec::new(),
-        web: None,
-    };
+    let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
     for name in &options.only {
         let scenario = scenarios::ALL.iter().find(|one| one.name == *name);
         let scenario = scenario
@@ -171,6 +161,7 @@ fn placed(page: &str, table: &str) -> Result<String> {
 mod tests {
     use super::*;
     use crate::memory::results::{Curve, When};
+    use crate::race::machine::Machine;
 
     fn run(allocator: usize, resident: u64, faults: u64) -> Ran {
         let reading = serde_json::json!({"name": "idle", "seconds": 1.0, "processor": 0.25, "faults": faults,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::allocator::Allocator;
 use super::tree::Memory;
 use crate::race;
 use crate::race::machine::Machine;
@@ -52,6 +53,22 @@ impl When {
 }
 
 impl Results {
+    /// Nothing yet, of runs that begin now.
+    pub fn begun(rounds: usize, allocators: &[Allocator]) -> Self {
+        Results {
+            date: race::now(),
+            machine: Machine::here(),
+            rounds,
+            allocators: allocators
+                .iter()
+                .map(|one| (one.name.clone(), one.version.clone()))
+                .collect(),
+            missing: Vec::new(),
+            scenarios: Vec::new(),
+            web: None,
+        }
+    }
+
     /// Takes over from an earlier run, on the same allocators, what this one did not measure.
     pub fn keep(&mut self, earlier: Results) {
         let names = |results: &Results| {
