@@ -10,6 +10,7 @@
 //! into it, and blocks of it may be anywhere.
 
 use crate::Config;
+use crate::heap::list;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -54,17 +55,24 @@ fn start(config: &Config) {
 }
 
 unsafe extern "C" fn prepare() {
+    list::fork_prepare();
     masu_core::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
     // SAFETY: called by fork, on the thread that prepared, in the parent.
-    unsafe { masu_core::fork_parent() }
+    unsafe {
+        masu_core::fork_parent();
+        list::fork_done();
+    }
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: called by fork, in the child, on its only thread.
-    unsafe { masu_core::fork_child() }
+    // SAFETY: called by fork, in the child, on its only thread, which prepared.
+    unsafe {
+        masu_core::fork_child();
+        list::fork_done();
+    }
 }
 
 extern "C" fn masu_exit() {

@@ -22,10 +22,10 @@
 //! jemalloc has and masu does not, is not here: programs that use it fail to compile rather than read
 //! an invented figure.
 //!
-//! Beyond that: [`snapshot`] reads everything at once, [`classes`] and [`heaps`] are tables, [`purge`]
-//! and [`thread_flush`] give memory back, and the options [`decay`], [`budget`], [`run_cache`],
-//! [`huge_cache`] and [`retain_full`] can be read and set. The process's limits are in
-//! [`limit`](crate::limit).
+//! Beyond that: [`snapshot`] reads everything at once, [`classes`], [`heaps`] (the threads') and
+//! [`heap::all`](crate::heap::all) (first-class ones) are tables, [`purge`] and [`thread_flush`] give
+//! memory back, and the options [`decay`], [`budget`], [`run_cache`], [`huge_cache`] and
+//! [`retain_full`] can be read and set. The process's limits are in [`limit`](crate::limit).
 //!
 //! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every slab
 //! in use: about a microsecond for each MiB of small blocks. Nothing here stops another thread.
@@ -113,7 +113,7 @@ pub fn classes() -> impl IntoIterator<Item = ClassStats> {
     masu_core::class_stats()
 }
 
-/// Fills `table` with the threads' heaps, the oldest first, and returns how many there are: if more
+/// Fills `table` with the threads' heaps (first-class ones are in [`heap::all`](crate::heap::all)), the oldest first, and returns how many there are: if more
 /// than fit, ask again with room for them. O(slabs in use + heaps).
 ///
 /// ```

@@ -1,8 +1,9 @@
 //! Making a heap.
 
-use super::{Heap, HeapError, HeapStats, OnSoftLimit};
+use super::{Heap, HeapError, HeapStats, OnSoftLimit, list};
 use crate::{global, process};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
 use masu_core::SharedHeap;
@@ -99,10 +100,12 @@ impl HeapBuilder {
     /// ```
     pub fn build(self) -> Result<Heap, HeapError> {
         process::ensure(&global::DEFAULT);
+        let name = self.name.map(Arc::from);
         let raw = SharedHeap::create().ok_or(HeapError)?;
         let heap = Heap {
             raw,
-            name: self.name,
+            entry: list::insert(raw, name.clone()),
+            name,
             on_soft_limit: self.on_soft_limit,
             scoped: AtomicBool::new(false),
         };

@@ -19,6 +19,7 @@
 //! ```
 //!
 //! Code that does not take an allocator allocates from a heap too, inside a [`scope`](crate::scope).
+//! [`all`] is a table of the heaps there are.
 //!
 //! # What it costs
 //!
@@ -30,14 +31,17 @@
 mod allocator;
 mod arc;
 mod builder;
+pub(crate) mod list;
 mod scope;
 
 pub use arc::ArcHeap;
 pub use builder::HeapBuilder;
+pub use list::{HeapRow, all};
 pub use masu_core::SharedStats as HeapStats;
 pub use scope::{scope, unscoped};
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use masu_core::SharedHeap;
@@ -80,7 +84,9 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// ```
 pub struct Heap {
     raw: &'static SharedHeap,
-    name: Option<Box<str>>,
+    name: Option<Arc<str>>,
+    /// The key of its entry on the list of heaps.
+    entry: usize,
     on_soft_limit: Option<Box<OnSoftLimit>>,
     /// Whether a scope was ever open: blocks of the global allocator may be in the heap, and nothing says
     /// how long they live.
@@ -261,6 +267,7 @@ impl Heap {
         let fresh = SharedHeap::create().ok_or(HeapError)?;
         let (soft, hard) = self.raw.limits();
         fresh.set_limits(soft, hard);
+        list::replace(self.entry, fresh);
         let old = core::mem::replace(&mut self.raw, fresh);
         *self.scoped.get_mut() = false;
         // SAFETY: nobody else has the old one, and `self` has forgotten it.
@@ -286,6 +293,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
+        list::remove(self.entry);
         // SAFETY: the heap is not borrowed any more, so what was allocated through a borrow is not used any
         // more; scopes, which borrow it too, are closed. After a scope there may be other blocks.
         unsafe {

@@ -1,0 +1,157 @@
+//! The list of the heaps that are alive, for whoever looks at the statistics of all.
+//!
+//! A slab under one lock, which is taken where a heap is made, reset after a scope or dropped, and
+//! where the list is read. It is the outermost of all locks: a fork takes it before the engine's. What
+//! is done under it calls no code of the program but its global allocator, where the list grows.
+
+#[cfg(doc)]
+use super::Heap;
+use super::HeapStats;
+use crate::{Slab, unscoped};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use masu_core::SharedHeap;
+use masu_core::lock::{Guard, Lock};
+
+/// What a heap was at the moment when the list was read: a row of [`all`].
+///
+/// ```
+/// let _index = masu::Heap::builder().name("index").hard_limit(1 << 20).build()?;
+/// let row = masu::heap::all().into_iter().find(|row| row.name.as_deref() == Some("index"));
+/// assert_eq!(row.map(|row| row.hard_limit), Some(Some(1 << 20)));
+/// # Ok::<(), masu::heap::HeapError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HeapRow {
+    /// [`Heap::id`].
+    pub id: u32,
+    /// [`Heap::name`].
+    pub name: Option<Arc<str>>,
+    /// Bytes of live blocks above which the heap keeps no free memory.
+    pub soft_limit: Option<usize>,
+    /// Most bytes of live blocks.
+    pub hard_limit: Option<usize>,
+    /// [`Heap::stats`].
+    pub stats: HeapStats,
+}
+
+/// All heaps ([`Heap`]) that are alive, in no order to be relied on; one that was dropped while blocks of
+/// a [`scope`](crate::scope) live is not among them. O(heaps + their slabs).
+///
+/// The rows are read one after the other, while other threads go on; only who makes or drops a heap
+/// waits until all are read. The threads' own heaps are in [`ctl::heaps`](crate::ctl::heaps).
+///
+/// ```
+/// use allocator_api2::vec::Vec;
+/// use masu::{Heap, heap};
+///
+/// let tenants = ["a", "b"].map(|name| Heap::builder().name(name).build().unwrap());
+/// let mut data = Vec::new_in(&tenants[1]);
+/// data.resize(1000, 0u8);
+///
+/// let most = heap::all().into_iter().max_by_key(|row| row.stats.allocated).unwrap();
+/// assert_eq!(most.name.as_deref(), Some("b"));
+/// ```
+#[must_use]
+pub fn all() -> Vec<HeapRow> {
+    let mut rows = Vec::new();
+    loop {
+        let needed = {
+            let list = List::lock();
+            let heaps = list.heaps();
+            if heaps.len() <= rows.capacity() {
+                rows.extend(heaps.iter().map(|(_, entry)| entry.row()));
+                return rows;
+            }
+            heaps.len()
+        };
+        // Not under the lock. Some more, as heaps may be made meanwhile.
+        rows.reserve(needed + needed / 8 + 4);
+    }
+}
+
+/// A heap on the list.
+struct Entry {
+    raw: &'static SharedHeap,
+    name: Option<Arc<str>>,
+}
+
+impl Entry {
+    fn row(&self) -> HeapRow {
+        let (soft, hard) = self.raw.limits();
+        let limit = |bytes| (bytes != usize::MAX).then_some(bytes);
+        HeapRow {
+            id: self.raw.id(),
+            name: self.name.clone(),
+            soft_limit: limit(soft),
+            hard_limit: limit(hard),
+            stats: self.raw.stats(),
+        }
+    }
+}
+
+static LOCK: Lock = Lock::new();
+static HEAPS: Heaps = Heaps(UnsafeCell::new(Slab::new()));
+
+/// What [`LOCK`] protects.
+struct Heaps(UnsafeCell<Slab<Entry>>);
+
+// SAFETY: only a `List` looks at it, and there is one at a time.
+unsafe impl Sync for Heaps {}
+
+/// The list, locked.
+struct List(#[allow(dead_code, reason = "held until dropped")] Guard<'static>);
+
+impl List {
+    fn lock() -> List {
+        List(LOCK.lock())
+    }
+
+    fn heaps(&self) -> &Slab<Entry> {
+        // SAFETY: the lock is held, and what is borrowed is borrowed from its guard.
+        unsafe { &*HEAPS.0.get() }
+    }
+
+    fn heaps_mut(&mut self) -> &mut Slab<Entry> {
+        // SAFETY: as above.
+        unsafe { &mut *HEAPS.0.get() }
+    }
+}
+
+/// Puts a heap on the list; the key of its entry. The heap must stay valid until [`remove`].
+pub(super) fn insert(raw: &'static SharedHeap, name: Option<Arc<str>>) -> usize {
+    let mut list = List::lock();
+    let heaps = list.heaps_mut();
+    if heaps.len() == heaps.capacity() {
+        // The list belongs to no scope that happens to be open.
+        unscoped(|| heaps.reserve(1));
+    }
+    heaps.insert(Entry { raw, name })
+}
+
+/// The entry stands for another heap from now on.
+pub(super) fn replace(key: usize, raw: &'static SharedHeap) {
+    List::lock().heaps_mut()[key].raw = raw;
+}
+
+/// Takes a heap from the list: nobody looks at it any more.
+pub(super) fn remove(key: usize) {
+    // Its name is dropped when the lock has been given back.
+    let _entry = List::lock().heaps_mut().remove(key);
+}
+
+/// Before a fork, ahead of the engine's handler.
+pub(crate) fn fork_prepare() {
+    LOCK.acquire();
+}
+
+/// After a fork, in the parent and in the child, behind the engine's handler.
+///
+/// # Safety
+/// The calling thread called [`fork_prepare`].
+pub(crate) unsafe fn fork_done() {
+    // SAFETY: held since `fork_prepare`.
+    unsafe { LOCK.release() }
+}
