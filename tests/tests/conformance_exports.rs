@@ -55,7 +55,7 @@ fn the_whole_libc_family_is_exported() {
     ]);
 }
 
-/// The loader takes `malloc@GLIBC_2.2.5` from an object without versions, not from one that has others.
+/// The loader takes `malloc@GLIBC_2.2.5` from a symbol without a version, not from one with another.
 #[test]
 fn no_symbol_has_a_version() {
     let Some(sections) = readelf("--sections") else { return };

@@ -149,3 +149,46 @@ CASE(hooks_can_be_looked_at_and_not_set) {
     READ("arena.0.dss", &dss);
     CHECK(strcmp(dss, "disabled") == 0, "%s", dss);
 }
+
+static size_t of_arena(unsigned arena, const char *what) {
+    char name[64];
+    size_t value;
+    sprintf(name, "stats.arenas.%u.%s", arena, what);
+    READ(name, &value);
+    return value;
+}
+
+// Redis does so for the arena of its scripts, and ends if a name is not there.
+CASE(figures_of_an_arena_can_be_counted_through) {
+    enum { COUNT = 3000, SIZE = 640 };
+    unsigned arena = create(), bins;
+    int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+    uint64_t epoch = 1;
+    for (int i = 0; i < COUNT; i++) CHECK(mallocx(SIZE, flags), "%d", i);
+    CHECK(mallocx(3 << 20, flags), "no large block");
+    CHECK(WRITE("epoch", epoch) == 0, "a new epoch");
+    CHECK(of_arena(arena, "small.allocated") == COUNT * nallocx(SIZE, 0), "%zu bytes",
+          of_arena(arena, "small.allocated"));
+    CHECK(of_arena(arena, "large.allocated") == nallocx(3 << 20, 0), "%zu bytes",
+          of_arena(arena, "large.allocated"));
+    CHECK(of_arena(arena, "pactive") * 4096 >= COUNT * SIZE + (3 << 20), "%zu pages",
+          of_arena(arena, "pactive"));
+    size_t blocks = 0, wasted = 0;
+    READ("arenas.nbins", &bins);
+    for (unsigned bin = 0; bin < bins; bin++) {
+        char name[64];
+        uint32_t regions;
+        size_t size, live, slabs;
+        READ(with_number(name, "arenas.bin.", bin, ".nregs"), &regions);
+        READ(with_number(name, "arenas.bin.", bin, ".size"), &size);
+        sprintf(name, "bins.%u.curregs", bin);
+        live = of_arena(arena, name);
+        sprintf(name, "bins.%u.curslabs", bin);
+        slabs = of_arena(arena, name);
+        CHECK(live <= slabs * regions, "%zu of %zu in %zu slabs", live, size, slabs);
+        CHECK(live == (size == nallocx(SIZE, 0) ? COUNT : 0), "%zu of %zu", live, size);
+        blocks += live;
+        wasted += (slabs * regions - live) * size;
+    }
+    CHECK(blocks == COUNT && wasted < 1 << 20, "%zu blocks, %zu wasted", blocks, wasted);
+}

@@ -11,6 +11,8 @@ struct slot {
 };
 
 static struct slot slots[SLOTS];
+// Requests that could not be met.
+static long refused;
 static uint64_t state = 1;
 
 static size_t below(size_t n) { return random_next(&state) % n; }
@@ -43,7 +45,10 @@ static void take(struct slot *s) {
     s->align = (size_t)1 << below(below(4) ? 9 : 22);
     int zero = below(2), flags = MALLOCX_ALIGN(s->align) | (zero ? MALLOCX_ZERO : 0);
     s->block = mallocx(size, flags);
-    if (!s->block) return;
+    if (!s->block) {
+        refused++;
+        return;
+    }
     size_t real = sallocx(s->block, 0);
     CHECK(real == nallocx(size, flags), "%zu, said %zu", real, nallocx(size, flags));
     if (zero) CHECK(first_nonzero(s->block, real) == real, "%zu not zero", size);
@@ -55,6 +60,7 @@ static void resize(struct slot *s) {
     int zero = below(2), flags = MALLOCX_ALIGN(s->align) | (zero ? MALLOCX_ZERO : 0);
     unsigned char *to = rallocx(s->block, size, flags);
     if (!to) {
+        refused++;
         verify(s, kept);
         return;
     }
@@ -109,6 +115,8 @@ CASE(any_sequence_keeps_what_was_promised) {
     const char *seed = getenv("SEED");
     state = seed ? strtoull(seed, NULL, 10) : 1;
     churn(operations());
+    printf("refused %ld\n", refused);
+    fflush(stdout);
 }
 
 // Mappings of this process.

@@ -9,9 +9,10 @@
 
 use super::arenas;
 use super::call::{Answer, Call, ENOENT};
+use super::tree::SLAB;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use masu_core::Stats;
 use masu_core::size_class::{LAST_CLASS, size_of_class};
+use masu_core::{SharedHeap, SharedStats, Stats};
 
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// Whether figures were ever taken.
@@ -42,9 +43,16 @@ figures! {
     medium_allocs, huge_allocs, purged_bytes, purge_ticks
 }
 
-/// Slabs and blocks of each small class.
-static SLABS: [AtomicUsize; LAST_CLASS] = [const { AtomicUsize::new(0) }; LAST_CLASS];
-static BLOCKS: [AtomicUsize; LAST_CLASS] = [const { AtomicUsize::new(0) }; LAST_CLASS];
+/// Figures of a small class as of the last epoch.
+struct Class {
+    slabs: AtomicUsize,
+    blocks: AtomicUsize,
+    freed: AtomicUsize,
+}
+
+static CLASSES: [Class; LAST_CLASS] = [const {
+    Class { slabs: AtomicUsize::new(0), blocks: AtomicUsize::new(0), freed: AtomicUsize::new(0) }
+}; LAST_CLASS];
 
 /// Begins an epoch.
 pub fn renew() {
@@ -54,19 +62,25 @@ pub fn renew() {
 
 fn take() {
     store(&masu_core::stats());
-    for (class, (slabs, blocks)) in masu_core::class_stats().iter().zip(SLABS.iter().zip(&BLOCKS)) {
-        slabs.store(class.slabs, Ordering::Relaxed);
-        blocks.store(class.blocks, Ordering::Relaxed);
+    for (now, class) in masu_core::class_stats().iter().zip(&CLASSES) {
+        class.slabs.store(now.slabs, Ordering::Relaxed);
+        let before = class.blocks.swap(now.blocks, Ordering::Relaxed);
+        class.freed.fetch_add(before.saturating_sub(now.blocks), Ordering::Relaxed);
     }
     TAKEN.store(1, Ordering::Release);
+}
+
+/// Sees to it that there are figures.
+fn begin() {
+    if TAKEN.load(Ordering::Acquire) == 0 {
+        take();
+    }
 }
 
 /// The figures of the last epoch, of now if there was none.
 #[unsafe(link_section = "masu_door")]
 pub fn latest() -> Stats {
-    if TAKEN.load(Ordering::Acquire) == 0 {
-        take();
-    }
+    begin();
     load()
 }
 
@@ -111,48 +125,74 @@ pub fn arena_threads(call: &Call) -> Answer {
     })
 }
 
-/// The class and counts of `stats.arenas.<i>.bins.<j>`.
-fn bin(call: &Call, counts: &[AtomicUsize; LAST_CLASS]) -> Answer {
-    call.read_only()?;
-    of_arena(call)?;
-    let count = counts.get(call.index[1]).ok_or(ENOENT)?;
-    latest();
-    call.size(match arenas::named(call) {
-        0 | arenas::ALL => count.load(Ordering::Relaxed),
-        _ => return Err(ENOENT),
+/// What is in a class of small blocks, jemalloc's bin.
+#[derive(Clone, Copy)]
+pub struct Bin {
+    /// Bytes of a block.
+    pub size: usize,
+    /// Slabs.
+    pub slabs: usize,
+    /// Blocks in use, those that threads keep to hand among them.
+    pub blocks: usize,
+    /// Blocks freed. Nobody counts them one by one, so these are those that were fewer at one epoch
+    /// than at the one before: what was freed and allocated anew in between is in neither this figure
+    /// nor [`Bin::allocated`], and the difference of the two is right.
+    pub freed: usize,
+}
+
+impl Bin {
+    /// Blocks allocated.
+    pub fn allocated(&self) -> usize {
+        self.freed + self.blocks
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.size * self.blocks
+    }
+}
+
+/// The small classes of all arenas together, the smallest first, as of the last epoch.
+pub fn bins() -> impl Iterator<Item = Bin> {
+    CLASSES.iter().enumerate().map(|(class, figures)| Bin {
+        size: size_of_class(class + 1),
+        slabs: figures.slabs.load(Ordering::Relaxed),
+        blocks: figures.blocks.load(Ordering::Relaxed),
+        freed: figures.freed.load(Ordering::Relaxed),
     })
 }
 
-/// `stats.arenas.<i>.bins.<j>.curregs`.
-pub fn bin_blocks(call: &Call) -> Answer {
-    bin(call, &BLOCKS)
+/// A class in an arena that a program made, now. Slabs by class are not counted there: these are as few
+/// as hold the blocks.
+fn made_bin(bin: &Bin, heap: &SharedStats) -> Bin {
+    let of_size = heap.by_size().find(|(size, _)| *size == bin.size);
+    let blocks = of_size.map_or(0, |(_, blocks)| blocks as usize);
+    let slabs = (blocks * bin.size).div_ceil(SLAB);
+    Bin { size: bin.size, slabs, blocks, freed: 0 }
 }
 
-/// `stats.arenas.<i>.bins.<j>.curslabs`.
-pub fn bin_slabs(call: &Call) -> Answer {
-    bin(call, &SLABS)
-}
-
-/// Slabs and blocks of a small class (from 0) as of the last epoch.
-pub fn class(class: usize) -> (usize, usize) {
-    let get = |counts: &[AtomicUsize]| counts.get(class).map_or(0, |n| n.load(Ordering::Relaxed));
-    (get(&SLABS), get(&BLOCKS))
-}
-
-/// Bytes in small blocks as of the last epoch.
-pub fn small() -> usize {
-    (0..LAST_CLASS).map(|c| class(c).1 * size_of_class(c + 1)).sum()
-}
-
-/// `stats.arenas.<i>.small.allocated`.
-pub fn small_bytes(call: &Call) -> Answer {
+/// A figure of a class in the arena of a call, or their sum.
+#[inline(never)]
+fn of_bins(call: &Call, class: Option<usize>, of: fn(&Bin) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    latest();
-    match arenas::named(call) {
-        0 | arenas::ALL => call.size(small()),
-        _ => Err(ENOENT),
-    }
+    begin();
+    let made = arenas::heap(arenas::named(call)).map(SharedHeap::stats);
+    let mut bins = bins().map(|bin| of(&made.as_ref().map_or(bin, |heap| made_bin(&bin, heap))));
+    call.size(match class {
+        Some(class) => bins.nth(class).ok_or(ENOENT)?,
+        None => bins.sum(),
+    })
+}
+
+/// A figure of `stats.arenas.<i>.bins.<j>`.
+pub fn bin(call: &Call, of: fn(&Bin) -> usize) -> Answer {
+    of_bins(call, Some(call.index[1]), of)
+}
+
+/// A figure of `stats.arenas.<i>.small`.
+pub fn small(call: &Call, of: fn(&Bin) -> usize) -> Answer {
+    of_bins(call, None, of)
 }
 
 /// `stats.arenas.<i>.large.allocated`.
@@ -160,8 +200,8 @@ pub fn large_bytes(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
     let all = latest().allocated;
-    match arenas::named(call) {
-        0 | arenas::ALL => call.size(all.saturating_sub(small())),
-        _ => Err(ENOENT),
-    }
+    call.size(match arenas::heap(arenas::named(call)) {
+        Some(heap) => heap.stats().large,
+        None => all.saturating_sub(bins().map(|bin| bin.bytes()).sum()),
+    })
 }

@@ -12,7 +12,6 @@ use super::{arenas, figures, tree};
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use masu_core::size_class::{LAST_CLASS, size_of_class};
 use masu_core::text::Text;
 
 /// A function that writes a string.
@@ -192,24 +191,26 @@ impl Report<'_> {
             return;
         }
         self.title("[", "bins:        size    curslabs     curregs\n");
-        for class in 0..LAST_CLASS {
-            let size = size_of_class(class + 1);
-            let (slabs, blocks) = figures::class(class);
+        let mut before = "{";
+        for bin in figures::bins() {
             if self.json {
-                self.text.str(if class == 0 { "{" } else { ",{" });
+                self.text.str(before);
+                before = ",{";
                 self.first = true;
                 if general {
-                    self.number("size", size);
-                    self.number("nregs", (64usize << 10).checked_div(size).unwrap_or(0));
-                    self.number("slab_size", 64 << 10);
+                    self.number("size", bin.size);
+                    self.number("nregs", tree::SLAB.checked_div(bin.size).unwrap_or(0));
+                    self.number("slab_size", tree::SLAB);
                 } else {
-                    self.number("curregs", blocks);
-                    self.number("curslabs", slabs);
+                    self.number("nmalloc", bin.allocated());
+                    self.number("ndalloc", bin.freed);
+                    self.number("curregs", bin.blocks);
+                    self.number("curslabs", bin.slabs);
                 }
                 self.text.str("}");
-            } else if slabs != 0 {
+            } else if bin.slabs != 0 {
                 self.text.tab(5);
-                for n in [size, slabs, blocks] {
+                for n in [bin.size, bin.slabs, bin.blocks] {
                     self.text.right(masu_core::text::decimal(n as u64).as_str(), 12);
                 }
                 self.text.line();

@@ -5,6 +5,7 @@
 //! a jemalloc built without that feature (mutex counters, `prof.*` beyond whether it is there).
 
 use super::call::{Answer, Call, EINVAL, ENOENT, Error};
+use super::figures::Bin;
 use super::{arenas, caches, figures, thread};
 use core::sync::atomic::{AtomicI64, Ordering};
 use masu_core::config::{BackgroundThread, Delay};
@@ -17,7 +18,7 @@ use masu_core::size_class::{
 pub const VERSION: &core::ffi::CStr = c"5.3.1-0-gmasu";
 
 /// Bytes of a slab.
-const SLAB: usize = 64 << 10;
+pub const SLAB: usize = 64 << 10;
 
 /// Declares the rows.
 macro_rules! tree {
@@ -190,13 +191,17 @@ tree! { |call|
     "stats.arenas.#.muzzy_npurge" => figures::arena(call, |_| 0);
     "stats.arenas.#.muzzy_nmadvise" => figures::arena(call, |_| 0);
     "stats.arenas.#.muzzy_purged" => figures::arena(call, |_| 0);
-    "stats.arenas.#.small.allocated" => figures::small_bytes(call);
+    "stats.arenas.#.small.allocated" => figures::small(call, Bin::bytes);
+    "stats.arenas.#.small.nmalloc" => figures::small(call, Bin::allocated);
+    "stats.arenas.#.small.ndalloc" => figures::small(call, |bin| bin.freed);
     "stats.arenas.#.small.nfills" => figures::arena(call, |f| f.refills as usize);
     "stats.arenas.#.large.allocated" => figures::large_bytes(call);
     "stats.arenas.#.large.nmalloc" => figures::arena(call, |f| (f.medium_allocs + f.huge_allocs) as usize);
     "stats.arenas.#.large.nrequests" => figures::arena(call, |f| (f.medium_allocs + f.huge_allocs) as usize);
-    "stats.arenas.#.bins.#.curregs" => figures::bin_blocks(call);
-    "stats.arenas.#.bins.#.curslabs" => figures::bin_slabs(call);
+    "stats.arenas.#.bins.#.nmalloc" => figures::bin(call, Bin::allocated);
+    "stats.arenas.#.bins.#.ndalloc" => figures::bin(call, |bin| bin.freed);
+    "stats.arenas.#.bins.#.curregs" => figures::bin(call, |bin| bin.blocks);
+    "stats.arenas.#.bins.#.curslabs" => figures::bin(call, |bin| bin.slabs);
 }
 
 /// A value that may only be read.
