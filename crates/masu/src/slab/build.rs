@@ -52,10 +52,11 @@ impl<T, X: Copy> Table<T, X> {
                 unsafe { self.recycle(key, &self.locate(key).unwrap_unchecked()) };
             }
         }
+        self.write_after();
         let (list, rest) = (source.next, self.next);
         let (mut key, mut previous) = (list, None);
         while let Some(from) = source.locate(key) {
-            // SAFETY: a located key on the list of vacant ones holds a link; it is carved here.
+            // SAFETY: carved here, and vacant.
             unsafe {
                 let to = self.locate(key).unwrap_unchecked();
                 (*to.slot()).body.link = rest;
@@ -64,9 +65,10 @@ impl<T, X: Copy> Table<T, X> {
                     Some(before) => self.set_link(before, key),
                 }
                 previous = Some(key);
-                key = (*from.slot()).body.link;
+                key = source.link(key, &from);
             }
         }
+        self.settle();
     }
 
     /// # Safety

@@ -33,6 +33,7 @@ impl<T, X: Copy> Table<T, X> {
                 (*page.slot(end - 1)).body.link = self.fresh_key();
             }
         }
+        self.settle();
         page.place(key)
     }
 
@@ -60,11 +61,23 @@ impl<T, X: Copy> Table<T, X> {
             .take_while(|&key| key < self.capacity())
     }
 
+    /// What follows a key on the list of vacant keys.
+    ///
+    /// # Safety
+    /// `place` is a key's on the list.
+    pub(super) unsafe fn link(&self, key: usize, place: &Place<T, X>) -> usize {
+        if key == self.next && key < self.fill {
+            return self.after;
+        }
+        // SAFETY: vacant, and not the one of invariant 3: the slot holds its link.
+        unsafe { (*place.slot()).body.link }
+    }
+
     /// What follows a key on the list of vacant keys, or behind its end.
     fn next_after(&self, key: usize) -> usize {
         if let Some(place) = self.locate(key) {
-            // SAFETY: a located key on the list is vacant and holds a link.
-            return unsafe { (*place.slot()).body.link };
+            // SAFETY: on the list.
+            return unsafe { self.link(key, &place) };
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         if key + 1 < self.end(index) {

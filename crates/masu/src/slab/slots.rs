@@ -3,7 +3,7 @@
 //! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
 //! never used; else a slot of a later page, which may have to be added.
 
-use super::page::{Body, GROUP, OCCUPIED, Slot, VACANT, first_page_slots};
+use super::page::{GROUP, OCCUPIED, Slot, VACANT, first_page_slots};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
@@ -11,15 +11,14 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub fn claim(&mut self) -> (Place<T, X>, usize) {
         let key = self.next;
-        let place = if key < self.fill {
-            // SAFETY: just compared.
-            unsafe { self.first_place(key) }
-        } else {
-            unlikely();
-            match self.locate_later(key) {
-                Some(place) => place,
-                None => self.aside(Self::claim_fresh),
-            }
+        if key < self.fill {
+            // SAFETY: just compared; invariant 3.
+            return (unsafe { self.first_place(key) }, self.after);
+        }
+        unlikely();
+        let place = match self.locate_later(key) {
+            Some(place) => place,
+            None => self.aside(Self::claim_fresh),
         };
         // SAFETY: `next` is vacant and, located or just carved, its slot holds a link.
         let link = unsafe { (*place.slot()).body.link };
@@ -45,7 +44,17 @@ impl<T, X: Copy> Table<T, X> {
         // SAFETY: invariant 1: the flag of a claimed slot is valid.
         unsafe { *place.flag = OCCUPIED }
         self.next = link;
+        self.settle();
         self.len += 1;
+    }
+
+    /// Sees to invariant 3 when `next` has become the key of a slot that holds its link.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        if self.next < self.fill {
+            // SAFETY: just compared; `next` is vacant, so its slot holds a link.
+            self.after = unsafe { (*self.first_place(self.next).slot()).body.link };
+        }
     }
 
     /// Puts a value where the next insertion goes. O(1) but for a page that may be added.
@@ -56,8 +65,7 @@ impl<T, X: Copy> Table<T, X> {
         if key < self.fill {
             // SAFETY: just compared. The slot is vacant: it holds a link, then the value.
             unsafe {
-                let place = self.first_place(key);
-                let link = (*place.slot()).body.link;
+                let (place, link) = (self.first_place(key), self.after);
                 place.value().write(value);
                 self.commit(&place, link);
                 (key, place)
@@ -117,7 +125,9 @@ impl<T, X: Copy> Table<T, X> {
             }
             (&raw mut (*place.slot()).extra).write(self.fresh);
             place.value().write(value);
-            self.commit(&place, link);
+            *place.flag = OCCUPIED;
+            self.next = link;
+            self.len += 1;
             (key, place)
         }
     }
@@ -133,15 +143,28 @@ impl<T, X: Copy> Table<T, X> {
         self.len -= 1;
     }
 
+    /// The opposite of [`Table::settle`]: the slot of `next` holds its link.
+    #[inline(always)]
+    pub(super) fn write_after(&mut self) {
+        if self.next < self.fill {
+            // SAFETY: just compared; `next` is vacant.
+            unsafe { (*self.first_place(self.next).slot()).body.link = self.after }
+        }
+    }
+
     /// Makes a vacated slot the next to be used.
     ///
     /// # Safety
     /// `place` is a vacated key's, whose value is gone.
     #[inline(always)]
     pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
-        // SAFETY: the slot is vacant and ours.
-        unsafe { write_link(&raw mut (*place.slot()).body, self.next) }
-        self.next = key;
+        self.write_after();
+        if key >= self.fill {
+            unlikely();
+            // SAFETY: the slot is vacant and ours.
+            unsafe { (*place.slot()).body.link = self.next }
+        }
+        (self.next, self.after) = (key, self.next);
     }
 
     /// Takes a value out of its slot, which is the next to be used.
@@ -190,24 +213,4 @@ impl<T, X: Copy> Table<T, X> {
             recycle.2.value().drop_in_place();
         }
     }
-}
-
-/// Writes the link of a slot whose value is gone.
-///
-/// A value that is copied out of the slot soon after, as wide as the processor can, would have to wait
-/// until a narrower write of the link has left the store buffer, some ten nanoseconds. So what is
-/// written is as wide, where there is room.
-///
-/// # Safety
-/// `body` is a vacant slot's.
-#[inline(always)]
-unsafe fn write_link<T>(body: *mut Body<T>, link: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if size_of::<Body<T>>() >= 16 {
-        use core::arch::x86_64::{_mm_cvtsi64_si128, _mm_storeu_si128};
-        // SAFETY: the body has 16 bytes, of which the lower ones are the link; nobody reads the others.
-        return unsafe { _mm_storeu_si128(body.cast(), _mm_cvtsi64_si128(link as i64)) };
-    }
-    // SAFETY: the slot is vacant.
-    unsafe { (*body).link = link }
 }

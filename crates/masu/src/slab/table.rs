@@ -12,10 +12,13 @@
 //! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
 //!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
 //!    list is empty, so while it is not, its end does not change.
-//! 3. `len` is the number of flags that say occupied.
-//! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
+//! 3. If `next` is below page 0's fill, its link is `after`, and what its slot holds says nothing. So
+//!    what is removed and inserted in turn is not linked and looked up in turn, where each look-up
+//!    would wait for what was written just before, and so would the value that is moved out.
+//! 4. `len` is the number of flags that say occupied.
+//! 5. No reference to a slot is ever made but to a value that is occupied, and no reference to a
 //!    whole page: what one caller holds is not touched by another's use of a different key.
-//! 5. No method runs code of `T` or of a caller while 1 to 3 do not hold, unless it says so.
+//! 6. No method runs code of `T` or of a caller while 1 to 4 do not hold, unless it says so.
 
 use super::cursor::Cursor;
 use super::page::{OCCUPIED, Page, Slot};
@@ -26,6 +29,8 @@ use core::ptr::{self, NonNull};
 
 pub(crate) struct Table<T, X: Copy> {
     pub(super) next: usize,
+    /// What follows `next` on the list, if that is below page 0's fill: see invariant 3.
+    pub(super) after: usize,
     /// Page 0, in parts, so that a key below its fill is found without a further look.
     pub(super) fill: usize,
     pub(super) slots: *const Slot<T, X>,
@@ -118,6 +123,7 @@ impl<T, X: Copy> Table<T, X> {
     pub const fn new(fresh: X) -> Self {
         Table {
             next: 0,
+            after: 0,
             fill: 0,
             slots: ptr::null(),
             flags: ptr::null(),

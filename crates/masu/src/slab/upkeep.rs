@@ -124,6 +124,7 @@ impl<T, X: Copy> Table<T, X> {
                 }
             }
         }
+        self.settle();
     }
 
     /// Cuts off everything from key `end` on, where nothing is occupied. The list of vacant keys is
