@@ -72,6 +72,14 @@ fn pkg_config_finds_masu_under_both_names() {
     assert!(!newer.expect("pkg-config runs").success());
 }
 
+#[test]
+fn pkg_config_links_a_static_program() {
+    let Some(place) = installed() else { return };
+    let mut words = vec!["-static".to_owned()];
+    words.extend(pkg_config(place, &["--static", "--cflags", "--libs", "jemalloc"]));
+    builds_and_runs(place, &words);
+}
+
 /// Configures, builds and runs a CMake project that links `target` of `package`.
 #[track_caller]
 fn cmake(place: &Path, package: &str, target: &str) {
@@ -187,4 +195,24 @@ fn private_copies_live_beside_each_other_and_the_c_library() {
     succeed(link.arg("-o").arg(&program).args(&objects).arg("-lpthread"));
     let mut run = Command::new(&program);
     assert_eq!(succeed(run.env("LD_LIBRARY_PATH", directory.path())), "ok\n");
+}
+
+/// A program that wants a private copy for its own `malloc`, as jemalloc's header offers it.
+#[test]
+fn plain_names_may_be_macros_for_those_of_a_private_copy() {
+    if installed().is_none() {
+        return;
+    }
+    let directory = scratch();
+    let (archive, header) = private(directory.path(), "own_");
+    let source = directory.path().join("mangled.c");
+    let text = "#define JEMALLOC_MANGLE\n#include PRIVATE_HEADER\nint main(void) {\n\
+                char *block = malloc(100);\nblock = rallocx(block, 1 << 20, MALLOCX_ZERO);\n\
+                int lost = own_malloc_usable_size(block) < 1 << 20;\nfree(block);\nreturn lost;\n}\n";
+    fs::write(&source, text).expect("written");
+    let program = directory.path().join("program");
+    let mut compile = Command::new(tool("gcc"));
+    compile.arg("-o").arg(&program).arg(format!("-DPRIVATE_HEADER=\"{}\"", header.display()));
+    succeed(compile.arg(&source).arg(&archive).arg("-lpthread"));
+    succeed(&mut Command::new(&program));
 }
