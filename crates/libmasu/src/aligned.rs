@@ -15,7 +15,7 @@ use crate::malloc::allocate;
 use core::ffi::{c_int, c_void};
 
 /// What every block is aligned to without asking.
-const NATURAL: usize = 16;
+pub const NATURAL: usize = 16;
 
 /// A block of `size` bytes aligned to `align`, or null: no memory, or not a power of two from 1 to
 /// 1 GiB. `errno` is not touched.

@@ -13,11 +13,9 @@
 
 use super::arenas;
 use super::flags::Flags;
+use crate::aligned::NATURAL;
 use crate::errno::or_enomem;
 use core::ffi::{c_int, c_void};
-
-/// What every block is aligned to without asking.
-const NATURAL: usize = 16;
 
 /// A block of at least `size` bytes. Null when memory is out, or for sizes and alignments that
 /// cannot be had.
@@ -53,9 +51,8 @@ fn allocate(size: usize, flags: Flags, zeroed: bool) -> *mut u8 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) -> *mut c_void {
     let flags = Flags::new(flags);
+    let (align, zeroed) = (flags.align().max(NATURAL), flags.zeroed());
     let p: *mut u8 = block.cast();
-    let align = flags.align().max(NATURAL);
-    let zeroed = flags.zeroed();
     // SAFETY: the caller's contract is the same.
     let to = unsafe {
         match flags.arena() {

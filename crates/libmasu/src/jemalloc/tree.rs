@@ -1,12 +1,13 @@
 //! What each name does.
 //!
 //! A row is a name, `#` standing for a number, and what a call of it answers. The rows become a
-//! table of names ([`super::names`]) and one `match`; a name that is not here is `ENOENT`, as it is in
-//! a jemalloc built without that feature (mutex counters, `prof.*` beyond whether it is there).
+//! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`, as it
+//! is in a jemalloc built without that feature (mutex counters, `prof.*` beyond whether it is there).
 
 use super::call::{Answer, Call, EINVAL, ENOENT, Error};
 use super::figures::Bin;
 use super::{arenas, caches, figures, thread};
+use crate::aligned::NATURAL;
 use core::sync::atomic::{AtomicI64, Ordering};
 use masu_core::config::{BackgroundThread, Delay};
 use masu_core::control;
@@ -139,7 +140,7 @@ tree! { |call|
     "arenas.narenas" => reads(call, |c| c.unsigned(arenas::count()));
     "arenas.dirty_decay_ms" => dirty_decay(call);
     "arenas.muzzy_decay_ms" => muzzy_decay(call);
-    "arenas.quantum" => reads(call, |c| c.size(16));
+    "arenas.quantum" => reads(call, |c| c.size(NATURAL));
     "arenas.page" => reads(call, |c| c.size(UNIT));
     "arenas.hugepage" => reads(call, |c| c.size(2 << 20));
     "arenas.tcache_max" => reads(call, |c| c.size(SMALL_MAX));
