@@ -91,6 +91,41 @@ fn a_panic_in_a_closure_leaves_the_slab_whole() {
 }
 
 #[test]
+fn a_panic_in_a_closure_leaves_a_fresh_slot_vacant() {
+    for filled in 0..20 {
+        let mut slab = Slab::with_capacity(4);
+        slab.extend_to(filled);
+        // SAFETY: nothing is claimed to be initialised, as it panics.
+        let entry = catch_unwind(AssertUnwindSafe(|| unsafe {
+            slab.vacant_entry().insert_in_place(|p| {
+                p.write(u64::MAX);
+                panic!("in init")
+            });
+        }));
+        assert!(entry.is_err());
+        slab.extend_to(filled + 20);
+        assert!(
+            slab.iter()
+                .map(|(key, value)| (key as u64, *value))
+                .eq((0..filled + 20).map(|n| (n, n)))
+        );
+    }
+}
+
+trait Numbers {
+    fn extend_to(&mut self, len: u64);
+}
+
+impl Numbers for Slab<u64> {
+    /// Inserts the numbers of their keys.
+    fn extend_to(&mut self, len: u64) {
+        for n in self.len() as u64..len {
+            assert_eq!(self.insert(n), n as usize);
+        }
+    }
+}
+
+#[test]
 fn a_clone_that_panics_drops_what_it_made() {
     struct Picky<'a>(u32, &'a Cell<i32>);
     impl Clone for Picky<'_> {
@@ -192,6 +227,21 @@ fn empty_pages_go_and_come_back() {
     slab.release_empty_pages();
     assert_eq!((slab.capacity(), slab.vacant_key()), (0, 0));
     assert_eq!(slab.insert(5), 0);
+}
+
+#[test]
+fn a_clone_of_a_slab_with_released_pages_reuses_keys_in_the_same_order() {
+    for gone in 0..64u64 {
+        // Pages: 0, 1, 2..4, 4..8, 8..16, 16..32.
+        let mut slab = Slab::with_capacity(1);
+        slab.extend_to(32);
+        let page = |key: usize| (key as u64 * 2).checked_ilog2().unwrap_or(0);
+        slab.retain(|key, _| gone & 1 << page(key) == 0);
+        slab.release_empty_pages();
+        let copy = slab.clone();
+        let keys = copy.upcoming_keys().take_while(|key| *key < 32);
+        assert!(keys.eq(slab.upcoming_keys().take_while(|key| *key < 32)), "{gone:b}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ impl<T, X: Copy> Table<T, X> {
         }
         // Vacant first, in ascending order; if a copy panics, that is a valid table.
         for _ in 0..end {
-            let place = self.carve(1);
+            let place = self.carve();
             // SAFETY: just carved: a link.
             self.next = unsafe { (*place.slot()).body.link };
         }
@@ -82,7 +82,7 @@ impl<T, X: Copy> Table<T, X> {
     pub fn insert_at(&mut self, key: usize, value: T) {
         for key in self.carved_end()..=key {
             self.next = key;
-            let place = self.carve(1);
+            let place = self.carve();
             // SAFETY: just carved. What was passed over counts as used.
             unsafe { *place.flag = VACANT }
         }

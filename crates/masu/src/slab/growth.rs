@@ -5,9 +5,9 @@ use super::table::{Place, Table};
 use core::iter;
 
 impl<T, X: Copy> Table<T, X> {
-    /// Takes up to `count` slots never used so far into use as vacant ones, from [`Table::next`] on,
-    /// which is the first of them: the list is empty (invariant 2).
-    pub(super) fn carve(&mut self, count: usize) -> Place<T, X> {
+    /// Takes the slot of [`Table::next`], never used so far, into use as a vacant one: the list is empty
+    /// (invariant 2).
+    pub(super) fn carve(&mut self) -> Place<T, X> {
         let key = self.next;
         if key == self.capacity() {
             self.grow();
@@ -15,23 +15,17 @@ impl<T, X: Copy> Table<T, X> {
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         self.map(index);
         let (page, start, end) = (self.page(index), self.start(index), self.end(index));
-        let stop = end.min(key.saturating_add(count));
-        self.set_fill(index, stop);
-        // SAFETY: the keys are ones that the page covers. A group is new with its first key, or with
-        // the page's.
+        self.set_fill(index, key + 1);
+        let link = if key + 1 == end { self.fresh_key() } else { key + 1 };
+        // SAFETY: the page covers the key. A group is new with its first key, or with the page's.
         unsafe {
-            for key in key..stop {
-                if key.is_multiple_of(GROUP) || key == start {
-                    page.clear_group(key);
-                }
-                let slot = page.slot(key);
-                (&raw mut (*slot).extra).write(self.fresh);
-                (*slot).body.link = key + 1;
-                *page.flag(key) = UNUSED;
+            if key.is_multiple_of(GROUP) || key == start {
+                page.clear_group(key);
             }
-            if stop == end {
-                (*page.slot(end - 1)).body.link = self.fresh_key();
-            }
+            let slot = page.slot(key);
+            (&raw mut (*slot).extra).write(self.fresh);
+            (*slot).body.link = link;
+            *page.flag(key) = UNUSED;
         }
         self.settle();
         page.place(key)
@@ -144,7 +138,7 @@ impl<T, X: Copy> Table<T, X> {
     pub(super) fn carve_lowest(&mut self, key: usize) {
         if self.locate(key).is_none() {
             self.next = key;
-            self.carve(1);
+            self.carve();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How slots change hands: insertion into a [`Table`] and removal from it.
 //!
 //! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
-//! never used; else a slot of a later page, which may have to be added.
+//! never used; else one of the last page, before which a page may have to be added.
 
-use super::page::{GROUP, OCCUPIED, Slot, VACANT, first_page_slots};
+use super::page::{GROUP, OCCUPIED, VACANT, first_page_slots};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
@@ -25,13 +25,11 @@ impl<T, X: Copy> Table<T, X> {
         (place, link)
     }
 
-    /// The claimed slot when the list of vacant keys is empty and page 0 has no more.
+    /// The claimed slot when the list of vacant keys is empty.
     #[cold]
     #[inline(never)]
     fn claim_fresh(&mut self) -> Place<T, X> {
-        // A few at a time, as long as they lie on one or two pages of memory.
-        let few = (4096 / size_of::<Slot<T, X>>()).clamp(1, 8 * GROUP);
-        self.carve(if self.later.is_empty() { 1 } else { few })
+        self.carve()
     }
 
     /// Makes the claimed slot, now initialised, an occupied one.
@@ -61,7 +59,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
         let key = self.next;
-        // Each of the three has its own end on purpose: what follows is then compiled for it.
+        // Each of these has its own end on purpose: what follows is then compiled for it.
         if key < self.fill {
             // SAFETY: just compared. The slot is vacant: it holds a link, then the value.
             unsafe {
@@ -79,6 +77,13 @@ impl<T, X: Copy> Table<T, X> {
             self.aside(Self::map_first);
             // SAFETY: the key of an empty table is 0, and page 0 has memory now.
             unsafe { self.insert_filling(key, value) }
+        } else if let Some(last) = self.later.last()
+            && key == last.fill
+            && key != self.capacity()
+        {
+            unlikely();
+            // SAFETY: the last page covers the key, which is its fill: so the list is empty.
+            unsafe { self.insert_filling_last(key, value) }
         } else {
             unlikely();
             let (place, link) = self.claim();
@@ -120,16 +125,55 @@ impl<T, X: Copy> Table<T, X> {
         // SAFETY: page 0 covers the key; a group's flags are written with its first key.
         unsafe {
             let place = self.first_place(key);
-            if key.is_multiple_of(GROUP) {
-                place.flag.cast::<u64>().write(0);
+            self.fill_slot(place, key, link, key.is_multiple_of(GROUP), value)
+        }
+    }
+
+    /// The same on the last page, if that is not page 0.
+    ///
+    /// # Safety
+    /// `key` is [`Table::next`] and the last page's fill, and not its end.
+    #[inline(always)]
+    unsafe fn insert_filling_last(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
+        let end = self.capacity();
+        let last = self.later.len() - 1;
+        // SAFETY: the caller has found it there.
+        let page = unsafe { self.later.get_unchecked_mut(last) };
+        debug_assert!(page.mapped && page.fill == key && key < end);
+        page.fill = key + 1;
+        let place = page.place(key);
+        // A page may begin inside a group.
+        let is_new = key.is_multiple_of(GROUP) || key == end / 2;
+        // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used from
+        // the lowest on, so the earlier pages have none: the next is this page's, or the end of all.
+        unsafe { self.fill_slot(place, key, key + 1, is_new, value) }
+    }
+
+    /// Puts a value into a slot that was never used; `is_new`: so was its group of flags.
+    ///
+    /// # Safety
+    /// The place is the key's; the list of vacant keys goes on with `link`.
+    #[inline(always)]
+    unsafe fn fill_slot(
+        &mut self,
+        place: Place<T, X>,
+        key: usize,
+        link: usize,
+        is_new: bool,
+        value: T,
+    ) -> (usize, Place<T, X>) {
+        // SAFETY: the caller's place.
+        unsafe {
+            if is_new {
+                place.flag.map_addr(|addr| addr & !(GROUP - 1)).cast::<u64>().write(0);
             }
             (&raw mut (*place.slot()).extra).write(self.fresh);
             place.value().write(value);
             *place.flag = OCCUPIED;
-            self.next = link;
-            self.len += 1;
-            (key, place)
         }
+        self.next = link;
+        self.len += 1;
+        (key, place)
     }
 
     /// Says that the slot holds no value any more. It is lost until [`Table::recycle`].
