@@ -172,6 +172,15 @@ fn standing(results: &Results, libc: &str, pipeline: &str) -> String {
             "\n- masu's wall time by workers, one worker being 1: {}\n",
             relative.join(", ")
         );
+        let used = results.cell(libc, "masu", pipeline, 1).and_then(|cell| cell.median(&CPU));
+        if let Some(used) = used {
+            let (busy, all) = (used / one, results.machine.processors as f64);
+            text += &format!(
+                "- One worker, with the reader and the writer, keeps {busy:.2} of {all} processors busy: \
+                 the same work on all of them takes {:.2} of its time at least\n",
+                busy / all
+            );
+        }
     }
     let peers = |workers| {
         let others = results.allocators(libc).filter(|name| *name != "masu");
