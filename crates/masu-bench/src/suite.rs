@@ -12,14 +12,11 @@ use crate::race::{Foreign, Task};
 
 /// The suites, each with what it is.
 pub const SUITES: [(&str, &str); 4] = [
-    ("quick", "the workloads that do not sleep, with a tenth of the work"),
+    ("quick", "the workloads that do not sleep, each for a twentieth of a second or a little more"),
     ("workloads", "all workloads"),
     ("programs", "real programs"),
     ("full", "workloads and programs"),
 ];
-
-/// The factor on the workloads' work in the suite `quick`.
-const QUICK: f64 = 0.1;
 
 /// What is to be measured.
 #[derive(Debug)]
@@ -106,16 +103,16 @@ impl Choice {
     }
 
     /// Makes the programs' input and everything ready to be run. `scale` is a factor on the
-    /// workloads' work; what programs do is fixed.
+    /// workloads' work; without one each has a little of its own ([`Workload::brief`]). What
+    /// programs do is fixed.
     ///
     /// # Errors
     ///
     /// A program's input cannot be made.
-    pub fn prepare(self, seed: u64, scale: f64) -> Result<Suite> {
-        let scale = if self.quick { scale * QUICK } else { scale };
-        let workloads = self.workloads.into_iter();
-        let mut tasks: Vec<Task> =
-            workloads.map(|workload| Task::workload(workload, seed, scale)).collect();
+    pub fn prepare(self, seed: u64, scale: Option<f64>) -> Result<Suite> {
+        let ready =
+            |workload: &&Workload| Task::workload(workload, seed, scale.unwrap_or(workload.brief));
+        let mut tasks: Vec<Task> = self.workloads.iter().map(ready).collect();
         let mut absent = Vec::new();
         for program in self.programs {
             match program.missing() {
@@ -167,19 +164,24 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_workload_has_a_tenth_of_the_work() {
-        let scale = |names: &[&str]| {
-            let suite = choice(names).unwrap().prepare(3, 0.5).unwrap();
-            let Kind::Work(work) = suite.tasks[0].kind else { unreachable!() };
-            work.scale
+    fn a_workload_has_its_own_scale_or_everybodys() {
+        let scales = |scale: Option<f64>| {
+            let suite = choice(&["churn", "cfrac"]).unwrap().prepare(3, scale).unwrap();
+            let of = |task: &Task| match task.kind {
+                Kind::Work(work) => work.scale,
+                Kind::Command(_) => unreachable!("both are workloads"),
+            };
+            suite.tasks.iter().map(of).collect::<Vec<_>>()
         };
-        assert_eq!(scale(&["churn"]), 0.5);
-        assert_eq!(scale(&["quick"]), 0.05);
+        let own = |name| named(name).unwrap().brief;
+        assert_eq!(scales(None), [own("churn"), own("cfrac")]);
+        assert_ne!(own("churn"), own("cfrac"), "as each has its own");
+        assert_eq!(scales(Some(0.5)), [0.5, 0.5]);
     }
 
     #[test]
     fn a_programs_input_goes_with_its_task() {
-        let suite = choice(&["bash"]).unwrap().prepare(1, 1.0).unwrap();
+        let suite = choice(&["bash"]).unwrap().prepare(1, None).unwrap();
         assert!(suite.absent.is_empty(), "every system that builds this has bash");
         let task = &suite.tasks[0];
         assert!(!task.about.contains('/'), "results are told nothing of the place");

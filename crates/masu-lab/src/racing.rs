@@ -48,9 +48,10 @@ pub struct Options {
     /// How often each workload runs on each allocator.
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: usize,
-    /// A factor on the workloads' work; that of programs is fixed.
-    #[arg(long, value_name = "F", default_value_t = 0.2)]
-    scale: f64,
+    /// A factor on the workloads' work; that of programs is fixed [default: each workload's own,
+    /// so that none is over in a few milliseconds].
+    #[arg(long, value_name = "F")]
+    scale: Option<f64>,
     /// The allocators to compare with; by default glibc and its seven strongest rivals. `all` is
     /// every peer that was built.
     #[arg(long, value_delimiter = ',', value_name = "A,..", value_parser = arm_name)]

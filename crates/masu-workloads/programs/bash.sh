@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Words, arrays and here-strings: thousands of short strings.
 declare -A count
-for ((i = 0; i < 150000; i++)); do
+for ((i = 0; i < 75000; i++)); do
     key="key$((i * 7919 % 1009))"
     count[$key]=$((${count[$key]:-0} + i))
 done

@@ -5,7 +5,7 @@ local function random(below)
   return seed % below
 end
 local kept, sum = {}, 0
-for step = 1, 600000 do
+for step = 1, 300000 do
   kept[#kept + 1] = string.rep("x", random(300)) .. step
   if #kept > 2000 then
     local place = random(#kept) + 1
@@ -17,7 +17,7 @@ print(sum, #kept)
 table.sort(kept)
 print(#table.concat(kept))
 local tree = {}
-for step = 1, 200000 do
+for step = 1, 120000 do
   local node = tree
   for level = 1, 5 do
     local key = "k" .. random(12)

@@ -14,6 +14,7 @@ pub const ONE: Workload = Workload {
     name: "alloc-test",
     about: "1 thread, 64k slots filled and emptied, 8 B..4 KiB, skewed",
     sleeps: false,
+    brief: 0.13,
     run: |input| run(input, 1),
 };
 
@@ -22,6 +23,7 @@ pub const FOUR: Workload = Workload {
     name: "alloc-test4",
     about: "alloc-test on 4 threads at once",
     sleeps: false,
+    brief: 0.25,
     run: |input| run(input, 4),
 };
 

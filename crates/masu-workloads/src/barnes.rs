@@ -11,6 +11,7 @@ pub const BARNES: Workload = Workload {
     name: "barnes",
     about: "1 thread, N bodies, an octree of boxes rebuilt in every step",
     sleeps: false,
+    brief: 0.06,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const ONE: Workload = Workload {
     name: "binary-trees",
     about: "1 thread, full trees of depth 4..20, one of depth 20 stays",
     sleeps: false,
+    brief: 0.2,
     run: |input| run(input, 1),
 };
 
@@ -19,6 +20,7 @@ pub const TWO: Workload = Workload {
     name: "binary-trees2",
     about: "binary-trees on 2 threads at once",
     sleeps: false,
+    brief: 0.4,
     run: |input| run(input, 2),
 };
 

@@ -9,6 +9,7 @@ pub const GROW: Workload = Workload {
     name: "buffers",
     about: "realloc 64 KiB..64 MiB and back, small blocks in between",
     sleeps: false,
+    brief: 0.8,
     run: grow,
 };
 
@@ -17,6 +18,7 @@ pub const MEDIUM: Workload = Workload {
     name: "medium",
     about: "1 thread, 200 live, 8 KiB..1 MiB",
     sleeps: false,
+    brief: 0.15,
     run: medium,
 };
 

@@ -9,6 +9,7 @@ pub const BURST: Workload = Workload {
     name: "burst",
     about: "1M objects, freed reversed, at random, every second first",
     sleeps: false,
+    brief: 0.5,
     run,
 };
 

@@ -15,6 +15,7 @@ pub const CACHE_SCRATCH: Workload = Workload {
     name: "cache-scratch",
     about: "4 threads write 8-byte blocks; the first ones came from one thread",
     sleeps: false,
+    brief: 0.3,
     run: |input| run(input, true),
 };
 
@@ -23,6 +24,7 @@ pub const CACHE_THRASH: Workload = Workload {
     name: "cache-thrash",
     about: "4 threads write 8-byte blocks of their own",
     sleeps: false,
+    brief: 0.35,
     run: |input| run(input, false),
 };
 

@@ -5,8 +5,13 @@ use super::sizes::Sizes;
 use super::{Input, Outcome, Workload};
 
 /// See the module's first line.
-pub const CHURN: Workload =
-    Workload { name: "churn", about: "1 thread, 50k live, 8 B..4 KiB", sleeps: false, run };
+pub const CHURN: Workload = Workload {
+    name: "churn",
+    about: "1 thread, 50k live, 8 B..4 KiB",
+    sleeps: false,
+    brief: 0.45,
+    run,
+};
 
 const LIVE: usize = 50_000;
 

@@ -16,6 +16,7 @@ pub const COLUMNAR: Workload = Workload {
     name: "columnar",
     about: "1 thread, column builders that double to 4 MiB, 6 batches kept",
     sleeps: false,
+    brief: 0.3,
     run: |input| run(input, 8),
 };
 
@@ -24,6 +25,7 @@ pub const COLUMNAR_64: Workload = Workload {
     name: "columnar-64",
     about: "columnar with buffers aligned to 64 bytes",
     sleeps: false,
+    brief: 0.3,
     run: |input| run(input, 64),
 };
 

@@ -17,6 +17,7 @@ pub const FRAG: Workload = Workload {
     name: "frag",
     about: "6 phases of 64 MB, 1 in 16 blocks survives each",
     sleeps: true,
+    brief: 0.1,
     run,
 };
 

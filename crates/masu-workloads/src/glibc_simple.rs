@@ -11,6 +11,7 @@ pub const GLIBC_SIMPLE: Workload = Workload {
     name: "glibc-simple",
     about: "1 thread, groups of 25..1600 blocks of one size, 16 B..4 KiB",
     sleeps: false,
+    brief: 0.3,
     run,
 };
 

@@ -13,6 +13,7 @@ pub const GLIBC_THREAD: Workload = Workload {
     name: "glibc-thread",
     about: "8 threads, 1024 slots each, 8 B..32 KiB, mostly small",
     sleeps: false,
+    brief: 0.3,
     run,
 };
 

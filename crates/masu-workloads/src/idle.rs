@@ -18,6 +18,7 @@ pub const IDLE: Workload = Workload {
     name: "idle",
     about: "4 threads, peak 200 MB, freed, 2 s of sleep",
     sleeps: true,
+    brief: 0.1,
     run: idle,
 };
 
@@ -26,6 +27,7 @@ pub const REMOTE_IDLE: Workload = Workload {
     name: "remote-idle",
     about: "main allocates 200 MB, 4 workers free it, 2 s of sleep",
     sleeps: true,
+    brief: 0.1,
     run: remote_idle,
 };
 
@@ -34,6 +36,7 @@ pub const IDLE_THREADS: Workload = Workload {
     name: "idle-threads",
     about: "100 threads, 2 MB each, all but 1 in 64 freed, 2 s of sleep",
     sleeps: true,
+    brief: 0.1,
     run: idle_threads,
 };
 

@@ -12,6 +12,7 @@ pub const IMAGES: Workload = Workload {
     name: "images",
     about: "2 threads, pictures of 1..14 MB scaled down and cut into 16 KiB tiles",
     sleeps: false,
+    brief: 0.12,
     run,
 };
 

@@ -16,6 +16,7 @@ pub const JSON: Workload = Workload {
     name: "json",
     about: "1 thread, JSON parsed, walked and dropped, the last 50 trees kept",
     sleeps: false,
+    brief: 0.15,
     run,
 };
 

@@ -18,6 +18,7 @@ pub const LARSON: Workload = Workload {
     name: "larson",
     about: "4 lanes of 200 threads, 5k live each, 10 B..1000 B, malloc and free",
     sleeps: false,
+    brief: 0.1,
     run: run::<Global>,
 };
 
@@ -26,6 +27,7 @@ pub const LARSON_SIZED: Workload = Workload {
     name: "larson-sized",
     about: "larson with operator new and sized operator delete",
     sleeps: false,
+    brief: 0.1,
     run: run::<Cxx>,
 };
 

@@ -119,6 +119,11 @@ pub struct Workload {
     pub about: &'static str,
     /// True if it sleeps, so that its wall time says nothing.
     pub sleeps: bool,
+    /// The factor on its work in a suite. The fastest of the known allocators then takes some 50 ms
+    /// on a processor of 2020: long enough that neither the start of the process nor a single
+    /// interruption decides, and short enough for many rounds. Who sleeps reports its memory, and
+    /// that does not need to last.
+    pub brief: f64,
     /// Does the work.
     pub run: fn(&Input) -> Outcome,
 }

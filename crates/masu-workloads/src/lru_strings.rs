@@ -13,6 +13,7 @@ pub const LRU_STRINGS: Workload = Workload {
     name: "lru-strings",
     about: "1 thread, a cache of 24 MB of strings, skewed look-ups, a third missed",
     sleeps: false,
+    brief: 0.3,
     run,
 };
 

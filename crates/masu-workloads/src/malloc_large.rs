@@ -11,6 +11,7 @@ pub const MALLOC_LARGE: Workload = Workload {
     name: "malloc-large",
     about: "1 thread, 16 buffers of 5..25 MiB replaced at random",
     sleeps: false,
+    brief: 0.7,
     run,
 };
 

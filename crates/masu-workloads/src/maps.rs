@@ -12,6 +12,7 @@ pub const BTREE_STRINGS: Workload = Workload {
     name: "btree-strings",
     about: "1 thread, a B-tree of strings grows to 150k entries and is pruned",
     sleeps: false,
+    brief: 0.25,
     run: run::<BTreeMap<String, String>>,
 };
 
@@ -20,6 +21,7 @@ pub const HASH_STRINGS: Workload = Workload {
     name: "hash-strings",
     about: "1 thread, a hash map of strings grows to 150k entries and is pruned",
     sleeps: false,
+    brief: 0.5,
     run: run::<HashMap<String, String>>,
 };
 

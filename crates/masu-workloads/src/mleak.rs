@@ -15,6 +15,7 @@ pub const MLEAK: Workload = Workload {
     name: "mleak",
     about: "3000 threads one after the other, 1 MB each, a little handed back",
     sleeps: false,
+    brief: 0.15,
     run,
 };
 

@@ -16,6 +16,7 @@ pub const MSTRESS: Workload = Workload {
     name: "mstress",
     about: "20 generations of 4 threads, 8 B..300 KiB, swapped blocks",
     sleeps: false,
+    brief: 0.25,
     run,
 };
 

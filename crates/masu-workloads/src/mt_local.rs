@@ -13,6 +13,7 @@ pub const MT_LOCAL: Workload = Workload {
     name: "mt-local",
     about: "4 threads, each its own trees, maps and strings",
     sleeps: false,
+    brief: 0.3,
     run,
 };
 

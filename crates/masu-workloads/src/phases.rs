@@ -17,6 +17,7 @@ pub const PHASE_CHANGE: Workload = Workload {
     name: "phase-change",
     about: "2 threads, 8 phases of 12 MB each of other sizes, 1 in 1000 stays",
     sleeps: false,
+    brief: 0.5,
     run,
 };
 

@@ -17,6 +17,7 @@ pub const PREFORK: Workload = Workload {
     name: "prefork",
     about: "8 forked workers share 20 MB of tables and serve 20k requests each",
     sleeps: false,
+    brief: 0.5,
     run,
 };
 

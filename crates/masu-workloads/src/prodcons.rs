@@ -16,6 +16,7 @@ pub const ONE_TO_ONE: Workload = Workload {
     name: "prodcons",
     about: "1 producer, 1 consumer, 16 B..2 KiB",
     sleeps: false,
+    brief: 0.4,
     run: |input| run(input, 1),
 };
 
@@ -24,6 +25,7 @@ pub const TWO_TO_TWO: Workload = Workload {
     name: "prodcons2",
     about: "2 producers, 2 consumers, 16 B..2 KiB",
     sleeps: false,
+    brief: 0.4,
     run: |input| run(input, 2),
 };
 

@@ -120,7 +120,7 @@ pub const ALL: &[Program] = &[
     },
     Program {
         name: "gcc",
-        about: "1,700 lines of C compiled with -O2",
+        about: "1,260 lines of C compiled with -O2",
         needs: &["gcc", "awk", "md5sum"],
         files: &[],
         prepare: script!("c.prepare.sh"),
@@ -136,7 +136,7 @@ pub const ALL: &[Program] = &[
     },
     Program {
         name: "clang",
-        about: "1,700 lines of C compiled with -O2",
+        about: "1,260 lines of C compiled with -O2",
         needs: &["clang", "awk", "md5sum"],
         files: &[],
         prepare: script!("c.prepare.sh"),
@@ -144,7 +144,7 @@ pub const ALL: &[Program] = &[
     },
     Program {
         name: "sqlite",
-        about: "300,000 rows in memory: insert, index, aggregate, delete",
+        about: "160,000 rows in memory: insert, index, aggregate, delete",
         needs: &["sqlite3"],
         files: &[file!("work.sql")],
         prepare: "",
@@ -152,7 +152,7 @@ pub const ALL: &[Program] = &[
     },
     Program {
         name: "redis",
-        about: "a server filled with 400,000 values and emptied by half; its own jemalloc as system's",
+        about: "a server filled with 128,000 values and emptied by half; its own jemalloc as system's",
         needs: &["redis-server", "redis-cli", "bash"],
         files: &[file!("redis.sh")],
         prepare: "",
@@ -173,7 +173,7 @@ pub const ALL: &[Program] = &[
     },
     Program {
         name: "ghostscript",
-        about: "8 pages of text and shapes rendered",
+        about: "4 pages of text and shapes rendered",
         needs: &["gs", "md5sum"],
         files: &[file!("work.ps")],
         prepare: "",

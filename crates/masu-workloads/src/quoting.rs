@@ -19,6 +19,7 @@ pub const QUOTING: Workload = Workload {
     name: "quoting",
     about: "1 reader, 2 workers, 1 printer, 7 small strings a record",
     sleeps: false,
+    brief: 0.07,
     run,
 };
 

@@ -12,6 +12,7 @@ pub const REGEX_COMPILE: Workload = Workload {
     name: "regex-compile",
     about: "1 thread, patterns compiled, tried on a line and dropped",
     sleeps: false,
+    brief: 0.2,
     run,
 };
 

@@ -16,6 +16,7 @@ pub const RPTEST: Workload = Workload {
     name: "rptest",
     about: "4 threads, pools of 4000 blocks, 16 B..16 KiB, freed across threads",
     sleeps: false,
+    brief: 0.25,
     run,
 };
 

@@ -15,6 +15,7 @@ pub const SERVER: Workload = Workload {
     name: "server",
     about: "4 lanes of 50 successive threads, 5k live each",
     sleeps: false,
+    brief: 0.1,
     run,
 };
 

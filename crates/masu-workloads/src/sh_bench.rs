@@ -17,6 +17,7 @@ pub const SH6BENCH: Workload = Workload {
     name: "sh6bench",
     about: "1 thread, batches of 8 B..1000 B freed in both orders",
     sleeps: false,
+    brief: 0.35,
     run: |input| run(input, 1),
 };
 
@@ -25,6 +26,7 @@ pub const SH8BENCH: Workload = Workload {
     name: "sh8bench",
     about: "8 threads, batches as in sh6bench, a third freed by another thread",
     sleeps: false,
+    brief: 0.4,
     run: |input| run(input, 8),
 };
 

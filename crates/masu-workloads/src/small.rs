@@ -8,8 +8,13 @@ use super::sizes::Sizes;
 use super::{Input, Outcome, Workload};
 
 /// See the module's first line.
-pub const SMALL: Workload =
-    Workload { name: "small2mb", about: "1 thread, about 2 MB live", sleeps: false, run };
+pub const SMALL: Workload = Workload {
+    name: "small2mb",
+    about: "1 thread, about 2 MB live",
+    sleeps: false,
+    brief: 30.0,
+    run,
+};
 
 const LIVE_BYTES: usize = 1_900_000;
 
@@ -18,7 +23,7 @@ fn run(input: &Input) -> Outcome {
     let sizes = Sizes::log_uniform(16, 4096, &mut rng);
     let mut blocks = Vec::new();
     let mut bytes = 0;
-    while bytes < input.scaled(LIVE_BYTES) {
+    while bytes < LIVE_BYTES {
         let size = sizes.draw(&mut rng);
         blocks.push(Block::new(size, rng.u64(..)));
         bytes += size;

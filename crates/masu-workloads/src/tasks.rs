@@ -18,6 +18,7 @@ pub const ASYNC_TASKS: Workload = Workload {
     name: "async-tasks",
     about: "4 threads, 2,000 tasks send requests to 16 others and wait",
     sleeps: false,
+    brief: 0.35,
     run,
 };
 

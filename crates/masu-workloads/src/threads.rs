@@ -12,6 +12,7 @@ pub const THREADS_100: Workload = Workload {
     name: "threads100",
     about: "100 threads, 16 live each, 16 B..256 KiB",
     sleeps: false,
+    brief: 0.25,
     run: |input| run(input, 100, 20_000, 256 << 10),
 };
 
@@ -20,6 +21,7 @@ pub const THREADS_1000: Workload = Workload {
     name: "threads1000",
     about: "1,000 threads, 16 live each, 16 B..16 KiB",
     sleeps: false,
+    brief: 0.05,
     run: |input| run(input, 1_000, 4_000, 16 << 10),
 };
 
@@ -28,6 +30,7 @@ pub const THREADS_10000: Workload = Workload {
     name: "threads10000",
     about: "10,000 threads, 16 live each, 16 B..2 KiB",
     sleeps: false,
+    brief: 0.1,
     run: |input| run(input, input.scaled(10_000), 300, 2 << 10),
 };
 

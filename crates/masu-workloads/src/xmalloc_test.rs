@@ -15,6 +15,7 @@ pub const XMALLOC_TEST: Workload = Workload {
     name: "xmalloc-test",
     about: "2 threads allocate batches of 4096 x 64 B, 2 free them",
     sleeps: false,
+    brief: 0.4,
     run,
 };
 

@@ -44,7 +44,7 @@ use child::Until;
 use clock::Clock;
 use machine::Machine;
 pub use plan::Plan;
-use results::{Curve, Measured, Results, Run, SCHEMA, VERSION};
+use results::{Measured, Results, Run, SCHEMA, VERSION};
 pub use sample::{Failure, Sample};
 use task::{Checked, Conditions, Kind, Printed};
 pub use task::{Foreign, Task};
@@ -97,7 +97,7 @@ pub fn now() -> String {
 }
 
 /// The share of bounded time that runs which are only watched may take.
-const WATCHED: f64 = 0.25;
+const WATCHED: f64 = 0.2;
 
 /// A race under way.
 struct Race<'p, T> {
@@ -127,10 +127,12 @@ struct Track {
     hopeless: bool,
     /// How many whole rounds it had.
     rounds: usize,
-    /// How long one takes.
+    /// How long the next one will take.
     cost: Duration,
     /// How long a single run took on the system's allocator.
     alone: Duration,
+    /// How long the first run took on each arm, where it was watched.
+    first: Vec<Option<Duration>>,
 }
 
 impl<'p, T: FnMut(Step)> Race<'p, T> {
@@ -166,8 +168,8 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             scale: Vec::new(),
             scale_check: None,
         };
-        let tracks = plan.tasks.iter().map(|_| Track::default()).collect();
-        let first = plan.tasks.len() * if plan.watch { plan.arms.len() } else { 1 };
+        let track = |_| Track { first: vec![None; plan.arms.len()], ..Track::default() };
+        let tracks = plan.tasks.iter().map(track).collect();
         let clock = Clock::start(plan.time);
         let mut race = Race {
             plan,
@@ -178,11 +180,9 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             tracks,
             with_copies: true,
             done: 0,
-            total: first,
+            total: 0,
         };
-        let everybody =
-            || (0..plan.tasks.len()).flat_map(|t| (0..race.entrants.len()).map(move |e| (t, e)));
-        race.total += plan.rounds * everybody().filter(|&(t, e)| race.takes_part(t, e)).count();
+        race.total = race.first_pairs().len() + race.timed_runs();
         race
     }
 
@@ -219,17 +219,25 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         }
     }
 
-    /// One run of each task that is not timed: it warms the file cache, fixes what the system's
-    /// allocator prints, and shows memory over time. The system's come first, since no task can do
-    /// without; the others may be cut short where time is bounded.
-    fn first_runs(&mut self) -> Result<()> {
+    /// The runs that are not timed, each a task and an arm. The system's come first, since no task
+    /// can do without; the others may be cut short where time is bounded. Who sleeps is not timed
+    /// in the rounds either, and is watched there.
+    fn first_pairs(&self) -> Vec<(usize, usize)> {
         let system = self.plan.system();
         let tasks = 0..self.plan.tasks.len();
         let others = (0..self.plan.arms.len()).filter(|&arm| arm != system && self.plan.watch);
         let others: Vec<usize> = others.collect();
         let alone = tasks.clone().map(|task| (task, system));
-        let rest = tasks.flat_map(|task| others.iter().map(move |&arm| (task, arm)));
-        for (task, arm) in alone.chain(rest) {
+        let timed = tasks.filter(|&task| !self.plan.tasks[task].sleeps);
+        let rest = timed.flat_map(|task| others.iter().map(move |&arm| (task, arm)));
+        alone.chain(rest).collect()
+    }
+
+    /// One run of each task that is not timed: it warms the file cache, fixes what the system's
+    /// allocator prints, and shows memory over time.
+    fn first_runs(&mut self) -> Result<()> {
+        let system = self.plan.system();
+        for (task, arm) in self.first_pairs() {
             if arm != system && self.clock.elapsed() > self.clock.share(WATCHED) {
                 break;
             }
@@ -243,7 +251,6 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
                 break;
             }
         }
-        self.with_copies = self.has_room_for_copies();
         Ok(())
     }
 
@@ -258,11 +265,11 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let measured = &mut self.results.workloads[task];
         match outcome {
             Ok(checked) => {
-                if !checked.curve.is_empty() {
-                    measured.curves.push(Curve::of(arm, &checked.curve));
-                }
+                measured.keep_curve(arm, &checked.curve);
+                let took = Duration::from_secs_f64(checked.sample.wall_s);
+                track.first[arm] = Some(took);
                 if arm == system {
-                    track.alone = Duration::from_secs_f64(checked.sample.wall_s);
+                    track.alone = took;
                     track.expected = Some(checked.printed);
                 }
             }
@@ -276,14 +283,6 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether the rounds that every task needs leave time for the copies, which only show what
-    /// choosing does: no row is lost for them.
-    fn has_room_for_copies(&self) -> bool {
-        let everybody = self.entrants.len() as u32;
-        let round = self.tracks.iter().map(|track| track.alone * everybody).sum::<Duration>();
-        self.clock.left() > round * rounds::LEAST as u32
     }
 
     /// Runs a task once on an entrant.

@@ -237,6 +237,14 @@ pub struct Instructions {
 }
 
 impl Measured {
+    /// Keeps an arm's memory over time, if there is any and none is kept yet.
+    pub(super) fn keep_curve(&mut self, arm: usize, points: &[(f64, u64)]) {
+        let known = self.curves.iter().any(|curve| curve.arm == arm);
+        if !known && !points.is_empty() {
+            self.curves.push(Curve::of(arm, points));
+        }
+    }
+
     /// The good samples of an arm with their rounds.
     pub fn samples(&self, arm: usize) -> impl Iterator<Item = (usize, &Sample)> {
         let of_arm = self.runs.iter().filter(move |run| run.arm == arm);

@@ -1,30 +1,38 @@
 //! The timed rounds, and how bounded time is spent on them.
 //!
-//! Without a bound every workload has the same number of rounds. With one, everybody has two, and
-//! the other rounds if there is time for all of them. What is left then is too little for everybody,
-//! or more than everybody needs, so it goes where a second tells most: round by round to the workload
-//! whose figures are the least certain for what a round costs ([`Plan::uncertain`]). What only
-//! sleeps and reports its memory, which hardly varies, has two rounds and then waits in that queue
-//! like the others.
+//! Without a bound every workload has the same number of rounds. With one, everybody has four, two
+//! that choose the best and two that compare with it, and the other rounds if there is time for all
+//! of them. What is left then is too little for everybody, or more than everybody needs, so it goes
+//! where a second tells most: round by round to the workload whose figures are the least certain for
+//! what a round costs ([`Plan::uncertain`]). What only sleeps and reports its memory, which hardly
+//! varies, has two rounds and then waits in that queue like the others; in the first its memory
+//! is watched.
+//!
+//! The copies of the system's allocator show what choosing the best of several does, which the
+//! rounds that everybody has are enough for. If there is no time even for those, they stay out: no
+//! row is lost for them.
 
 use std::time::{Duration, Instant};
 
 #[cfg(doc)]
 use super::Plan;
-use super::results::{Measured, Role, Run};
+use super::results::{Measured, Results, Role, Run};
 use super::task::Kind;
 use super::{Failure, Race, Step, plan};
 use crate::report::Metric;
 use crate::stats::median;
 
-/// Rounds that a workload has before its certainty is asked about: one chooses, one compares.
-pub(super) const LEAST: usize = 2;
+/// Rounds that a workload has before its certainty is asked about.
+const LEAST: usize = 4;
+/// The same for one that only reports its memory: one chooses, one compares.
+const LEAST_ASLEEP: usize = 2;
 /// Figures that vary less than this need no more rounds.
 const CERTAIN: f64 = 0.01;
 
 impl<T: FnMut(Step)> Race<'_, T> {
     /// Runs them all, but for what the time that is left over from `reserved` has no room for.
     pub(super) fn rounds(&mut self, reserved: Duration) {
+        self.with_copies = self.clock.left().saturating_sub(reserved) > self.least_cost();
         for round in 0..self.plan.rounds {
             let tasks: Vec<usize> =
                 (0..self.plan.tasks.len()).filter(|&task| self.is_due(task, round)).collect();
@@ -53,7 +61,41 @@ impl<T: FnMut(Step)> Race<'_, T> {
     /// Whether a workload takes part in this whole round.
     fn is_due(&self, task: usize, round: usize) -> bool {
         let only_memory = self.plan.tasks[task].sleeps && self.clock.is_bounded();
-        round < LEAST || !only_memory
+        round < self.least(task) || !only_memory
+    }
+
+    /// Rounds that a workload has before its certainty is asked about.
+    fn least(&self, task: usize) -> usize {
+        let least = if self.plan.tasks[task].sleeps { LEAST_ASLEEP } else { LEAST };
+        least.min(self.plan.rounds)
+    }
+
+    /// What those of all workloads take, as far as the first runs can tell.
+    pub(super) fn least_cost(&self) -> Duration {
+        let of_one = |(task, round): (usize, usize)| {
+            let track = &self.tracks[task];
+            let part = (0..self.entrants.len()).filter(|&one| self.takes_part(task, one, round));
+            let took = |entrant: usize| {
+                let same =
+                    |arm: &usize| self.plan.arms[*arm].library == self.entrants[entrant].library;
+                let arm = (0..self.plan.arms.len()).find(same);
+                arm.and_then(|arm| track.first[arm]).unwrap_or(track.alone)
+            };
+            part.map(took).sum::<Duration>()
+        };
+        let tasks = 0..self.plan.tasks.len();
+        let all = tasks.flat_map(|task| (0..self.least(task)).map(move |round| (task, round)));
+        all.map(of_one).sum()
+    }
+
+    /// How many runs the rounds come to if all of them are run.
+    pub(super) fn timed_runs(&self) -> usize {
+        let tasks = 0..self.plan.tasks.len();
+        let rounds = tasks.flat_map(|task| (0..self.plan.rounds).map(move |round| (task, round)));
+        let part = |(task, round)| {
+            (0..self.entrants.len()).filter(move |&one| self.takes_part(task, one, round)).count()
+        };
+        rounds.map(part).sum()
     }
 
     /// The workload that another round tells most about, of those with room for one.
@@ -65,14 +107,14 @@ impl<T: FnMut(Step)> Race<'_, T> {
         });
         let doubt = |task: usize| {
             let rounds = self.tracks[task].rounds as f64;
-            spread(&self.results.workloads[task]) / rounds.max(1.0).sqrt()
+            spread(&self.results, &self.results.workloads[task]) / rounds.max(1.0).sqrt()
         };
         let owed = |task: usize| {
             self.tracks[task].rounds < self.plan.rounds && !self.plan.tasks[task].sleeps
         };
         let worth = |task: usize| {
             let each = self.tracks[task].cost.as_secs_f64().max(1e-3).sqrt();
-            match self.tracks[task].rounds < LEAST {
+            match self.tracks[task].rounds < self.least(task) {
                 true => f64::INFINITY,
                 false => doubt(task).max(CERTAIN / 10.0) / each,
             }
@@ -81,12 +123,15 @@ impl<T: FnMut(Step)> Race<'_, T> {
         all.map(|task| (task, worth(task))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|one| one.0)
     }
 
-    /// Whether an entrant runs a task at all. The copies that show what choosing does are for the
-    /// workloads that tell most about time in least of it.
-    pub(super) fn takes_part(&self, task: usize, entrant: usize) -> bool {
+    /// Whether an entrant runs a task in a round. The copies are for the workloads that tell most
+    /// about time in least of it, and where time is bounded for the rounds that everybody has.
+    pub(super) fn takes_part(&self, task: usize, entrant: usize, round: usize) -> bool {
+        if self.results.arms[entrant].role != Role::Copy {
+            return true;
+        }
+        let early = round < LEAST || !self.clock.is_bounded();
         let task = &self.plan.tasks[task];
-        let is_copy = self.results.arms[entrant].role == Role::Copy;
-        !is_copy || self.with_copies && !task.sleeps && matches!(task.kind, Kind::Work(_))
+        early && self.with_copies && !task.sleeps && matches!(task.kind, Kind::Work(_))
     }
 
     /// The next round of one task.
@@ -94,20 +139,26 @@ impl<T: FnMut(Step)> Race<'_, T> {
         let round = self.tracks[task].rounds;
         self.results.rounds = self.results.rounds.max(round + 1);
         let phase = format!("round {}", round + 1);
+        let watched = self.plan.watch && self.plan.tasks[task].sleeps && round == 0;
+        let mut copying = Duration::ZERO;
         let start = Instant::now();
         for entrant in plan::order(self.entrants.len(), round) {
             if self.is_over() {
                 self.results.out_of_time |= round == 0 && self.clock.is_up();
                 return;
             }
-            if !self.takes_part(task, entrant) {
+            if !self.takes_part(task, entrant, round) {
                 continue;
             }
             self.step(task, &phase, entrant);
             if self.is_out(task, entrant) {
                 continue;
             }
-            let checked = self.attempt(task, entrant, false, None);
+            let begun = Instant::now();
+            let checked = self.attempt(task, entrant, watched, None);
+            if self.results.arms[entrant].role == Role::Copy {
+                copying += begun.elapsed();
+            }
             if checked.as_ref().err() == Some(&Failure::Stopped) {
                 self.results.out_of_time |= round == 0 && self.clock.is_up();
                 return;
@@ -118,31 +169,40 @@ impl<T: FnMut(Step)> Race<'_, T> {
                 _ => None,
             };
             track.differences.push(difference);
+            let measured = &mut self.results.workloads[task];
+            if let (Ok(checked), true) = (&checked, entrant < self.plan.arms.len()) {
+                measured.keep_curve(entrant, &checked.curve);
+            }
             let outcome = checked.map(|checked| checked.sample).into();
-            self.results.workloads[task].runs.push(Run { arm: entrant, round, outcome });
+            measured.runs.push(Run { arm: entrant, round, outcome });
         }
+        let copies_go_on =
+            (0..self.entrants.len()).all(|one| self.takes_part(task, one, round + 1));
         let track = &mut self.tracks[task];
         track.rounds = round + 1;
-        track.cost = start.elapsed();
+        track.cost = start.elapsed() - if copies_go_on { Duration::ZERO } else { copying };
     }
 }
 
-/// How much the figures of one entrant vary from round to round, as a fraction: the median over the
-/// entrants of the range of what the workload is about, time or memory.
-fn spread(measured: &Measured) -> f64 {
+/// How much the figures of one entrant vary from round to round, as a fraction, in what the workload
+/// is about, time or memory: the median over the entrants, or that of the entries of the subject if
+/// it varies more, since every ratio of the row hangs on it.
+fn spread(results: &Results, measured: &Measured) -> f64 {
     let metrics: &[Metric] = match measured.sleeps {
         true => &[Metric::Peak, Metric::Settled],
         false => &[Metric::Wall, Metric::Cpu],
     };
-    let entrants = measured.runs.iter().map(|run| run.arm).max().map_or(0, |most| most + 1);
-    let of = |metric: Metric| {
-        let deviations = (0..entrants).filter_map(|arm| {
+    let of = |metric: Metric, arms: &dyn Fn(usize) -> bool| {
+        let arms = (0..results.arms.len()).filter(|&arm| arms(arm));
+        let deviations = arms.filter_map(|arm| {
             let figures = measured.samples(arm).filter_map(|(_, s)| metric.of(s, measured.sleeps));
             deviation(&figures.map(f64::ln).collect::<Vec<_>>())
         });
         median(&deviations.collect::<Vec<_>>()).unwrap_or(0.0)
     };
-    metrics.iter().map(|&metric| of(metric)).fold(0.0, f64::max)
+    let subject = |arm: usize| results.arms[arm].is_same(&results.arms[0]);
+    let both = |&metric: &Metric| of(metric, &|_| true).max(of(metric, &subject));
+    metrics.iter().map(both).fold(0.0, f64::max)
 }
 
 /// The standard deviation; none of fewer than two values.
@@ -174,10 +234,17 @@ mod tests {
             ("glibc", Role::Peer, &[1.0, 2.0, 4.0]),
             ("other", Role::Peer, &steady),
         ]);
-        assert_eq!(spread(&results.workloads[0]), 0.0, "one erratic entrant is its own affair");
+        let spread_of = |results: &Results| spread(results, &results.workloads[0]);
+        assert_eq!(spread_of(&results), 0.0, "one erratic entrant is its own affair");
         let noisy = [1.0, 1.1, 1.0];
         let results =
             testing::results(&[("masu", Role::Subject, &noisy), ("glibc", Role::Peer, &noisy)]);
-        assert!((0.05..0.06).contains(&spread(&results.workloads[0])));
+        assert!((0.05..0.06).contains(&spread_of(&results)));
+        let results = testing::results(&[
+            ("masu", Role::Subject, &noisy),
+            ("glibc", Role::Peer, &steady),
+            ("other", Role::Peer, &steady),
+        ]);
+        assert!((0.05..0.06).contains(&spread_of(&results)), "but not if it is the subject");
     }
 }

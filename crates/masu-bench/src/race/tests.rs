@@ -1,7 +1,6 @@
 //! What bounded time is spent on, with a clock that is set.
 
 use super::*;
-use crate::race::results::Role;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -22,14 +21,39 @@ fn plan() -> Plan {
 fn no_row_is_lost_for_the_copies() {
     let plan = plan();
     let mut race = Race::new(&plan, |_| ());
-    race.tracks[1].alone = Duration::from_secs(1);
-    assert!(race.has_room_for_copies());
-    // Nine entries and two rounds of it: more than the hour.
-    race.tracks[1].alone = Duration::from_secs(300);
-    assert!(!race.has_room_for_copies());
-    let copy = race.results.arms.iter().position(|arm| arm.role == Role::Copy).unwrap();
-    race.with_copies = race.has_room_for_copies();
-    assert!(!race.takes_part(0, copy) && race.takes_part(0, 0));
+    let last = plan.entrants().len() - 1;
+    let copies = |results: &Results| results.workloads[0].samples(last).count();
+    // Ten entries and two rounds of it: more than the hour.
+    race.tracks[0].alone = Duration::from_secs(300);
+    race.rounds(Duration::ZERO);
+    assert_eq!((race.tracks[0].rounds, copies(&race.results)), (2, 0));
+    // Of the allocators themselves it is known that they are quicker.
+    let mut race = Race::new(&plan, |_| ());
+    race.tracks[0].alone = Duration::from_secs(300);
+    race.tracks[0].first = vec![Some(Duration::from_secs(1)); 2];
+    race.rounds(Duration::ZERO);
+    assert_eq!((race.tracks[0].rounds, copies(&race.results)), (2, 2));
+    // More rounds are for the rows that are uncertain, and those compare the others.
+    assert!(race.takes_part(0, last, 3) && !race.takes_part(0, last, 4));
+    assert!(race.takes_part(0, 0, 4));
+}
+
+#[test]
+fn who_sleeps_is_watched_in_the_first_round() {
+    let frag = Task::workload(masu_workloads::named("frag").unwrap(), 1, 0.001);
+    let plan = Plan { tasks: vec![frag], copies: 0, rounds: 1, ..plan() };
+    let mut race = Race::new(&plan, |_| ());
+    race.first_runs().unwrap();
+    let arms = |race: &Results| {
+        let mut arms: Vec<usize> = race.workloads[0].curves.iter().map(|one| one.arm).collect();
+        arms.sort_unstable();
+        arms
+    };
+    assert_eq!((race.done, arms(&race.results)), (1, vec![1]), "the system's alone");
+    race.rounds(Duration::ZERO);
+    assert_eq!(arms(&race.results), [0, 1], "each once");
+    let finished = race.finish();
+    assert_eq!(finished.workloads[0].samples(0).count(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use comfy_table::{Table, presets};
 use super::summary::METRICS;
 pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
 use super::{Comparison, Metric, command, headline, table};
-use crate::race::results::{Measured, Results, Role};
+use crate::race::results::{Measured, Results, Role, Work};
 
 /// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,22 @@ pub fn only_command(results: &Results) -> Option<&Measured> {
     }
 }
 
+/// The seed and how much of their work the workloads did; nothing where there is none.
+fn work(results: &Results) -> String {
+    let all: Vec<Work> = results.workloads.iter().filter_map(|one| one.work).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        [first, rest @ ..] if rest.iter().all(|one| one.scale == first.scale) => {
+            format!(", seed {}, scale {}", first.seed, first.scale)
+        }
+        [first, ..] => {
+            let scales = || all.iter().map(|one| one.scale);
+            let (least, most) = (scales().fold(f64::MAX, f64::min), scales().fold(0.0, f64::max));
+            format!(", seed {}, each workload at its own scale, {least} to {most}", first.seed)
+        }
+    }
+}
+
 /// Rounds from which on the resampled intervals of a whole suite mean what they say.
 const ENOUGH: usize = 7;
 
@@ -103,8 +119,6 @@ pub fn header_lines(results: &Results) -> Vec<String> {
         true => "defaults".to_string(),
         false => results.settings.join(" "),
     };
-    let work = results.workloads.iter().find_map(|measured| measured.work);
-    let work = work.map_or(String::new(), |w| format!(", seed {}, scale {}", w.seed, w.scale));
     let mut lines = vec![
         format!("Measured {} with {}.", results.date, versions.join(", ")),
         format!(
@@ -118,9 +132,10 @@ pub fn header_lines(results: &Results) -> Vec<String> {
             machine.load,
         ),
         format!(
-            "{} interleaved rounds in {:.0} s{work}, {subject}'s settings: {settings}.",
+            "{} interleaved rounds in {:.0} s{}, {subject}'s settings: {settings}.",
             rounds(results),
-            results.seconds
+            results.seconds,
+            work(results)
         ),
         proof(results),
     ];

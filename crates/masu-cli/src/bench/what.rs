@@ -65,7 +65,7 @@ fn suite(names: &[String]) -> Result<What, Failure> {
         Failure::new(USAGE, format!("--suite: {unknown}")).remedy(suite::names())
     })?;
     let suite = choice
-        .prepare(1, 1.0)
+        .prepare(1, None)
         .map_err(|error| Failure::new(REFUSED, format!("cannot measure: {error:#}")))?;
     let amount = if suite.quick { QUICK } else { FULL };
     Ok(What {

@@ -15,6 +15,7 @@ pub const CFRAC: Workload = Workload {
     name: "cfrac",
     about: "1 thread, continued fractions in big numbers, 4 B..300 B",
     sleeps: false,
+    brief: 0.06,
     run,
 };
 

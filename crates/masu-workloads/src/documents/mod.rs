@@ -26,6 +26,7 @@ pub const DOCUMENTS: Workload = Workload {
     name: "documents",
     about: "JSON parsed, rewritten and indexed by 6 threads",
     sleeps: false,
+    brief: 0.08,
     run,
 };
 
