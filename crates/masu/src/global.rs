@@ -26,6 +26,14 @@ use core::alloc::{GlobalAlloc, Layout};
 pub struct Masu;
 
 /// [`Masu`] with a configuration of the program's own, from [`Masu::with_config`].
+///
+/// ```
+/// use masu::{Config, Configured, Masu};
+///
+/// #[global_allocator]
+/// static GLOBAL: Configured = Masu::with_config(Config::new().decay_never());
+/// # fn main() {}
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Configured(Config);
 

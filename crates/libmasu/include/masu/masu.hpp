@@ -178,7 +178,8 @@ template <typename T> constexpr std::size_t first_slots() noexcept {
 } // namespace detail
 
 // Objects of one type at addresses that never change. Making and destroying one is O(1); those that
-// are left are destroyed with the pool, in no order to be relied on. One thread at a time.
+// are left are destroyed with the pool, in no order to be relied on, and must not use the pool then.
+// One thread at a time.
 //
 // An object costs its size and one pointer, rounded up to its alignment. Interface in the manner of
 // boost::object_pool, whose free() and destroy() walk the list of what is free.
@@ -192,7 +193,8 @@ template <typename T> class object_pool {
     explicit object_pool(size_type next_size = 0, size_type max_size = 0) noexcept
         : next_(next_size), max_(max_size) {}
 
-    // Objects stay where they are; the other pool is empty then.
+    // Objects stay where they are; the other pool is empty then. A handle from make_unique would go
+    // on naming the other pool: there must be none.
     object_pool(object_pool &&other) noexcept
         : slots_(std::move(other.slots_)), size_(std::exchange(other.size_, 0)),
           next_(other.next_), max_(other.max_) {}
@@ -285,7 +287,7 @@ template <typename T> class object_pool {
 };
 
 // An object_pool that any number of threads use at once. Objects may be destroyed on another thread
-// than they were made on.
+// than they were made on. Those that are left are destroyed with the pool, as an object_pool's.
 //
 // A thread mostly meets only itself: it takes slots from and gives them to one of eight shards, and
 // turns to the others' vacant slots before it asks for memory.

@@ -83,6 +83,12 @@ impl epoch_mib {
     ///
     /// # Errors
     /// None at present.
+    ///
+    /// ```
+    /// let epoch = masu::ctl::epoch::mib()?;
+    /// assert_eq!(epoch.advance()? + 1, epoch.advance()?);
+    /// # Ok::<(), masu::ctl::Error>(())
+    /// ```
     pub fn advance(&self) -> Result<u64> {
         epoch::advance()
     }

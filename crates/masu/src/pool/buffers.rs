@@ -83,7 +83,8 @@ impl BufferPool {
     /// As [`BufferPool::new`], with buffers at multiples of `align`, a power of two.
     ///
     /// # Panics
-    /// As [`BufferPool::new`], and if `align` is no power of two.
+    /// As [`BufferPool::new`], and if `align` is no power of two. (An alignment above 1 GiB ends as
+    /// memory that is out does.)
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -253,6 +254,16 @@ impl fmt::Debug for BufferPool {
 /// A leased buffer of a [`BufferPool`], until it is dropped. It may be sent to another thread.
 ///
 /// Forgetting it is safe: it is never leased again.
+///
+/// ```
+/// use masu::BufferPool;
+///
+/// let pool = BufferPool::new(1, 512);
+/// let mut buffer = pool.lease().unwrap();
+/// buffer.fill(7);
+/// drop(buffer);
+/// assert_eq!(pool.lease().unwrap()[511], 7);
+/// ```
 pub struct Buffer<P: Deref<Target = BufferPool>> {
     pool: P,
     index: u32,
@@ -272,7 +283,8 @@ impl<P: Deref<Target = BufferPool>> Buffer<P> {
     }
 
     /// Gives the buffer away, to the kernel for instance, without its going back to the pool.
-    /// [`BufferPool::from_index`] takes it back.
+    /// [`BufferPool::from_index`] takes it back. Nothing but the program's own handle keeps the pool
+    /// alive then: who writes to the buffer must be done before the pool is dropped.
     ///
     /// ```
     /// # use masu::BufferPool;

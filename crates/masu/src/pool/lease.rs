@@ -276,6 +276,16 @@ impl<M: Manage> fmt::Debug for Pool<M> {
 ///
 /// Forgetting it is safe: the object is never leased again and dropped with the pool. If
 /// [`Manage::recycle`] panics, likewise.
+///
+/// ```
+/// use masu::pool::{Lease, Pool};
+///
+/// let pool = Pool::new(Vec::<u8>::new);
+/// let mut lease: Lease<'_, _> = pool.lease();
+/// lease.push(1);
+/// drop(lease);
+/// assert_eq!(*pool.lease(), [1]);
+/// ```
 pub struct Lease<'a, M: Manage> {
     pool: &'a Pool<M>,
     slot: NonNull<Slot<M::Item>>,

@@ -54,6 +54,12 @@ pub struct ObjectPool<T> {
 
 impl<T> ObjectPool<T> {
     /// An empty pool. Allocates nothing.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool: ObjectPool<String> = ObjectPool::new();
+    /// assert_eq!(pool.capacity(), 0);
+    /// ```
     pub const fn new() -> Self {
         ObjectPool { store: Store::new(), len: Cell::new(0) }
     }
@@ -72,6 +78,13 @@ impl<T> ObjectPool<T> {
     }
 
     /// Room for objects, used and free. O(chunks).
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::with_capacity(10);
+    /// let _object = pool.alloc(1);
+    /// assert_eq!((pool.len(), pool.capacity()), (1, 10));
+    /// ```
     pub fn capacity(&self) -> usize {
         self.store.capacity()
     }
@@ -91,6 +104,11 @@ impl<T> ObjectPool<T> {
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// assert!(ObjectPool::<i32>::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,6 +154,15 @@ impl<T> ObjectPool<T> {
     /// # Safety
     /// `object` came from this pool's `construct` or from [`PoolBox::into_raw`], is alive, and
     /// nobody uses it.
+    ///
+    /// ```
+    /// # use masu::ObjectPool;
+    /// let pool = ObjectPool::new();
+    /// let object = pool.construct(String::from("hello"));
+    /// // SAFETY: made just now, and not used any more.
+    /// unsafe { pool.destroy(object) };
+    /// assert!(pool.is_empty());
+    /// ```
     #[inline]
     pub unsafe fn destroy(&self, object: NonNull<T>) {
         // SAFETY: passed on.
@@ -174,6 +201,16 @@ impl<T> fmt::Debug for ObjectPool<T> {
 /// An object in an [`ObjectPool`]. Dropping it drops the object and frees its slot.
 ///
 /// Forgetting it is safe: the object then lives until the pool is dropped.
+///
+/// ```
+/// use masu::{ObjectPool, PoolBox};
+///
+/// let pool = ObjectPool::new();
+/// let object: PoolBox<'_, String> = pool.alloc(String::from("hello"));
+/// assert_eq!((object.len(), pool.len()), (5, 1));
+/// drop(object);
+/// assert!(pool.is_empty());
+/// ```
 pub struct PoolBox<'a, T> {
     pool: &'a ObjectPool<T>,
     slot: NonNull<Slot<T>>,
@@ -223,6 +260,14 @@ impl<'a, T> PoolBox<'a, T> {
     }
 
     /// The object's address, which never changes; the handle is given up.
+    ///
+    /// ```
+    /// # use masu::{ObjectPool, PoolBox};
+    /// let pool = ObjectPool::new();
+    /// let object = PoolBox::into_raw(pool.alloc(7));
+    /// // SAFETY: alive as long as the pool, and nobody else uses it.
+    /// assert_eq!(*unsafe { object.as_ref() }, 7);
+    /// ```
     pub fn into_raw(this: Self) -> NonNull<T> {
         let this = ManuallyDrop::new(this);
         // SAFETY: not null.

@@ -221,6 +221,15 @@ impl<M: Manage> fmt::Debug for SharedPool<M> {
 /// An object of a [`SharedPool`], until it is dropped. It may be sent to another thread.
 ///
 /// Forgetting it is safe: the object is never leased again and dropped with the pool.
+///
+/// ```
+/// use masu::SharedPool;
+///
+/// let pool = SharedPool::new(Vec::<u8>::new);
+/// let mut lease = pool.lease();
+/// std::thread::scope(|s| s.spawn(move || lease.push(1)).join().unwrap()); // comes back over there
+/// assert_eq!(*pool.lease(), [1]);
+/// ```
 pub struct SharedLease<'a, M: Manage> {
     pool: &'a SharedPool<M>,
     index: u32,

@@ -267,6 +267,14 @@ impl<T> GenSlab<T> {
     }
 
     /// Cuts off the capacity behind the last value. O(capacity).
+    ///
+    /// ```
+    /// # use masu::GenSlab;
+    /// let mut slab = GenSlab::with_capacity(1000);
+    /// let key = slab.insert('a');
+    /// slab.shrink_to_fit();
+    /// assert!(slab.capacity() < 1000 && slab[key] == 'a');
+    /// ```
     pub fn shrink_to_fit(&mut self) {
         self.raise_fresh(false);
         self.table.shrink_to_fit();

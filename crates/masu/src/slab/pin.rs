@@ -36,6 +36,11 @@ pub struct PinSlab<T> {
 
 impl<T> PinSlab<T> {
     /// An empty slab. Allocates nothing.
+    ///
+    /// ```
+    /// static EMPTY: masu::PinSlab<i32> = masu::PinSlab::new();
+    /// assert!(EMPTY.is_empty());
+    /// ```
     pub const fn new() -> Self {
         PinSlab { slab: Slab::new() }
     }
@@ -210,11 +215,27 @@ impl<T> PinSlab<T> {
     }
 
     /// Drops all values. The pages stay.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// slab.insert('a');
+    /// slab.clear();
+    /// assert!(slab.is_empty());
+    /// ```
     pub fn clear(&mut self) {
         self.slab.clear();
     }
 
     /// As [`Slab::release_empty_pages`].
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::with_capacity(64);
+    /// (0..256).for_each(|i| _ = slab.insert(i));
+    /// slab.retain(|key, _| key == 200);
+    /// assert_eq!(slab.release_empty_pages(), 2); // keys 0..64 and 64..128
+    /// ```
     pub fn release_empty_pages(&mut self) -> usize {
         self.slab.release_empty_pages()
     }
@@ -233,6 +254,16 @@ impl<T> PinSlab<T> {
     }
 
     /// Keys and values, to be changed, in ascending order of the keys.
+    ///
+    /// ```
+    /// # use masu::PinSlab;
+    /// let mut slab = PinSlab::new();
+    /// let key = slab.insert(1);
+    /// for (_, mut value) in slab.iter_mut() {
+    ///     value.set(2);
+    /// }
+    /// assert_eq!(*slab.get(key).unwrap(), 2);
+    /// ```
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (usize, Pin<&mut T>)> {
         // SAFETY: as above.
         self.slab.iter_mut().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))

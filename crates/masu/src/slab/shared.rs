@@ -150,6 +150,13 @@ impl core::error::Error for TakeError {}
 
 impl<T> SharedSlab<T> {
     /// An empty slab: some 3 KiB, and no pages yet.
+    ///
+    /// ```
+    /// # use masu::SharedSlab;
+    /// let slab = SharedSlab::new();
+    /// let key = slab.insert('a');
+    /// assert_eq!(*slab.get(key).unwrap(), 'a');
+    /// ```
     pub fn new() -> Self {
         let shard = |_| Shard {
             pages: SharedPages::new(),
