@@ -285,6 +285,36 @@ fn buffers_are_disjoint_aligned_and_in_one_region() {
     }
 }
 
+/// What is written past the page cache must begin, end and lie in memory at multiples of a sector.
+#[test]
+#[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn buffers_do_for_direct_input_and_output() {
+    use std::fs::File;
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
+    const O_DIRECT: i32 = if cfg!(target_arch = "x86_64") { 0o40000 } else { 0o200000 };
+
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("direct");
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(true);
+    let Ok(file) = file.custom_flags(O_DIRECT).open(path) else {
+        println!("the file system knows no direct input and output");
+        return;
+    };
+    let pool = BufferPool::new(8, 4096);
+    for n in 0..8u8 {
+        let mut buffer = pool.lease().unwrap();
+        buffer.fill(n);
+        assert_eq!(file.write_at(&buffer, u64::from(n) * 4096).unwrap(), 4096);
+    }
+    let leases: Vec<_> = std::iter::from_fn(|| pool.lease()).collect();
+    for mut buffer in leases {
+        let index = buffer.index();
+        buffer.fill(99);
+        assert_eq!(file.read_at(&mut buffer, index as u64 * 4096).unwrap(), 4096);
+        assert!(buffer.iter().all(|byte| usize::from(*byte) == index), "{index}");
+    }
+}
+
 #[test]
 fn owned_buffers_keep_their_pool() {
     let pool = Arc::new(BufferPool::new(2, 100));
