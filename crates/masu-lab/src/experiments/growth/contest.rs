@@ -1,6 +1,7 @@
 //! Contestants in turn, round by round, and the figures that each run prints.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -67,12 +68,18 @@ impl Contestant {
         }
     }
 
-    /// A Python script with an environment of its own.
-    pub fn script(label: &str, arm: &Arm, arguments: Vec<String>, env: &[(&str, &str)]) -> Self {
+    /// A program that prints its figures by name.
+    pub fn program(
+        label: &str,
+        arm: &Arm,
+        program: &Path,
+        arguments: Vec<String>,
+        env: &[(&str, &str)],
+    ) -> Self {
         Contestant {
             label: label.to_owned(),
             arm: arm.clone(),
-            program: super::python::interpreter().display().to_string(),
+            program: program.display().to_string(),
             arguments,
             environment: env.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect(),
             says_allocator: false,
@@ -186,7 +193,7 @@ fn repetitions(said: &str) -> Figures {
     figures
 }
 
-/// Lines `metric NAME VALUE` of a script.
+/// Lines `metric NAME VALUE`.
 fn metrics(said: &str) -> Figures {
     let lines = said.lines().filter_map(|line| line.strip_prefix("metric ")?.rsplit_once(' '));
     lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()

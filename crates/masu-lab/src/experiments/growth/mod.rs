@@ -2,13 +2,15 @@
 //!
 //! Apache Arrow changed to jemalloc for aligned buffers that grow without being copied. These
 //! experiments ask what is left of that: on the article's own example, on the trace of its benchmark,
-//! on real Arrow through its Python package, on arrays and frames in Python, and on a database.
+//! on real Arrow through its Python package, on tables of polars, on arrays and frames in Python, and on
+//! a database.
 //!
 //! Each experiment runs its contestants in turn, round by round, the first of them twice: what the two
 //! entries of it differ by is noise.
 
 mod contest;
 mod plot;
+mod polars;
 mod python;
 mod report;
 
@@ -32,6 +34,8 @@ pub enum Experiment {
     Pool,
     /// Arrow's Python package: its own pools against the system's with each allocator below it
     Pyarrow,
+    /// Tables of polars, with the columns of the experiment before
+    Polars,
     /// numpy and pandas: growth and concatenation
     Frames,
     /// RocksDB's own benchmark
@@ -41,9 +45,9 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    const EACH: [Experiment; 7] = {
+    const EACH: [Experiment; 8] = {
         use Experiment::*;
-        [Double, Builder, BuilderLong, Pool, Pyarrow, Frames, Rocksdb]
+        [Double, Builder, BuilderLong, Pool, Pyarrow, Polars, Frames, Rocksdb]
     };
 }
 
@@ -81,6 +85,16 @@ impl Options {
         }
         Ok(arms)
     }
+
+    /// How much the programs on tables have to do.
+    fn scale(&self) -> &'static str {
+        if self.quick { "0.1" } else { "1" }
+    }
+
+    /// What they say they did.
+    fn amount(&self) -> &'static str {
+        if self.quick { "a tenth of the full work" } else { "more than a gigabyte in all" }
+    }
 }
 
 /// Runs experiments and writes their tables and charts.
@@ -100,6 +114,7 @@ fn one(options: &Options, experiment: Experiment) -> Result<()> {
         Experiment::BuilderLong => grow(options, "builder-20", "builder", 20)?,
         Experiment::Pool => pool(options)?,
         Experiment::Pyarrow => python::pyarrow(options)?,
+        Experiment::Polars => polars::polars(options)?,
         Experiment::Frames => python::frames(options)?,
         Experiment::Rocksdb => rocksdb(options)?,
         Experiment::All => bail!("not one experiment"),
@@ -123,7 +138,6 @@ fn interfaces(arm: &Arm) -> &'static [&'static str] {
 
 /// The growing buffer of `growth-work`, by every interface of every allocator.
 fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result<Contest> {
-    let repetitions = if options.quick { repetitions.min(8) } else { repetitions };
     let arguments =
         |interface: &str| [work, interface, &repetitions.to_string()].map(str::to_owned);
     let mut contestants = Vec::new();

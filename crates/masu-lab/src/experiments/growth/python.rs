@@ -13,7 +13,7 @@ use crate::paths;
 const PACKAGES: [&str; 3] = ["pyarrow", "numpy", "pandas"];
 
 /// The Python that has them: an environment of its own below `target`.
-pub fn interpreter() -> PathBuf {
+fn interpreter() -> PathBuf {
     paths::workspace().join("target/growth/venv/bin/python")
 }
 
@@ -47,10 +47,10 @@ fn script(name: &str) -> String {
 /// Arrow's bundled pools, and its system pool with each allocator below it.
 pub fn pyarrow(options: &Options) -> Result<Contest> {
     environment()?;
-    let arguments = vec![script("arrow.py"), if options.quick { "0.1" } else { "1" }.to_owned()];
+    let arguments = vec![script("arrow.py"), options.scale().to_owned()];
     let on = |label: &str, arm: &Arm, pool: &str| {
         let pool = [("ARROW_DEFAULT_MEMORY_POOL", pool)];
-        Contestant::script(label, arm, arguments.clone(), &pool)
+        Contestant::program(label, arm, &interpreter(), arguments.clone(), &pool)
     };
     let mut contestants = vec![on("masu, system pool", &arm::masu()?, "system")];
     contestants.push(on("bundled mimalloc pool", &Arm::glibc(), "mimalloc"));
@@ -60,10 +60,12 @@ pub fn pyarrow(options: &Options) -> Result<Contest> {
     Ok(Contest {
         name: "pyarrow".to_owned(),
         title: "Arrow, by its Python package".to_owned(),
-        about: "Milliseconds for each kind of work, on more than a gigabyte in all; `builders` \
-                appends to growing buffers. Arrow's system pool grows a buffer by \
-                `posix_memalign`, `memcpy` and `free`, so that no allocator can save it the copy."
-            .to_owned(),
+        about: format!(
+            "Milliseconds for each kind of work, on {}; `builders` appends to growing \
+             buffers. Arrow's system pool grows a buffer by `posix_memalign`, `memcpy` and `free`, so \
+             that no allocator can save it the copy.",
+            options.amount()
+        ),
         plotted: ["builders ms", "total ms", "peak MiB"].map(str::to_owned).to_vec(),
         contestants,
     })
@@ -72,10 +74,10 @@ pub fn pyarrow(options: &Options) -> Result<Contest> {
 /// numpy and pandas with each allocator.
 pub fn frames(options: &Options) -> Result<Contest> {
     environment()?;
-    let arguments = vec![script("frames.py"), if options.quick { "0.1" } else { "1" }.to_owned()];
+    let arguments = vec![script("frames.py"), options.scale().to_owned()];
     let on = |arm: &Arm| {
         let pool = [("ARROW_DEFAULT_MEMORY_POOL", "system")];
-        Contestant::script(&arm.name, arm, arguments.clone(), &pool)
+        Contestant::program(&arm.name, arm, &interpreter(), arguments.clone(), &pool)
     };
     Ok(Contest {
         name: "frames".to_owned(),
