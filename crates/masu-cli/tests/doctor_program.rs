@@ -10,7 +10,7 @@ use std::process::Command as Process;
 
 use assert_cmd::Command;
 use common::doctor::{Finding, Severity, answer, finding, findings};
-use common::{Fixture, masu, set_mode, stdout};
+use common::{Fixture, copy, masu, set_mode, stdout};
 use serde_json::Value;
 
 const NOBODY: u32 = 65534;
@@ -178,7 +178,7 @@ fn programs_with_rights() {
     about(&fixture, &program, 0);
     set_mode(&fixture.path(""), 0o755);
     let masu = fixture.path("masu");
-    fs::copy(env!("CARGO_BIN_EXE_masu"), &masu).unwrap();
+    copy(env!("CARGO_BIN_EXE_masu"), &masu);
     let mut command = Process::new(masu);
     command.uid(NOBODY).gid(NOBODY).arg("doctor").arg("--lib").arg(fixture.witness());
     let output = command.arg("--").arg(program).output().unwrap();
@@ -425,7 +425,7 @@ fn a_library_on_a_file_system_without_execution() {
 fn no_library_at_all() {
     let fixture = Fixture::new();
     let command = fixture.path("masu");
-    fs::copy(env!("CARGO_BIN_EXE_masu"), &command).unwrap();
+    copy(env!("CARGO_BIN_EXE_masu"), &command);
     let mut run = Process::new(command);
     let output = run.env_remove("LD_LIBRARY_PATH").args(["doctor", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

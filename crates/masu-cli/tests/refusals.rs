@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Fixture, masu, set_mode};
+use common::{Fixture, copy, masu, set_mode};
 
 const NOBODY: u32 = 65534;
 
@@ -147,7 +147,7 @@ fn programs_with_capabilities() {
 
     set_mode(&fixture.path(""), 0o755);
     let masu = fixture.path("masu");
-    fs::copy(env!("CARGO_BIN_EXE_masu"), &masu).unwrap();
+    copy(env!("CARGO_BIN_EXE_masu"), &masu);
     let mut command = Command::new(masu);
     command.uid(NOBODY).gid(NOBODY).arg("run").arg("--lib").arg(fixture.witness()).arg(program);
     let said = fixture.stderr(&command.output().unwrap());
@@ -236,7 +236,7 @@ fn libraries_that_cannot_be_preloaded() {
 fn no_library_at_all() {
     let fixture = Fixture::new();
     let command = fixture.path("masu");
-    fs::copy(env!("CARGO_BIN_EXE_masu"), &command).unwrap();
+    copy(env!("CARGO_BIN_EXE_masu"), &command);
     // Cargo's own library path holds what it has built.
     let mut run = Command::new(command);
     let output = run.env_remove("LD_LIBRARY_PATH").args(["run", "true"]).output().unwrap();

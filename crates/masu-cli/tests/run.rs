@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::{fs, process};
 
-use common::{Fixture, masu, stdout};
+use common::{Fixture, copy, masu, stdout};
 
 #[test]
 fn the_library_is_mapped_and_nothing_else_changes() {
@@ -144,7 +144,7 @@ fn the_library_is_found_beside_the_command() {
         let (command, library) = (fixture.path("bin/masu"), fixture.path(place));
         fs::create_dir_all(command.parent().unwrap()).unwrap();
         fs::create_dir_all(library.parent().unwrap()).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_masu"), &command).unwrap();
+        copy(env!("CARGO_BIN_EXE_masu"), &command);
         fs::copy(fixture.witness(), &library).unwrap();
         // A link elsewhere, as in /usr/local/bin, leads to the same installation.
         symlink(&command, fixture.path("link")).unwrap();

@@ -46,8 +46,10 @@ fn packages() -> Option<&'static Path> {
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(place.path().join("libmasu.so.0")).arg(from.join("libmasu.so"));
         succeed(&mut strip);
+        // By a process of its own: what this one writes, a child that another test has just forked off
+        // holds open for writing, and such a file cannot be executed.
         let entry = workspace().join("packaging/docker/masu-entrypoint");
-        std::fs::copy(entry, place.path().join("masu-entrypoint")).expect("copied");
+        succeed(Command::new("cp").arg(entry).arg(place.path().join("masu-entrypoint")));
         Some(place)
     });
     PLACE.as_ref().map(TempDir::path)

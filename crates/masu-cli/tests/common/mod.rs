@@ -52,9 +52,11 @@ impl Fixture {
 
     /// An executable script.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, text).expect("written");
-        set_mode(&path, 0o755);
+        let (path, source) = (self.path(name), self.path(&format!("{name}.text")));
+        fs::write(&source, text).expect("written");
+        set_mode(&source, 0o755);
+        copy(&source, &path);
+        fs::remove_file(source).expect("it was there");
         path
     }
 
@@ -107,6 +109,14 @@ pub fn masu() -> Command {
         }
     }
     command
+}
+
+/// Copies a file that is to be executed, by a process of its own: what this one writes, a child that
+/// another test has just forked off holds open for writing, and such a file cannot be executed.
+#[track_caller]
+pub fn copy(from: impl AsRef<Path>, to: &Path) {
+    let done = Process::new("cp").arg("-p").arg(from.as_ref()).arg(to).status().expect("cp runs");
+    assert!(done.success(), "{} cannot be copied", from.as_ref().display());
 }
 
 pub fn set_mode(path: &Path, mode: u32) {
