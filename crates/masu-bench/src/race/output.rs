@@ -23,8 +23,11 @@ fn compare(mut mine: &File, mut expected: &File) -> io::Result<Option<String>> {
         let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
         line += a[..same].iter().filter(|&&byte| byte == b'\n').count();
         if same < common || (common == 0 && a.len() != b.len()) {
-            let (mine, expected) = lengths;
-            return Ok(Some(format!("from line {line} on ({mine} bytes instead of {expected})")));
+            let bytes = match lengths {
+                (mine, expected) if mine == expected => String::new(),
+                (mine, expected) => format!(" ({mine} bytes instead of {expected})"),
+            };
+            return Ok(Some(format!("from line {line} on{bytes}")));
         }
         if common == 0 {
             return Ok(None);
@@ -58,7 +61,7 @@ mod tests {
     #[test]
     fn the_first_line_that_differs_is_named() {
         let how = difference(&file(b"a\nb\nX\n"), &file(b"a\nb\nc\n")).unwrap();
-        assert_eq!(how, "from line 3 on (6 bytes instead of 6)");
+        assert_eq!(how, "from line 3 on");
     }
 
     #[test]
