@@ -58,9 +58,15 @@ fn commons() -> &'static Heap {
     }
 }
 
+/// Whether a heap takes nothing from the commons.
+#[inline]
+fn has_own_slabs(heap: &Heap) -> bool {
+    index_of(heap) < FEW
+}
+
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    index_of(heap) >= FEW && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
+    !has_own_slabs(heap) && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
@@ -117,7 +123,14 @@ const IDLE_AFTER: u8 = if cfg!(loom) { 2 } else { 64 };
 
 /// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
 /// and frees returns what is left of its last batch, for it may be about to sleep.
+#[inline]
 pub fn sent(heap: &Heap, class: usize, n: u32) {
+    if !has_own_slabs(heap) {
+        note_sent(heap, class, n);
+    }
+}
+
+fn note_sent(heap: &Heap, class: usize, n: u32) {
     let sent = &heap.sent[class & 63];
     let before = sent.replace(sent.get().saturating_add(n as u8));
     if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {

@@ -24,11 +24,14 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
     // A slab has chains in the outbox only while it is in use.
     if heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
         // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
-        if unsafe { heap.outbox.add(granule, p.cast()) } {
-            heap.counters.remote_frees.add(1);
-            // SAFETY: as above.
-            heap.bytes.sub(unsafe { slab::dense(granule) }.block_size() as u64);
+        if unsafe { heap.outbox.add(heap, granule, p.cast()) } {
             return;
+        }
+        // SAFETY: passed on.
+        unsafe {
+            if slab::dense(granule).class() != 0 {
+                return remote_free(granule, p.cast());
+            }
         }
     }
     // SAFETY: passed on.
@@ -106,11 +109,11 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     // SAFETY: the block is being freed, so it is ours; it lies in `slab`.
     unsafe {
         if let Some(heap) = heap {
-            heap.counters.remote_frees.add(1);
-            heap.bytes.sub(dense.block_size() as u64);
             if heap.outbox.put(heap, slab, block) {
                 return;
             }
+            heap.counters.remote_frees.add(1);
+            heap.bytes.sub(dense.block_size() as u64);
         }
         push(heap, slab, block, block, 1);
     }
@@ -138,11 +141,9 @@ pub(super) unsafe fn push(
         // SAFETY: the blocks are ours until the push succeeds.
         unsafe { (*last).next = head.map_or(null_mut(), |h| slab::block_at(slab, h)) };
     };
-    // Read before the push: after it, the slab may be anything.
-    let size = dense.block_size();
     match word.push(slab::sixteenths(first), n, slab::threshold(class), link) {
         Pushed::Queued(n) => {
-            if n as usize * size > GRANULE - size {
+            if n == slab::capacity(class) {
                 // The last block of an owned slab: its owner may sleep.
                 slab::emptied(true);
                 look(heap);

@@ -57,7 +57,7 @@ pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
 
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
-use crate::size_class::CLASSES;
+use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
@@ -91,8 +91,8 @@ pub struct Heap {
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; CLASSES],
-    pub(crate) partial: [UnsafeCell<List>; CLASSES],
-    pub(crate) full: [UnsafeCell<List>; CLASSES],
+    pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
+    pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
     /// Per class: how often an emptied slab may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; CLASSES],
     /// Per class: how often the bin may still be counted in this tick.
@@ -164,8 +164,8 @@ impl Heap {
             rested: Cell::new(0),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
-            partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
-            full: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
+            full: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
             refilled: [const { Cell::new(0) }; CLASSES],
@@ -190,14 +190,14 @@ impl Heap {
     #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
     pub(crate) fn partial(&self, class: usize) -> &mut List {
         // SAFETY: invariant 1; callers hold no two references to one list.
-        unsafe { &mut *self.partial[class & (CLASSES - 1)].get() }
+        unsafe { &mut *self.partial[class.min(LAST_CLASS)].get() }
     }
 
     /// The class's list of full slabs.
     #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
     pub(crate) fn full(&self, class: usize) -> &mut List {
         // SAFETY: as above.
-        unsafe { &mut *self.full[class & (CLASSES - 1)].get() }
+        unsafe { &mut *self.full[class.min(LAST_CLASS)].get() }
     }
 
     pub(crate) fn bin(&self, class: usize) -> &Cell<*mut Block> {

@@ -6,93 +6,108 @@
 //! and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
 //! sends out through the handshake.
 //!
-//! Invariant: a slot is empty (`count == 0`) or holds `count` linked blocks of `slab`, from `first`
-//! to `last`, and takes `left` more; slots are touched only inside the handshake.
+//! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
+//! it, on the outbox, for the thread to take over.
+//!
+//! Invariant: a slot is empty or holds a chain of linked blocks of a slab, from `first` to `last`, that
+//! takes `left` more, at least one; slots are touched only inside the handshake.
 
 use super::free::push;
 use super::{Heap, commons, table};
-use crate::handshake::Handshake;
-use crate::region::GRANULE;
-use crate::slab::{Block, block_at, dense};
+use crate::handshake::{Handshake, Inside};
+use crate::region::{GRANULE, NIL};
+use crate::slab::{Block, block_at, capacity, dense};
 use crate::sync::{
     AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
 };
 use crate::sys::barrier;
 
 /// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
-/// has some fifty slabs in its hands.
-const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
+/// has some fifty slabs in its hands, and each two that share a slot send each other out.
+const SLOTS: usize = if cfg!(loom) { 2 } else { 128 };
 /// Slots used where many threads are: each holds little, for there are so many of them.
 const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Blocks that go out at once.
-const CHAIN: usize = 16;
+const CHAIN: u32 = 16;
 /// Bytes in a chain, if that is more than one block.
 const CHAIN_BYTES: usize = 16 << 10;
-
 /// And where many threads are.
 const CROWD_CHAIN_BYTES: usize = 4 << 10;
+
+/// Most blocks in a chain of a class.
+fn most(class: usize, crowd: bool) -> u32 {
+    let bytes = if crowd { CROWD_CHAIN_BYTES } else { CHAIN_BYTES };
+    (capacity(class) / (GRANULE / bytes) as u32).clamp(1, CHAIN)
+}
 
 shared_static! {
     /// Outboxes that hold anything.
     static HOLDING: AtomicUsize = AtomicUsize::new(0);
 }
 
+/// A slot: empty if its slab is `NIL`.
 struct Slot {
+    chain: Cell<u32>,
     slab: Cell<u32>,
-    /// Offset / 16 in the slab, as `last`.
-    first: Cell<u16>,
-    last: Cell<u16>,
-    count: Cell<u8>,
-    left: Cell<u8>,
 }
 
 impl Slot {
     const_unless_loom! {
         fn new() -> Self {
-            Slot {
-                slab: Cell::new(0),
-                first: Cell::new(0),
-                last: Cell::new(0),
-                count: Cell::new(0),
-                left: Cell::new(0),
-            }
+            Slot { chain: Cell::new(0), slab: Cell::new(NIL) }
         }
     }
+}
 
-    /// Makes an empty slot one for a slab whose first block will be `block`.
-    fn begin(&self, slab: u32, block: *mut Block, most: usize) {
-        self.slab.set(slab);
-        self.first.set(sixteenths(block));
-        self.last.set(sixteenths(block));
-        self.left.set(most as u8);
+/// A chain in one word, so that a free into it is one load and one store:
+///
+/// ```text
+///  31      20 19       8 7        0
+/// |  first   |   last   |   left   |
+/// ```
+///
+/// `first` and `last` are offsets / 16 in the slab; `left` is how many more blocks the chain takes.
+#[derive(Clone, Copy)]
+struct Chain(u32);
+
+impl Chain {
+    const FIRST_SHIFT: u32 = 20;
+    const LAST_SHIFT: u32 = 8;
+    const OFFSET: u32 = GRANULE as u32 / 16 - 1;
+
+    /// An empty chain whose first block will be `block`.
+    fn begin(block: *mut Block, most: u32) -> Self {
+        Chain((block as usize as u32 >> 4 & Self::OFFSET) << Self::LAST_SHIFT | most)
     }
 
-    /// Puts a block in front of the chain.
+    /// Puts a block in front. The first one's link is set when the chain goes out.
     ///
     /// # Safety
-    /// A freed block of the slot's slab, which the caller gives up; the slot takes more.
+    /// A freed block of the chain's slab, which the caller gives up; the chain takes more.
     #[inline(always)]
-    unsafe fn push(&self, block: *mut Block) {
-        // The last block's link is set when the chain goes out.
+    unsafe fn push(self, block: *mut Block) -> Self {
+        let shift = Self::FIRST_SHIFT - 4;
+        // In which bits the block's address differs from that of the one before it: some of those of
+        // the offset in the slab, wherever that lies.
+        let change = (self.0 >> shift ^ block as usize as u32) & Self::OFFSET << 4;
         // SAFETY: as the caller says.
-        unsafe { (*block).next = at(block as usize, self.first.get()) };
-        self.first.set(sixteenths(block));
-        self.count.set(self.count.get() + 1);
-        self.left.set(self.left.get() - 1);
+        unsafe { (*block).next = (block as usize ^ change as usize) as *mut Block };
+        Chain((self.0 ^ change << shift) - 1)
+    }
+
+    #[inline(always)]
+    fn left(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    /// Its first and its last block, which lie in `slab`.
+    fn ends(self, slab: u32) -> (*mut Block, *mut Block) {
+        let at = |shift: u32| block_at(slab, self.0 >> shift & Self::OFFSET);
+        (at(Self::FIRST_SHIFT), at(Self::LAST_SHIFT))
     }
 }
 
-/// A block's offset / 16 in its slab.
-#[inline(always)]
-fn sixteenths(block: *mut Block) -> u16 {
-    ((block as usize & (GRANULE - 1)) / 16) as u16
-}
-
-/// The block at an offset / 16 in the slab that holds an address.
-#[inline(always)]
-fn at(address: usize, sixteenths: u16) -> *mut Block {
-    ((address & !(GRANULE - 1)) + usize::from(sixteenths) * 16) as *mut Block
-}
+const _: () = assert!(Chain::OFFSET == u32::MAX >> Chain::FIRST_SHIFT);
 
 /// A thread's outbox.
 pub struct Outbox {
@@ -101,8 +116,10 @@ pub struct Outbox {
     since: AtomicU32,
     /// Whether this one is counted in `HOLDING`.
     holding: Cell<bool>,
-    /// Slots in use, a power of two.
-    used: Cell<u32>,
+    /// Slots in use, a power of two, less one.
+    mask: Cell<u32>,
+    /// Blocks and bytes that the purge has sent and nobody has counted yet.
+    visited: (Cell<u64>, Cell<u64>),
     slots: [Slot; SLOTS],
 }
 
@@ -114,33 +131,50 @@ impl Outbox {
                 handshake: Handshake::new(),
                 since: AtomicU32::new(0),
                 holding: Cell::new(false),
-                used: Cell::new(SLOTS as u32),
+                mask: Cell::new(SLOTS as u32 - 1),
+                visited: (Cell::new(0), Cell::new(0)),
                 slots: array_of!(Slot::new(); SLOTS),
             }
         }
     }
 
-    /// Adds a freed block to a chain of its slab that is there and does not become full by it; the
-    /// short way of [`put`](Self::put). `false`: there is none.
+    /// Adds a freed block to a chain of its slab, if there is one; the short way of
+    /// [`put`](Self::put). `false`: there is none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    pub unsafe fn add(&self, slab: u32, block: *mut Block) -> bool {
-        let Some(_inside) = self.handshake.enter() else {
+    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
+        let Some(inside) = self.handshake.enter() else {
             return false;
         };
         let slot = self.slot(slab);
-        if slot.slab.get() != slab || slot.left.get() <= 1 {
+        if slot.slab.get() != slab {
             return false;
         }
-        // SAFETY: passed on; the chain is not empty, as it takes more.
-        unsafe { slot.push(block) };
+        // SAFETY: passed on; a chain in a slot takes more.
+        let chain = unsafe { Chain(slot.chain.get()).push(block) };
+        slot.chain.set(chain.0);
+        if chain.left() == 0 {
+            self.send_full(heap, slot, inside);
+        }
         true
     }
 
+    #[inline(always)]
     fn slot(&self, slab: u32) -> &Slot {
-        &self.slots[(slab & (self.used.get() - 1)) as usize % SLOTS]
+        let index = (slab & self.mask.get()) as usize;
+        debug_assert!(index < SLOTS);
+        // SAFETY: the mask is below the number of slots, a power of two.
+        unsafe { self.slots.get_unchecked(index) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) {
+        let (class, n) = self.send(Some(heap), slot);
+        drop(inside);
+        commons::sent(heap, class, n);
     }
 
     /// Puts a freed block in. `false`: the purge is at it; push the block directly.
@@ -152,25 +186,25 @@ impl Outbox {
         let Some(inside) = self.handshake.enter() else {
             return false;
         };
-        let crowd = table::is_crowd();
-        if crowd != (self.used.get() as usize != SLOTS) {
+        if table::is_crowd() != self.is_crowd() {
             self.send_all(Some(heap));
-            self.used.set(if crowd { CROWD_SLOTS } else { SLOTS } as u32);
+            self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
         }
         let slot = self.slot(slab);
         let mut sent = [(0, 0); 2];
-        if slot.count.get() == 0 || slot.slab.get() != slab {
-            sent[0] = send(Some(heap), slot);
+        if slot.slab.get() != slab {
+            sent[0] = self.send(Some(heap), slot);
             // SAFETY: the block makes it a slab in use.
-            let size = unsafe { dense(slab) }.block_size();
-            let bytes = if crowd { CROWD_CHAIN_BYTES } else { CHAIN_BYTES };
-            slot.begin(slab, block, (bytes / size.max(1)).clamp(1, CHAIN));
+            let class = unsafe { dense(slab) }.class();
+            slot.slab.set(slab);
+            slot.chain.set(Chain::begin(block, most(class, self.is_crowd())).0);
             self.note_holding();
         }
         // SAFETY: passed on.
-        unsafe { slot.push(block) };
-        if slot.left.get() == 0 {
-            sent[1] = send(Some(heap), slot);
+        let chain = unsafe { Chain(slot.chain.get()).push(block) };
+        slot.chain.set(chain.0);
+        if chain.left() == 0 {
+            sent[1] = self.send(Some(heap), slot);
         }
         drop(inside);
         sent.iter().for_each(|&(class, n)| commons::sent(heap, class, n));
@@ -184,10 +218,51 @@ impl Outbox {
         }
     }
 
+    /// Whether it is one among many.
+    fn is_crowd(&self) -> bool {
+        self.mask.get() as usize != SLOTS - 1
+    }
+
+    /// Pushes a slot's chain, if it has one. Returns its class and length.
+    fn send(&self, heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
+        let slab = slot.slab.replace(NIL);
+        if slab == NIL {
+            return (0, 0);
+        }
+        let chain = Chain(slot.chain.get());
+        let (first, last) = chain.ends(slab);
+        // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
+        // given up here.
+        unsafe {
+            let class = dense(slab).class();
+            let n = most(class, self.is_crowd()) - chain.left();
+            self.count(heap, n, dense(slab).block_size());
+            push(heap, slab, first, last, n);
+            (class, n)
+        }
+    }
+
+    /// Counts `n` blocks that go out, and those that the purge has sent.
+    fn count(&self, heap: Option<&Heap>, n: u32, size: usize) {
+        let blocks = self.visited.0.replace(0) + u64::from(n);
+        let bytes = self.visited.1.replace(0) + u64::from(n) * size as u64;
+        match heap {
+            Some(heap) => {
+                heap.counters.remote_frees.add(blocks);
+                heap.bytes.sub(bytes);
+            }
+            None => {
+                self.visited.0.set(blocks);
+                self.visited.1.set(bytes);
+            }
+        }
+    }
+
     fn send_all(&self, heap: Option<&Heap>) {
         for slot in &self.slots {
-            send(heap, slot);
+            self.send(heap, slot);
         }
+        self.count(heap, 0, 0);
         if self.holding.replace(false) {
             HOLDING.fetch_sub(1, Ordering::Relaxed);
         }
@@ -214,31 +289,10 @@ impl Outbox {
     pub fn after_fork_in_child(&self) -> bool {
         if self.handshake.is_in_use() {
             self.handshake.reset();
-            self.slots.iter().for_each(|s| {
-                s.count.set(0);
-                s.left.set(0);
-            });
+            self.slots.iter().for_each(|slot| slot.slab.set(NIL));
             self.holding.set(false);
         }
         self.holding.get()
-    }
-}
-
-/// Pushes a slot's chain, if it has one. Returns its class and length.
-fn send(heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
-    let count = slot.count.replace(0);
-    if count == 0 {
-        return (0, 0);
-    }
-    slot.left.set(0);
-    let slab = slot.slab.get();
-    let block = |sixteenths: &Cell<u16>| block_at(slab, u32::from(sixteenths.get()));
-    // SAFETY: the slot holds a chain of freed blocks of its slab, which is in use until they are given
-    // up here.
-    unsafe {
-        let class = dense(slab).class();
-        push(heap, slab, block(&slot.first), block(&slot.last), u32::from(count));
-        (class, u32::from(count))
     }
 }
 

@@ -3,8 +3,8 @@
 //! The hot paths count nothing, so small blocks count when they enter the thread's bin: `allocated`
 //! runs ahead by what is in the bins, and moves at the next allocation after
 //! [`flush`](super::flush::flush). Small blocks that a thread frees into its own slabs count as
-//! freed when they are handed out again, so `deallocated` lags by what is free in its slabs. Medium
-//! and huge blocks, and blocks of other threads, count at once.
+//! freed when they are handed out again, so `deallocated` lags by what is free in its slabs; other
+//! threads' blocks count when they leave its outbox. Medium and huge blocks count at once.
 
 use super::birth;
 use super::tls::current;

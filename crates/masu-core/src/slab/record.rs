@@ -13,7 +13,7 @@ use super::remote::{Chain, RemoteWord};
 use crate::region::{
     self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
-use crate::size_class::{UNIT, size_of_class};
+use crate::size_class::{LAST_CLASS, SIZES, UNIT, size_of_class};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::mem;
 use core::ptr::null_mut;
@@ -175,10 +175,29 @@ pub fn empty_for_sleepers() -> usize {
     bytes
 }
 
+/// Per class, how many blocks fit in a slab: who frees others' blocks asks often.
+static CAPACITIES: [u16; LAST_CLASS + 1] = capacities();
+
+const fn capacities() -> [u16; LAST_CLASS + 1] {
+    let mut out = [0; LAST_CLASS + 1];
+    let mut class = 1;
+    while class <= LAST_CLASS {
+        out[class] = (GRANULE / SIZES[class] as usize) as u16;
+        class += 1;
+    }
+    out
+}
+
+/// How many blocks of a class fit in a slab.
+#[inline]
+pub fn capacity(class: usize) -> u32 {
+    u32::from(CAPACITIES[class.min(LAST_CLASS)])
+}
+
 /// How many blocks freed into a slab make it worth using again: an eighth, 1 to 32.
 #[inline]
 pub fn threshold(class: usize) -> u32 {
-    (GRANULE / size_of_class(class).max(1) / 8).clamp(1, 32) as u32
+    (capacity(class) / 8).clamp(1, 32)
 }
 
 /// Makes a slab from the pool an owned, empty one of a class.
