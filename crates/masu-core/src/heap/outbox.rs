@@ -3,7 +3,7 @@
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
 //! The outbox collects such blocks by slab, in direct-mapped slots, and pushes each slot's chain as
 //! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another slab needs it,
-//! and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
+//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
 //! sends out through the handshake.
 //!
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
@@ -62,11 +62,12 @@ impl Slot {
 /// A chain in one word, so that a free into it is one load and one store:
 ///
 /// ```text
-///  31      20 19       8 7        0
-/// |  first   |   last   |   left   |
+///  31      20 19       8 7    5 4     0
+/// |  first   |   last   | seen | left  |
 /// ```
 ///
-/// `first` and `last` are offsets / 16 in the slab; `left` is how many more blocks the chain takes.
+/// `first` and `last` are offsets / 16 in the slab; `left` is how many more blocks the chain takes, and
+/// `seen` the low bits of what that was when the chain was last looked at.
 #[derive(Clone, Copy)]
 struct Chain(u32);
 
@@ -97,7 +98,13 @@ impl Chain {
 
     #[inline(always)]
     fn left(self) -> u32 {
-        self.0 & 0xff
+        self.0 & 0x1f
+    }
+
+    /// Notes that it is looked at. `None`: no block has come since the last time.
+    fn look(self) -> Option<Self> {
+        let (seen, now) = (self.0 >> 5 & 7, self.0 & 7);
+        (seen != now).then_some(Chain(self.0 & !0xe0 | now << 5))
     }
 
     /// Its first and its last block, which lie in `slab`.
@@ -118,6 +125,8 @@ pub struct Outbox {
     holding: Cell<bool>,
     /// Slots in use, a power of two, less one.
     mask: Cell<u32>,
+    /// The slot that was last looked at, counted on.
+    hand: Cell<u32>,
     /// Blocks and bytes that the purge has sent and nobody has counted yet.
     visited: (Cell<u64>, Cell<u64>),
     slots: [Slot; SLOTS],
@@ -132,6 +141,7 @@ impl Outbox {
                 since: AtomicU32::new(0),
                 holding: Cell::new(false),
                 mask: Cell::new(SLOTS as u32 - 1),
+                hand: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
                 slots: array_of!(Slot::new(); SLOTS),
             }
@@ -191,9 +201,10 @@ impl Outbox {
             self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
         }
         let slot = self.slot(slab);
-        let mut sent = [(0, 0); 2];
+        let mut sent = [(0, 0); 3];
         if slot.slab.get() != slab {
             sent[0] = self.send(Some(heap), slot);
+            sent[2] = self.send_stale(heap);
             // SAFETY: the block makes it a slab in use.
             let class = unsafe { dense(slab) }.class();
             slot.slab.set(slab);
@@ -209,6 +220,21 @@ impl Outbox {
         drop(inside);
         sent.iter().for_each(|&(class, n)| commons::sent(heap, class, n));
         true
+    }
+
+    /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
+    /// grown since it was last looked at: its blocks may be all that keeps a slab in use.
+    fn send_stale(&self, heap: &Heap) -> (usize, u32) {
+        let hand = self.hand.get().wrapping_add(1);
+        self.hand.set(hand);
+        let slot = self.slot(hand);
+        match Chain(slot.chain.get()).look() {
+            Some(chain) => {
+                slot.chain.set(chain.0);
+                (0, 0)
+            }
+            None => self.send(Some(heap), slot),
+        }
     }
 
     fn note_holding(&self) {
@@ -305,3 +331,8 @@ pub fn recount(holding: usize) {
 pub fn holding() -> usize {
     HOLDING.load(Ordering::Relaxed)
 }
+
+// The model checker takes this file in from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "outbox/tests.rs"]
+mod tests;

@@ -1,0 +1,78 @@
+//! When chains go out. Purges by other tests may send them too.
+
+use super::*;
+use crate::slab::{remote, slab_of};
+use crate::{alloc, dealloc, region};
+use std::sync::Barrier;
+use std::thread;
+
+/// Bytes of a block: sixteen to a chain, and few slabs for many of them.
+const SIZE: usize = 64;
+
+/// A block of a thread that sleeps, and many others, of other slabs of its.
+struct Blocks {
+    one: *mut u8,
+    others: Vec<*mut u8>,
+}
+
+// SAFETY: freed once, by the thread that they are sent to.
+unsafe impl Send for Blocks {}
+// SAFETY: as above.
+unsafe impl Sync for Blocks {}
+
+/// Runs `f` on a thread of its own, with blocks of one that sleeps meanwhile.
+fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
+    let (ready, done) = (Barrier::new(2), Barrier::new(2));
+    let made = std::sync::OnceLock::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let others = (0..many).map(|_| alloc(SIZE)).collect();
+            assert!(made.set(Blocks { one: alloc(8 * SIZE), others }).is_ok());
+            ready.wait();
+            done.wait();
+        });
+        let worked = scope
+            .spawn(|| {
+                // SAFETY: a block that nobody else knows. The thread has a heap now.
+                unsafe { dealloc(alloc(SIZE)) };
+                ready.wait();
+                f(made.get().unwrap());
+            })
+            .join();
+        done.wait();
+        assert!(worked.is_ok());
+    });
+}
+
+fn pending(p: *mut u8) -> u32 {
+    // SAFETY: the slab of a block of the engine.
+    unsafe { remote(slab_of(region::offset(p))) }.pending()
+}
+
+#[test]
+fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
+    let chains = 3 * SLOTS;
+    beside_a_sleeper(chains * CHAIN as usize, |blocks| {
+        // SAFETY: live blocks, freed once.
+        unsafe { dealloc(blocks.one) };
+        for &block in &blocks.others {
+            // SAFETY: as above.
+            unsafe { dealloc(block) };
+        }
+        assert_eq!(pending(blocks.one), 1, "it stayed after {chains} chains");
+    });
+}
+
+#[test]
+fn a_chain_goes_out_when_it_is_full() {
+    beside_a_sleeper(2 * CHAIN as usize, |blocks| {
+        for &block in &blocks.others {
+            // SAFETY: live blocks, freed once.
+            unsafe { dealloc(block) };
+        }
+        // A purge by another test may have sent a part before.
+        assert!(pending(blocks.others[0]) > CHAIN, "a full chain stayed");
+        // SAFETY: as above.
+        unsafe { dealloc(blocks.one) };
+    });
+}
