@@ -125,7 +125,7 @@ const IDLE_AFTER: u8 = if cfg!(loom) { 2 } else { 64 };
 /// and frees returns what is left of its last batch, for it may be about to sleep.
 #[inline]
 pub fn sent(heap: &Heap, class: usize, n: u32) {
-    if !has_own_slabs(heap) {
+    if n != 0 && !has_own_slabs(heap) {
         note_sent(heap, class, n);
     }
 }

@@ -223,8 +223,12 @@ impl Outbox {
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
-    /// grown since it was last looked at: its blocks may be all that keeps a slab in use.
+    /// grown since it was last looked at: its blocks may be all that keeps a slab in use. In a crowd
+    /// there are so few slots that another slab's chain soon sends it out.
     fn send_stale(&self, heap: &Heap) -> (usize, u32) {
+        if self.is_crowd() {
+            return (0, 0);
+        }
         let hand = self.hand.get().wrapping_add(1);
         self.hand.set(hand);
         let slot = self.slot(hand);
@@ -250,12 +254,16 @@ impl Outbox {
     }
 
     /// Pushes a slot's chain, if it has one. Returns its class and length.
+    #[inline]
     fn send(&self, heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
-        let slab = slot.slab.replace(NIL);
-        if slab == NIL {
-            return (0, 0);
+        match slot.slab.replace(NIL) {
+            NIL => (0, 0),
+            slab => self.send_chain(heap, slab, Chain(slot.chain.get())),
         }
-        let chain = Chain(slot.chain.get());
+    }
+
+    #[inline(never)]
+    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> (usize, u32) {
         let (first, last) = chain.ends(slab);
         // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
         // given up here.
@@ -270,17 +278,18 @@ impl Outbox {
 
     /// Counts `n` blocks that go out, and those that the purge has sent.
     fn count(&self, heap: Option<&Heap>, n: u32, size: usize) {
-        let blocks = self.visited.0.replace(0) + u64::from(n);
-        let bytes = self.visited.1.replace(0) + u64::from(n) * size as u64;
-        match heap {
-            Some(heap) => {
-                heap.counters.remote_frees.add(blocks);
-                heap.bytes.sub(bytes);
-            }
-            None => {
-                self.visited.0.set(blocks);
-                self.visited.1.set(bytes);
-            }
+        let (blocks, bytes) = &self.visited;
+        let (n, size) = (u64::from(n), size as u64);
+        let Some(heap) = heap else {
+            blocks.set(blocks.get() + n);
+            bytes.set(bytes.get() + n * size);
+            return;
+        };
+        heap.counters.remote_frees.add(n);
+        heap.bytes.sub(n * size);
+        if blocks.get() != 0 {
+            heap.counters.remote_frees.add(blocks.replace(0));
+            heap.bytes.sub(bytes.replace(0));
         }
     }
 
