@@ -66,16 +66,4 @@ p = libc.malloc(1000)
 print(libc.malloc_usable_size(p) >= 1000)
 libc.free(p)
 print(libc.malloc_trim(0) in (0, 1))'
-    # What is free goes back at once, though nothing would go by itself for an hour.
-    PYTHONMALLOC=malloc MASU_CONF=decay:1h /usr/bin/python3 -c '
-import ctypes
-def resident():
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
-start = resident()
-kept = [b"x" * (100 + i % 4000) for i in range(60000)]
-held = resident() - start
-del kept
-ctypes.CDLL(None).malloc_trim(0)
-print(held > 100 << 10, resident() - start < 16 << 10)'
 }
