@@ -160,7 +160,10 @@ pub(super) unsafe fn push(
             s.splice(slab, Chain { head: slab::sixteenths(first), count: chain.count + n });
             match heap {
                 Some(heap) if keeps(heap, class) => {
-                    heap.note_sharing();
+                    if s.former != heap.id.get() {
+                        heap.note_sharing();
+                    }
+                    s.former = 0;
                     heap.counters.claimed.add(1);
                     dense.owner.store(heap.id.get(), Ordering::Relaxed);
                     keep_partial(heap, slab, class);

@@ -216,6 +216,7 @@ unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
         heap.counters.adopted.add(1);
         // The claim made this heap the slab's owner, and the chain is its word's.
         slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+        (*slab::record(slab)).former = 0;
         (*slab::record(slab)).merge(slab, chain);
         Some(slab)
     }
@@ -331,6 +332,7 @@ pub(super) unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
         let s = &mut *slab::record(slab);
         let word = slab::remote(slab);
         s.place = Place::Unowned;
+        s.former = heap.id.get();
         slab::dense(slab).owner.store(0, Ordering::Relaxed);
         if word.give_up(s.out(), false, slab::threshold(class)) {
             return;
@@ -371,6 +373,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             }
             let Some(oldest) = heap.partial(class).back() else { break };
             heap.partial(class).remove(oldest);
+            (*slab::record(oldest)).former = heap.id.get();
             give_up_partial(oldest, false);
         }
     }

@@ -68,6 +68,8 @@ pub struct Slab {
     pub hollow_len: u16,
     /// Tick at which nobody owned it any more.
     pub since: u32,
+    /// While nobody owns it, the id of the heap that had too many; 0: not so.
+    pub former: u32,
     /// Size class.
     pub class: u8,
     /// Where it is.
@@ -221,6 +223,7 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).looked = 0;
         (*s).hollow = 0;
         (*s).hollow_len = 0;
+        (*s).former = 0;
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
         remote(slab).init();
