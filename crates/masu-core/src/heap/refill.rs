@@ -318,6 +318,10 @@ const UNSHARED_KEEP: u32 = 16;
 /// And so many partial ones of a class.
 const UNSHARED_PARTIAL_KEEP: u32 = 256;
 
+/// And so many that have become partial lately: a thread that lets go of much at once frees into all of
+/// them in turn, and would have to claim again what it gives up.
+const UNSHARED_YOUNG_KEEP: u32 = 4096;
+
 /// Most slabs that are given up in one go, when a heap has far more than it should keep because it
 /// was alone until now.
 const GIVE_UP_AT_ONCE: u32 = 8;
@@ -361,17 +365,21 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         s.since = clock::tick();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
-        let keep = match heap.is_shared() {
+        let (keep, young) = match heap.is_shared() {
             // A thread that only frees keeps the one that it is just freeing into.
-            true if heap.active(class).get() == NIL => 1,
-            true => PARTIAL_KEEP,
-            false => UNSHARED_PARTIAL_KEEP,
+            true if heap.active(class).get() == NIL => (1, 0),
+            true => (PARTIAL_KEEP, 0),
+            false => (UNSHARED_PARTIAL_KEEP, UNSHARED_YOUNG_KEEP),
         };
         for _ in 0..GIVE_UP_AT_ONCE {
             if !gives_up(heap) || heap.partial(class).len() <= keep {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };
+            let rest = clock::tick().wrapping_sub((*slab::record(oldest)).since);
+            if heap.partial(class).len() <= young && rest < rest::RESTED {
+                break;
+            }
             heap.partial(class).remove(oldest);
             (*slab::record(oldest)).former = heap.id.get();
             give_up_partial(oldest, false);

@@ -15,7 +15,7 @@ use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab;
 
 /// Ticks of rest after which something is given up.
-const RESTED: u32 = 2;
+pub(super) const RESTED: u32 = 2;
 
 /// Called when the class's bin is about to be filled: notes that, and, in a new tick, gives up what has
 /// rested. O(what is given up, and the blocks in its bins), at most once in a tick.
