@@ -301,13 +301,18 @@ impl RunChunk {
         word.set(word.get() & !(u64::from(!dirty) << (granule % 4 * UNITS_PER_GRANULE)));
     }
 
-    /// The highest free granule; with `dirty`, one that has dirty units.
+    /// The lowest free granule of a chunk for slabs, the highest of one for runs; with `dirty`, one that
+    /// has dirty units.
     pub fn free_granule(&self, dirty: bool) -> Option<usize> {
         let mut free = !self.used.granules();
         if dirty {
             free &= self.dirty.granules();
         }
-        (free != 0).then(|| 31 - free.leading_zeros() as usize)
+        let found = match self.for_slabs.get() {
+            true => free.trailing_zeros(),
+            false => 31u32.wrapping_sub(free.leading_zeros()),
+        };
+        (free != 0).then_some(found as usize)
     }
 
     /// Changes the length of the live run at `start` from `old` to `new`. `Some` is the change in

@@ -8,8 +8,9 @@
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
 //! there to the smallest range that fits, at its lower end. A slab is a run of a granule; it comes
 //! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has one
-//! at all, and there from the top. So free space collects in few chunks, and those that run empty go
-//! back to the region.
+//! at all. So free space collects in few chunks, and those that run empty go back to the region. In a
+//! chunk for slabs it is the lowest granule: what is allocated in a row then lies in a row, which the
+//! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
 //!
 //! Invariants:
 //! 1. a chunk is in the bucket of its `longest`, unless that is 0; bit `b` of the index says whether
@@ -271,7 +272,7 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
     let found = pool.find_granule(Has::DirtyRoom).or_else(|| pool.find_granule(Has::Room));
     // What a slab leaves unused of dirty pages is lost to runs.
     let found = found.or_else(|| if dense { pool.find_granule(Has::DirtyRunRoom) } else { None });
-    let fresh = || Some((pool.fresh_chunk(true, dense)?, GRANULES_PER_CHUNK - 1));
+    let fresh = || Some((pool.fresh_chunk(true, dense)?, 0));
     let (chunk, granule) = found.or_else(fresh).or_else(|| pool.borrow_granule())?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };

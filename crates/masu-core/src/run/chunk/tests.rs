@@ -188,3 +188,29 @@ fn what_lies_outside_has_no_length() {
     assert_eq!(chunk.find(1, 1), None);
     assert_eq!(chunk.measure(), 0);
 }
+
+#[test]
+fn slabs_lie_in_a_row_from_below_and_borrow_from_runs_from_above() {
+    for for_slabs in [true, false] {
+        let chunk = chunk();
+        chunk.init(for_slabs);
+        let granules = UNITS / UNITS_PER_GRANULE;
+        let taken: Vec<_> = (0..granules)
+            .map(|_| {
+                let granule = chunk.free_granule(false).unwrap();
+                chunk.take(granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
+                granule
+            })
+            .collect();
+        let mut expected: Vec<_> = (0..granules).collect();
+        if !for_slabs {
+            expected.reverse();
+        }
+        assert_eq!(taken, expected);
+        assert_eq!(chunk.free_granule(false), None);
+        chunk.give_granule(3, 1);
+        chunk.give_granule(5, 0);
+        assert_eq!(chunk.free_granule(false), Some(if for_slabs { 3 } else { 5 }));
+        assert_eq!(chunk.free_granule(true), Some(3));
+    }
+}
