@@ -407,3 +407,8 @@ pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
         }
     }
 }
+
+// The model checker takes this file in from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "refill/tests.rs"]
+mod tests;
