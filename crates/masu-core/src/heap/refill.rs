@@ -205,12 +205,12 @@ unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
             heap.partial(class).remove(slab);
             return Some(slab);
         }
+        if !gives_up(heap) {
+            // Nobody else has had blocks of its slabs, or slabs.
+            return None;
+        }
         if let Some(slab) = freed_full_slab(heap, class) {
             return Some(slab);
-        }
-        if heap.role.get() == Role::Shared {
-            // All blocks of its slabs are its own.
-            return None;
         }
         let (slab, chain) = available::adopt(class)?;
         heap.counters.adopted.add(1);
