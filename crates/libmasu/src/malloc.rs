@@ -36,6 +36,17 @@ fn allocate_slow(size: usize) -> *mut u8 {
     or_enomem(masu_core::alloc_slow(size))
 }
 
+/// `realloc` to another size class.
+///
+/// # Safety
+/// A live block and a size that is not 0.
+#[cold]
+#[inline(never)]
+unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    or_enomem(unsafe { masu_core::realloc_slow(block, size, 16) })
+}
+
 /// `realloc` that does not resize: of null, or to nothing. Out of line to keep [`realloc`]
 /// short.
 ///
@@ -77,7 +88,12 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
         return unsafe { allocate_or_free(block.cast(), size) }.cast();
     }
     // SAFETY: a live block and a size that is not 0.
-    or_enomem(unsafe { masu_core::realloc(block.cast(), size) }).cast()
+    let same = unsafe { masu_core::realloc_fast(block.cast(), size) };
+    if !same.is_null() {
+        return same.cast();
+    }
+    // SAFETY: as above.
+    unsafe { reallocate(block.cast(), size) }.cast()
 }
 
 /// `reallocarray` of POSIX.1-2024: nothing happens to `block` if the product overflows.

@@ -9,7 +9,6 @@ use crate::region;
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
 };
-use crate::slab;
 use crate::sys::fatal;
 use crate::text::Text;
 use crate::{huge, limit, run, settings};
@@ -261,16 +260,22 @@ pub fn good_size(size: usize) -> usize {
 /// `p` is a live block.
 #[inline(always)]
 pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
-    let offset = region::offset(p);
-    if size <= SMALL_MAX && offset < region::limit() {
-        // SAFETY: the offset is below the limit.
-        let class = unsafe { slab::dense(slab::slab_of(offset)) }.class();
-        if class == class_of(size) {
-            return p;
-        }
-    }
     // SAFETY: passed on.
-    unsafe { realloc_slow(p, size, 16) }
+    unsafe {
+        let q = realloc_fast(p, size);
+        if q.is_null() { realloc_slow(p, size, 16) } else { q }
+    }
+}
+
+/// The hot path of [`realloc`]: the block itself if it stays in its class, or null, which says nothing
+/// but that [`realloc_slow`] must be asked.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    if unsafe { heap::is_of_class(p, size) } { p } else { null_mut() }
 }
 
 /// [`realloc`] to a different size class, keeping an alignment of `align`.
@@ -282,6 +287,25 @@ pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
 pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
+        if align <= 16 {
+            let q = heap::realloc_own(p, size);
+            if !q.is_null() {
+                return q;
+            }
+        }
+        realloc_any(p, size, align)
+    }
+}
+
+/// [`realloc_slow`] of any block.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe fn realloc_any(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
         let old = usable_size(p);
         if old == 0 {
             // Not the engine's: what it holds cannot be known.
@@ -289,7 +313,8 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             return null_mut();
         }
         if old <= SMALL_MAX && size <= SMALL_MAX && align <= 16 && heap::owns(p) {
-            return realloc_own_small(p, old, size);
+            // The bin was empty.
+            return moved(p, alloc_slow(size), old.min(size));
         }
         let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
         if resize_in_place(p, old, size) {
@@ -329,18 +354,6 @@ unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bo
     to
 }
 
-/// [`realloc_slow`] from small to small, of a block of the calling thread's own slabs.
-///
-/// # Safety
-/// `p` is such a block, live, with `old` usable bytes.
-unsafe fn realloc_own_small(p: *mut u8, old: usize, size: usize) -> *mut u8 {
-    if fits_still(old, size) {
-        return p;
-    }
-    // SAFETY: two blocks of at least as many bytes; the caller gives `p` up.
-    unsafe { moved(p, alloc(size), old.min(size)) }
-}
-
 /// The end of a move by copying: `bytes` of `p` go to the new block `to`, and `p` is freed. If `to` is
 /// null, nothing happens. Returns `to`.
 ///
@@ -356,12 +369,6 @@ unsafe fn moved(p: *mut u8, to: *mut u8, bytes: usize) -> *mut u8 {
         }
     }
     to
-}
-
-/// Whether a small block stays: as long as it would not waste more than a quarter of itself; a run of
-/// that length is one of few pages.
-fn fits_still(old: usize, size: usize) -> bool {
-    size <= old && size >= old - old / 4
 }
 
 /// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
@@ -398,7 +405,7 @@ pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
 /// `p` is a live block with `old` usable bytes.
 unsafe fn resize_in_place(p: *mut u8, old: usize, size: usize) -> bool {
     if old <= SMALL_MAX {
-        return fits_still(old, size);
+        return heap::fits_still(old, size);
     }
     let huge = region::offset(p) >= region::limit();
     // A huge block that shrinks to less than half of what is huge moves to where it is small.

@@ -6,7 +6,8 @@ use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block};
 use crate::sync::Ordering;
-use core::ptr::null_mut;
+use core::mem::MaybeUninit;
+use core::ptr::{copy_nonoverlapping, null_mut};
 
 /// A small block from the thread's bin, or null: not small, or the bin is empty.
 #[inline(always)]
@@ -58,10 +59,20 @@ pub unsafe fn dealloc(p: *mut u8) {
         // SAFETY: passed on; the offset is below the limit.
         return unsafe { free::free_of_others(p, granule as u32) };
     }
+    // SAFETY: the slab is this thread's: only it writes its own id into a dense entry.
+    unsafe { free_own(base, granule, p) }
+}
+
+/// Frees a block of an own slab.
+///
+/// # Safety
+/// `p` is a live block in granule `granule`, a slab of the calling thread's.
+#[inline(always)]
+unsafe fn free_own(base: Base, granule: usize, p: *mut u8) {
     let block: *mut Block = p.cast();
     let record = slab::record_at(base, granule);
-    // SAFETY: the slab is this thread's (only it writes its own id into a dense entry), so the
-    // owner's line is too; the block is live, so its first word is ours to write.
+    // SAFETY: the slab is this thread's, so the owner's line is too; the block is live, so its first
+    // word is ours to write.
     unsafe {
         let head = (*record).free;
         if head == block {
@@ -74,6 +85,87 @@ pub unsafe fn dealloc(p: *mut u8) {
         (*record).countdown = left;
         if left == 0 {
             event::countdown_reached_zero(p);
+        }
+    }
+}
+
+/// Whether a block is a small one of the class that `size` asks for.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
+    let base = Base::load();
+    let offset = base.offset(p);
+    // SAFETY: the offset is below the limit.
+    size <= SMALL_MAX
+        && region::in_window(offset)
+        && unsafe { base.dense(offset >> GRANULE_SHIFT) }.class() == class_of(size)
+}
+
+/// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
+/// not waste more than a quarter of itself.
+#[inline(always)]
+pub fn fits_still(old: usize, size: usize) -> bool {
+    size <= old && size >= old - old / 4
+}
+
+/// Resizes a small block of the calling thread's own slabs to another small size, if the thread's bin
+/// has a block for it or none is needed; else null, and nothing has changed.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn realloc_own(p: *mut u8, size: usize) -> *mut u8 {
+    let base = Base::load();
+    let offset = base.offset(p);
+    if size > SMALL_MAX || !region::in_window(offset) {
+        return null_mut();
+    }
+    let granule = offset >> GRANULE_SHIFT;
+    // SAFETY: the offset is below the limit.
+    let dense = unsafe { base.dense(granule) };
+    if !is_mine(dense.owner.load(Ordering::Relaxed)) {
+        return null_mut();
+    }
+    let old = dense.block_size();
+    if fits_still(old, size) {
+        return p;
+    }
+    let to = alloc_small(size);
+    if !to.is_null() {
+        // SAFETY: two different blocks, both so long; the slab is this thread's.
+        unsafe {
+            copy(p, to, old.min(size));
+            free_own(base, granule, p);
+        }
+    }
+    to
+}
+
+/// Copies `n` bytes, not 0, from one block to another.
+///
+/// # Safety
+/// Both blocks have so many bytes, and are small.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
+    /// What small blocks are multiples of.
+    type Sixteen = MaybeUninit<[u64; 2]>;
+    let (units, into): (*const Sixteen, *mut Sixteen) = (from.cast(), to.cast());
+    // SAFETY: as the caller says; blocks are aligned to 16 bytes.
+    unsafe {
+        if n > 4 * size_of::<Sixteen>() {
+            return copy_nonoverlapping(from, to, n);
+        }
+        *into = *units;
+        if n > 16 {
+            *into.add(1) = *units.add(1);
+        }
+        if n > 32 {
+            *into.add(2) = *units.add(2);
+        }
+        if n > 48 {
+            *into.add(3) = *units.add(3);
         }
     }
 }
