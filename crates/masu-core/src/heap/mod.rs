@@ -76,8 +76,6 @@ pub const FULL_KEEP: u32 = 8;
 /// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
 #[repr(C, align(64))]
 pub struct Heap {
-    /// Per class, free blocks ready to hand out.
-    pub(crate) bins: [Cell<*mut Block>; CLASSES],
     /// What the dense entries of its slabs say; unique among live heaps, never 0.
     pub(crate) id: Cell<u32>,
     /// What it is.
@@ -112,6 +110,10 @@ pub struct Heap {
     pub(crate) scope: Cell<*const shared::SharedHeap>,
     /// While a scope is open: what was in the bins.
     pub(crate) aside: [Cell<*mut Block>; CLASSES],
+    /// Per class, free blocks ready to hand out. In the middle of the page: at its start they would lie at
+    /// the offsets of the records of a program's first slabs in theirs, and processors take a load for
+    /// one of what was just stored at the same offset in another page.
+    pub(crate) bins: [Cell<*mut Block>; CLASSES],
     /// While a scope is open: what `zero` was.
     pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
