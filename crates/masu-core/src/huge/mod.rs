@@ -111,12 +111,15 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let found = kept.or_else(|| {
         reused = false;
         let room = if moving { n } else { 0 };
-        let fresh = window::take_clean(&lock, n + room, align)
+        let fits = !moving && (wanted == Use::Filled || bytes <= WRITTEN);
+        let extended = if fits { window::take_extended(&lock, n, align) } else { None };
+        let fresh = extended
+            .or_else(|| window::take_clean(&lock, n + room, align))
             .or_else(|| if moving { window::take_clean(&lock, n, align) } else { None });
         let live = LIVE.load(Ordering::Relaxed);
         match fresh {
             _ if moving => {}
-            Some(fresh) if wanted == Use::Filled || bytes <= WRITTEN => {
+            Some(fresh) if fits => {
                 window::feed(&lock, fresh, bytes, live);
             }
             _ => window::make_room(&lock, live),

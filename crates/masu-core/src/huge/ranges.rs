@@ -262,6 +262,50 @@ impl Ranges {
         Some(self.take_from_dirty(unit, n, align))
     }
 
+    /// Units, and dirty bytes, of the free ranges in a row that begin at `unit`, until they are `enough`
+    /// units. A marked range ends the row: what joins it must be marked too.
+    fn row(&self, unit: u32, enough: usize) -> (usize, usize) {
+        let (mut n, mut dirty) = (0, 0);
+        let mut r = record(unit);
+        loop {
+            n += r.units.get();
+            dirty += r.dirty.get().next_multiple_of(UNIT_BYTES);
+            let next = unit + n as u32;
+            let full = dirty.div_ceil(UNIT_BYTES) >= n;
+            let free = self.starts_at(next, RangeState::Clean)
+                || full && self.starts_at(next, RangeState::Dirty) && !record(next).marked.get();
+            if n >= enough || !free {
+                return (n, dirty);
+            }
+            r = record(next);
+        }
+    }
+
+    /// A dirty range that is `n` units long with what is free right behind it, or could be since nothing
+    /// is mapped behind that (`end`): the one with the most dirty bytes in all. Made live, as long as it
+    /// was.
+    pub fn take_to_extend(&self, n: usize, align: usize, end: usize) -> Option<u32> {
+        let mut best: Option<(u32, usize)> = None;
+        let mut at = self.newest.get();
+        for _ in 0..LOOK_AT {
+            if at == NONE {
+                break;
+            }
+            let r = record(at);
+            if skip_to(at, align) == 0 && !r.marked.get() {
+                let (row, dirty) = self.row(at, n);
+                if (row >= n || at as usize + row == end) && best.is_none_or(|(_, most)| dirty > most) {
+                    best = Some((at, dirty));
+                }
+            }
+            at = r.prev.get();
+        }
+        let (unit, _) = best?;
+        self.remove_dirty(unit);
+        record(unit).state.set(RangeState::Live);
+        Some(unit)
+    }
+
     /// The dirty range with the most bytes.
     pub fn richest_dirty(&self) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;

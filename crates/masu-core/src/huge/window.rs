@@ -183,6 +183,18 @@ pub fn take_clean(guard: &Guard<'static>, n: usize, align: usize) -> Option<u32>
     ranges.take_clean(n, align)
 }
 
+/// A kept range that is `n` units long with what lies free behind it, marked live: its pages serve where
+/// they are.
+pub fn take_extended(guard: &Guard<'static>, n: usize, align: usize) -> Option<u32> {
+    let ranges = ranges(guard);
+    let unit = ranges.take_to_extend(n, align, MAPPED.load(Ordering::Relaxed))?;
+    if extend(guard, unit, n) {
+        return Some(unit);
+    }
+    ranges.give(unit);
+    None
+}
+
 /// Makes the live range at `unit` `n` units long by taking free units behind it.
 pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
     let ranges = ranges(guard);
