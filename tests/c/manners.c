@@ -92,7 +92,7 @@ static void kill_all_but_the_documented(void) {
     static const int allowed[] = {SYS_write,   SYS_exit_group, SYS_mmap,  SYS_munmap,        SYS_madvise,
                                   SYS_mremap,  SYS_mprotect,   SYS_futex, SYS_clock_gettime, SYS_getpid,
                                   SYS_gettid,  SYS_prctl,      SYS_sched_getaffinity, SYS_membarrier,
-                                  SYS_clock_nanosleep};
+                                  SYS_clock_nanosleep,           SYS_mincore};
     struct sock_filter code[64];
     int at = 0;
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));

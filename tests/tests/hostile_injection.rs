@@ -21,7 +21,8 @@ const FAULTS: [(&str, &[&str]); 5] = [
 ];
 
 /// The calls that an allocator can do without.
-const OPTIONAL: [&str; 5] = ["madvise", "mremap", "membarrier", "sched_getaffinity", "prctl"];
+const OPTIONAL: [&str; 6] =
+    ["madvise", "mremap", "mincore", "membarrier", "sched_getaffinity", "prctl"];
 
 /// A program and the environment that only it, not its tracer, shall see.
 struct Target {
@@ -58,8 +59,7 @@ struct Traced {
 fn trace(target: &Target, faults: &[String]) -> Traced {
     let directory = masu_tests::scratch();
     let log = directory.path().join("log");
-    let calls =
-        "trace=getppid,mmap,munmap,mprotect,madvise,mremap,membarrier,sched_getaffinity,prctl";
+    let calls = "trace=getppid,mmap,munmap,mprotect,madvise,mremap,mincore,membarrier,sched_getaffinity,prctl";
     let mut run = Run::new("strace").bare().args(["-f", "--seccomp-bpf", "-qq", "-e", calls, "-o"]);
     run = run.arg(&log).args(faults.iter().flat_map(|fault| ["-e", fault]));
     run = run.args(target.environment.iter().flat_map(|pair| ["-E", pair]));

@@ -73,6 +73,7 @@ fn a_call_that_is_refused() {
         (libc::SYS_membarrier, "membarrier"),
         (libc::SYS_madvise, "madvise"),
         (libc::SYS_mremap, "mremap"),
+        (libc::SYS_mincore, "mincore"),
         (libc::SYS_sched_getaffinity, "sched_getaffinity"),
     ] {
         let (json, code) = under(call, Action::Refuse(libc::EPERM));

@@ -7,6 +7,7 @@
 //!
 //! - [`window`]: the mapping and the records of units.
 //! - [`ranges`]: which ranges are free, clean or still dirty from a block freed a moment ago.
+//! - [`filled`]: whether fresh blocks are worth huge pages.
 //! - [`pieces`]: where a range's mapping may change, for moving its pages.
 //! - this file: the blocks.
 //!
@@ -19,6 +20,7 @@
 //! block that was copied into a longer one which has yet to be filled: what grows by copying is not
 //! resident twice.
 
+mod filled;
 mod pieces;
 mod ranges;
 mod window;
@@ -102,7 +104,8 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let align = (align / UNIT_BYTES).max(1);
     let lock = window::lock();
     let ranges = window::ranges(&lock);
-    let moving = wanted == Use::Moving;
+    let (moving, zeroed) = (wanted == Use::Moving, wanted == Use::Zero);
+    let judged = !moving && settings::huge_pages();
     if !moving && !crate::limit::has_room(bytes) {
         return None;
     }
@@ -111,6 +114,9 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let found = kept.or_else(|| {
         reused = false;
         let room = if moving { n } else { 0 };
+        if judged {
+            ranges.filled(zeroed).look();
+        }
         let fits = !moving && (wanted == Use::Filled || bytes <= WRITTEN);
         let extended = if fits { window::take_extended(&lock, n, align) } else { None };
         let fresh = extended
@@ -139,13 +145,27 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let growing = growing && wanted == Use::Filled;
     if growing && !reused && bytes >= GROWING {
         window::mark_growing(&lock, found, units(dirty));
+    } else if !reused && judged {
+        let units = ranges.filled(zeroed).units(found, bytes, zeroed);
+        let fresh = dirty.div_ceil(UNIT_BYTES).max(units.start);
+        window::mark_filled(&lock, found, fresh..units.end);
     }
+    let sure = judged && ranges.filled(zeroed).is_sure();
     drop(lock);
     LIVE.fetch_add(bytes, Ordering::Relaxed);
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
     if !moving {
         populate(address(found), dirty, bytes);
+    }
+    if sure {
+        // What has no huge pages.
+        let end = (bytes - 1) / UNIT_BYTES * UNIT_BYTES;
+        let from = dirty.max(end).next_multiple_of(PAGE_MAX);
+        let to = bytes.saturating_sub(filled::LEFT) / PAGE_MAX * PAGE_MAX;
+        if from < to {
+            mem::populate(address(found) + from, to - from);
+        }
     }
     Some((address(found) as *mut u8, dirty))
 }

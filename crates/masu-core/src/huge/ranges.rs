@@ -3,6 +3,7 @@
 //!
 //! All functions are called under the window's lock.
 
+use super::filled::Filled;
 use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
 use crate::clock;
 use crate::sync::{AtomicUsize, Ordering};
@@ -27,6 +28,8 @@ pub struct Ranges {
     fed: Cell<usize>,
     /// Blocks in a row that were freed right after the allocation of one up to four times as long.
     outgrown: Cell<u32>,
+    /// What is known of blocks to be written, and of zero ones.
+    filled: [Filled; 2],
 }
 
 /// Blocks outgrown in a row that make a buffer that grows by allocating, copying and freeing.
@@ -43,6 +46,7 @@ impl Ranges {
             last: Cell::new(0),
             fed: Cell::new(0),
             outgrown: Cell::new(0),
+            filled: [const { Filled::new() }; 2],
         }
     }
 
@@ -60,6 +64,11 @@ impl Ranges {
         let grown = bytes < last && last / 4 <= bytes;
         self.outgrown.set(if grown { self.outgrown.get().saturating_add(1) } else { 0 });
         self.outgrown.get() >= GROWTH && self.fed.get() < last
+    }
+
+    /// What is known of blocks that are zero, or of the others.
+    pub fn filled(&self, zeroed: bool) -> &Filled {
+        &self.filled[usize::from(zeroed)]
     }
 
     /// Bytes kept in dirty ranges.
@@ -294,7 +303,9 @@ impl Ranges {
             let r = record(at);
             if skip_to(at, align) == 0 && !r.marked.get() {
                 let (row, dirty) = self.row(at, n);
-                if (row >= n || at as usize + row == end) && best.is_none_or(|(_, most)| dirty > most) {
+                if (row >= n || at as usize + row == end)
+                    && best.is_none_or(|(_, most)| dirty > most)
+                {
                     best = Some((at, dirty));
                 }
             }

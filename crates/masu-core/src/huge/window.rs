@@ -18,6 +18,7 @@ use crate::settings;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::{Cell, UnsafeCell};
+use core::ops::Range;
 
 /// The unit of huge blocks: 2 MiB.
 pub const UNIT_BYTES: usize = CHUNK;
@@ -320,6 +321,20 @@ pub fn mark_growing(_guard: &Guard<'static>, unit: u32, from: usize) {
         r.marked.set(is);
         // Clean units that were absorbed piece by piece have left offsets behind `start`.
         r.pieces.insert(start);
+    }
+}
+
+/// Has the kernel fault some whole units of the live range at `unit` in by huge pages. Unlike those of
+/// [`mark_growing`] they do not reach to its end.
+pub fn mark_filled(_guard: &Guard<'static>, unit: u32, units: Range<usize>) {
+    let r = record(unit);
+    let few = r.moved() || MOVED.load(Ordering::Relaxed) < MOST_MOVED / 2;
+    let (start, end) = (units.start * UNIT_BYTES, units.end * UNIT_BYTES);
+    if few && start < end && mem::allow_huge(address(unit) + start, end - start) {
+        r.set_moved(true);
+        r.marked.set(false);
+        r.pieces.insert(start);
+        r.pieces.insert(end);
     }
 }
 

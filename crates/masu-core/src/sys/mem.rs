@@ -102,6 +102,16 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
     }
 }
 
+/// Whether the page at `addr`, which must be a page's start, has memory of its own. `false` too if the
+/// kernel does not say.
+pub fn is_resident(addr: usize) -> bool {
+    let mut pages = 0u8;
+    // SAFETY: the kernel writes one byte for the one page.
+    let asked =
+        unsafe { call(nr::MINCORE, [addr, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
+    asked.is_ok() && pages & 1 != 0
+}
+
 /// Allows transparent huge pages in a range: pages are faulted in 2 MiB at a time, if the kernel has
 /// them at hand. `false`: it refused.
 pub fn allow_huge(addr: usize, len: usize) -> bool {

@@ -20,6 +20,7 @@ pub mod nr {
     pub const MREMAP: usize = 216;
     pub const CLONE: usize = 220;
     pub const MMAP: usize = 222;
+    pub const MINCORE: usize = 232;
     pub const MADVISE: usize = 233;
     pub const MEMBARRIER: usize = 283;
 }

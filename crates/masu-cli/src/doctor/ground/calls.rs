@@ -39,6 +39,14 @@ const CALLS: &[Call] = &[
         },
     },
     Call {
+        name: "mincore",
+        without: "fewer blocks above 1 MiB are in huge pages",
+        attempt: || {
+            // SAFETY: nothing is asked about, so nothing is written.
+            invalid(unsafe { libc::syscall(libc::SYS_mincore, 0, 0, 0) })
+        },
+    },
+    Call {
         name: "membarrier",
         without: "the caches of sleeping threads keep their few MiB",
         attempt: || {
