@@ -32,8 +32,8 @@ const SPARSE: i32 = -2;
 
 /// A first block of this length is likely to be filled: 16 MiB.
 const LONG: usize = 16 << 20;
-/// Most units that such a block gets by huge pages: 32 MiB.
-const ON_TRUST: usize = 16;
+/// Most units that such a block gets by huge pages: 16 MiB.
+const ON_TRUST: usize = 8;
 /// The end of a block, of which the engine touches nothing: 64 KiB.
 pub const LEFT: usize = 64 << 10;
 /// Pages that are looked at in all of a block, and in its end.
