@@ -183,8 +183,10 @@ impl Locked {
         if for_slabs {
             chunk_set::add(Has::Room, chunk);
         }
-        let used = used_bytes() + granules_in_use() * GRANULE;
-        let filled = settings::populate() || dense && used >= region::GROWING;
+        let runs = used_bytes();
+        let used = runs + granules_in_use() * GRANULE;
+        let grows = used >= region::GROWING || !for_slabs && runs >= GROWING_RUNS;
+        let filled = settings::populate() || dense && grows;
         if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
@@ -224,6 +226,10 @@ impl Locked {
         unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
     }
 }
+
+/// Bytes in live runs from which on a fresh chunk for runs will be filled: 12 MiB. There are fewer kinds
+/// of chunks to leave half empty than with slabs, whose classes each have some of their own.
+const GROWING_RUNS: usize = 12 << 20;
 
 fn split(at: usize) -> (u32, usize) {
     let offset = at.wrapping_sub(region::base());

@@ -1,6 +1,7 @@
 //! What the purge takes out of a set of units, for all page sizes.
 
 use super::*;
+use crate::own_process::alone;
 use proptest::prelude::*;
 
 proptest! {
@@ -28,4 +29,19 @@ proptest! {
         let expected: Vec<_> = (0..UNITS / page).filter(whole).collect();
         prop_assert_eq!(taken, expected);
     }
+}
+
+/// A heap of few runs takes no page ahead; one that has grown takes chunks as huge pages, which count as
+/// dirty.
+#[test]
+fn chunks_are_faulted_in_once_runs_have_grown() {
+    alone!(chunks_are_faulted_in_once_runs_have_grown, || {
+        settings::set_huge_pages(true);
+        while used_bytes() < GROWING_RUNS {
+            let (at, zero) = take(16, 1).unwrap();
+            assert!(zero && !mem::is_resident(at), "{} bytes", used_bytes());
+        }
+        let (_, zero) = take(16, 1).unwrap();
+        assert!(!zero);
+    });
 }
