@@ -223,18 +223,12 @@ impl<T> Slab<T> {
     #[inline]
     #[track_caller]
     pub fn remove(&mut self, key: usize) -> T {
-        // Not by `try_remove`: its `Option` would be one more copy of the value. Written twice, so that
-        // the one for page 0 is compiled for it.
-        if key < self.table.fill {
-            if let Some(place) = self.table.occupied_first(key) {
-                // SAFETY: occupied, on page 0.
-                return unsafe { self.table.take_from(key, &place, false) };
-            }
-        } else if let Some(place) = self.table.occupied_later(key) {
-            // SAFETY: occupied, and not on page 0.
-            return unsafe { self.table.take_from(key, &place, true) };
+        // Not by `try_remove`: its `Option` would be one more copy of the value.
+        match self.table.occupied(key) {
+            // SAFETY: occupied.
+            Some(place) => unsafe { self.table.take(key, &place) },
+            None => invalid_key(),
         }
-        invalid_key()
     }
 
     /// Drops the value of a key where it lies, without moving it. `false` if there is none. O(1)

@@ -202,16 +202,8 @@ impl<T, X: Copy> Table<T, X> {
     /// `place` is a vacated key's, whose value is gone.
     #[inline(always)]
     pub unsafe fn recycle(&mut self, key: usize, place: &Place<T, X>) {
-        // SAFETY: passed on.
-        unsafe { self.recycle_from(key, place, key >= self.fill) }
-    }
-
-    /// # Safety
-    /// As for [`Table::recycle`]; `later` says whether the key is not on page 0.
-    #[inline(always)]
-    unsafe fn recycle_from(&mut self, key: usize, place: &Place<T, X>, later: bool) {
         self.write_after();
-        if later {
+        if key >= self.fill {
             unlikely();
             // SAFETY: the slot is vacant and ours.
             unsafe { (*place.slot()).body.link = self.next }
@@ -225,30 +217,29 @@ impl<T, X: Copy> Table<T, X> {
     /// `place` is the occupied key's.
     #[inline(always)]
     pub unsafe fn take(&mut self, key: usize, place: &Place<T, X>) -> T {
-        // SAFETY: passed on.
-        unsafe { self.take_from(key, place, key >= self.fill) }
-    }
-
-    /// [`Table::take`], where it is known whether the key is `later` than page 0's.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub unsafe fn take_from(&mut self, key: usize, place: &Place<T, X>, later: bool) -> T {
-        // Recycled on return: so the value is read straight to where the caller wants it.
-        struct Recycle<'a, T, X: Copy>(&'a mut Table<T, X>, usize, &'a Place<T, X>, bool);
-        impl<T, X: Copy> Drop for Recycle<'_, T, X> {
+        // Linked on return: so the value is read straight to where the caller wants it.
+        struct Link<'a, T, X: Copy>(&'a mut Table<T, X>, usize, Option<&'a Place<T, X>>);
+        impl<T, X: Copy> Drop for Link<'_, T, X> {
             #[inline(always)]
             fn drop(&mut self) {
-                // SAFETY: vacated below, and the value has been read.
-                unsafe { self.0.recycle_from(self.1, self.2, self.3) }
+                if let Some(place) = self.2 {
+                    // SAFETY: vacated below, and the value has been read.
+                    unsafe { self.0.recycle(self.1, place) }
+                } else {
+                    (self.0.next, self.0.after) = (self.1, self.0.next);
+                }
                 self.0.removed();
             }
         }
         // SAFETY: passed on; the value is read once, as its flag is cleared.
         unsafe {
             self.vacate(place);
-            let _recycle = Recycle(self, key, place, later);
+            // A value larger than a register is moved while the link before it is being written.
+            let first = size_of::<T>() > size_of::<usize>() && key < self.fill;
+            if first {
+                self.write_after();
+            }
+            let _link = Link(self, key, (!first).then_some(place));
             place.value().read()
         }
     }

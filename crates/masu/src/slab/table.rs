@@ -258,29 +258,20 @@ impl<T, X: Copy> Table<T, X> {
     /// Where a key is that holds a value.
     #[inline(always)]
     pub fn occupied(&self, key: usize) -> Option<Place<T, X>> {
-        if key < self.fill { self.occupied_first(key) } else { self.occupied_later(key) }
-    }
-
-    /// [`Table::occupied`] for a key below page 0's fill; `None` for others too.
-    #[inline(always)]
-    pub(super) fn occupied_first(&self, key: usize) -> Option<Place<T, X>> {
-        if key >= self.fill {
-            return None;
+        // The look at the flag is written twice on purpose: what follows page 0's is then compiled
+        // for page 0, and not for a choice of two addresses.
+        if key < self.fill {
+            // SAFETY: just compared; invariant 1: the flag is valid.
+            unsafe {
+                let place = self.first_place(key);
+                (*place.flag == OCCUPIED).then_some(place)
+            }
+        } else {
+            unlikely();
+            let place = self.locate_later(key)?;
+            // SAFETY: invariant 1: a located key's flag is valid.
+            (unsafe { *place.flag } == OCCUPIED).then_some(place)
         }
-        // SAFETY: just compared; invariant 1: the flag is valid.
-        unsafe {
-            let place = self.first_place(key);
-            (*place.flag == OCCUPIED).then_some(place)
-        }
-    }
-
-    /// [`Table::occupied`] for the other keys.
-    #[inline(always)]
-    pub(super) fn occupied_later(&self, key: usize) -> Option<Place<T, X>> {
-        unlikely();
-        let place = self.locate_later(key)?;
-        // SAFETY: invariant 1: a located key's flag is valid.
-        (unsafe { *place.flag } == OCCUPIED).then_some(place)
     }
 
     /// Where a key is that is known to hold a value.
