@@ -314,8 +314,10 @@ pub(super) fn gives_up(heap: &Heap) -> bool {
 }
 
 /// A heap whose blocks nobody else frees keeps so many times `retain_full` full slabs. What it gave
-/// up it would free into as if it were others', and others would put their blocks there.
-const UNSHARED_KEEP: u32 = 16;
+/// up it would free into as if it were others', and others would put their blocks there. But what it
+/// keeps is out of others' reach when its thread rests and somebody else frees all that lies in it, as
+/// a garbage collector does.
+const UNSHARED_KEEP: u32 = 4;
 /// And so many partial ones of a class.
 const UNSHARED_PARTIAL_KEEP: u32 = 256;
 
