@@ -10,7 +10,8 @@
 //! - the background thread ([`ticker`]), started when more than a budget is stale, so that an idle
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - `malloc_trim` purges at once ([`now`]).
-//! - a thread for which the window has grown hollows its sparse slabs ([`on_growth`]).
+//! - a thread for which the window has grown hollows its sparse slabs, and gives back those of other
+//!   threads whose blocks have all come back ([`on_growth`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
@@ -23,7 +24,7 @@ pub use ticker::{after_fork_in_child, starts as background_starts};
 
 use crate::clock;
 use crate::config::BackgroundThread;
-use crate::region::{self, GRANULE};
+use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
@@ -90,13 +91,18 @@ static GROWN: AtomicUsize = AtomicUsize::new(0);
 
 /// Called outside all locks after the pool has served the calling thread. When the window has grown
 /// for that, the thread first gives back what its sparse slabs hold: its peak shall not be the sum of
-/// what it needs at different times.
+/// what it needs at different times. Nor the process' peak that of what its threads need in turns: whole
+/// slabs of threads that rest, which others have emptied, go back too.
 #[inline]
 pub fn on_growth() {
     if region::limit() != GROWN.load(Ordering::Relaxed) {
         GROWN.store(region::limit(), Ordering::Relaxed);
         if settings::decay_ms().is_some() {
             note(heap::hollow_sparse());
+            // A look at all slabs, which must be worth it.
+            if slab::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
+                note(slab::empty_for_sleepers());
+            }
         }
     }
 }
