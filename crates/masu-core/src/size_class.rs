@@ -1,9 +1,10 @@
 //! Sizes to size classes.
 //!
 //! Small blocks, up to 8 KiB: class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each
-//! doubling, 32 in all; class 0 means "not a small block". (Eight to a doubling waste half as much
-//! inside blocks, but leave more slabs partly filled: `docs/experiments.md`.) Medium blocks, up to
-//! 1 MiB: eight classes to each doubling, rounded up to 4 KiB units.
+//! doubling, and one more, of 4.5 KiB, for a page of 4 KiB with a header (what SQLite caches, and many a
+//! buffer): 33 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside
+//! blocks, but leave more slabs partly filled: `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight
+//! classes to each doubling, rounded up to 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
@@ -19,11 +20,16 @@ pub const MEDIUM_MAX: usize = 1 << 20;
 /// Number of small classes plus one for class 0, rounded up to a power of two.
 pub const CLASSES: usize = 64;
 /// The last small class.
-pub const LAST_CLASS: usize = 32;
+pub const LAST_CLASS: usize = 33;
 /// The unit of runs.
 pub const UNIT: usize = 4096;
 /// Most units a medium block has.
 pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
+
+/// A page, which is a class.
+const PAGE: u32 = 4096;
+/// The class between it and the next one.
+const PAGE_AND_HEADER: u32 = PAGE + 512;
 
 const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 
@@ -38,7 +44,11 @@ const fn sizes() -> [u32; CLASSES] {
     let mut class = 1;
     let mut size = 0u32;
     while class <= LAST_CLASS {
-        let step = if size < 128 { 16 } else { 1 << (size.ilog2() - 2) };
+        let step = match size {
+            0..128 => 16,
+            PAGE | PAGE_AND_HEADER => PAGE_AND_HEADER - PAGE,
+            _ => 1 << (size.ilog2() - 2),
+        };
         size += step;
         out[class] = size;
         class += 1;
