@@ -9,6 +9,7 @@
 //! - a thread in a slow path of `free`, when a tick is due ([`on_free`]);
 //! - the background thread ([`ticker`]), started when more than a budget is stale, so that an idle
 //!   program gives its memory back too; it ends when the debt is paid.
+//! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
 //! - a thread for which the window has grown hollows its sparse slabs, and gives back those of other
 //!   threads whose blocks have all come back ([`on_growth`]).
@@ -17,6 +18,7 @@
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
 
 mod relief;
+mod surplus;
 mod ticker;
 
 pub use relief::on_taken;
@@ -70,6 +72,7 @@ pub fn due() {
         purge(true);
         return;
     }
+    surplus::look(decay);
     if ticker::is_running() {
         return;
     }

@@ -1,0 +1,42 @@
+//! What a large heap frees at once does not wait for ticks.
+//!
+//! A collector frees within milliseconds what has become garbage since it last ran, and the program
+//! then holds all of that for the decay time. Where that is a third of what is in use, in a heap large
+//! enough for it to matter, the free pages of slabs and runs go back at once, at a pace that bounds
+//! what faulting them in again can cost. Who has asked for a longer decay than the usual one wants to
+//! keep them.
+
+use super::note;
+use crate::config::Config;
+use crate::region::GRANULE;
+use crate::run::pool;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::time;
+
+/// Bytes in use from which on a heap is large: 128 MiB.
+const LARGE: usize = 128 << 20;
+/// Free bytes, as a share of those in use, that are too many.
+const SHARE: usize = 3;
+/// Bytes that go back in a millisecond at most, on average: half a MiB.
+const PACE: usize = 512 << 10;
+/// The decay time up to which this holds, in milliseconds.
+const USUAL: u64 = Config::DEFAULT.decay.to_word();
+
+/// When the next such purge may be, in milliseconds.
+static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Gives free pages back if they are too many. `decay`: the decay time in milliseconds.
+pub fn look(decay: u64) {
+    let used = pool::used_bytes() + pool::granules_in_use() * GRANULE;
+    let free = pool::dirty_bytes();
+    if used < LARGE || free < used / SHARE || decay > USUAL {
+        return;
+    }
+    let (now, next) = (time::now_ms(), NOT_BEFORE.load(Ordering::Relaxed));
+    let then = now + (free / PACE) as u64;
+    if now >= next
+        && NOT_BEFORE.compare_exchange(next, then, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        note(pool::purge(true));
+    }
+}
