@@ -170,3 +170,6 @@ pub fn purged_bytes() -> u64 {
 pub fn ticks() -> u64 {
     TICKS.load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests;

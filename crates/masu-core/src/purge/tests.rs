@@ -1,0 +1,84 @@
+//! What goes back without a tick. Decay times are an hour where none may come in between.
+
+use super::*;
+use crate::config::Delay;
+use crate::own_process::alone;
+use crate::{alloc, dealloc};
+use std::sync::mpsc;
+use std::thread;
+
+const MIB: usize = 1 << 20;
+const HOUR: Delay = Delay::Millis(3_600_000);
+
+/// Blocks that may be freed by any thread.
+struct Blocks(Vec<*mut u8>);
+
+// SAFETY: nobody else has the pointers.
+unsafe impl Send for Blocks {}
+
+impl Blocks {
+    /// That many bytes in blocks of a size.
+    fn new(bytes: usize, size: usize) -> Self {
+        let blocks: Vec<_> = (0..bytes / size).map(|_| alloc(size)).collect();
+        assert!(!blocks.contains(&core::ptr::null_mut()));
+        Blocks(blocks)
+    }
+
+    /// Frees the last of them, that many bytes.
+    fn free(&mut self, bytes: usize, size: usize) {
+        // SAFETY: live blocks of the test's, each freed once.
+        self.0.drain(self.0.len() - bytes / size..).for_each(|p| unsafe { dealloc(p) });
+    }
+}
+
+/// A third of a large heap, freed at once, and what there is of it a moment later.
+fn kept_of_a_third_freed() -> usize {
+    const SIZE: usize = 64 << 10;
+    let mut blocks = Blocks::new(192 * MIB, SIZE);
+    blocks.free(64 * MIB, SIZE);
+    let kept = run::pool::dirty_bytes();
+    blocks.free(128 * MIB, SIZE);
+    kept
+}
+
+#[test]
+fn a_third_of_a_large_heap_does_not_wait_for_ticks() {
+    alone!(a_third_of_a_large_heap_does_not_wait_for_ticks, || {
+        let kept = kept_of_a_third_freed();
+        assert!(kept < 32 * MIB, "{kept} bytes");
+        assert!(purged_bytes() as usize > 32 * MIB);
+        // It does where the program has asked for a long decay.
+        settings::set_decay(HOUR);
+        LAST.store(time::now_ms(), Ordering::Relaxed);
+        let kept = kept_of_a_third_freed();
+        assert!(kept > 60 * MIB, "{kept} bytes");
+    });
+}
+
+/// A thread's slabs that another has emptied go back when that one needs more memory.
+#[test]
+fn growth_takes_what_resting_threads_do_not_use() {
+    alone!(growth_takes_what_resting_threads_do_not_use, || {
+        const SIZE: usize = 256;
+        settings::set_decay(HOUR);
+        LAST.store(time::now_ms(), Ordering::Relaxed);
+        Blocks::new(MIB, SIZE).free(MIB, SIZE);
+        let (give, take) = mpsc::channel();
+        let (done, rest) = mpsc::channel::<()>();
+        let resting = thread::spawn(move || {
+            give.send(Blocks::new(6 * MIB, SIZE)).expect("the test waits");
+            rest.recv().expect_err("nothing is sent");
+        });
+        take.recv().expect("blocks").free(6 * MIB, SIZE);
+        heap::flush();
+        let emptied = slab::emptied_bytes();
+        assert!(emptied > 5 * MIB, "{emptied} bytes");
+        let mut blocks = Blocks::new(16 * MIB, SIZE);
+        let left = slab::emptied_bytes();
+        assert!(left <= CHUNK, "{left} of {emptied} bytes");
+        assert!(purged_bytes() as usize > 4 * MIB);
+        blocks.free(16 * MIB, SIZE);
+        drop(done);
+        resting.join().expect("it rested");
+    });
+}
