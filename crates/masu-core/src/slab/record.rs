@@ -130,8 +130,8 @@ pub fn sixteenths(block: *mut Block) -> u32 {
 }
 
 shared_static! {
-    /// Owned slabs whose blocks have all come back from other threads, and whose owners have not
-    /// looked.
+    /// Owned slabs whose blocks have all come back from other threads, and at which neither their owners
+    /// nor the purge have looked since.
     static EMPTIED: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -171,7 +171,10 @@ pub fn empty_for_sleepers() -> usize {
                     && mem::discard(region::granule_address(slab as usize), GRANULE)
             };
             word.empty_end(gone);
-            bytes += if gone { GRANULE } else { 0 };
+            if gone {
+                bytes += GRANULE;
+                emptied(false);
+            }
         }
     }
     bytes
@@ -276,7 +279,7 @@ impl Slab {
         if chain.count == 0 {
             return;
         }
-        if chain.count == self.capacity as u32 || chain.is_emptied() {
+        if chain.count == self.capacity as u32 {
             emptied(false);
         }
         if chain.is_emptied() {
