@@ -71,7 +71,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
     }
 
     /// What those of all workloads take, as far as the first runs can tell.
-    pub(super) fn least_cost(&self) -> Duration {
+    fn least_cost(&self) -> Duration {
         let of_one = |(task, round): (usize, usize)| {
             let track = &self.tracks[task];
             let part = (0..self.entrants.len()).filter(|&one| self.takes_part(task, one, round));
@@ -99,7 +99,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
     }
 
     /// The workload that another round tells most about, of those with room for one.
-    fn least_certain(&self, left: Duration) -> Option<usize> {
+    pub(super) fn least_certain(&self, left: Duration) -> Option<usize> {
         let most = self.plan.rounds + self.plan.uncertain;
         let open = (0..self.plan.tasks.len()).filter(|&task| {
             let track = &self.tracks[task];
@@ -115,7 +115,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
         let worth = |task: usize| {
             let each = self.tracks[task].cost.as_secs_f64().max(1e-3).sqrt();
             match self.tracks[task].rounds < self.least(task) {
-                true => f64::INFINITY,
+                // Before any other, and who has fewest first.
+                true => f64::MAX / (1 + self.tracks[task].rounds) as f64,
                 false => doubt(task).max(CERTAIN / 10.0) / each,
             }
         };

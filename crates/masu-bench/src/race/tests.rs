@@ -49,7 +49,7 @@ fn who_sleeps_is_watched_in_the_first_round() {
         arms.sort_unstable();
         arms
     };
-    assert_eq!((race.done, arms(&race.results)), (1, vec![1]), "the system's alone");
+    assert_eq!((race.done, arms(&race.results)), (1, vec![0]), "the system's alone");
     race.rounds(Duration::ZERO);
     assert_eq!(arms(&race.results), [0, 1], "each once");
     let finished = race.finish();
@@ -67,4 +67,17 @@ fn no_row_is_lost_for_curves() {
     assert_eq!(race.done, 2, "and on nothing else");
     race.rounds(Duration::ZERO);
     assert!(race.tracks.iter().all(|track| track.rounds == 2), "with all its rounds");
+}
+
+#[test]
+fn who_has_fewest_rounds_is_the_next_before_all_have_enough() {
+    let plan = Plan { rounds: 4, ..plan() };
+    let mut race = Race::new(&plan, |_| ());
+    race.tracks[0].rounds = 1;
+    race.tracks[1].rounds = 2;
+    assert_eq!(race.least_certain(HOUR), Some(0));
+    race.tracks[0].rounds = 3;
+    assert_eq!(race.least_certain(HOUR), Some(1));
+    race.tracks[1].cost = HOUR;
+    assert_eq!(race.least_certain(HOUR), Some(0), "there is no room for the other");
 }
