@@ -48,13 +48,14 @@ fn remote_share(slabs: usize) -> f64 {
 
 #[test]
 fn partial_slabs_stay_while_a_thread_frees_into_all_of_them() {
+    // Two thirds of the slabs were given up while they were full, and of each an eighth comes back from
+    // afar before it is claimed.
     let share = remote_share(UNSHARED_PARTIAL_KEEP as usize * 3 / 2);
-    assert!(share < 0.01, "{share}");
+    assert!(share < 0.2, "{share}");
 }
 
 #[test]
 fn taking_back_full_slabs_that_were_given_up_gives_up_no_more() {
-    // Some are given up, and of each an eighth comes back from afar before it is claimed.
     let kept = crate::settings::retain_full() * UNSHARED_KEEP;
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
