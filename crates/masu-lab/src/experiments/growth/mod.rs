@@ -173,13 +173,12 @@ fn grow(options: &Options, name: &str, work: &str, repetitions: usize) -> Result
 /// Arrow's memory-pool benchmark: sizes from 4 KiB in steps of 16, with and without touching.
 fn pool(options: &Options) -> Result<Contest> {
     let mut contestants = Vec::new();
-    let threads: &[&str] = if options.quick { &["1"] } else { &["1", "4"] };
     for arm in options.arms()? {
         for shape in ["plain", "touch"] {
             for (size, count) in
                 [("4096", "64"), ("65536", "64"), ("1048576", "16"), ("16777216", "4")]
             {
-                for threads in threads {
+                for threads in ["1", "4"] {
                     let label = format!("{} {shape} {size} x{threads}", arm.name);
                     let arguments = ["pool", shape, size, count, threads].map(str::to_owned);
                     contestants.push(Contestant::work(&label, &arm, arguments));
