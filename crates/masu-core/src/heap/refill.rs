@@ -321,9 +321,9 @@ const UNSHARED_KEEP: u32 = 4;
 /// And so many partial ones of a class.
 const UNSHARED_PARTIAL_KEEP: u32 = 256;
 
-/// And so many that have become partial lately: a thread that lets go of much at once frees into all of
-/// them in turn, and would have to claim again what it gives up.
-const UNSHARED_YOUNG_KEEP: u32 = 4096;
+/// And so many that have become partial lately, 1 GiB of a class: a thread that lets go of much at once
+/// frees into all of them in turn, and would have to claim again what it gives up.
+const UNSHARED_YOUNG_KEEP: u32 = 16 << 10;
 
 /// Most slabs that are given up in one go, when a heap has far more than it should keep because it
 /// was alone until now.
