@@ -194,6 +194,24 @@ fn python_with_the_wheel() {
     with_and_without(&built, &[]);
 }
 
+/// What the page names as the shorter way.
+#[test]
+fn python_with_the_command_as_entry_point() {
+    const ENTRY: &str = r#"ENTRYPOINT ["masu", "run", "--"]"#;
+    let Some(packages) = packages() else { return };
+    let page = fs::read_to_string(workspace().join("docs/docker.md")).expect("docs/docker.md");
+    assert!(page.contains(ENTRY));
+    let context = context(&[("app.py", PYTHON)]);
+    let lines = docker("python.Dockerfile").replace(" && \\\n    ln -s", "\nLINK");
+    let others = ["LINK", "COPY --from=masu /packages/masu-entrypoint", "ENTRYPOINT"];
+    let kept = lines.lines().filter(|line| !others.iter().any(|other| line.starts_with(other)));
+    let file: String = kept.chain([ENTRY]).map(|line| format!("{line}\n")).collect();
+    assert_eq!(lines.lines().count(), file.lines().count() + 2, "{file}");
+    let Some(built) = build(&file, context.path(), packages, debian) else { return };
+    says(&built, &[], &["server on libmasu"]);
+    says(&built, &[("LD_PRELOAD", "/usr/lib/libother.so")], &["server on libmasu libother"]);
+}
+
 #[test]
 fn node_with_the_debian_package() {
     let Some(packages) = packages() else { return };
