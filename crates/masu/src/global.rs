@@ -80,44 +80,71 @@ impl Masu {
 /// The configuration of [`Masu`].
 pub(crate) static DEFAULT: Config = Config::new();
 
-#[inline(always)]
-fn alloc(layout: Layout, config: &Config) -> *mut u8 {
-    let p = match layout.align() <= 16 {
-        true => masu_core::alloc_fast(layout.size()),
-        false => masu_core::alloc_aligned_fast(layout.size(), layout.align()),
-    };
-    if p.is_null() { alloc_slow(layout.size(), layout.align(), config) } else { p }
+/// An allocator that starts the engine if nobody has. By value, so that a call of [`Masu`]'s slow path
+/// passes nothing: a program has a thousand of them.
+trait Start: Copy {
+    fn ensure(self);
 }
 
-#[cold]
-#[inline(never)]
-fn alloc_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
-    process::ensure(config);
-    match align <= 16 {
-        true => masu_core::alloc_slow(size),
-        false => masu_core::alloc_aligned(size, align),
+impl Start for Masu {
+    fn ensure(self) {
+        process::ensure(&DEFAULT);
+    }
+}
+
+impl Start for &Configured {
+    fn ensure(self) {
+        process::ensure(&self.0);
     }
 }
 
 #[inline(always)]
-fn alloc_zeroed(layout: Layout, config: &Config) -> *mut u8 {
-    if layout.align() <= 16 {
-        let p = masu_core::alloc_zeroed_fast(layout.size());
-        if !p.is_null() {
-            return p;
-        }
+fn alloc(layout: Layout, start: impl Start) -> *mut u8 {
+    let (size, align) = (layout.size(), layout.align());
+    if align <= 16 {
+        let p = masu_core::alloc_fast(size);
+        if p.is_null() { alloc_slow(size, start) } else { p }
+    } else {
+        let p = masu_core::alloc_aligned_fast(size, align);
+        if p.is_null() { alloc_aligned_slow(size, align, start) } else { p }
     }
-    alloc_zeroed_slow(layout.size(), layout.align(), config)
 }
 
 #[cold]
 #[inline(never)]
-fn alloc_zeroed_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
-    process::ensure(config);
-    match align <= 16 {
-        true => masu_core::alloc_zeroed_slow(size),
-        false => masu_core::alloc_zeroed_aligned(size, align),
+fn alloc_slow(size: usize, start: impl Start) -> *mut u8 {
+    start.ensure();
+    masu_core::alloc_slow(size)
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_aligned_slow(size: usize, align: usize, start: impl Start) -> *mut u8 {
+    start.ensure();
+    masu_core::alloc_aligned(size, align)
+}
+
+#[inline(always)]
+fn alloc_zeroed(layout: Layout, start: impl Start) -> *mut u8 {
+    let (size, align) = (layout.size(), layout.align());
+    if align > 16 {
+        return alloc_zeroed_aligned(size, align, start);
     }
+    let p = masu_core::alloc_zeroed_fast(size);
+    if p.is_null() { alloc_zeroed_slow(size, start) } else { p }
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_zeroed_slow(size: usize, start: impl Start) -> *mut u8 {
+    start.ensure();
+    masu_core::alloc_zeroed_slow(size)
+}
+
+#[inline(never)]
+fn alloc_zeroed_aligned(size: usize, align: usize, start: impl Start) -> *mut u8 {
+    start.ensure();
+    masu_core::alloc_zeroed_aligned(size, align)
 }
 
 /// Out of line: a size that grows is no constant, and what grows should not be in the registers of
@@ -126,7 +153,7 @@ fn alloc_zeroed_slow(size: usize, align: usize, config: &Config) -> *mut u8 {
 /// # Safety
 /// As for [`GlobalAlloc::realloc`], of a block of `old` bytes at a multiple of `align`.
 #[inline(never)]
-unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, config: &Config) -> *mut u8 {
+unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl Start) -> *mut u8 {
     if align <= 16 {
         // SAFETY: passed on.
         let to = unsafe { masu_core::grow_fast(p, old, size) };
@@ -134,7 +161,7 @@ unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, config: &Co
             return to;
         }
     }
-    process::ensure(config);
+    start.ensure();
     // SAFETY: passed on.
     unsafe { masu_core::realloc_sized(p, old, size, align.max(16)) }
 }
@@ -151,20 +178,20 @@ unsafe fn dealloc(p: *mut u8) {
     unsafe { masu_core::dealloc(p) }
 }
 
-/// Implements the allocator; `$config` is where the configuration is.
+/// Implements the allocator; `$start` is what starts the engine.
 macro_rules! global_alloc {
-    ($type:ty, $self:ident => $config:expr) => {
+    ($type:ty, $self:ident => $start:expr) => {
         // SAFETY: the engine's blocks are at least as large and as aligned as asked, disjoint, and
         // stay where they are until they are freed. Nothing unwinds.
         unsafe impl GlobalAlloc for $type {
             #[inline]
             unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {
-                alloc(layout, $config)
+                alloc(layout, $start)
             }
 
             #[inline]
             unsafe fn alloc_zeroed(&$self, layout: Layout) -> *mut u8 {
-                alloc_zeroed(layout, $config)
+                alloc_zeroed(layout, $start)
             }
 
             // The size is known, and yet the block's address is looked at: a block that another
@@ -178,11 +205,11 @@ macro_rules! global_alloc {
             #[inline]
             unsafe fn realloc(&$self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
                 // SAFETY: passed on.
-                unsafe { realloc(p, layout.size(), layout.align(), size, $config) }
+                unsafe { realloc(p, layout.size(), layout.align(), size, $start) }
             }
         }
     };
 }
 
-global_alloc!(Masu, self => &DEFAULT);
-global_alloc!(Configured, self => &self.0);
+global_alloc!(Masu, self => *self);
+global_alloc!(Configured, self => self);
