@@ -125,7 +125,9 @@ fn background_thread_spares_small_single_threaded_programs() {
 
 #[test]
 fn background_thread_off_leaves_the_memory_of_an_idle_program() {
-    assert!(after(SETTLED, BURST, "background_thread:off") >= MOST_LEFT);
+    // Of a larger heap the threads themselves give the surplus back.
+    let scenario = "burst --threads 2 --mib 96 --keep-mib 0";
+    assert!(after(SETTLED, scenario, "background_thread:off") >= 64);
     assert!(settled(BURST, "background_thread:on") <= LITTLE_LEFT);
 }
 
