@@ -19,6 +19,8 @@ use core::ptr::null_mut;
 
 /// Fewest frees between two looks, halved, once a class has used up its exact ones.
 const SOON: u32 = 64;
+/// Refills of a class, once it has used up its exact looks, that make its use a steady one.
+pub(super) const STEADY: u8 = 240;
 /// Bytes carved up to which an empty slab may stay.
 const LITTLE: u32 = 12 << 10;
 
@@ -74,7 +76,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let last = heap.partial(class).len() + heap.full(class).len() == 0;
     let rest = heap.active(class).get();
     if last && rest != NIL {
-        heap.walks[class & 63].set(heap.walks[class & 63].get().max(1));
+        heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY + 1));
         // SAFETY: the active slab is this heap's.
         unsafe { active(heap, rest, &mut *slab::record(rest), class) };
     }
@@ -99,7 +101,9 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let live = s.out() - in_bin;
     let walks = &heap.walks[class & 63];
     let soonest = soonest(heap, s, class);
-    walks.set(walks.get().saturating_sub(1));
+    if walks.get() > STEADY {
+        walks.set(walks.get() - 1);
+    }
     if live != 0 {
         return s.set_countdown(live.max(soonest));
     }
@@ -114,7 +118,7 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
 
 /// Fewest frees into an active slab before the next look at it.
 pub(super) fn soonest(heap: &Heap, s: &Slab, class: usize) -> u32 {
-    if heap.walks[class & 63].get() == 0 { u32::from(s.carved).max(SOON) * 2 } else { 1 }
+    if heap.walks[class & 63].get() <= STEADY { u32::from(s.carved).max(SOON) * 2 } else { 1 }
 }
 
 /// Whether an empty slab of the class stays although it is empty.

@@ -96,7 +96,8 @@ pub struct Heap {
     pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
     /// Per class: how often an emptied slab may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; CLASSES],
-    /// Per class: how often the bin may still be counted in this tick.
+    /// Per class: how often the bin may still be counted in this tick, and how often it must then be
+    /// refilled until the class counts as one in steady use ([`event::STEADY`]).
     pub(crate) walks: [Cell<u8>; CLASSES],
     /// Per class: the low byte of the tick at which the bin was last filled from slabs.
     pub(crate) refilled: [Cell<u8>; CLASSES],
@@ -232,7 +233,7 @@ impl Heap {
         if self.tick.get() != now {
             self.tick.set(now);
             self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
-            self.walks.iter().for_each(|c| c.set(WALKS_PER_TICK));
+            self.walks.iter().for_each(|c| c.set(event::STEADY + WALKS_PER_TICK));
         }
     }
 }

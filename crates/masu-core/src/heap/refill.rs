@@ -132,7 +132,7 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             }
         }
         heap.zero.set(heap.zero.get() & !(1 << class));
-        if heap.walks[class & 63].get() == 0 && s.carved as u32 * s.size < HOT_BATCH {
+        if (s.carved as u32 * s.size) < ahead(heap, class) {
             s.carve_behind(slab);
         }
         let n = s.free_len();
@@ -188,10 +188,20 @@ pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     }
 }
 
-/// Bytes below which a slab is too little carved for a class in steady use: 8 KiB. Such a class has
-/// used up its budget of looks at an empty bin in this tick. (16 KiB save no instructions, and a thread
-/// with blocks of thirty classes touches twice as many pages.)
-const HOT_BATCH: u32 = 8 << 10;
+/// How many bytes of its slab a class that runs empty again and again has carved at least, so that its
+/// bin lasts: nothing while its bin is still counted, then 8 KiB, and 16 KiB in steady use. (A thread that
+/// uses thirty classes a little touches half the pages that it would with 16 KiB at once.)
+fn ahead(heap: &Heap, class: usize) -> u32 {
+    let walks = &heap.walks[class & 63];
+    match walks.get() {
+        0 => 16 << 10,
+        left if left <= event::STEADY => {
+            walks.set(left - 1);
+            8 << 10
+        }
+        _ => 0,
+    }
+}
 
 /// Another slab into which blocks were freed: partial, full, or nobody's.
 ///
