@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use masu_bench::work;
 
 use crate::arm::Arm;
 use crate::experiments::child;
@@ -106,6 +107,7 @@ impl Contestant {
     }
 
     fn run(&self) -> Result<Figures> {
+        warm_up()?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         self.arm.apply(&mut command);
@@ -120,6 +122,20 @@ impl Contestant {
         figures.insert("cpu s".into(), finished.sample.user_s + finished.sample.system_s);
         Ok(figures)
     }
+}
+
+/// More than any contestant takes, in MiB.
+const WARM: &str = "1536";
+
+/// On a virtual machine the first touch of memory that nobody had lately can be several times slower
+/// than any later one, which falls on whoever runs first and on who takes huge pages. So a child
+/// touches enough of it before each run.
+fn warm_up() -> Result<()> {
+    let mut command = Command::new(work::binary()?);
+    command.args(["touch", WARM]);
+    Arm::glibc().apply(&mut command);
+    child::run(command, None, LIMIT).context("cannot touch memory before a run")?;
+    Ok(())
 }
 
 /// All figures: by contestant, by round. A contestant that failed has the reason instead.
