@@ -45,12 +45,22 @@ fn say_mapped(probe: &Probe) {
     println!("mapped {}", if mapped { "yes" } else { "no" });
 }
 
-/// Writes to every page of so much memory, once.
+/// Writes to every page of so much memory, once; then again in huge pages, for which the kernel has
+/// other memory at hand.
 fn touch(mib: &str) -> ExitCode {
     let Ok(mib) = mib.parse::<usize>() else { return usage() };
-    let mut memory = vec![0u8; mib << 20];
-    memory.chunks_mut(4096).for_each(|page| page[0] = 1);
-    std::hint::black_box(&memory);
+    for huge in [false, true] {
+        let mut memory = vec![0u8; mib << 20];
+        if huge {
+            let start = memory.as_mut_ptr().map_addr(|address| address.next_multiple_of(4096));
+            let len = (mib << 20).saturating_sub(4096);
+            // SAFETY: advice on whole pages of our own memory, which changes none of its bytes. If it is
+            // refused, small pages are touched once more.
+            unsafe { libc::madvise(start.cast(), len, libc::MADV_HUGEPAGE) };
+        }
+        memory.chunks_mut(4096).for_each(|page| page[0] = 1);
+        std::hint::black_box(&memory);
+    }
     ExitCode::SUCCESS
 }
 
