@@ -3,10 +3,12 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::arm::Arm;
 
 /// The measured program's sibling that writes down what it asks its allocator for.
 pub fn tracer() -> Result<PathBuf> {
@@ -25,6 +27,16 @@ pub fn binary() -> Result<PathBuf> {
             me.display()
         )
     })
+}
+
+/// A run of it that touches so much memory and ends. On a virtual machine the first touch of memory
+/// that nobody had lately can be several times slower than any later one, whoever it is that touches
+/// it; who is measured after such a run does not pay for that.
+pub fn touch(mib: u64) -> Result<Command> {
+    let mut command = Command::new(binary()?);
+    command.args(["touch", &mib.to_string()]).stdin(Stdio::null());
+    Arm::glibc().apply(&mut command);
+    Ok(command)
 }
 
 /// Builds the measured program anew if its sources changed: for runners that live in the

@@ -33,7 +33,6 @@ pub mod sample;
 pub mod task;
 pub mod watch;
 
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -202,13 +201,10 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         (self.tell)(Step { task, phase, arm, done, total });
     }
 
-    /// On a virtual machine the first touch of memory can be several times slower than any
-    /// later one, whoever touches it. A child of its own touches enough of it first.
+    /// Has enough memory touched before the first run ([`work::touch`]).
     fn warm_up(&self) -> Result<()> {
         let mib = self.plan.warm_mib.min(Machine::available_kib() / 1024 / 2);
-        let mut command = Command::new(work::binary()?);
-        command.args(["touch", &mib.to_string()]).stdin(Stdio::null());
-        Arm::glibc().apply(&mut command);
+        let command = work::touch(mib)?;
         let limit = Duration::from_secs(120).min(self.clock.left());
         let until = Until { limit, stop: &self.plan.stop };
         match child::run(command, &Watch::default(), until) {

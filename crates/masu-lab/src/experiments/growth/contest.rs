@@ -125,16 +125,12 @@ impl Contestant {
 }
 
 /// More than any contestant takes, in MiB.
-const WARM: &str = "1536";
+const WARM: u64 = 1536;
 
-/// On a virtual machine the first touch of memory that nobody had lately can be several times slower
-/// than any later one, which falls on whoever runs first and on who takes huge pages. So a child
-/// touches enough of it before each run.
+/// Has enough memory touched before each run: what a slow first touch costs falls on whoever runs first
+/// and on who takes huge pages, and the host of a virtual machine has taken it away again seconds later.
 fn warm_up() -> Result<()> {
-    let mut command = Command::new(work::binary()?);
-    command.args(["touch", WARM]);
-    Arm::glibc().apply(&mut command);
-    child::run(command, None, LIMIT).context("cannot touch memory before a run")?;
+    child::run(work::touch(WARM)?, None, LIMIT).context("cannot touch memory before a run")?;
     Ok(())
 }
 
