@@ -23,10 +23,10 @@
 //! drives it (`relief`).
 
 use crate::config::LimitOrAuto;
-use crate::region::{self, GRANULE};
+use crate::region;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::cgroup;
-use crate::{heap, huge, run, settings, slab};
+use crate::{heap, huge, run, settings};
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::with_exposed_provenance_mut;
@@ -61,8 +61,7 @@ pub fn used() -> usize {
 /// Bytes in use that are not free.
 fn taken() -> usize {
     let huge = huge::usage();
-    slab::pool::in_use() * GRANULE
-        + run::pool::used_bytes()
+    run::pool::in_use_bytes()
         + huge.live
         + huge.metadata
         + region::mapped_bytes().1

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
-use crate::slab::Block;
+use crate::slab::{Block, RESTED};
 use crate::sync::{AtomicBool, Ordering, shared_static};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -167,7 +167,7 @@ pub fn rest(all: bool) {
     let commons = commons();
     for class in 1..=LAST_CLASS {
         let age = now.wrapping_sub(commons.borrowed[class].get());
-        if !all && age < 2 {
+        if !all && u32::from(age) < RESTED {
             continue;
         }
         // SAFETY: under the lock, which owns the commons and its slabs.

@@ -389,8 +389,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };
-            let rest = clock::tick().wrapping_sub((*slab::record(oldest)).since);
-            if heap.partial(class).len() <= young && rest < rest::RESTED {
+            if heap.partial(class).len() <= young && !(*slab::record(oldest)).rested() {
                 break;
             }
             heap.partial(class).remove(oldest);

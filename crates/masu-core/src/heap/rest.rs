@@ -12,10 +12,7 @@ use super::refill::{give_up_full, give_up_partial, gives_up};
 use super::{Heap, Role, exit};
 use crate::clock;
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab;
-
-/// Ticks of rest after which something is given up.
-pub(super) const RESTED: u32 = 2;
+use crate::slab::{self, RESTED};
 
 /// Called when the class's bin is about to be filled: notes that, and, in a new tick, gives up what has
 /// rested. O(what is given up, and the blocks in its bins), at most once in a tick.
@@ -39,7 +36,7 @@ fn give_up_rested(heap: &Heap) {
     // SAFETY: the heap is the calling thread's, and so are its slabs; who has been taken out of a list is
     // in none, and slabs in lists have no blocks in a bin.
     unsafe {
-        let rested = |slab: u32| now.wrapping_sub((*slab::record(slab)).since) >= RESTED;
+        let rested = |slab: u32| (*slab::record(slab)).rested();
         for class in 1..=LAST_CLASS {
             let partial = heap.partial(class);
             while let Some(oldest) = partial.back().filter(|s| rested(*s)) {

@@ -8,7 +8,6 @@
 use super::refill::give_up_partial;
 use super::tls::current;
 use super::{Heap, Role, commons};
-use crate::clock;
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -82,7 +81,7 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
             unsafe {
                 at = list.after(slab);
                 let s = &*slab::record(slab);
-                let rested = all || clock::tick().wrapping_sub(s.since) >= 2;
+                let rested = all || s.rested();
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
                     bytes += hollow_slab(slab);
                 }

@@ -8,6 +8,7 @@ use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
 use crate::clock;
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
+use core::iter;
 
 const BUCKETS: usize = 24;
 /// Most dirty ranges that a search looks at, newest first.
@@ -249,15 +250,16 @@ impl Ranges {
         unit
     }
 
+    /// The dirty ranges that were freed last, the newest first.
+    fn latest_dirty(&self) -> impl Iterator<Item = (u32, &'static Record)> {
+        let some = |unit: u32| (unit != NONE).then(|| (unit, record(unit)));
+        iter::successors(some(self.newest.get()), move |(_, r)| some(r.prev.get())).take(LOOK_AT)
+    }
+
     /// The shortest dirty range that suffices, made live.
     pub fn take_dirty(&self, n: usize, align: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
-        let mut at = self.newest.get();
-        for _ in 0..LOOK_AT {
-            if at == NONE {
-                break;
-            }
-            let r = record(at);
+        for (at, r) in self.latest_dirty() {
             let units = r.units.get();
             if units >= n + skip_to(at, align) && best.is_none_or(|(_, u)| units < u) {
                 best = Some((at, units));
@@ -265,7 +267,6 @@ impl Ranges {
                     break;
                 }
             }
-            at = r.prev.get();
         }
         let (unit, _) = best?;
         Some(self.take_from_dirty(unit, n, align))
@@ -295,12 +296,7 @@ impl Ranges {
     /// was.
     pub fn take_to_extend(&self, n: usize, align: usize, end: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
-        let mut at = self.newest.get();
-        for _ in 0..LOOK_AT {
-            if at == NONE {
-                break;
-            }
-            let r = record(at);
+        for (at, r) in self.latest_dirty() {
             if skip_to(at, align) == 0 && !r.marked.get() {
                 let (row, dirty) = self.row(at, n);
                 if (row >= n || at as usize + row == end)
@@ -309,7 +305,6 @@ impl Ranges {
                     best = Some((at, dirty));
                 }
             }
-            at = r.prev.get();
         }
         let (unit, _) = best?;
         self.remove_dirty(unit);
@@ -320,17 +315,11 @@ impl Ranges {
     /// The dirty range with the most bytes.
     pub fn richest_dirty(&self) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
-        let mut at = self.newest.get();
-        for _ in 0..LOOK_AT {
-            if at == NONE {
-                break;
-            }
-            let r = record(at);
+        for (at, r) in self.latest_dirty() {
             let dirty = r.dirty.get();
             if r.pieces.known() && best.is_none_or(|(_, most)| dirty > most) {
                 best = Some((at, dirty));
             }
-            at = r.prev.get();
         }
         best.map(|(unit, _)| unit)
     }

@@ -8,7 +8,6 @@
 
 use super::note;
 use crate::config::Config;
-use crate::region::GRANULE;
 use crate::run::pool;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
@@ -27,7 +26,7 @@ static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
 
 /// Gives free pages back if they are too many. `decay`: the decay time in milliseconds.
 pub fn look(decay: u64) {
-    let used = pool::used_bytes() + pool::granules_in_use() * GRANULE;
+    let used = pool::in_use_bytes();
     let free = pool::dirty_bytes();
     if used < LARGE || free < used / SHARE || decay > USUAL {
         return;

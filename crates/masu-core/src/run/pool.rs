@@ -183,9 +183,7 @@ impl Locked {
         if for_slabs {
             chunk_set::add(Has::Room, chunk);
         }
-        let runs = used_bytes();
-        let used = runs + granules_in_use() * GRANULE;
-        let grows = used >= region::GROWING || !for_slabs && runs >= GROWING_RUNS;
+        let grows = in_use_bytes() >= region::GROWING || !for_slabs && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
         if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
             // Resident, though nobody has used it: what is not used soon goes back.
@@ -443,6 +441,11 @@ pub fn granules_in_use() -> usize {
 /// Bytes in live runs, those in threads' caches included, slabs not.
 pub fn used_bytes() -> usize {
     USED_UNITS.load(Ordering::Relaxed) * UNIT
+}
+
+/// Bytes in slabs and in live runs.
+pub fn in_use_bytes() -> usize {
+    granules_in_use() * GRANULE + used_bytes()
 }
 
 /// The lock, for fork.

@@ -98,7 +98,7 @@ pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
         // SAFETY: a listed slab's line rests, unless somebody has just claimed it, and then the
         // claim that follows fails.
         unsafe {
-            let old = all || clock::tick().wrapping_sub((*s).since) >= 2;
+            let old = all || (*s).rested();
             let changed = remote(slab).pending() != 0 || (*s).out() != u32::from((*s).looked);
             old && changed
         }

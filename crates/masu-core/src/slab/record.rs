@@ -10,6 +10,7 @@
 //!    line belongs to the pool's lock.
 
 use super::remote::{Chain, RemoteWord};
+use crate::clock;
 use crate::region::{
     self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
@@ -77,6 +78,17 @@ pub struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == LINE);
+
+/// Ticks after which what has not been used has rested.
+pub const RESTED: u32 = 2;
+
+impl Slab {
+    /// Whether nobody has used it since the tick before last.
+    #[inline]
+    pub fn rested(&self) -> bool {
+        clock::tick().wrapping_sub(self.since) >= RESTED
+    }
+}
 
 /// The slab that holds an address given by its offset in the window.
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::recent::recent;
 use crate::heap;
-use crate::region::{self, GRANULE};
+use crate::region;
 use crate::run;
 use crate::slab::pool;
 use crate::{huge, purge, report};
@@ -84,7 +84,7 @@ pub fn read() -> Stats {
     s.slabs = pool::in_use() as u64;
     s.allocated =
         small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
-    s.active = pool::in_use() * GRANULE + run::pool::used_bytes() + h.live;
+    s.active = run::pool::in_use_bytes() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
     let (window, tables) = region::mapped_bytes();
     s.metadata = tables + heap::mapped_bytes() + heap::shared::mapped_bytes() + h.metadata;

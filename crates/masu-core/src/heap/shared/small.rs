@@ -7,7 +7,7 @@ use crate::heap::{event, exit, refill, sparse, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab::{self, Block, Place, pool};
+use crate::slab::{self, Block, Place, RESTED, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
 
@@ -122,7 +122,9 @@ impl SharedHeap {
         let mut bytes = 0;
         for class in 1..=LAST_CLASS {
             let active = heap.active(class).get();
-            if active == NIL || !all && now.wrapping_sub(heap.borrowed[class].get()) < 2 {
+            if active == NIL
+                || !all && u32::from(now.wrapping_sub(heap.borrowed[class].get())) < RESTED
+            {
                 continue;
             }
             heap.active(class).set(NIL);
