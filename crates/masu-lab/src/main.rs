@@ -24,6 +24,9 @@ enum Task {
     Peers {
         /// Build only these; the others stay as they are.
         names: Vec<String>,
+        /// Only the programs with an allocator linked in, where their sources changed.
+        #[arg(long)]
+        linked: bool,
     },
     /// Run the workloads on every allocator, round by round, and compare.
     Race(racing::Options),
@@ -91,7 +94,8 @@ fn main() -> Result<()> {
     match Cli::parse().command {
         Task::Race(options) => racing::run(&options),
         Task::Report { results, files } => racing::again(&results, &files),
-        Task::Peers { names } => build_peers(&names),
+        Task::Peers { names, linked: false } => print_peers(&peers::build(&names)?),
+        Task::Peers { names, linked: true } => print_peers(&peers::relink(&names)?),
         Task::Demo { rounds } => {
             work::build()?;
             demo::run(rounds)
@@ -111,8 +115,8 @@ fn main() -> Result<()> {
     }
 }
 
-fn build_peers(names: &[String]) -> Result<()> {
-    for peer in peers::build(names)? {
+fn print_peers(peers: &[peers::Peer]) -> Result<()> {
+    for peer in peers {
         let (name, version, origin) = (&peer.name, &peer.version, &peer.origin);
         match (&peer.library, &peer.reason) {
             (Some(path), _) => println!("{name:<12} {version:<8} {}  [{origin}]", path.display()),

@@ -116,7 +116,7 @@ pub struct Files {
 pub fn run(options: &Options) -> Result<()> {
     work::build()?;
     match options.linked {
-        true => drop(peers::build(&["masu".into()])?),
+        true => drop(peers::relink(&[])?),
         false => paths::build_masu_library()?,
     }
     // What is built is not part of the race.
@@ -230,7 +230,7 @@ fn missing(name: &str) -> Absent {
 fn linked() -> Result<(Vec<Arm>, Vec<Absent>)> {
     let mut arms = arm::linked()?;
     let masu = arms.iter().position(|arm| arm.name.strip_prefix(LINKED) == Some("masu"));
-    let masu = arms.remove(masu.context("masu is not linked in: run `masu-lab peers masu`")?);
+    let masu = arms.remove(masu.context("masu is not linked in: `masu-lab peers --linked masu` says why")?);
     arms.insert(0, masu);
     arms.insert(1, Arm::glibc());
     let list = peers::list()?.into_iter();

@@ -6,7 +6,8 @@
 //! function; then build the measured program with the allocator as Rust's global one. What came
 //! of it, good or bad, is kept in `peers.json`, from which the other commands take their arms. A
 //! race may be using what is replaced: each file is put in its place whole, and only after it
-//! has proved itself.
+//! has proved itself. The programs contain the workloads, and masu's the engine: a race of them
+//! first has those built anew whose sources changed ([`relink`]).
 
 mod linked;
 mod recipes;
@@ -52,10 +53,7 @@ pub struct Peer {
 /// Builds every peer, or those named in `only`, and rewrites the list and the document in
 /// `docs/benchmarks`.
 pub fn build(only: &[String]) -> Result<Vec<Peer>> {
-    for name in only {
-        let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
-        ensure!(known, "no recipe for a peer called `{name}`");
-    }
+    check_names(only)?;
     fs::create_dir_all(paths::peers().join("build"))?;
     let sources = Sources::fetch()?;
     let old = list().unwrap_or_default();
@@ -72,10 +70,53 @@ pub fn build(only: &[String]) -> Result<Vec<Peer>> {
         };
         peers.push(peer);
     }
-    fs::write(list_path(), serde_json::to_string_pretty(&peers)? + "\n")?;
-    let document = paths::workspace().join("docs/benchmarks/peers.md");
-    fs::write(document, report::markdown(&peers))?;
+    keep(&peers)?;
     Ok(peers)
+}
+
+/// Brings the programs with an allocator linked in up to the sources: those of the peers that were
+/// built before, or of those in `only`, and masu's. Cargo knows what changed; where nothing did this
+/// takes a second or two for each. What cannot be built anew is not kept: a program that does other
+/// work than the sources say must not be measured.
+pub fn relink(only: &[String]) -> Result<Vec<Peer>> {
+    check_names(only)?;
+    fs::create_dir_all(paths::peers().join("build"))?;
+    let mut peers = list().unwrap_or_default();
+    let before = serde_json::to_string(&peers)?;
+    for recipe in recipes::ALL {
+        let place = peers.iter().position(|peer| peer.name == recipe.name);
+        let wanted = match only {
+            [] => place.is_some() || recipe.name == "masu",
+            names => names.iter().any(|name| name == recipe.name),
+        };
+        if wanted {
+            let place = place.unwrap_or_else(|| {
+                peers.push(Peer::of(recipe));
+                peers.len() - 1
+            });
+            eprintln!("linking {}", recipe.name);
+            link_one(recipe, &mut peers[place]);
+        }
+    }
+    if serde_json::to_string(&peers)? != before {
+        keep(&peers)?;
+    }
+    Ok(peers)
+}
+
+/// Writes the list, and the document in `docs/benchmarks`.
+fn keep(peers: &[Peer]) -> Result<()> {
+    fs::write(list_path(), serde_json::to_string_pretty(peers)? + "\n")?;
+    let document = paths::workspace().join("docs/benchmarks/peers.md");
+    Ok(fs::write(document, report::markdown(peers))?)
+}
+
+fn check_names(names: &[String]) -> Result<()> {
+    for name in names {
+        let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
+        ensure!(known, "no recipe for a peer called `{name}`");
+    }
+    Ok(())
 }
 
 /// The list as the last build left it.
@@ -91,16 +132,23 @@ fn list_path() -> PathBuf {
     paths::peers().join("peers.json")
 }
 
+impl Peer {
+    /// One of which nothing was built so far.
+    fn of(recipe: &Recipe) -> Self {
+        Peer {
+            name: recipe.name.into(),
+            version: "-".into(),
+            origin: "-".into(),
+            library: None,
+            reason: None,
+            program: None,
+            program_reason: None,
+        }
+    }
+}
+
 fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
-    let mut peer = Peer {
-        name: recipe.name.into(),
-        version: "-".into(),
-        origin: "-".into(),
-        library: None,
-        reason: None,
-        program: None,
-        program_reason: None,
-    };
+    let mut peer = Peer::of(recipe);
     let library = paths::peers().join(format!("lib{}.so", recipe.name));
     let fresh = paths::peers().join(format!("build/lib{}.so", recipe.name));
     match (recipe.build)(sources, &fresh).and_then(|built| {
@@ -113,25 +161,31 @@ fn build_one(recipe: &Recipe, sources: &Sources) -> Peer {
         }
         Err(error) => peer.reason = Some(format!("{error:#}")),
     }
+    link_one(recipe, &mut peer);
+    peer
+}
+
+/// Builds the program with the allocator linked in, if there can be one.
+fn link_one(recipe: &Recipe, peer: &mut Peer) {
     let program = paths::peers().join(format!("masu-work-{}", recipe.name));
     let fresh = paths::peers().join(format!("build/masu-work-{}", recipe.name));
-    match (recipe.link)(sources, &fresh).and_then(|linked| {
+    let linked = (recipe.link)(&fresh).and_then(|linked| {
         if linked.is_some() {
             linked::verify(&fresh)?;
             fs::rename(&fresh, &program)?;
         }
         Ok(linked)
-    }) {
+    });
+    (peer.program, peer.program_reason) = match linked {
         Ok(Some(Built { version, origin })) => {
-            peer.program = Some(program);
             if peer.library.is_none() {
                 (peer.version, peer.origin) = (version, origin);
             }
+            (Some(program), None)
         }
-        Ok(None) => {}
-        Err(error) => peer.program_reason = Some(format!("{error:#}")),
-    }
-    peer
+        Ok(None) => (None, None),
+        Err(error) => (None, Some(format!("{error:#}"))),
+    };
 }
 
 /// Loads the object into the measured program and asks which object serves it there.

@@ -31,42 +31,42 @@ pub struct Recipe {
     /// Builds its sources into the given shared object.
     pub build: fn(&Sources, &Path) -> Result<Built>,
     /// Builds the measured program with it linked in; nothing if it is no allocator for that.
-    pub link: fn(&Sources, &Path) -> Result<Option<Built>>,
+    pub link: fn(&Path) -> Result<Option<Built>>,
 }
 
 /// Every peer, strongest first.
 pub const ALL: &[Recipe] = &[
-    Recipe { name: "jemalloc", build: jemalloc, link: |_, to| link("jemalloc", to) },
+    Recipe { name: "jemalloc", build: jemalloc, link: |to| link("jemalloc", to) },
     Recipe {
         name: "mimalloc3",
         build: |sources, to| mimalloc(sources, to, "mimalloc3"),
-        link: |_, to| link("mimalloc3", to),
+        link: |to| link("mimalloc3", to),
     },
     Recipe {
         name: "mimalloc2",
         build: |sources, to| mimalloc(sources, to, "mimalloc"),
-        link: |_, to| link("mimalloc2", to),
+        link: |to| link("mimalloc2", to),
     },
-    Recipe { name: "snmalloc", build: snmalloc, link: |_, to| link("snmalloc", to) },
-    Recipe { name: "tcmalloc", build: tcmalloc, link: |_, to| link("tcmalloc", to) },
+    Recipe { name: "snmalloc", build: snmalloc, link: |to| link("snmalloc", to) },
+    Recipe { name: "tcmalloc", build: tcmalloc, link: |to| link("tcmalloc", to) },
     // The distribution's package is a C library without a Rust crate for its version.
-    Recipe { name: "gperftools", build: gperftools, link: |_, _| Ok(None) },
-    Recipe { name: "rpmalloc", build: rpmalloc, link: |_, to| link("rpmalloc", to) },
+    Recipe { name: "gperftools", build: gperftools, link: |_| Ok(None) },
+    Recipe { name: "rpmalloc", build: rpmalloc, link: |to| link("rpmalloc", to) },
     Recipe {
         name: "rusty_alloc",
         build: |_, to| rust(to, "masu-peer-rusty-alloc", "rusty_alloc"),
-        link: |_, to| link("rusty_alloc", to),
+        link: |to| link("rusty_alloc", to),
     },
-    Recipe { name: "stoolap-jemalloc", build: stoolap, link: |_, to| link("stoolap-jemalloc", to) },
+    Recipe { name: "stoolap-jemalloc", build: stoolap, link: |to| link("stoolap-jemalloc", to) },
     Recipe {
         name: "dlmalloc-rs",
         build: |_, to| rust(to, "masu-peer-dlmalloc-rs", "dlmalloc"),
-        link: |_, to| link("dlmalloc-rs", to),
+        link: |to| link("dlmalloc-rs", to),
     },
-    Recipe { name: "smalloc", build: smalloc, link: |_, _| Ok(None) },
+    Recipe { name: "smalloc", build: smalloc, link: |_| Ok(None) },
     Recipe { name: "musl", build: musl_object, link: musl },
     // The subject itself, linked in as the others are.
-    Recipe { name: "masu", build: masu_object, link: |_, to| link("masu", to) },
+    Recipe { name: "masu", build: masu_object, link: |to| link("masu", to) },
 ];
 
 /// The measured program with a Rust global allocator; its version is the shared object's.
@@ -99,7 +99,7 @@ fn musl_object(_: &Sources, _: &Path) -> Result<Built> {
     bail!("part of musl's C library; linked in only")
 }
 
-fn musl(_: &Sources, to: &Path) -> Result<Option<Built>> {
+fn musl(to: &Path) -> Result<Option<Built>> {
     let version = linked::musl(to)?;
     Ok(Some(Built { origin: format!("Debian package musl-dev {version}"), version }))
 }
