@@ -83,7 +83,7 @@ pub fn run(mut command: Command, watch: &Watch, until: Until) -> Result<Finished
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| failed(&error));
     command.stdout(share(&output)?).stderr(share(&errors)?).process_group(0);
     let mark = Mark::set(&mut command);
-    let counters = Counters::open();
+    let counters = watch.counted.then(Counters::open);
     let start = Instant::now();
     let child = command.spawn().map_err(|error| failed(&error))?;
     let pid = Pid::from_child(&child);
@@ -94,7 +94,9 @@ pub fn run(mut command: Command, watch: &Watch, until: Until) -> Result<Finished
     Mark::end_group(pid);
     let (status, mut usage) = reap(pid);
     mark.end_orphans();
-    (usage.user_cycles, usage.user_instructions) = counters.read();
+    if let Some(counters) = counters {
+        (usage.user_cycles, usage.user_instructions) = counters.read();
+    }
     match given_up {
         Some(failure) => Err(failure),
         None => Ok(Finished { status, output, errors, wall, usage, seen: watcher.done() }),

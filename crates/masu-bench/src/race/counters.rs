@@ -4,6 +4,11 @@
 //! for a processor does not count, and instructions hardly vary at all. They are opened
 //! on this thread, inherited by the child, and start when the child executes its program.
 //! Where the kernel or the machine has none, there are no figures and no rows.
+//!
+//! They are not free: the kernel saves and sets them whenever a thread gives way to another, and in a
+//! virtual machine each access to such a register may be the host's business. There a context
+//! switch of 0.4 µs was seen to take 16, so that programs whose threads wait for each other took twice
+//! their time. A run that is timed therefore has counters only if it hardly switches.
 
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use super::child::{self, Until};
 use super::latency::{self, Latency};
 use super::results::{Instructions, Work};
-use super::task::{Kind, Task};
+use super::task::{Kind, Look, Task};
 use super::watch::Watch;
 use super::{Race, Step, plan};
 use crate::arm::Arm;
@@ -69,7 +69,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
             }
             self.step(task, "latencies", arm);
             let Ok(file) = tempfile::NamedTempFile::new() else { continue };
-            let good = self.attempt(task, arm, false, Some(file.path())).is_ok();
+            let look = Look { latency: Some(file.path()), ..Look::default() };
+            let good = self.attempt(task, arm, look).is_ok();
             if let (true, Ok(Some(one))) = (good, latency::read(file.path())) {
                 latency::add(&mut histograms[arm], one);
             }

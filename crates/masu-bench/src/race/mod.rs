@@ -7,6 +7,7 @@
 //! clock     the bound
 //! child     the process: started, waited for, accounted for, ended with all it started
 //! watch     what is seen of it from outside: the allocator, its memory over time
+//! counting  when the processor's counters count, and runs for them alone
 //! extras    runs that are not timed: latencies, instructions under callgrind
 //! results   what is kept, and how it is written down (columns)
 //! ```
@@ -21,6 +22,7 @@ pub mod child;
 mod clock;
 mod columns;
 pub mod counters;
+mod counting;
 mod extras;
 pub mod latency;
 pub mod machine;
@@ -45,7 +47,7 @@ use machine::Machine;
 pub use plan::Plan;
 use results::{Measured, Results, Run, SCHEMA, VERSION};
 pub use sample::{Failure, Sample};
-use task::{Checked, Conditions, Kind, Printed};
+use task::{Checked, Conditions, Kind, Look, Printed};
 pub use task::{Foreign, Task};
 use watch::Watch;
 
@@ -126,6 +128,8 @@ struct Track {
     hopeless: bool,
     /// How many whole rounds it had.
     rounds: usize,
+    /// Some allocator makes it switch between threads so often that counters would cost time.
+    restless: bool,
     /// How long the next one will take.
     cost: Duration,
     /// How long a single run took on the system's allocator.
@@ -254,7 +258,8 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
     fn first_run(&mut self, task: usize, arm: usize) -> Result<bool> {
         let system = self.plan.system();
         let file = tempfile::NamedTempFile::new().context("no temporary file")?;
-        let outcome = self.attempt(task, arm, self.plan.watch, Some(file.path()));
+        let look = Look { memory: self.plan.watch, latency: Some(file.path()), ..Look::default() };
+        let outcome = self.attempt(task, arm, look);
         let histogram = latency::read(file.path()).ok().flatten();
         let track = &mut self.tracks[task];
         track.has_operations |= histogram.is_some();
@@ -282,13 +287,7 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
     }
 
     /// Runs a task once on an entrant.
-    fn attempt(
-        &self,
-        task: usize,
-        entrant: usize,
-        memory: bool,
-        latency: Option<&std::path::Path>,
-    ) -> Result<Checked, Failure> {
+    fn attempt(&self, task: usize, entrant: usize, look: Look) -> Result<Checked, Failure> {
         let expected = self.tracks[task].expected.as_ref();
         let patience = self.patience(task);
         let limit = patience.min(self.clock.left());
@@ -296,8 +295,7 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             until: Until { limit, stop: &self.plan.stop },
             status: self.plan.tasks[task].status().or(expected.map(Printed::status)),
             others: &self.plan.libraries(),
-            memory,
-            latency,
+            look,
         };
         let run = self.plan.tasks[task].run(&self.entrants[entrant], conditions);
         match run {

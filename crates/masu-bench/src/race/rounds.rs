@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[cfg(doc)]
 use super::Plan;
 use super::results::{Measured, Results, Role, Run};
-use super::task::Kind;
+use super::task::{Kind, Look};
 use super::{Failure, Race, Step, plan};
 use crate::report::Metric;
 use crate::stats::median;
@@ -141,6 +141,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
         self.results.rounds = self.results.rounds.max(round + 1);
         let phase = format!("round {}", round + 1);
         let watched = self.plan.watch && self.plan.tasks[task].sleeps && round == 0;
+        let counters = self.counters_count(task, round);
+        let look = Look { memory: watched, counters, latency: None };
         let mut copying = Duration::ZERO;
         let start = Instant::now();
         for entrant in plan::order(self.entrants.len(), round) {
@@ -156,7 +158,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
                 continue;
             }
             let begun = Instant::now();
-            let checked = self.attempt(task, entrant, watched, None);
+            let checked = self.attempt(task, entrant, look);
             if self.results.arms[entrant].role == Role::Copy {
                 copying += begun.elapsed();
             }
@@ -182,6 +184,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
         let track = &mut self.tracks[task];
         track.rounds = round + 1;
         track.cost = start.elapsed() - if copies_go_on { Duration::ZERO } else { copying };
+        self.count_apart(task, round);
     }
 }
 

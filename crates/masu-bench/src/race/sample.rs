@@ -20,9 +20,10 @@ pub struct Sample {
     pub settled_kib: Option<u64>,
     /// Page faults that needed no reading from a device.
     pub minor_faults: u64,
-    /// Processor cycles in user mode, where the machine counts them.
+    /// Processor cycles in user mode, where the machine counts them; from a run beside this one
+    /// where counting would have cost it time.
     pub user_cycles: Option<u64>,
-    /// Instructions in user mode, where the machine counts them.
+    /// Instructions in user mode, where the machine counts them; from the same run.
     pub user_instructions: Option<u64>,
     /// Times a thread gave the processor up by itself.
     pub voluntary_switches: u64,
@@ -31,6 +32,14 @@ pub struct Sample {
     /// True if the kernel's list of mappings of this very process showed the allocator. A run
     /// that is over before anybody can look has no proof of its own.
     pub proven: bool,
+}
+
+impl Sample {
+    /// Takes what the processor counted in another run, whose time does not count.
+    pub fn take_counts(&mut self, other: &Sample) {
+        self.user_cycles = other.user_cycles;
+        self.user_instructions = other.user_instructions;
+    }
 }
 
 /// Why a run does not count.

@@ -98,6 +98,17 @@ impl Printed {
     }
 }
 
+/// What is looked at beside the time. All of it costs some.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Look<'l> {
+    /// Whether memory is recorded over time.
+    pub memory: bool,
+    /// Whether the processor counts cycles and instructions.
+    pub counters: bool,
+    /// Where the program should write how long single operations took.
+    pub latency: Option<&'l Path>,
+}
+
 /// The conditions of one run.
 #[derive(Clone, Copy)]
 pub struct Conditions<'c> {
@@ -107,10 +118,8 @@ pub struct Conditions<'c> {
     pub status: Option<i32>,
     /// Objects that must not be loaded: the other arms'.
     pub others: &'c [PathBuf],
-    /// Whether memory is recorded over time.
-    pub memory: bool,
-    /// Where it should write latencies.
-    pub latency: Option<&'c Path>,
+    /// What is looked at beside the time.
+    pub look: Look<'c>,
 }
 
 impl Task {
@@ -146,7 +155,7 @@ impl Task {
         let failed = |error: anyhow::Error| Failure::Start { reason: format!("{error:#}") };
         let report = tempfile::NamedTempFile::new().map_err(|error| failed(error.into()))?;
         let mut command = self.start(arm, report.path()).map_err(failed)?;
-        match conditions.latency {
+        match conditions.look.latency {
             Some(path) => command.env(latency::VARIABLE, path),
             None => command.env_remove(latency::VARIABLE),
         };
@@ -155,7 +164,8 @@ impl Task {
         let watch = Watch {
             expected: arm.library.clone(),
             forbidden: others.to_vec(),
-            memory: conditions.memory,
+            memory: conditions.look.memory,
+            counted: conditions.look.counters,
             launched: matches!(self.kind, Kind::Command(_)),
         };
         let mut finished = child::run(command, &watch, conditions.until)?;

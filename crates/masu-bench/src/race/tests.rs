@@ -81,3 +81,38 @@ fn who_has_fewest_rounds_is_the_next_before_all_have_enough() {
     race.tracks[1].cost = HOUR;
     assert_eq!(race.least_certain(HOUR), Some(0), "there is no room for the other");
 }
+
+/// Who switches between threads all the time is not counted while it is timed.
+#[test]
+fn counters_keep_away_from_times_that_they_would_change() {
+    let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 0.001);
+    let plan = Plan { tasks: vec![churn], rounds: 3, ..plan() };
+    let mut counted = 0;
+    let mut race = Race::new(&plan, |step| counted += usize::from(step.phase == "counting"));
+    assert!(!race.counters_count(0, 0), "nobody knows yet how often it switches");
+    assert!(race.counters_count(0, 1), "it hardly does");
+    race.tracks[0].restless = true;
+    assert!(!race.counters_count(0, 1));
+    race.first_runs().unwrap();
+    race.rounds(Duration::ZERO);
+    let has_counts = |round: usize| {
+        let mut samples = race.results.workloads[0].samples(0);
+        samples.find(|(of, _)| *of == round).unwrap().1.user_instructions.is_some()
+    };
+    // Where the machine can count.
+    let can = has_counts(0);
+    assert_eq!([1, 2].map(has_counts), [can, false]);
+    let once = plan.entrants().len() - plan.copies;
+    assert_eq!(counted, 2 * once, "two rounds of all but the copies");
+}
+
+#[test]
+fn a_few_rounds_are_counted_apart() {
+    let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 0.001);
+    let plan = Plan { tasks: vec![churn], rounds: 1, copies: 0, ..plan() };
+    let mut counted = 0;
+    let mut race = Race::new(&plan, |step| counted += usize::from(step.phase == "counting"));
+    assert!(!race.counters_count(0, 0));
+    race.rounds(Duration::ZERO);
+    assert_eq!(counted, plan.entrants().len());
+}

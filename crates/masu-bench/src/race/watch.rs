@@ -19,6 +19,8 @@ pub struct Watch {
     pub memory: bool,
     /// Whether the program is a child of the process that was started.
     pub launched: bool,
+    /// Whether the processor's counters count: see [`super::counters`] for what that costs.
+    pub counted: bool,
 }
 
 /// What was seen.

@@ -37,7 +37,22 @@ impl Finished {
 
 /// Runs `command` to its end. With `output`, standard output goes there and standard error is
 /// what is kept.
-pub fn run(mut command: Command, output: Option<OwnedFd>, limit: Duration) -> Result<Finished> {
+pub fn run(command: Command, output: Option<OwnedFd>, limit: Duration) -> Result<Finished> {
+    watched(command, output, limit, &Watch::default())
+}
+
+/// The same with the processor's counters: for what hardly switches between threads, and for runs
+/// whose time does not count ([`crate::race::counters`]).
+pub fn counted(command: Command, output: Option<OwnedFd>, limit: Duration) -> Result<Finished> {
+    watched(command, output, limit, &Watch { counted: true, ..Watch::default() })
+}
+
+fn watched(
+    mut command: Command,
+    output: Option<OwnedFd>,
+    limit: Duration,
+    watch: &Watch,
+) -> Result<Finished> {
     if let Some(output) = output {
         let lead = move || {
             rustix::stdio::dup2_stderr(rustix::stdio::stdout())?;
@@ -48,8 +63,7 @@ pub fn run(mut command: Command, output: Option<OwnedFd>, limit: Duration) -> Re
         unsafe { command.pre_exec(lead) };
     }
     let stop = AtomicBool::new(false);
-    let watch = Watch::default();
-    let mut finished = child::run(command, &watch, Until { limit, stop: &stop })
+    let mut finished = child::run(command, watch, Until { limit, stop: &stop })
         .map_err(|failure| anyhow::anyhow!("{failure}"))?;
     let said = read(&mut finished.output)?;
     ensure!(finished.status.success(), "{}: {}", finished.status, said.trim());

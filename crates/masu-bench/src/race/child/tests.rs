@@ -6,7 +6,7 @@ const LONG: Until = Until { limit: Duration::from_secs(20), stop: &NEVER };
 fn shell(script: &str, until: Until) -> Result<Finished, Failure> {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::null());
-    run(command, &Watch::default(), until)
+    run(command, &Watch { counted: true, ..Watch::default() }, until)
 }
 
 #[test]

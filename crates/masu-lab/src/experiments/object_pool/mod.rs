@@ -125,7 +125,7 @@ fn once(entrant: &Entrant, thread: bool, repetitions: u32) -> Result<(Sample, (S
         command.arg("thread");
     }
     entrant.arm.apply(&mut command);
-    let finished = child::run(command, None, Duration::from_secs(600))?;
+    let finished = child::counted(command, None, Duration::from_secs(600))?;
     for key in ["allocator", "free_by"] {
         let path = std::path::Path::new(finished.field(key)?).canonicalize()?;
         entrant.arm.check(&path.to_string_lossy())?;

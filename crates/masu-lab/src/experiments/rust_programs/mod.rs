@@ -139,11 +139,20 @@ fn measure(results: &mut Results, program: &str, options: &Options) -> Result<()
         for turn in 0..results.arms.len() {
             let arm = (turn + round) % results.arms.len();
             eprintln!("{program}, round {}, {}", round + 1, results.arms[arm].allocator);
-            let mut command = Command::new(results.arms[arm].place.join(program));
-            command.arg(results.percent.to_string()).env_remove("LD_PRELOAD");
+            let command = || {
+                let mut command = Command::new(results.arms[arm].place.join(program));
+                command.arg(results.percent.to_string()).env_remove("LD_PRELOAD");
+                command
+            };
             let limit = Duration::from_secs_f64(options.timeout);
-            let finished = child::run(command, None, limit)
-                .with_context(|| format!("{program} on {}", results.arms[arm].allocator))?;
+            let context = || format!("{program} on {}", results.arms[arm].allocator);
+            let mut finished = child::run(command(), None, limit).with_context(context)?;
+            if round == 0 {
+                // Threads that wait for each other would pay for it if they were counted while they
+                // are timed.
+                let counted = child::counted(command(), None, limit).with_context(context)?;
+                finished.sample.take_counts(&counted.sample);
+            }
             let allocator = finished.field("allocator")?;
             ensure!(allocator == results.arms[arm].allocator, "{program} ran on {allocator}");
             let sum = finished.field("sum")?.to_owned();

@@ -231,7 +231,9 @@ impl Course<'_> {
                 );
                 group.rotate_left(round % arms);
                 for cell in group.iter_mut().filter(|cell| cell.failure.is_none()) {
-                    match self.sample(&results.arms[cell.arm], &cell.pipeline, cell.workers) {
+                    let arm = &results.arms[cell.arm];
+                    let first = round == 0;
+                    match self.sample(arm, &cell.pipeline, cell.workers, first) {
                         Ok(sample) => cell.samples.push(sample),
                         Err(error) => cell.failure = Some(format!("{error:#}")),
                     }
@@ -241,11 +243,16 @@ impl Course<'_> {
         }
     }
 
-    fn sample(&self, arm: &Arm, pipeline: &str, workers: usize) -> Result<Sample> {
-        let command = self.command(arm, pipeline, workers)?;
-        let null = File::options().write(true).open("/dev/null")?;
+    /// One timed run. Its cycles and instructions are those of another one, if they are wanted: its
+    /// threads wait for each other all the time, and counters would make that dear.
+    fn sample(&self, arm: &Arm, pipeline: &str, workers: usize, count: bool) -> Result<Sample> {
         let limit = Duration::from_secs_f64(self.options.timeout);
-        let finished = child::run(command, Some(null.into()), limit)?;
+        let null = || anyhow::Ok(Some(File::options().write(true).open("/dev/null")?.into()));
+        let mut finished = child::run(self.command(arm, pipeline, workers)?, null()?, limit)?;
+        if count {
+            let command = self.command(arm, pipeline, workers)?;
+            finished.sample.take_counts(&child::counted(command, null()?, limit)?.sample);
+        }
         let label = finished.field("allocator")?;
         ensure!(label == arm.allocator, "{label} served it");
         let written: u64 = finished.field("written")?.parse()?;

@@ -1,0 +1,79 @@
+//! When the processor's counters count.
+//!
+//! Counters make a context switch many times as dear ([`super::counters`]). So no first round has any,
+//! and shows how often each entrant switches. If all of them hardly do, the rounds after it are
+//! counted while they are timed. If not, the first two rounds, one that chooses and one that compares, are
+//! each followed by runs that are counted and not timed, and their counts go into the samples of
+//! that round. What sleeps is always counted: its time is not what it is about.
+
+use super::results::{Outcome, Role};
+use super::task::Look;
+use super::{Race, Sample, Step, plan};
+
+/// Context switches in a second of processor time from which on counting would show in the time:
+/// at 16 µs each they are one per cent of it.
+const OFTEN: f64 = 600.0;
+/// Rounds of a restless task that are counted, and of any other where there are no more.
+const COUNTED: usize = 2;
+
+impl<T: FnMut(Step)> Race<'_, T> {
+    /// Whether the timed runs of a round are counted.
+    pub(super) fn counters_count(&self, task: usize, round: usize) -> bool {
+        let calm = round > 0 && !self.tracks[task].restless && self.plan.rounds > COUNTED;
+        self.plan.tasks[task].sleeps || calm
+    }
+
+    /// After a round: counts it in runs of their own if the timed ones must not be.
+    pub(super) fn count_apart(&mut self, task: usize, round: usize) {
+        if self.plan.tasks[task].sleeps {
+            return;
+        }
+        let measured = &self.results.workloads[task];
+        let mut samples = measured.runs.iter().filter_map(|run| run.outcome.sample());
+        self.tracks[task].restless |= round == 0 && samples.any(is_restless);
+        let few = self.plan.rounds <= COUNTED;
+        if round >= COUNTED || !self.tracks[task].restless && !few {
+            return;
+        }
+        for entrant in plan::order(self.entrants.len(), round) {
+            let is_copy = self.results.arms[entrant].role == Role::Copy;
+            if self.is_over() || is_copy || self.is_out(task, entrant) {
+                continue;
+            }
+            self.total += 1;
+            self.step(task, "counting", entrant);
+            let look = Look { counters: true, ..Look::default() };
+            let Ok(counted) = self.attempt(task, entrant, look) else { continue };
+            let runs = &mut self.results.workloads[task].runs;
+            let timed = runs.iter_mut().find(|run| (run.arm, run.round) == (entrant, round));
+            if let Some(Outcome::Sample(sample)) = timed.map(|run| &mut run.outcome) {
+                sample.take_counts(&counted.sample);
+            }
+        }
+    }
+}
+
+/// Whether counting would show in the time of such a run.
+fn is_restless(sample: &Sample) -> bool {
+    let switches = sample.voluntary_switches + sample.involuntary_switches;
+    // One that is over at once has a few from its start and its end.
+    switches as f64 > OFTEN * (sample.user_s + sample.system_s).max(0.05)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switching_is_judged_by_the_time_it_would_take() {
+        let sample = |voluntary_switches, user_s| Sample {
+            voluntary_switches,
+            involuntary_switches: 10,
+            user_s,
+            ..Sample::default()
+        };
+        assert!(!is_restless(&sample(500, 1.0)) && is_restless(&sample(600, 1.0)));
+        assert!(is_restless(&sample(500, 0.5)));
+        assert!(!is_restless(&sample(0, 0.0)), "a few switches of a run that is over at once");
+    }
+}
