@@ -1,7 +1,8 @@
 // The map: every workload against every allocator at a glance, each cell a ratio to the row's best.
 
-/** How strongly a loss is coloured: nothing at the best, all of it at four times as much. */
-const heat = (ratio) => Math.round(Math.min(1, Math.log(ratio) / Math.log(4)) * 78);
+/** How strongly a loss is coloured: nothing at the best, most at four times as much, and never so
+ * strongly that its figure is hard to read. */
+const heat = (ratio) => Math.round(Math.min(1, Math.log(ratio) / Math.log(4)) * 62);
 
 /** One cell; `bar` is the figure of the allocator in this row, if it has one. */
 function mapCell(bar, failed, text) {
