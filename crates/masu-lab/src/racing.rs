@@ -230,7 +230,8 @@ fn missing(name: &str) -> Absent {
 fn linked() -> Result<(Vec<Arm>, Vec<Absent>)> {
     let mut arms = arm::linked()?;
     let masu = arms.iter().position(|arm| arm.name.strip_prefix(LINKED) == Some("masu"));
-    let masu = arms.remove(masu.context("masu is not linked in: `masu-lab peers --linked masu` says why")?);
+    let masu = arms
+        .remove(masu.context("masu is not linked in: `masu-lab peers --linked masu` says why")?);
     arms.insert(0, masu);
     arms.insert(1, Arm::glibc());
     let list = peers::list()?.into_iter();

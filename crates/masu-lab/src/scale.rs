@@ -1,24 +1,24 @@
 //! The scale model with traces of this machine, and its check against what two cores really do.
 
+mod here;
+
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use masu_bench::race::Plan;
 use masu_bench::race::child::{self, Until};
 use masu_bench::race::results::Results;
 use masu_bench::race::watch::Watch;
+use masu_bench::race::{Plan, Sample};
 use masu_bench::report::{self, Style};
-use masu_bench::scale::check::{Check, Row, predict};
+use masu_bench::scale::check::{Call, Check, Lines, Row, predict};
 use masu_bench::scale::design::Design;
 use masu_bench::scale::trace::Trace;
 use masu_bench::scale::{CORES, Curve};
 use masu_bench::stats::{median, ratio};
 use masu_bench::{race, work};
 use masu_workloads::named;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::arm::{self, Arm};
 
@@ -26,10 +26,11 @@ use crate::arm::{self, Arm};
 /// producers and consumers, threads that keep to themselves.
 pub const WORKLOADS: [&str; 4] = ["larson", "server", "prodcons", "mt-local"];
 
-/// The factor on a workload's work while it is recorded.
-const RECORDED: f64 = 0.01;
-/// The factor while it is measured.
-const MEASURED: f64 = 0.2;
+/// The factor on a workload's work, the same whether it is recorded or measured: with less of it,
+/// threads would replace each other after fewer calls.
+const SCALE: f64 = 0.1;
+/// Calls that are replayed for a curve: with 256 cores, in 64 or more copies.
+const REPLAYED: usize = 300_000;
 /// What a program does before and after its work, it does with so many times less of it too; that
 /// is taken off.
 const BARE: f64 = 100.0;
@@ -95,7 +96,8 @@ pub fn model(time: Duration) -> Result<Model> {
 }
 
 fn curves(traces: &[Trace]) -> Vec<Curve> {
-    traces.iter().flat_map(|trace| masu_bench::scale::curves(trace, &CORES)).collect()
+    let curves = |trace: &Trace| masu_bench::scale::curves(&trace.first(REPLAYED), &CORES);
+    traces.iter().flat_map(curves).collect()
 }
 
 /// Runs a workload and notes what it asks its allocator for.
@@ -103,7 +105,7 @@ fn record(workload: &str) -> Result<Trace> {
     named(workload).with_context(|| format!("no workload called `{workload}`"))?;
     let file = tempfile::NamedTempFile::new()?;
     let mut command = std::process::Command::new(work::tracer()?);
-    command.args(["run", workload, "1", &RECORDED.to_string()]);
+    command.args(["run", workload, "1", &SCALE.to_string()]);
     command.env("MASU_TRACE", file.path()).env_remove("LD_PRELOAD");
     let never = Default::default();
     let until = Until { limit: Duration::from_secs(120), stop: &never };
@@ -113,11 +115,35 @@ fn record(workload: &str) -> Result<Trace> {
     Trace::parse(workload, &std::fs::read(file.path())?)
 }
 
+/// The runs of one workload on one allocator, round by round, on one core or on two.
+#[derive(Default)]
+struct Runs {
+    /// In nanoseconds.
+    walls: Vec<f64>,
+    /// Switches between threads.
+    switches: Vec<f64>,
+    /// In user mode, where they can be counted.
+    instructions: Vec<f64>,
+}
+
+impl Runs {
+    /// Adds a run, without what a run with hardly any work takes.
+    fn add(&mut self, run: &Sample, bare: &Sample) {
+        let switches = |s: &Sample| (s.voluntary_switches + s.involuntary_switches) as f64;
+        self.walls.push(((run.wall_s - bare.wall_s) * 1e9).max(1e3));
+        self.switches.push(switches(run) - switches(bare));
+        if let (Some(all), Some(bare)) = (run.user_instructions, bare.user_instructions) {
+            self.instructions.push(all.saturating_sub(bare) as f64);
+        }
+    }
+}
+
 /// Runs the workloads on one core and on two, with an allocator of each design, for so many rounds
 /// or as long as there is time, and compares with the model.
 fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
     let start = Instant::now();
-    let transfer_ns = transfer()?;
+    let lines = Lines { transfer: here::transfer()?, overlapped: here::overlapped()? };
+    let switch_ns = here::switch()?;
     let mut subjects = vec![(Design::Masu, arm::masu()?), (Design::Arena, Arm::glibc())];
     // The design of the third has its allocator only if that was built.
     subjects.extend(arm::named("mimalloc2").ok().map(|arm| (Design::Page, arm)));
@@ -137,109 +163,57 @@ fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
         warm_mib: 256,
         ..Plan::new(arms.clone(), tasks)
     };
-    let (plan, bare) = (plan_of(tasks(MEASURED)?), plan_of(tasks(MEASURED / BARE)?));
-    // By workload and arm, the wall times on one core and on two.
-    let mut walls = vec![vec![[Vec::new(), Vec::new()]; subjects.len()]; traces.len()];
+    let (plan, bare) = (plan_of(tasks(SCALE)?), plan_of(tasks(SCALE / BARE)?));
+    // By workload and arm, on one core and on two.
+    let mut all: Vec<Vec<[Runs; 2]>> = Vec::new();
+    all.resize_with(traces.len(), || subjects.iter().map(|_| Default::default()).collect());
     for round in 0..rounds.max(1) {
         let each = start.elapsed() / (round as u32).max(1);
         if round > 0 && start.elapsed() + each > time {
             break;
         }
         for cores in [1, 2] {
-            let race = |plan: &Plan| on_cores(cores, || race::run(plan, |_| ()))?;
+            let race = |plan: &Plan| here::on_cores(cores, || race::run(plan, |_| ()))?;
             let (results, bare) = (race(&plan)?, race(&bare)?);
-            for (task, walls) in walls.iter_mut().enumerate() {
-                for (arm, walls) in walls.iter_mut().enumerate() {
-                    let wall = |results: &Results| {
-                        let measured = &results.workloads[task];
-                        let sample = measured.samples(arm).next();
-                        let (_, sample) =
-                            sample.with_context(|| format!("{} failed", measured.name))?;
-                        anyhow::Ok(sample.wall_s)
-                    };
-                    walls[cores - 1].push((wall(&results)? - wall(&bare)?).max(1e-6));
+            for (task, arms) in all.iter_mut().enumerate() {
+                for (arm, runs) in arms.iter_mut().enumerate() {
+                    runs[cores - 1].add(only(&results, task, arm)?, only(&bare, task, arm)?);
                 }
             }
         }
     }
     let mut rows = Vec::new();
-    for (trace, walls) in traces.iter().zip(walls) {
-        let calls = trace.events.len() as f64 * MEASURED * (1.0 - 1.0 / BARE) / RECORDED;
-        for ((design, arm), [one, two]) in subjects.iter().zip(walls) {
-            let call_ns = median(&one).context("there was a round")? * 1e9 / calls;
-            let measured = ratio(&one, &two).context("there was a round")?;
+    for (trace, arms) in traces.iter().zip(all) {
+        let calls = trace.events.len() as f64 * (1.0 - 1.0 / BARE);
+        for ((design, arm), [one, two]) in subjects.iter().zip(arms) {
+            let middle = |values: &[f64]| median(values).context("there was a round");
+            let switches = middle(&one.switches)?.max(0.0);
+            let call = Call::of_run(middle(&one.walls)?, calls, switches, switch_ns);
+            let measured = ratio(&one.walls, &two.walls).context("there was a round")?;
+            let counted = median(&one.instructions).zip(median(&two.instructions));
             rows.push(Row {
                 workload: trace.workload.clone(),
                 design: design.name().into(),
                 allocator: arm.name.clone(),
-                call_ns,
-                model: predict(trace, *design, call_ns, transfer_ns),
+                call_ns: call.work,
+                switches: switches * 1e3 / calls,
+                instructions: counted.map(|(one, two)| two / one),
+                model: predict(trace, *design, call, lines),
                 measured: measured.centre,
                 low: measured.low,
                 high: measured.high,
             });
         }
     }
-    Ok(Check { transfer_ns, rows })
+    let Lines { transfer, overlapped } = lines;
+    Ok(Check { transfer_ns: transfer, overlapped_ns: overlapped, switch_ns, rows })
 }
 
-/// What moving a cache line from one core to another takes here, in nanoseconds: two threads on two
-/// cores hand a number to each other; the least of several tries.
-fn transfer() -> Result<f64> {
-    /// Times the line moves in a try.
-    const MOVES: u32 = 40_000;
-    let cores = allowed()?;
-    ensure!(cores.len() > 1, "this machine has one core");
-    let tries = (0..7).map(|_| {
-        let line = AtomicU32::new(0);
-        let play = |own: u32| {
-            let _ = keep_to(&cores[own as usize..=own as usize]);
-            let start = Instant::now();
-            for turn in (own..MOVES).step_by(2) {
-                let mut looks = 0u32;
-                while line.load(Ordering::Acquire) != turn {
-                    looks += 1;
-                    // The other one may be waiting for this very processor.
-                    if looks.is_multiple_of(10_000) {
-                        std::thread::yield_now();
-                    }
-                    std::hint::spin_loop();
-                }
-                line.store(turn + 1, Ordering::Release);
-            }
-            start.elapsed()
-        };
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| play(1));
-            let first = scope.spawn(|| play(0)).join();
-            let (Ok(first), Ok(_)) = (first, other.join()) else { return f64::MAX };
-            first.as_nanos() as f64 / f64::from(MOVES)
-        })
-    });
-    Ok(tries.fold(f64::MAX, f64::min))
-}
-
-/// The cores that this thread may use.
-fn allowed() -> Result<Vec<usize>> {
-    let all = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect())
-}
-
-/// Keeps this thread, and what it starts, to some cores.
-fn keep_to(cores: &[usize]) -> Result<()> {
-    let mut few = CpuSet::new();
-    cores.iter().for_each(|&core| few.set(core));
-    Ok(sched_setaffinity(None, &few)?)
-}
-
-/// Does something with this thread, and the processes it starts, kept to the first `cores` cores.
-fn on_cores<T>(cores: usize, action: impl FnOnce() -> T) -> Result<T> {
-    let all = allowed()?;
-    ensure!(all.len() >= cores, "this machine has fewer than {cores} cores");
-    keep_to(&all[..cores])?;
-    let done = action();
-    keep_to(&all)?;
-    Ok(done)
+/// The only run of a workload on an allocator.
+fn only(results: &Results, task: usize, arm: usize) -> Result<&Sample> {
+    let measured = &results.workloads[task];
+    let sample = measured.samples(arm).next().with_context(|| format!("{} failed", measured.name));
+    Ok(sample?.1)
 }
 
 /// The tables.
@@ -263,21 +237,5 @@ mod tests {
             assert!(curve.points[1].remote_frees > 0.4, "{curve:?}");
         }
         assert!(record("nonsense").is_err());
-    }
-
-    #[test]
-    fn processes_are_kept_to_the_cores_and_released() {
-        let allowed = || std::thread::available_parallelism().unwrap().get();
-        let before = allowed();
-        assert_eq!(on_cores(1, allowed).unwrap(), 1);
-        assert_eq!(allowed(), before);
-    }
-
-    #[test]
-    fn a_line_takes_time_to_move() {
-        if allowed().unwrap().len() > 1 {
-            let ns = transfer().unwrap();
-            assert!(ns > 1.0 && ns.is_finite(), "{ns}");
-        }
     }
 }

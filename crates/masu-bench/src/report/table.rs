@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
-use crate::scale::check::{Check, TOLERANCE};
+use crate::scale::check::{self, Check, TOLERANCE};
 use crate::scale::{Curve, Point};
 use crate::stats::Verdict;
 
@@ -217,6 +217,8 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
         "design",
         "measured with",
         "ns per call",
+        "switches in 1000 calls",
+        "instructions, two cores to one",
         "model",
         "measured",
         "",
@@ -225,7 +227,13 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
         let measured = format!("{:.2} ({:.2} to {:.2})", row.measured, row.low, row.high);
         let verdict = row.verdict().words();
         let names = [&row.workload, &row.design, &row.allocator].map(Cell::new);
-        let figures = [format!("{:.0}", row.call_ns), format!("{:.2}", row.model), measured];
+        let figures = [
+            format!("{:.0}", row.call_ns),
+            format!("{:.1}", row.switches),
+            row.instructions.map_or("-".into(), |ratio| format!("{ratio:.2}")),
+            format!("{:.2}", row.model),
+            measured,
+        ];
         table.add_row(names.into_iter().chain(figures.map(right)).chain([Cell::new(verdict)]));
     }
     style.draw(&mut table);
@@ -235,14 +243,26 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
 
 /// How the check came out.
 pub fn check_sentence(check: &Check) -> String {
-    let (holds, below, above) = check.score();
+    use check::Verdict::{Above, Below, Holds, Unlike};
     let percent = TOLERANCE * 100.0;
+    let [holds, below, above, unlike] = [Holds, Below, Above, Unlike].map(|one| check.count(one));
+    let unlike = match unlike {
+        0 => String::new(),
+        some => format!(
+            " In {some} the allocator executes so many other instructions when threads take turns on one \
+             core that they say nothing of the model."
+        ),
+    };
     format!(
-        "With what moving a cache line takes here ({:.0} ns) and with each program's own time per \
-         call, the simulated speed-up from one core to two is within {percent:.0} % of the measured \
-         one in {holds} of {} rows; the machine gets less in {below}, where something keeps the \
-         cores waiting that is not simulated, and more in {above}, where the model is wrong.",
+        "With what moving a cache line takes here ({:.0} ns, one of many at once {:.0} ns), with what \
+         a switch between threads takes ({:.1} µs), which only one core pays for, and with each program's \
+         own time per call, the simulated speed-up from one core to two is within {percent:.0} % of \
+         the measured one in {holds} of {} rows; the machine gets less in {below}, where something \
+         keeps the cores waiting that is not simulated, and more in {above}, where the model is \
+         wrong.{unlike}",
         check.transfer_ns,
+        check.overlapped_ns,
+        check.switch_ns / 1e3,
         check.rows.len(),
     )
 }

@@ -17,15 +17,20 @@ pub struct Costs {
     pub local: f64,
     /// An atomic read-modify-write on a line that is there.
     pub atomic: f64,
-    /// A line that another core has.
+    /// A line that another core has, where nothing goes on before it is there: locks, and atomic
+    /// read-modify-writes.
     pub transfer: f64,
+    /// A line that another core has, read or written by ordinary instructions: a core goes on meanwhile,
+    /// and has several such lines on their way at once.
+    pub overlapped: f64,
     /// What is done under a lock.
     pub locked: f64,
 }
 
-/// The costs of the curves: the order of magnitude of server processors of today.
+/// The costs of the curves: the order of magnitude of server processors of today, where a core
+/// has several lines on their way at once.
 pub const COSTS: Costs =
-    Costs { work: 30.0, local: 6.0, atomic: 6.0, transfer: 70.0, locked: 20.0 };
+    Costs { work: 30.0, local: 6.0, atomic: 6.0, transfer: 70.0, overlapped: 10.0, locked: 20.0 };
 
 /// A cache line that cores write, and the core that has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -80,18 +85,23 @@ impl Machine {
 
     /// A core writes a line, by an atomic operation.
     pub fn atomic(&mut self, core: usize, line: &mut Line) {
-        self.fetch(core, line);
+        self.take(core, line, self.costs.transfer);
         self.hold(core, line, self.costs.atomic);
     }
 
-    /// A core needs a line for itself.
+    /// A core reads and writes a line by ordinary instructions.
     pub fn fetch(&mut self, core: usize, line: &mut Line) {
+        self.take(core, line, self.costs.overlapped);
+    }
+
+    /// A line moves to a core, which takes so long.
+    fn take(&mut self, core: usize, line: &mut Line, time: f64) {
         if line.owner == core + 1 {
             return;
         }
         if line.owner != 0 {
             self.transfers += 1;
-            self.hold(core, line, self.costs.transfer);
+            self.hold(core, line, time);
         }
         line.owner = core + 1;
     }
@@ -109,7 +119,7 @@ impl Machine {
         if line.holders[word] & bit == 0 {
             line.holders[word] |= bit;
             self.transfers += 1;
-            self.cores[core] += self.costs.transfer;
+            self.cores[core] += self.costs.overlapped;
         }
     }
 
@@ -128,7 +138,7 @@ impl Machine {
             self.transfers += 1;
             self.hold(core, lock, self.costs.transfer);
         }
-        self.fetch(core, lock);
+        self.take(core, lock, self.costs.transfer);
         self.hold(core, lock, 2.0 * self.costs.atomic + self.costs.locked * units as f64);
     }
 }
@@ -147,6 +157,20 @@ mod tests {
         assert_eq!(machine.transfers, 2);
         assert_eq!(machine.cores[1], COSTS.atomic * 2.0 + COSTS.transfer);
         assert_eq!(machine.end(), COSTS.atomic * 5.0 + COSTS.transfer * 2.0, "the line is busiest");
+    }
+
+    #[test]
+    fn ordinary_instructions_do_not_wait_for_a_line() {
+        let mut machine = Machine::new(2, COSTS);
+        let mut line = Line::default();
+        machine.fetch(0, &mut line);
+        machine.fetch(1, &mut line);
+        assert_eq!((machine.transfers, machine.cores[1]), (1, COSTS.overlapped));
+        machine.atomic(0, &mut line);
+        assert_eq!((machine.transfers, machine.cores[0]), (2, COSTS.transfer + COSTS.atomic));
+        let mut copied = Copied::default();
+        machine.read(1, &mut copied);
+        assert_eq!(machine.cores[1], 2.0 * COSTS.overlapped);
     }
 
     #[test]

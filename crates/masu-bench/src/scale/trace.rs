@@ -73,6 +73,14 @@ impl Trace {
         let threads = merge_idle(&mut events);
         Ok(Trace { workload: workload.into(), threads, blocks: blocks as usize, events })
     }
+
+    /// Its first calls, where there are more.
+    pub fn first(&self, calls: usize) -> Self {
+        let events: Vec<Event> = self.events.iter().copied().take(calls).collect();
+        let made = |event: &Event| matches!(event.op, Op::Alloc { .. });
+        let blocks = events.iter().filter(|event| made(event)).count();
+        Trace { workload: self.workload.clone(), threads: self.threads, blocks, events }
+    }
 }
 
 /// Numbers the threads that make at least a twentieth of the busiest one's calls anew, and gives
@@ -147,6 +155,15 @@ mod tests {
                 event(0, Op::Alloc { block: 1, size: 16 }),
             ]
         );
+    }
+
+    #[test]
+    fn the_first_calls_are_a_trace() {
+        let records = [(1, 8, 0), (2, 8, 0), (1, 0, 0), (3, 8, 0)];
+        let trace = Trace::parse("x", &bytes(&records)).unwrap();
+        let first = trace.first(3);
+        assert_eq!((first.events.len(), first.blocks, first.threads), (3, 2, 1));
+        assert_eq!(trace.first(9), trace);
     }
 
     #[test]

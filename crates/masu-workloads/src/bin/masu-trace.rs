@@ -14,7 +14,7 @@ mod record {
     use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
     /// The most calls that are noted; those after it are not.
-    const MOST: usize = 4 << 20;
+    const MOST: usize = 8 << 20;
 
     /// Calls of one thread in a row before others get a turn, if they want it.
     const TURN: u32 = 16;
