@@ -34,8 +34,9 @@ fn workloads_run_and_everything_about_them_is_reported() {
     let mut told = Vec::new();
     let plan = Plan { copies: 2, ..plan(Vec::new(), vec![workload("churn", 0.01)]) };
     let results = race::run(&plan, |step| told.push((step.done, step.total))).unwrap();
-    // One watched run; in each round glibc, its twin and two copies.
-    assert_eq!(told, (0..9).map(|done| (done, 9)).collect::<Vec<_>>());
+    // One watched run; in each round glibc, its twin and two copies, and both of the former again to be
+    // counted.
+    assert_eq!(told, (0..13).map(|done| (done, 13)).collect::<Vec<_>>());
     assert!(results.complete && results.rounds == 2);
     let roles: Vec<Role> = results.arms.iter().map(|arm| arm.role).collect();
     assert_eq!(roles, [Role::Subject, Role::Twin, Role::Copy, Role::Copy]);

@@ -115,9 +115,13 @@ pub struct Files {
 /// Races and reports.
 pub fn run(options: &Options) -> Result<()> {
     work::build()?;
-    match options.linked {
-        true => drop(peers::relink(&[])?),
-        false => paths::build_masu_library()?,
+    match options.linked_in().as_slice() {
+        _ if options.linked => drop(peers::relink(&[])?),
+        [] => paths::build_masu_library()?,
+        some => {
+            peers::relink(some)?;
+            paths::build_masu_library()?;
+        }
     }
     // What is built is not part of the race.
     let start = Instant::now();
@@ -167,6 +171,12 @@ const LINKED: &str = "linked:";
 const REPORT: Duration = Duration::from_secs(5);
 
 impl Options {
+    /// The allocators that are asked for as linked in, by their own names.
+    fn linked_in(&self) -> Vec<String> {
+        let named = self.against.iter().chain([&self.subject]);
+        named.filter_map(|name| name.strip_prefix(LINKED)).map(String::from).collect()
+    }
+
     /// Who takes part, and who cannot.
     fn arms(&self) -> Result<(Vec<Arm>, Vec<Absent>)> {
         if self.linked {
@@ -296,6 +306,8 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
             assert!(error.to_string().contains(expected), "{arguments:?}: {error}");
         }
+        let glibc = Cli::try_parse_from(["race", "--against", "glibc"]);
+        assert!(glibc.is_ok_and(|cli| cli.options.linked_in().is_empty()));
         let good = Cli::try_parse_from(["race", "--suite", "larson,bash", "--against", "glibc"]);
         assert_eq!(
             good.unwrap_or_else(|error| panic!("{error}")).options.suite,

@@ -19,8 +19,26 @@ const COUNTED: usize = 2;
 impl<T: FnMut(Step)> Race<'_, T> {
     /// Whether the timed runs of a round are counted.
     pub(super) fn counters_count(&self, task: usize, round: usize) -> bool {
-        let calm = round > 0 && !self.tracks[task].restless && self.plan.rounds > COUNTED;
+        let calm = round > 0 && !self.tracks[task].restless && !self.has_few_rounds();
         self.plan.tasks[task].sleeps || calm
+    }
+
+    /// How many runs of their own are known to come: where there are few rounds, all of them.
+    pub(super) fn counted_runs(&self) -> usize {
+        let tasks = self.plan.tasks.iter().filter(|task| !task.sleeps).count();
+        let rounds = if self.has_few_rounds() { self.plan.rounds } else { 0 };
+        tasks * rounds * self.counted().count()
+    }
+
+    /// Whether no round is left to be counted while it is timed.
+    fn has_few_rounds(&self) -> bool {
+        self.plan.rounds <= COUNTED
+    }
+
+    /// The entrants that are counted: all but the copies.
+    fn counted(&self) -> impl Iterator<Item = usize> {
+        let arms = self.results.arms.iter().enumerate();
+        arms.filter(|(_, arm)| arm.role != Role::Copy).map(|(entrant, _)| entrant)
     }
 
     /// After a round: counts it in runs of their own if the timed ones must not be.
@@ -31,16 +49,17 @@ impl<T: FnMut(Step)> Race<'_, T> {
         let measured = &self.results.workloads[task];
         let mut samples = measured.runs.iter().filter_map(|run| run.outcome.sample());
         self.tracks[task].restless |= round == 0 && samples.any(is_restless);
-        let few = self.plan.rounds <= COUNTED;
-        if round >= COUNTED || !self.tracks[task].restless && !few {
+        if round >= COUNTED || !self.tracks[task].restless && !self.has_few_rounds() {
             return;
         }
+        if !self.has_few_rounds() {
+            self.total += self.counted().count();
+        }
         for entrant in plan::order(self.entrants.len(), round) {
-            let is_copy = self.results.arms[entrant].role == Role::Copy;
-            if self.is_over() || is_copy || self.is_out(task, entrant) {
+            let is_counted = self.counted().any(|one| one == entrant);
+            if self.is_over() || !is_counted || self.is_out(task, entrant) {
                 continue;
             }
-            self.total += 1;
             self.step(task, "counting", entrant);
             let look = Look { counters: true, ..Look::default() };
             let Ok(counted) = self.attempt(task, entrant, look) else { continue };

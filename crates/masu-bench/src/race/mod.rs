@@ -185,7 +185,7 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
             done: 0,
             total: 0,
         };
-        race.total = race.first_pairs().len() + race.timed_runs();
+        race.total = race.first_pairs().len() + race.timed_runs() + race.counted_runs();
         race
     }
 
