@@ -96,7 +96,7 @@ function drawSummary() {
     const [copies, own] = data.summary.null;
     const system = data.arms.find((arm) => arm.system)?.name;
     const cells = own.map((ratio) => el("td", {}, ratio === null ? "–" : ratioText(ratio)));
-    body.push(el("tr", { class: "quiet" }, el("td", {}, `null: ${system} against ${copies} of its own`), ...cells));
+    body.push(el("tr", { class: "quiet" }, el("td", {}, `null: best of ${copies} × ${system}`), ...cells));
   }
   $("table-title").textContent = single ? "All figures" : "Against the virtual best";
   $("table-note").textContent = "Less is better. The best is chosen on odd rounds and compared on even ones.";
