@@ -175,7 +175,12 @@ impl Short {
 
     /// Puts `s` in front.
     fn front_str(&mut self, s: &str) {
-        for &byte in s.as_bytes().iter().rev() {
+        self.front_bytes(s.as_bytes());
+    }
+
+    /// Puts `bytes`, which are ASCII, in front.
+    fn front_bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes.iter().rev() {
             self.front(byte);
         }
     }
@@ -225,18 +230,26 @@ pub fn hex(mut n: u64) -> Short {
     short
 }
 
+/// The binary units, largest first, three letters each: in a table of strings each would take a relocation.
+const UNITS: &[u8] = b"EiBPiBTiBGiBMiBKiB";
+
 /// The binary units, largest first: name and power of two.
-const UNITS: [(&str, u32); 6] =
-    [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+fn units() -> impl Iterator<Item = (&'static [u8], u32)> {
+    let mut shift = 70;
+    UNITS.chunks_exact(3).map(move |unit| {
+        shift -= 10;
+        (unit, shift)
+    })
+}
 
 /// `n` bytes for people, cut to one decimal: `17 B`, `1.5 KiB`, `3.9 GiB`.
 #[inline(never)]
 pub fn human_bytes(n: u64) -> Short {
-    for (unit, shift) in UNITS {
+    for (unit, shift) in units() {
         let whole = n >> shift;
         if whole != 0 {
             let mut short = Short::new();
-            short.front_str(unit);
+            short.front_bytes(unit);
             short.front(b' ');
             // The rest is below one unit; its top bits are plenty for one digit.
             short.front_decimal(((n >> (shift - 10)) & 1023) * 10 / 1024);
@@ -251,9 +264,12 @@ pub fn human_bytes(n: u64) -> Short {
 /// `n` bytes exactly, in the largest unit that divides it: `4MiB`, `1000B`.
 #[inline(never)]
 pub fn exact_bytes(n: u64) -> Short {
-    for (unit, shift) in UNITS {
+    for (unit, shift) in units() {
         if n != 0 && n.trailing_zeros() >= shift {
-            return with_unit(n >> shift, unit);
+            let mut short = Short::new();
+            short.front_bytes(unit);
+            short.front_decimal(n >> shift);
+            return short;
         }
     }
     with_unit(n, "B")

@@ -14,10 +14,6 @@ use crate::text::Text;
 const PREFIX: &[u8] = b"MASU_";
 const LIST: &[u8] = b"CONF";
 
-/// Names after the prefix that belong to the project's tools and tests, not to the engine: such a
-/// variable is not a mistyped key. Each stands for itself and for what follows after a `_`.
-const NOT_KEYS: [&[u8]; 4] = [LIST, b"LIB", b"LAB", b"TEST"];
-
 impl Config {
     /// [`under_environment`](Config::under_environment) of the defaults.
     ///
@@ -98,7 +94,7 @@ fn apply<'a>(
     for (name, value) in assignments {
         let value = value.trim_ascii();
         // An empty variable is the shell's way to unset one.
-        if !value.is_empty() && !NOT_KEYS.iter().any(|other| belongs_to(name, other)) {
+        if !value.is_empty() && !is_no_key(name) {
             set(config, name, value, Origin::Variable, report);
         }
     }
@@ -160,9 +156,11 @@ impl Mistake<'_> {
     }
 }
 
-/// Whether `name` is `word`, or `word` and `_` and something.
-fn belongs_to(name: &[u8], word: &[u8]) -> bool {
-    matches!(name.strip_prefix(word), Some([] | [b'_', ..]))
+/// Whether a name after the prefix belongs to the project's tools and tests, not to the engine: such a
+/// variable is not a mistyped key. The first word says so.
+fn is_no_key(name: &[u8]) -> bool {
+    let word = name.split(|&byte| byte == b'_').next();
+    matches!(word, Some(LIST | b"LIB" | b"LAB" | b"TEST"))
 }
 
 /// What stands before and after the first byte that `separates`.

@@ -19,9 +19,9 @@ pub fn memory_limit() -> Option<usize> {
             least = least.min(limit as usize);
         }
     };
-    each_group(&MEMORY, "memory.max", &mut ask);
-    each_group(&MEMORY, "memory.high", &mut ask);
-    each_group(&MEMORY_1, "memory.limit_in_bytes", &mut ask);
+    each_group(MEMORY, "memory.max", &mut ask);
+    each_group(MEMORY, "memory.high", &mut ask);
+    each_group(MEMORY_1, "memory.limit_in_bytes", &mut ask);
     // Version 1 says "no limit" by a number.
     (least < NONE).then_some(least)
 }
@@ -34,11 +34,11 @@ pub fn processors() -> Option<u32> {
             least = least.min(quota.div_ceil(period).max(1));
         }
     };
-    each_group(&PROCESSORS, "cpu.max", &mut |path| {
+    each_group(PROCESSORS, "cpu.max", &mut |path| {
         let (quota, period) = numbers(path);
         ask(quota, period);
     });
-    each_group(&PROCESSORS_1, "cpu.cfs_quota_us", &mut |path| {
+    each_group(PROCESSORS_1, "cpu.cfs_quota_us", &mut |path| {
         // The same group's other file.
         let mut other = Path::new();
         other.push(path.to_bytes());
@@ -52,7 +52,7 @@ pub fn processors() -> Option<u32> {
 /// Microseconds that tasks have waited for memory so far: of the group, or else of the machine.
 pub fn stalled() -> Option<u64> {
     let mut total = None;
-    each_group(&MEMORY, "memory.pressure", &mut |path| total = total.or_else(|| waited(path)));
+    each_group(MEMORY, "memory.pressure", &mut |path| total = total.or_else(|| waited(path)));
     total.or_else(|| {
         let mut path = Path::new();
         path.push(root());
@@ -64,13 +64,13 @@ pub fn stalled() -> Option<u64> {
 /// Limits from here on are none: 2^62.
 const NONE: usize = 1 << 62;
 
-/// A controller: its name in `/proc/self/cgroup`, which version 2 does not give, and its mount.
-struct Controller(&'static [u8], &'static [u8]);
+/// A controller's name, in `/proc/self/cgroup` and of its mount; version 2 gives none.
+type Controller = [u8];
 
-const MEMORY: Controller = Controller(b"", b"/sys/fs/cgroup");
-const PROCESSORS: Controller = MEMORY;
-const MEMORY_1: Controller = Controller(b"memory", b"/sys/fs/cgroup/memory");
-const PROCESSORS_1: Controller = Controller(b"cpu", b"/sys/fs/cgroup/cpu");
+const MEMORY: &Controller = b"";
+const PROCESSORS: &Controller = MEMORY;
+const MEMORY_1: &Controller = b"memory";
+const PROCESSORS_1: &Controller = b"cpu";
 
 /// Calls `f` with the path of the group's file, then of its parents', up to the root.
 #[inline(never)]
@@ -80,10 +80,11 @@ fn each_group(controller: &Controller, name: &str, f: &mut dyn FnMut(&CStr)) {
     path.push(root());
     path.push(b"/proc/self/cgroup");
     let Some(text) = path.as_c_str().and_then(|path| file::read(path, &mut buffer)) else { return };
-    let Some(mut group) = group_in(text, controller.0) else { return };
+    let Some(mut group) = group_in(text, controller) else { return };
+    let slash: &[u8] = if controller.is_empty() { b"" } else { b"/" };
     loop {
         let mut path = Path::new();
-        for part in [root(), controller.1, group, b"/", name.as_bytes()] {
+        for part in [root(), b"/sys/fs/cgroup", slash, controller, group, b"/", name.as_bytes()] {
             path.push(part);
         }
         if let Some(path) = path.as_c_str() {
