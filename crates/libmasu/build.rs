@@ -21,12 +21,33 @@ fn main() {
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
-    // Where Rust links with lld; the GNU linker knows neither.
+    // Where Rust links with lld; the GNU linker knows none of these.
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     if target("ARCH") == "x86_64" && target("ENV") == "gnu" {
         // Every segment begins a page: none shares its first and last page with another.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
         // Functions of the same code are one.
         println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
+        versions();
     }
 }
+
+/// Gives symbols their versions. The compiler passes a version script without names, which would win over
+/// a second one: a name that says its version is left alone by both, and asking for such a name (`-u`)
+/// is as good as defining it.
+fn versions() {
+    println!("cargo::rerun-if-changed={SCRIPT}");
+    let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={directory}/{SCRIPT}");
+    let script = std::fs::read_to_string(SCRIPT).expect("the version script is beside this file");
+    let mut version = "";
+    for line in script.lines().map(str::trim) {
+        if let Some(name) = line.strip_suffix(" {") {
+            version = name;
+        } else if let Some(symbol) = line.strip_suffix(';').filter(|name| !name.starts_with('}')) {
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-u,{symbol}@@{version}");
+        }
+    }
+}
+
+const SCRIPT: &str = "libmasu.map";

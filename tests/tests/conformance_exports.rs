@@ -55,13 +55,6 @@ fn the_whole_libc_family_is_exported() {
     ]);
 }
 
-/// The loader takes `malloc@GLIBC_2.2.5` from a symbol without a version, not from one with another.
-#[test]
-fn no_symbol_has_a_version() {
-    let Some(sections) = readelf("--sections") else { return };
-    assert!(sections.contains(".dynsym") && !sections.contains(".gnu.version_d"), "{sections}");
-}
-
 /// Programs and libraries reach glibc's allocator under these names too; one that stays
 /// glibc's own hands blocks of one heap to the other's free.
 #[test]

@@ -32,9 +32,10 @@
 //! they are plain references, and the shared object is linked with `--wrap`, which sends them to
 //! functions that look whether the real one is there (`host`).
 //!
-//! That, `-z nodelete` (thread-exit and fork hooks point into the object) and `-nostartfiles` are
-//! linker arguments, which only a build script can pass for one kind of library. It does nothing
-//! else. A Rust program that uses the engine as a crate does not run it.
+//! That, `-z nodelete` (thread-exit and fork hooks point into the object), `-nostartfiles` and the
+//! versions of symbols (`libmasu.map`) are linker arguments, which only a build script can pass for
+//! one kind of library. It does nothing else. A Rust program that uses the engine as a crate does not
+//! run it.
 //!
 //! An archive gives its members to references that come *before* it, so a program whose own code
 //! asks for `malloc` only through other libraries would get libc's; `-Wl,-u,malloc` asks for it
