@@ -125,6 +125,8 @@ pub struct Heap {
     pub(crate) next_free: Cell<u32>,
     /// Table state: see [`table`].
     pub(crate) live: AtomicU32,
+    /// Which one it is in the table; [`NIL`] outside.
+    pub(crate) index: Cell<u32>,
     /// Freed medium blocks.
     pub(crate) runs: RunCache,
     /// Freed blocks on their way to other threads' slabs.
@@ -135,7 +137,7 @@ pub struct Heap {
     pub(crate) bytes: ThreadBytes,
 }
 
-const _: () = assert!(size_of::<Heap>() <= HEAP_STRIDE);
+const _: () = assert!(tls::HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
 
 /// What a heap is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,6 +187,7 @@ impl Heap {
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
+            index: Cell::new(NIL),
             runs: RunCache::new(),
             outbox: Outbox::new(),
             counters: Counters::new(),

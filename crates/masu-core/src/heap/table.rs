@@ -1,9 +1,10 @@
 //! The table of heaps: type-stable memory, an index for each thread that allocates.
 //!
-//! Ids: 0 is nobody, 1 the commons, `index + 2` a thread's heap. An index is reused by a later
-//! thread once its heap owns nothing, so an id alone names an owner.
+//! Ids: 0 is nobody, 1 the commons, other odd ones are shared heaps', and the lower half of its address
+//! a thread's heap. A heap is reused by a later thread once it owns nothing, so an id alone names an
+//! owner.
 
-use super::tls::make;
+use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
@@ -12,7 +13,10 @@ use crate::sync::{AtomicU32, Ordering, shared_static};
 
 /// Id of the commons.
 pub const COMMONS_ID: u32 = 1;
-const FIRST_ID: u32 = 2;
+
+// Two heaps never have one id.
+const _: () = assert!(MAX_HEAPS * HEAP_STRIDE < 1 << 32);
+const _: () = assert!(HEAPS_BELOW.is_multiple_of(HEAP_STRIDE) && HEAP_STRIDE.is_power_of_two());
 
 /// The slot is not in use.
 pub const FREE: u32 = 0;
@@ -38,23 +42,30 @@ shared_static! {
     static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
 }
 
+/// Where the heap at an index is.
+fn place(index: u32) -> *mut Heap {
+    (region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) + HEAP_AT) as *mut Heap
+}
+
 /// The heap at an index.
 ///
 /// # Safety
 /// `index` is below the number of heaps ever made.
 pub unsafe fn at(index: u32) -> &'static Heap {
     // SAFETY: the slot is mapped and was initialised when it was made.
-    unsafe { &*(region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *const Heap) }
+    unsafe { &*place(index) }
 }
 
 /// A heap's index.
 pub fn index_of(heap: &Heap) -> u32 {
-    heap.id.get() - FIRST_ID
+    heap.index.get()
 }
 
 /// The index of the heap that an id in a dense entry names, if that is a thread's.
 pub fn index_of_id(id: u32) -> Option<u32> {
-    id.checked_sub(FIRST_ID).filter(|&index| index < MADE.load(Ordering::Acquire))
+    // The table may lie across a multiple of 4 GiB. What is not the distance of two heaps gets too large.
+    let index = id.wrapping_sub(id_of(place(0))).rotate_right(HEAP_STRIDE.trailing_zeros());
+    (index < MADE.load(Ordering::Acquire)).then_some(index)
 }
 
 /// A heap for the calling thread; `None` when memory is out.
@@ -72,9 +83,10 @@ pub fn acquire() -> Option<&'static Heap> {
         {
             return None;
         }
-        let slot = region::entry(HEAPS_BELOW, HEAP_STRIDE, index as usize) as *mut Heap;
+        let slot = place(index);
         // SAFETY: the slot is mapped and nobody else's.
-        let heap = unsafe { make(slot, Role::Thread, index + FIRST_ID) };
+        let heap = unsafe { make(slot, Role::Thread, id_of(slot)) };
+        heap.index.set(index);
         MADE.store(index + 1, Ordering::Release);
         heap
     };

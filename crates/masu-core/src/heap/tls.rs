@@ -1,15 +1,17 @@
-//! Two thread-local words: the thread's heap and, so that `free` need not load that first, its id.
+//! A thread-local word: the address of the thread's heap, whose lower half is its id, so that `free`
+//! need not load the heap first.
 //!
-//! Sixteen bytes of initial-exec TLS, declared in assembly since stable Rust has no other way to
-//! ask for that model. A thread starts with the address of [`EMPTY`], an immutable heap without
-//! blocks, and an id that owns nothing, so the hot paths need no test for "not initialised yet".
-//! Executables relax the access to an immediate offset. Sixteen bytes always fit the surplus that
-//! glibc keeps for `dlopen`.
+//! Eight bytes of initial-exec TLS, declared in assembly since stable Rust has no other way to ask for
+//! that model. A thread starts with the address of [`EMPTY`], an immutable heap without blocks, which
+//! lies where no id says ([`Apart`]), so the hot paths need no test for "not initialised yet".
+//! Executables relax the access to an immediate offset. Eight bytes always fit the surplus that glibc
+//! keeps for `dlopen`.
 //!
 //! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors
 //! instead (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
 use super::{Heap, Role};
+use crate::region::HEAP_STRIDE;
 use crate::sync::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -17,11 +19,33 @@ use core::mem::MaybeUninit;
 /// The id of a heap that owns nothing; no dense entry has it.
 pub const NO_ID: u32 = u32::MAX;
 
+/// Where a heap of the table begins in its slot, which is a page: so the lower half of its address is even,
+/// not 0, and not that of a heap that is none.
+pub const HEAP_AT: usize = 64;
+/// Where a heap that is none begins, in 256 bytes.
+const APART_AT: usize = 128;
+
+/// What the lower half of its address tells from every id.
+#[repr(C, align(256))]
+pub struct Apart<T> {
+    before: [u64; APART_AT / 8],
+    heap: T,
+}
+
+const _: () = assert!(HEAP_AT % 256 != APART_AT && HEAP_STRIDE.is_multiple_of(256));
+const _: () = assert!(core::mem::offset_of!(Apart<Heap>, heap) == APART_AT);
+
+impl<T> Apart<T> {
+    const fn new(heap: T) -> Self {
+        Apart { before: [0; APART_AT / 8], heap }
+    }
+}
+
 /// The heap of a thread that has not allocated yet.
-pub static EMPTY: Heap = Heap::new(Role::Empty);
+pub static EMPTY: Apart<Heap> = Apart::new(Heap::new(Role::Empty));
 
 /// Zero until it is made, and so no part of the library's file.
-static GONE: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+static GONE: Apart<Late> = Apart::new(Late(UnsafeCell::new(MaybeUninit::zeroed())));
 static MADE: AtomicBool = AtomicBool::new(false);
 
 struct Late(UnsafeCell<MaybeUninit<Heap>>);
@@ -32,11 +56,16 @@ unsafe impl Sync for Late {}
 /// The heap of a thread whose destructors have run. Made when the first thread exits.
 pub fn gone() -> &'static Heap {
     let _guard = super::table::lock();
-    let heap = GONE.0.get().cast::<Heap>();
+    let heap = GONE.heap.0.get().cast::<Heap>();
     // SAFETY: under the lock; nobody has a reference to what is not made.
     unsafe {
         if MADE.swap(true, Ordering::Relaxed) { &*heap } else { make(heap, Role::Gone, NO_ID) }
     }
+}
+
+/// The id of a heap of the table: the lower half of its address, since the table is shorter than 4 GiB.
+pub fn id_of(heap: *const Heap) -> u32 {
+    heap.addr() as u32
 }
 
 /// Makes a heap with nothing in it.
@@ -47,7 +76,7 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     // SAFETY: as the caller says. A copy of one that exists, which never changes: made here, it would
     // first take a page of the thread's stack.
     let heap = unsafe {
-        core::ptr::copy_nonoverlapping(&raw const EMPTY, at, 1);
+        core::ptr::copy_nonoverlapping(&raw const EMPTY.heap, at, 1);
         &*at
     };
     heap.role.set(role);
@@ -60,22 +89,21 @@ core::arch::global_asm!(
     ".globl masu_heap_v0_1",
     ".hidden masu_heap_v0_1",
     ".type masu_heap_v0_1, @object",
-    ".size masu_heap_v0_1, 16",
-    ".balign 16",
+    ".size masu_heap_v0_1, 8",
+    ".balign 8",
     "masu_heap_v0_1:",
-    ".quad {empty}",
-    ".quad {no_id}",
+    ".quad {empty} + {at}",
     ".popsection",
     empty = sym EMPTY,
-    no_id = const NO_ID as u64,
+    at = const APART_AT,
 );
 
-/// The calling thread's words, through a descriptor. Nothing but the result register changes by the
+/// The calling thread's word, through a descriptor. Nothing but the result register changes by the
 /// convention of such calls, but C libraries have broken it for others: no register is trusted.
 #[cfg(feature = "tls-descriptors")]
 #[inline]
-fn words() -> *mut Words {
-    let words: *mut Words;
+fn word() -> *mut *const Heap {
+    let word: *mut *const Heap;
     // SAFETY: calls the resolver that the loader put into the descriptor, on an aligned stack.
     unsafe {
         #[cfg(target_arch = "x86_64")]
@@ -83,7 +111,7 @@ fn words() -> *mut Words {
             "lea rax, [rip + masu_heap_v0_1@TLSDESC]",
             "call qword ptr [rax + masu_heap_v0_1@TLSCALL]",
             "add rax, qword ptr fs:[0]",
-            out("rax") words, clobber_abi("C"));
+            out("rax") word, clobber_abi("C"));
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             "adrp x0, :tlsdesc:masu_heap_v0_1",
@@ -93,17 +121,9 @@ fn words() -> *mut Words {
             "blr x1",
             "mrs x1, tpidr_el0",
             "add x0, x0, x1",
-            out("x0") words, clobber_abi("C"));
+            out("x0") word, clobber_abi("C"));
     }
-    words
-}
-
-/// The two words.
-#[cfg(feature = "tls-descriptors")]
-#[repr(C)]
-struct Words {
-    heap: *const Heap,
-    id: u64,
+    word
 }
 
 /// The calling thread's heap.
@@ -112,7 +132,7 @@ struct Words {
 pub fn current() -> &'static Heap {
     // SAFETY: the thread's own word, which always holds the address of a static heap or of one in
     // the type-stable table.
-    unsafe { &*(*words()).heap }
+    unsafe { &**word() }
 }
 
 /// Whether `owner` is the id of the calling thread's heap.
@@ -120,15 +140,14 @@ pub fn current() -> &'static Heap {
 #[inline]
 pub fn is_mine(owner: u32) -> bool {
     // SAFETY: the thread's own word.
-    owner == unsafe { (*words()).id } as u32
+    owner == id_of(unsafe { *word() })
 }
 
 /// Sets the calling thread's heap.
 #[cfg(feature = "tls-descriptors")]
 pub fn set_current(heap: &'static Heap) {
-    let set = Words { heap, id: heap.id.get().into() };
-    // SAFETY: the thread's own words.
-    unsafe { words().write(set) }
+    // SAFETY: the thread's own word.
+    unsafe { word().write(heap) }
 }
 
 /// The calling thread's heap.
@@ -164,13 +183,13 @@ pub fn is_mine(owner: u32) -> bool {
     unsafe {
         core::arch::asm!(
             "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
-            "cmp {owner:e}, dword ptr fs:[{t} + 8]",
+            "cmp {owner:e}, dword ptr fs:[{t}]",
             "jne {other}",
             owner = in(reg) owner, t = out(reg) _, other = label { return false },
             options(readonly, nostack));
     }
     #[cfg(not(target_arch = "x86_64"))]
-    if owner != current().id.get() {
+    if owner != id_of(current()) {
         return false;
     }
     true
@@ -179,24 +198,21 @@ pub fn is_mine(owner: u32) -> bool {
 /// Sets the calling thread's heap.
 #[cfg(not(feature = "tls-descriptors"))]
 pub fn set_current(heap: &'static Heap) {
-    let id = u64::from(heap.id.get());
-    // SAFETY: writes the thread's own words.
+    // SAFETY: writes the thread's own word.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
             "mov qword ptr fs:[{t}], {h}",
-            "mov qword ptr fs:[{t} + 8], {id}",
-            h = in(reg) heap as *const Heap, id = in(reg) id, t = out(reg) _,
+            h = in(reg) heap as *const Heap, t = out(reg) _,
             options(nostack, preserves_flags));
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             "mrs {p}, tpidr_el0",
             "adrp {t}, :gottprel:masu_heap_v0_1",
             "ldr {t}, [{t}, :gottprel_lo12:masu_heap_v0_1]",
-            "add {p}, {p}, {t}",
-            "stp {h}, {id}, [{p}]",
-            h = in(reg) heap as *const Heap, id = in(reg) id, p = out(reg) _, t = out(reg) _,
+            "str {h}, [{p}, {t}]",
+            h = in(reg) heap as *const Heap, p = out(reg) _, t = out(reg) _,
             options(nostack, preserves_flags));
     }
 }

@@ -1,22 +1,23 @@
 //! The table of shared heaps: type-stable memory, an index for each heap alive.
 //!
-//! Ids begin where those of threads' heaps have long ended, so an owner's id says by itself whether it
-//! is a shared heap. An index is used again by a later heap once its heap is destroyed.
+//! Ids are odd, which those of threads' heaps are not, so an owner's id says by itself whether it is a
+//! shared heap. An index is used again by a later heap once its heap is destroyed.
 //!
 //! `TABLE_LOCK` is the outermost lock of all: whoever holds it may take heaps' locks, and nobody takes
 //! it inside one. So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
 use super::SharedHeap;
+use crate::heap::table::COMMONS_ID;
 use crate::lock::Lock;
 use crate::region::{self, MAX_SHARED, NIL, SHARED_BELOW, SHARED_STRIDE, Table};
 use crate::sync::{AtomicU32, Ordering};
 
-/// The first id of a shared heap.
-const FIRST_ID: u32 = 1 << 24;
+/// The first id of a shared heap; the next one's is 2 more.
+const FIRST_ID: u32 = 5;
 /// In the dense entries of a chunk of runs: some run there is, or was, a shared heap's.
-pub const TAGGED: u32 = FIRST_ID - 1;
+pub const TAGGED: u32 = FIRST_ID - 2;
 
-const _: () = assert!(region::MAX_HEAPS < TAGGED as usize);
+const _: () = assert!(TAGGED % 2 == 1 && TAGGED > COMMONS_ID);
 
 static TABLE_LOCK: Lock = Lock::new();
 static TABLE: Table = Table::new(SHARED_BELOW, SHARED_STRIDE);
@@ -30,9 +31,17 @@ static LIVE: AtomicU32 = AtomicU32::new(0);
 /// The heap with an id, or none if no heap ever had it.
 #[inline]
 pub fn by_id(id: u32) -> Option<&'static SharedHeap> {
-    let index = id.wrapping_sub(FIRST_ID);
+    if id.is_multiple_of(2) {
+        return None;
+    }
+    let index = index_of(id);
     // SAFETY: below the number of heaps ever made.
     (index < MADE.load(Ordering::Acquire)).then(|| unsafe { at(index) })
+}
+
+/// The index that an odd id stands for, and far too large a one for those that are no shared heap's.
+fn index_of(id: u32) -> u32 {
+    id.wrapping_sub(FIRST_ID) / 2
 }
 
 /// # Safety
@@ -62,7 +71,7 @@ pub fn acquire() -> Option<&'static SharedHeap> {
         }
         let slot = region::entry(SHARED_BELOW, SHARED_STRIDE, index as usize) as *mut SharedHeap;
         // SAFETY: the slot is mapped and nobody else's.
-        unsafe { slot.write(SharedHeap::new(FIRST_ID + index)) };
+        unsafe { slot.write(SharedHeap::new(FIRST_ID + 2 * index)) };
         MADE.store(index + 1, Ordering::Release);
         // SAFETY: just made.
         unsafe { at(index) }
@@ -75,7 +84,7 @@ pub fn acquire() -> Option<&'static SharedHeap> {
 pub fn release(heap: &'static SharedHeap) {
     let _guard = TABLE_LOCK.lock();
     heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
-    FREE_LIST.store(heap.id() - FIRST_ID, Ordering::Relaxed);
+    FREE_LIST.store(index_of(heap.id()), Ordering::Relaxed);
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 

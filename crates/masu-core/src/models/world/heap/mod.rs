@@ -73,6 +73,7 @@ pub struct Heap {
     pub exit_round: Cell<u32>,
     pub next_free: Cell<u32>,
     pub live: AtomicU32,
+    pub index: Cell<u32>,
     pub runs: RunCache,
     pub outbox: Outbox,
     pub bytes: thread_bytes::ThreadBytes,
@@ -81,7 +82,7 @@ pub struct Heap {
     watch: Watch,
 }
 
-const _: () = assert!(size_of::<Heap>() <= HEAP_STRIDE);
+const _: () = assert!(tls::HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
 
 /// What a heap is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +126,7 @@ impl Heap {
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
+            index: Cell::new(NIL),
             runs: RunCache,
             outbox: Outbox::new(),
             bytes: thread_bytes::ThreadBytes,

@@ -38,6 +38,14 @@ pub fn set_current(heap: &'static Heap) {
     CURRENT.with(|c| c.set(heap));
 }
 
+/// Where a heap begins in its slot.
+pub const HEAP_AT: usize = 64;
+
+/// The id of a heap of the table.
+pub fn id_of(heap: *const Heap) -> u32 {
+    heap.addr() as u32
+}
+
 /// Makes a heap with nothing in it.
 ///
 /// # Safety
