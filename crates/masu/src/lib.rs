@@ -28,7 +28,7 @@
 //!
 //! - `allocator-api2` (default): [`Heap`] as an allocator for collections, by that crate's trait.
 //! - `nightly`: the standard library's `Allocator` instead, for `Vec` and `Box` themselves.
-//! - `tls-descriptors`: how a thread finds its heap. The default, two words of the thread's static
+//! - `tls-descriptors`: how a thread finds its heap. The default, a word of the thread's static
 //!   memory, works in every program, in every library that a program is linked with, and, on glibc, in
 //!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
 //!   resolves to dynamic definition"): a plug-in for programs on musl needs this feature, and every
