@@ -6,6 +6,7 @@
 
 use std::process::Command;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use masu_tests::{Compile, Outcome, Program, Run, archive, is_masu, library, preload, workspace};
 
@@ -57,7 +58,8 @@ mod allocx {
     /// A case of `random.c`. The long form is a day of one operation in a fifth of a second.
     fn random(case: &str) -> Run {
         let operations = if masu_tests::long() { "400000" } else { "6000" };
-        masu_tests::case(program(), case).env("OPERATIONS", operations)
+        let run = masu_tests::case(program(), case).env("OPERATIONS", operations);
+        if masu_tests::long() { run.timeout(Duration::from_secs(900)) } else { run }
     }
 
     fn sequence(seed: u32) -> Run {
@@ -327,6 +329,9 @@ mod extras {
         batches_come_whole_and_go_whole,
         a_heap_is_limited_counted_and_destroyed,
         blocks_move_into_a_heap,
+        limits_are_read_as_they_were_set,
+        a_block_is_resized_where_it_is_or_not_at_all,
+        a_heap_gives_back_what_is_free,
         the_footprint_follows_what_is_in_use,
         every_class_in_use_is_inspected
     }

@@ -9,7 +9,7 @@ use masu_tests::{Compile, Program, Run, is_masu, library, scratch, workspace};
 const VERSION: &str = "MASU_0.1";
 
 /// The names that have a version.
-const VERSIONED: [&str; 14] = [
+const VERSIONED: [&str; 15] = [
     "dallocx",
     "mallctl",
     "mallctlbymib",
@@ -17,6 +17,7 @@ const VERSIONED: [&str; 14] = [
     "malloc_message",
     "malloc_stats_print",
     "mallocx",
+    "masu_get_limits",
     "masu_set_limit_callback",
     "masu_set_limits",
     "nallocx",

@@ -1,5 +1,5 @@
-//! Limits on memory, as C programs set them: `masu_set_limits` and `masu_set_limit_callback` of
-//! `masu.h`.
+//! Limits on memory, as C programs set and read them: `masu_set_limits`, `masu_get_limits` and
+//! `masu_set_limit_callback` of `masu.h`.
 
 use core::ffi::c_void;
 use masu_core::control::{self, LimitCallback};
@@ -15,4 +15,22 @@ pub extern "C" fn masu_set_limit_callback(callback: Option<LimitCallback>, data:
 pub extern "C" fn masu_set_limits(soft: usize, hard: usize) {
     control::set_limit_soft(soft);
     control::set_limit_hard(hard);
+}
+
+/// Gives the soft and the hard limit, in bytes in use, where the places are not null. See `masu.h`.
+///
+/// # Safety
+/// Both places are null or may be written.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "masu_door")]
+pub unsafe extern "C" fn masu_get_limits(soft: *mut usize, hard: *mut usize) {
+    // SAFETY: the caller's places.
+    unsafe {
+        if let Some(soft) = soft.as_mut() {
+            *soft = control::limit_soft();
+        }
+        if let Some(hard) = hard.as_mut() {
+            *hard = control::limit_hard();
+        }
+    }
 }

@@ -70,6 +70,41 @@ CASE(the_footprint_follows_what_is_in_use) {
     CHECK(masu_footprint() < before + (10 << 20), "%zu to %zu", before, masu_footprint());
 }
 
+CASE(limits_are_read_as_they_were_set) {
+    size_t soft = 1, hard = 1;
+    masu_set_limits(3 << 20, (size_t)1 << 40);
+    masu_get_limits(&soft, &hard);
+    CHECK(soft == 3 << 20 && hard == (size_t)1 << 40, "%zu and %zu", soft, hard);
+    masu_set_limits(0, 0);
+    masu_get_limits(NULL, &hard);
+    CHECK(hard == 0 && soft == 3 << 20, "%zu and %zu", soft, hard);
+    masu_get_limits(&soft, NULL);
+    CHECK(soft == 0, "%zu", soft);
+}
+
+CASE(a_block_is_resized_where_it_is_or_not_at_all) {
+    unsigned char *block = malloc(1000);
+    fill(block, 1000, 1);
+    CHECK(masu_realloc_in_place(block, malloc_usable_size(block)) == block, "not even what it has");
+    CHECK(!masu_realloc_in_place(block, 1 << 20), "a megabyte");
+    CHECK(!masu_realloc_in_place(block, SIZE_MAX), "all there is");
+    CHECK(!masu_realloc_in_place(NULL, 1), "of nothing");
+    CHECK(first_difference(block, 1000, 1) == 1000, "contents");
+    free(block);
+}
+
+CASE(a_heap_gives_back_what_is_free) {
+    masu_heap heap;
+    CHECK(masu_heap_create(&heap) == 0, "no heap");
+    void *block = masu_heap_malloc(heap, 50 << 20);
+    memset(block, 1, 50 << 20);
+    size_t during = masu_footprint();
+    free(block);
+    CHECK(masu_heap_trim(heap) == 0, "trim");
+    CHECK(masu_footprint() + (45 << 20) < during, "%zu to %zu", during, masu_footprint());
+    CHECK(masu_heap_destroy(heap) == 0, "destroy");
+}
+
 struct seen {
     size_t last, blocks, bytes, large;
 };

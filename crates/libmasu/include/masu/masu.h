@@ -5,11 +5,14 @@
  *
  *   dlmalloc                               here
  *   malloc_footprint                       masu_footprint
+ *   malloc_footprint_limit, set_           masu_get_limits, masu_set_limits
+ *   realloc_in_place                       masu_realloc_in_place
  *   independent_calloc, _comalloc          masu_independent_calloc, masu_independent_comalloc
  *   bulk_free                              masu_bulk_free
  *   malloc_inspect_all                     masu_inspect_all, by size classes instead of addresses
  *   malloc_trim                            malloc_trim, of <malloc.h>
  *   create_mspace, destroy_mspace          masu_heap_create, masu_heap_destroy
+ *   mspace_trim                            masu_heap_trim
  *   mspace_malloc, _calloc, _realloc, ...  masu_heap_malloc, masu_heap_calloc, masu_heap_realloc, ...
  *   mspace_footprint, _footprint_limit     masu_heap_allocated, masu_heap_limit
  *
@@ -104,6 +107,14 @@ void masu_set_limit_callback(masu_limit_callback *callback, void *data);
  * most an eighth) is kept back until the first failure, for what the program then has to do. */
 void masu_set_limits(size_t soft, size_t hard);
 
+/* The limits as they are set, each unless its place is NULL; 0: none. */
+void masu_get_limits(size_t *soft, size_t *hard);
+
+/* Resizes a block where it is and returns it; NULL, the block as it was, where there is no room. */
+static inline void *masu_realloc_in_place(void *block, size_t size) {
+    return block && size <= PTRDIFF_MAX && xallocx(block, size ? size : 1, 0, 0) >= size ? block : NULL;
+}
+
 /* For the two below: all blocks or none. Sizes are sizes[i], or all sizes[0] if same. */
 static inline void **masu_independent_(size_t count, const size_t *sizes, int same, int zeroed,
                                        void **blocks) {
@@ -165,6 +176,11 @@ static inline int masu_heap_destroy(masu_heap heap) {
 /* Frees all blocks of the heap, which can be used again. */
 static inline int masu_heap_reset(masu_heap heap) {
     return masu_heap_call_(heap, "reset", NULL, NULL);
+}
+
+/* Gives back to the system what is free in the heap; 0 or an error number. */
+static inline int masu_heap_trim(masu_heap heap) {
+    return masu_heap_call_(heap, "purge", NULL, NULL);
 }
 
 static inline void *masu_heap_memalign(masu_heap heap, size_t align, size_t size) {
