@@ -31,7 +31,7 @@ const VERSIONED: [&str; 15] = [
 fn versioned() -> bool {
     let has = is_masu() && cfg!(all(target_arch = "x86_64", target_env = "gnu"));
     if !has {
-        println!("only masu has versions, and only for {}", "x86_64-unknown-linux-gnu");
+        println!("only masu has versions, and only for x86_64-unknown-linux-gnu");
     }
     has
 }
