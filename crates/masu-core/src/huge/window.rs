@@ -380,9 +380,11 @@ pub fn make_room(guard: &Guard<'static>, live: usize) {
 }
 
 /// The same after a block has been outgrown: its successor is about to fault fresh pages in, and what
-/// the former one leaves would be resident beside them until it is outgrown itself.
+/// the former one leaves would be resident beside them until it is outgrown itself. The next buffer that
+/// grows would take it over, so it stays where it is a third of what is live: half of a successor that
+/// is not nearly all there is.
 pub fn make_room_for_growth(guard: &Guard<'static>, live: usize) {
-    shrink_to(guard, (live / 4).max(OUTGROWN_KEPT));
+    shrink_to(guard, (live / 3).max(OUTGROWN_KEPT));
 }
 
 /// Kept of outgrown blocks however little is live: 64 MiB.
@@ -456,3 +458,6 @@ pub const NONE: u32 = NIL;
 pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! What is kept of a block that has been copied into a longer one.
+
+use super::*;
+use crate::config::Delay;
+use crate::huge::{alloc, free};
+use crate::own_process::alone;
+
+const MIB: usize = 1 << 20;
+
+/// Grows a block by copying, to twice its bytes each time, up to `bytes`. Returns what is kept then of those
+/// that were outgrown; the last one was of half the bytes.
+fn kept_after_growth(bytes: usize) -> usize {
+    let mut p = alloc(bytes / 16, 1);
+    for times in [8, 4, 2, 1] {
+        let longer = alloc(bytes / times, 1);
+        // SAFETY: the test's, and live.
+        unsafe { free(core::mem::replace(&mut p, longer)) };
+    }
+    Ranges::dirty_bytes()
+}
+
+#[test]
+fn what_is_outgrown_is_kept_beside_three_times_as_much() {
+    alone!(what_is_outgrown_is_kept_beside_three_times_as_much, || {
+        settings::set_decay(Delay::Millis(3_600_000));
+        assert!(kept_after_growth(256 * MIB) < 128 * MIB);
+        discard_all(&lock());
+        // The last block of those is live, and the last of these.
+        assert_eq!(kept_after_growth(512 * MIB), 256 * MIB);
+    });
+}
