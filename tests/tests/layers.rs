@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &str)] = &[
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("sync", "models::world", "the facade's other side: what loom's atomics lack"),
     ("heap", "purge::on_free", "freed memory ages from the end of a slow free"),
+    ("heap", "purge::on_free_of", "the same, with the bytes of the block"),
     ("heap", "purge::on_growth", "who makes memory grow gives back what it can spare"),
     ("huge", "purge::on_free", "the same for large blocks, which have no other slow path"),
     ("run", "limit::has_room", "who hands out pages that are not resident yet asks first"),

@@ -76,7 +76,8 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
                 bytes => {
                     thread_bytes::freed(bytes);
                     // What went into the thread's cache is not stale.
-                    crate::purge::on_free(if heap.is_some() { 0 } else { bytes });
+                    let stale = if heap.is_some() { 0 } else { bytes };
+                    crate::purge::on_free_of(bytes, stale);
                 }
             }
         },

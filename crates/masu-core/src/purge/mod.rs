@@ -59,6 +59,14 @@ pub fn on_free(bytes: usize) {
     }
 }
 
+/// The same for a block of `bytes` that is not small, of which `stale` have not gone into the thread's
+/// cache.
+#[inline]
+pub fn on_free_of(bytes: usize, stale: usize) {
+    surplus::on_free_of(bytes);
+    on_free(stale);
+}
+
 /// Below this nobody looks: 512 KiB.
 const MINIMUM: usize = 512 << 10;
 
@@ -125,6 +133,7 @@ fn advance() {
     clock::advance();
     TICKS.fetch_add(1, Ordering::Relaxed);
     relief::on_tick();
+    surplus::on_tick();
     purge(false);
 }
 

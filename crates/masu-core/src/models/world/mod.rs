@@ -17,6 +17,9 @@ pub mod purge {
     /// A free's slow path has ended.
     pub fn on_free(_: usize) {}
 
+    /// The same, of a block that is not small.
+    pub fn on_free_of(_: usize, _: usize) {}
+
     /// Memory has been taken.
     pub fn on_growth() {}
 
