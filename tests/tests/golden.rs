@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use masu_tests::{Run, is_masu, library, scratch, source};
+use masu_tests::{Compile, Run, is_masu, library, scratch, source};
 
 /// The functions of the table, and the most instructions that a hit may take where that was
 /// promised.
@@ -242,4 +242,15 @@ fn bad_paths_are_seen() {
     assert!(is_panic("_ZN4core9panicking5panic17h0123456789abcdefE"));
     assert!(is_panic("_RNvNtCs1_4core3fmt5write"));
     assert!(!is_panic("_ZN9masu_core4heap4free4pushE"));
+}
+
+/// The library names no C library, and so no version of its functions: `memcpy` would be the one from before
+/// glibc 2.14, for processors of 2003.
+#[test]
+fn realloc_copies_by_memmove() {
+    if !is_masu() {
+        return; // other allocators copy as they like
+    }
+    let program = Compile::c("c/copies.c").flag("-rdynamic").build();
+    Run::program(&program).run().success();
 }

@@ -9,11 +9,11 @@ use crate::region;
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
 };
-use crate::sys::fatal;
+use crate::sys::{fatal, host};
 use crate::text::Text;
 use crate::{huge, limit, run, settings};
 use core::ffi::c_char;
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::null_mut;
 
 mod exact;
 mod heaps;
@@ -364,7 +364,7 @@ unsafe fn moved(p: *mut u8, to: *mut u8, bytes: usize) -> *mut u8 {
     if !to.is_null() {
         // SAFETY: two different blocks, both so long.
         unsafe {
-            copy_nonoverlapping(p, to, bytes);
+            host::copy(p, to, bytes);
             dealloc(p);
         }
     }

@@ -11,8 +11,9 @@ use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
 };
 use crate::slab;
+use crate::sys::host;
 use crate::{huge, run};
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::null_mut;
 
 /// Where a request is served from.
 enum Source {
@@ -159,7 +160,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
     if !to.is_null() {
         // SAFETY: two blocks, each at least as long as what is written to it.
         unsafe {
-            copy_nonoverlapping(p, to, old.min(new));
+            host::copy(p, to, old.min(new));
             if zeroed && new > old {
                 to.add(old).write_bytes(0, new - old);
             }

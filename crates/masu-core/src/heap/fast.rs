@@ -6,8 +6,9 @@ use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block};
 use crate::sync::Ordering;
+use crate::sys::host;
 use core::mem::MaybeUninit;
-use core::ptr::{copy_nonoverlapping, null_mut};
+use core::ptr::null_mut;
 
 /// A small block from the thread's bin, or null: not small, or the bin is empty.
 #[inline(always)]
@@ -155,7 +156,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: as the caller says; blocks are aligned to 16 bytes.
     unsafe {
         if n > 4 * size_of::<Sixteen>() {
-            return copy_nonoverlapping(from, to, n);
+            return host::copy(from, to, n);
         }
         *into = *units;
         if n > 16 {

@@ -32,7 +32,7 @@ use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_MAX, UNIT};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::sys::mem;
+use crate::sys::{host, mem};
 use core::ptr::null_mut;
 use ranges::Ranges;
 use window::{UNIT_BYTES, address, unit_of};
@@ -340,7 +340,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
             fill(&lock, unit, size, 0, zeroed);
             record.dirty.set(record.dirty.get().max(record.bytes.get()));
         }
-        core::ptr::copy_nonoverlapping(p.add(moved), to.add(moved), old - moved);
+        host::copy(p.add(moved), to.add(moved), old - moved);
         if zeroed {
             zero(to, old, left.max(dirty).min(usable_size(to)));
         }

@@ -57,6 +57,17 @@ pub fn key_set(key: Key, value: *mut c_void) -> bool {
     unsafe { pthread_setspecific(key, value) == 0 }
 }
 
+/// Copies bytes from one block to another. By `memmove`, of which glibc has one version: a shared object that
+/// names no C library gets the `memcpy` from before 2.14, and that makes no use of wide registers.
+///
+/// # Safety
+/// Both blocks have so many bytes.
+#[inline(always)]
+pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: passed on.
+    unsafe { core::ptr::copy(from, to, bytes) };
+}
+
 /// An entry of the auxiliary vector, 0 when absent or unknown.
 pub fn getauxval(kind: usize) -> usize {
     let f = crate::weak!("getauxval");

@@ -115,6 +115,15 @@ pub mod host {
     pub fn key_set(_: u32, _: *mut c_void) -> bool {
         false
     }
+
+    /// Bytes go from one block to another.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { core::ptr::copy(from, to, bytes) };
+    }
 }
 
 /// Memory mappings.
