@@ -8,11 +8,12 @@
 //!
 //! An empty slab goes back to the pool. Only one of which little was ever used stays, if its class
 //! has run empty a few times in this tick already: a program that allocates and frees one block in
-//! turn would pay for a slab each time.
+//! turn would pay for a slab each time. And a program of one thread in which slabs of one class run
+//! empty again and again keeps a few of them, until it needs pages for anything else ([`give_kept`]).
 
-use super::Heap;
-use super::refill::keep_partial;
+use super::refill::{gives_up, keep_partial};
 use super::tls::current;
+use super::{Heap, Role};
 use crate::region::{self, GRANULE, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
@@ -23,6 +24,10 @@ const SOON: u32 = 64;
 pub(super) const STEADY: u8 = 240;
 /// Bytes carved up to which an empty slab may stay.
 const LITTLE: u32 = 12 << 10;
+/// Slabs of one class that run empty in a row before the next ones are kept.
+const OFTEN: u32 = 64;
+/// Slabs that are kept at most, 512 KiB.
+const KEPT: u32 = 8;
 
 /// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
 #[cold]
@@ -62,7 +67,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     if out != 0 {
         return s.set_countdown(out);
     }
-    if heap.partial(class).len() == 1 && stays(heap, s, class) {
+    if heap.partial(class).len() == 1 && stays(heap, s, class) || keeps(heap, class) {
         // Nothing is out, so nothing can be freed: the countdown rests.
         return s.set_countdown(u32::MAX / 2);
     }
@@ -131,3 +136,57 @@ fn stays(heap: &Heap, s: &Slab, class: usize) -> bool {
     empties.set(empties.get().saturating_sub(1));
     spent
 }
+
+/// Whether an empty one of the class's partial slabs is kept.
+fn keeps(heap: &Heap, class: usize) -> bool {
+    if heap.role.get() != Role::Thread || gives_up(heap) || heap.partial(class).len() > KEPT {
+        return false;
+    }
+    give_kept_of_others(heap, class);
+    if heap.emptied_class.replace(class) != class {
+        heap.emptied.set(0);
+    }
+    heap.emptied.set(heap.emptied.get().saturating_add(1));
+    heap.emptied.get() > OFTEN
+}
+
+/// Gives back the slabs that are kept although they are empty: called before the heap takes pages for
+/// anything else, and by its purges. No slab of their class is being looked at.
+#[inline]
+pub fn give_kept(heap: &Heap) {
+    if heap.emptied.get() > OFTEN {
+        heap.emptied.set(0);
+        give_empty(heap, heap.emptied_class.get());
+    }
+}
+
+/// The same for the sake of a class, whose own ones need not go.
+#[inline]
+pub fn give_kept_of_others(heap: &Heap, class: usize) {
+    if heap.emptied_class.get() != class {
+        give_kept(heap);
+    }
+}
+
+/// Gives back the empty ones of a class's partial slabs.
+#[cold]
+#[inline(never)]
+fn give_empty(heap: &Heap, class: usize) {
+    let list = heap.partial(class);
+    let mut at = list.front();
+    while let Some(slab) = at {
+        // SAFETY: members of a list of this thread's; no block of an empty one is in the bin.
+        unsafe {
+            at = list.after(slab);
+            if (*slab::record(slab)).out() == 0 {
+                list.remove(slab);
+                pool::give(slab);
+            }
+        }
+    }
+}
+
+// The model checker takes this file in from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "event/tests.rs"]
+mod tests;

@@ -8,7 +8,7 @@
 use super::event::soonest;
 use super::exit::push_back;
 use super::tls::current;
-use super::{Heap, Role, commons};
+use super::{Heap, Role, commons, event};
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, pool};
@@ -26,6 +26,7 @@ pub fn flush() {
     for class in 1..=LAST_CLASS {
         flush_bin(heap, class);
     }
+    event::give_kept(heap);
     crate::purge::on_free(GRANULE);
 }
 

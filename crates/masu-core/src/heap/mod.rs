@@ -94,6 +94,9 @@ pub struct Heap {
     pub(crate) active: [Cell<u32>; CLASSES],
     pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
     pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
+    /// Slabs of one class that have run empty in a row, and the class: see [`event::give_kept`].
+    pub(crate) emptied: Cell<u32>,
+    pub(crate) emptied_class: Cell<usize>,
     /// Per class: how often an emptied slab may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; CLASSES],
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
@@ -174,6 +177,8 @@ impl Heap {
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
             full: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
+            emptied: Cell::new(0),
+            emptied_class: Cell::new(0),
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
             refilled: [const { Cell::new(0) }; CLASSES],
@@ -245,6 +250,7 @@ impl Heap {
 pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
+    event::give_kept(heap);
     crate::purge::on_growth();
     Some(&heap.runs)
 }

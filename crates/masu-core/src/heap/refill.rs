@@ -249,6 +249,7 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         if let Some(slab) = heap.partial(class).pop_front() {
             return Some(slab);
         }
+        event::give_kept_of_others(heap, class);
         // Not under the commons' lock: taking a heap apart frees blocks, which may end in a purge.
         if heap.role.get() == Role::Thread {
             super::fork::adopt_an_orphan();

@@ -7,7 +7,7 @@
 
 use super::refill::give_up_partial;
 use super::tls::current;
-use super::{Heap, Role, commons};
+use super::{Heap, Role, commons, event};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -56,13 +56,14 @@ unsafe fn hollow_slab(slab: u32) -> usize {
     }
 }
 
-/// Hollows the calling thread's partial slabs that have rested for a tick. Returns the bytes given
-/// back.
+/// Hollows the calling thread's partial slabs that have rested for a tick, and gives those up that it
+/// kept empty. Returns the bytes given back by hollowing.
 pub fn hollow_own() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {
         return 0;
     }
+    event::give_kept(heap);
     hollow_partial(heap, false)
 }
 

@@ -1,0 +1,49 @@
+//! What a program of one thread keeps of the slabs that it empties.
+
+use super::*;
+use crate::own_process::alone;
+use crate::{alloc, dealloc};
+
+/// Bytes of a block: 16 to a slab.
+const SIZE: usize = 4000;
+
+/// Blocks in six slabs and a bit, come and gone so often. Returns the slabs taken meanwhile.
+fn batches(times: u32) -> u64 {
+    let fresh = || current().counters.fresh_slabs.get();
+    let before = fresh();
+    for _ in 0..times {
+        let blocks: Vec<_> = (0..100).map(|_| alloc(SIZE)).collect();
+        // SAFETY: live blocks, each freed once.
+        blocks.iter().for_each(|&p| unsafe { dealloc(p) });
+    }
+    fresh() - before
+}
+
+#[test]
+fn slabs_that_run_empty_in_a_row_are_kept() {
+    alone!(slabs_that_run_empty_in_a_row_are_kept, || {
+        assert!(batches(20) >= u64::from(OFTEN));
+        assert!(batches(20) <= 20, "one a batch at most");
+    });
+}
+
+#[test]
+fn kept_slabs_go_when_the_heap_needs_pages() {
+    alone!(kept_slabs_go_when_the_heap_needs_pages, || {
+        for need in [
+            || alloc(1 << 14),
+            || alloc(8 << 10),
+            || {
+                crate::heap::hollow_own();
+                alloc(1)
+            },
+        ] {
+            batches(20);
+            let kept = pool::in_use();
+            let p = need();
+            assert!(pool::in_use() + 4 <= kept, "{} of {kept} slabs", pool::in_use());
+            // SAFETY: a live block, freed once.
+            unsafe { dealloc(p) };
+        }
+    });
+}
