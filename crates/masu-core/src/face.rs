@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::heap::{self, alloc_small, shared};
 use crate::region;
 use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
+    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
 };
 use crate::sys::{fatal, host};
 use crate::text::Text;
@@ -112,7 +112,7 @@ pub fn alloc_zeroed(size: usize) -> *mut u8 {
         return alloc_zeroed_slow(size);
     }
     // SAFETY: the block is `size` bytes long and ours.
-    unsafe { heap::zero_small(p, size) }
+    unsafe { heap::zero_small(p, class_of(size), size) }
     p
 }
 
@@ -125,10 +125,11 @@ pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
 
 fn alloc_zeroed_once(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
-        let p: *mut u8 = heap::alloc_small_slow(class_of(size)).cast();
+        let class = class_of(size);
+        let p: *mut u8 = heap::alloc_small_slow(class).cast();
         if !p.is_null() {
             // SAFETY: as above.
-            unsafe { heap::zero_small(p, size) }
+            unsafe { heap::zero_small(p, class, size) }
         }
         return p;
     }
@@ -152,7 +153,7 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         return null_mut();
     }
     if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-        return heap::alloc_class(class_of(aligned_size(size.max(1), align)));
+        return heap::alloc_class(aligned_class(size, align));
     }
     or_reclaim(size, || {
         if let Some(shared) = heap::scope() {
@@ -178,8 +179,7 @@ pub fn alloc_aligned_fast(size: usize, align: usize) -> *mut u8 {
     if align > ALIGN_SMALL_MAX {
         return null_mut();
     }
-    // A bin has blocks of its own class only.
-    alloc_small(aligned_size(size, align))
+    heap::alloc_small_aligned(size, align)
 }
 
 /// [`alloc_aligned`], the first `size` bytes zero. Pages that are known to be zero are not touched.
@@ -192,11 +192,11 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         return null_mut();
     }
     if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-        let size = aligned_size(size.max(1), align);
-        let p = heap::alloc_class(class_of(size));
+        let class = aligned_class(size, align);
+        let p = heap::alloc_class(class);
         if !p.is_null() {
             // SAFETY: a block of that class, just taken.
-            unsafe { heap::zero_small(p, size) }
+            unsafe { heap::zero_small(p, class, size) }
         }
         return p;
     }

@@ -1,14 +1,18 @@
 //! Sizes to size classes.
 //!
 //! Small blocks, up to 8 KiB: class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each
-//! doubling, and one more, of 4.5 KiB, for a page of 4 KiB with a header (what SQLite caches, and many a
-//! buffer): 33 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside
-//! blocks, but leave more slabs partly filled: `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight
-//! classes to each doubling, rounded up to 4 KiB units.
+//! doubling, and two more. One of 4.5 KiB is for a page of 4 KiB with a header (what SQLite caches, and
+//! many a buffer). One of a page and a cache line is for whole pages, which a program often has many of:
+//! at a stride of 4 KiB their first lines, where their links lie as long as they are free, would all
+//! share one set of the first-level cache. Blocks of a page sharp are for whoever wants them aligned, and
+//! for a bit less than a page. That makes 34 in all; class 0 means "not a small block". (Eight to a
+//! doubling waste half as much inside blocks, but leave more slabs partly filled:
+//! `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to
+//! 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
-//! 1. `size(class(n)) >= n`, and it is the smallest such class.
+//! 1. `size(class(n)) >= n`, and it is the smallest such class, but for a page's size.
 //! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block).
 //! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
 //!    class divisible by `2^k` is aligned to `2^k`, since slabs are aligned to their size.
@@ -20,7 +24,7 @@ pub const MEDIUM_MAX: usize = 1 << 20;
 /// Number of small classes plus one for class 0, rounded up to a power of two.
 pub const CLASSES: usize = 64;
 /// The last small class.
-pub const LAST_CLASS: usize = 33;
+pub const LAST_CLASS: usize = 34;
 /// The unit of runs.
 pub const UNIT: usize = 4096;
 /// Most units a medium block has.
@@ -28,7 +32,8 @@ pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 
 /// A page, which is a class.
 const PAGE: u32 = 4096;
-/// The class between it and the next one.
+/// The classes between it and the next one.
+const PAGE_AND_LINE: u32 = PAGE + 64;
 const PAGE_AND_HEADER: u32 = PAGE + 512;
 
 const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
@@ -46,7 +51,9 @@ const fn sizes() -> [u32; CLASSES] {
     while class <= LAST_CLASS {
         let step = match size {
             0..128 => 16,
-            PAGE | PAGE_AND_HEADER => PAGE_AND_HEADER - PAGE,
+            PAGE => PAGE_AND_LINE - PAGE,
+            PAGE_AND_LINE => PAGE_AND_HEADER - PAGE_AND_LINE,
+            PAGE_AND_HEADER => PAGE_AND_HEADER - PAGE,
             _ => 1 << (size.ilog2() - 2),
         };
         size += step;
@@ -62,7 +69,7 @@ const fn table() -> [u8; TABLE_LEN] {
     let mut i = 0;
     let mut class = 1;
     while i < TABLE_LEN {
-        if i * 16 > sizes[class] as usize {
+        if i * 16 > sizes[class] as usize || i * 16 == PAGE as usize {
             class += 1;
         }
         out[i] = class as u8;
@@ -74,7 +81,8 @@ const fn table() -> [u8; TABLE_LEN] {
 const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
 
-/// The class of a small size: the smallest whose blocks hold `size` bytes.
+/// The class of a small size: the smallest whose blocks hold `size` bytes, or the next one for whole
+/// pages.
 ///
 /// `size` must not exceed [`SMALL_MAX`].
 #[inline(always)]
@@ -92,15 +100,17 @@ pub fn size_of_class(class: usize) -> usize {
     unsafe { *SIZES.get_unchecked(class) as usize }
 }
 
-/// The size to ask for so that its class's blocks are aligned to `align`, a power of two up to half
-/// of [`SMALL_MAX`]: the next multiple. `size + align` must not overflow.
+/// The class of a small size at a multiple of `align`, a power of two up to half of [`SMALL_MAX`]: the
+/// smallest whose blocks hold `size` bytes, at least one, and are so aligned.
 ///
-/// Its class is divisible by `align`: up to 128 B and whenever `align` exceeds the distance of two
-/// classes, the class has exactly that size; else the distance is a multiple of `align`. And no
-/// smaller class that is divisible holds `size`.
+/// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B and
+/// whenever `align` exceeds the distance of two classes, the class has exactly that size; else the
+/// distance is a multiple of `align`. Only whole pages have a class of their own when they are aligned.
 #[inline(always)]
-pub const fn aligned_size(size: usize, align: usize) -> usize {
-    (size + (align - 1)) & !(align - 1)
+pub fn aligned_class(size: usize, align: usize) -> usize {
+    let size = size.max(1).next_multiple_of(align);
+    let staggered = size == PAGE as usize && align > (PAGE_AND_LINE - PAGE) as usize;
+    class_of(size) - usize::from(staggered)
 }
 
 /// The units of a medium block for a size: a multiple of 1/8 of the doubling that it lies in.
@@ -148,7 +158,9 @@ mod tests {
             let class = class_of(size);
             assert!((1..=LAST_CLASS).contains(&class), "size {size}");
             assert!(size_of_class(class) >= size, "size {size}");
-            assert!(class == 1 || size_of_class(class - 1) < size, "size {size}");
+            let smaller = size_of_class(class - 1);
+            let page = size.next_multiple_of(16) == PAGE as usize;
+            assert!(smaller < size.max(1) && !page || smaller == PAGE as usize, "size {size}");
         }
     }
 
@@ -156,10 +168,11 @@ mod tests {
     fn an_aligned_size_gets_the_smallest_class_divisible_by_the_alignment() {
         for align in (4..=12).map(|shift| 1usize << shift) {
             for size in 1..=SMALL_MAX {
-                let found = class_of(aligned_size(size, align));
-                let smallest = (class_of(size)..=LAST_CLASS)
-                    .find(|&class| size_of_class(class).is_multiple_of(align));
-                assert_eq!(Some(found), smallest, "size {size}, align {align}");
+                let found = aligned_class(size, align);
+                let smallest = (1..=LAST_CLASS)
+                    .find(|&c| size_of_class(c) >= size && size_of_class(c).is_multiple_of(align));
+                let page = size.next_multiple_of(align) == PAGE as usize && align <= 64;
+                assert_eq!(Some(found), smallest.map(|c| c + usize::from(page)), "{size}, {align}");
             }
         }
     }

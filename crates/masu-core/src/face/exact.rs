@@ -8,7 +8,7 @@ use super::{ALIGN_MAX, SharedHeap, or_reclaim};
 use crate::heap::{self, shared};
 use crate::region::{self, Kind};
 use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_size, class_of, medium_units, size_of_class,
+    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
 };
 use crate::slab;
 use crate::sys::host;
@@ -42,8 +42,8 @@ fn source(size: usize, align: usize) -> Option<Source> {
         return None;
     }
     if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
-        let size = if align <= 16 { size } else { aligned_size(size.max(1), align) };
-        return Some(Source::Small(class_of(size)));
+        let class = if align <= 16 { class_of(size) } else { aligned_class(size, align) };
+        return Some(Source::Small(class));
     }
     if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
         return Some(Source::Medium(medium_units(size)));
@@ -74,7 +74,7 @@ fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
             let p = heap::alloc_class(class);
             if zeroed && !p.is_null() {
                 // SAFETY: taken just now from the bin of this class.
-                unsafe { heap::zero_small(p, size_of_class(class)) }
+                unsafe { heap::zero_small(p, class, size_of_class(class)) }
             }
             p
         }

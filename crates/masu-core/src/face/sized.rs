@@ -15,7 +15,7 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
     let p = alloc_fast(size);
     if !p.is_null() {
         // SAFETY: the block is `size` bytes long and was taken just now.
-        unsafe { heap::zero_small(p, size) }
+        unsafe { heap::zero_small(p, class_of(size), size) }
     }
     p
 }

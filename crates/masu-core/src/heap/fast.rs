@@ -3,7 +3,7 @@
 use super::tls::{current, is_mine};
 use super::{event, free, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
-use crate::size_class::{SMALL_MAX, class_of};
+use crate::size_class::{SMALL_MAX, aligned_class, class_of};
 use crate::slab::{self, Block};
 use crate::sync::Ordering;
 use crate::sys::host;
@@ -16,7 +16,12 @@ pub fn alloc_small(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
         return null_mut();
     }
-    let class = class_of(size);
+    pop(class_of(size)).cast()
+}
+
+/// A block from the thread's bin of a class, or null.
+#[inline(always)]
+fn pop(class: usize) -> *mut Block {
     let heap = current();
     // SAFETY: a class is below CLASSES, the length of `bins`.
     let bin = unsafe { heap.bins.get_unchecked(class) };
@@ -25,19 +30,23 @@ pub fn alloc_small(size: usize) -> *mut u8 {
         // SAFETY: a block in a bin is free and linked, and the bin is this thread's.
         bin.set(unsafe { (*block).next });
     }
-    block.cast()
+    block
+}
+
+/// A small block from the thread's bin at a multiple of `align`, a power of two up to half of
+/// [`SMALL_MAX`], or null: not small, or the bin is empty. A bin has blocks of its own class only.
+#[inline(always)]
+pub fn alloc_small_aligned(size: usize, align: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return null_mut();
+    }
+    pop(aligned_class(size, align)).cast()
 }
 
 /// A block of exactly this class, whose alignment the caller counts on; null when memory is out.
 pub fn alloc_class(class: usize) -> *mut u8 {
-    let bin = current().bin(class);
-    let block = bin.get();
-    if block.is_null() {
-        return refill::alloc_exact(class).cast();
-    }
-    // SAFETY: as in `alloc_small`.
-    bin.set(unsafe { (*block).next });
-    block.cast()
+    let block = pop(class);
+    if block.is_null() { refill::alloc_exact(class).cast() } else { block.cast() }
 }
 
 /// Frees a block; null is allowed.
@@ -207,10 +216,10 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
 /// if the rest is known to be zero.
 ///
 /// # Safety
-/// The calling thread has just taken the block of `size` bytes' class out of its bin.
+/// The calling thread has just taken the block, of at least `size` bytes, out of its bin of `class`.
 #[inline(always)]
-pub unsafe fn zero_small(p: *mut u8, size: usize) {
-    let zero = current().zero.get() >> class_of(size) & 1 != 0;
+pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) {
+    let zero = current().zero.get() >> class & 1 != 0;
     // SAFETY: the block is at least 16 and at least `size` bytes long and the caller's.
     unsafe {
         if zero {

@@ -49,8 +49,8 @@ use outbox::Outbox;
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use fast::{
-    alloc_class, alloc_small, dealloc, fits_still, is_of_class, owns, realloc_own, usable_size,
-    zero_small,
+    alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
+    realloc_own, usable_size, zero_small,
 };
 pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;

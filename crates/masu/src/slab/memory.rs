@@ -34,8 +34,7 @@ mod source {
     }
 
     pub fn usable(layout: Layout) -> usize {
-        // An alignment above 16 may choose a larger class, never a smaller one.
-        masu_core::good_size(layout.size())
+        masu_core::exact_size(layout.size(), layout.align())
     }
 }
 
