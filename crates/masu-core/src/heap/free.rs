@@ -142,7 +142,8 @@ pub(super) unsafe fn push(
         // SAFETY: the blocks are ours until the push succeeds.
         unsafe { (*last).next = head.map_or(null_mut(), |h| slab::block_at(slab, h)) };
     };
-    match word.push(slab::sixteenths(first), n, slab::threshold(class), link) {
+    let ends = (slab::sixteenths(first), slab::sixteenths(last));
+    match word.push(ends, n, slab::threshold(class), link) {
         Pushed::Queued(n) => {
             if n == slab::capacity(class) {
                 // The last block of an owned slab: its owner may sleep.
@@ -157,8 +158,10 @@ pub(super) unsafe fn push(
                 available::unlink(slab, class);
             }
             let s = &mut *slab::record(slab);
-            link((chain.count != 0).then_some(chain.head));
-            s.splice(slab, Chain { head: slab::sixteenths(first), count: chain.count + n });
+            let joined = chain.count != 0;
+            link(joined.then_some(chain.head));
+            let tail = if joined { chain.tail } else { ends.1 };
+            s.splice(slab, Chain { head: ends.0, tail, count: chain.count + n });
             match heap {
                 Some(heap) if keeps(heap, class) => {
                     if s.former != heap.id.get() {

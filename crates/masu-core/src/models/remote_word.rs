@@ -56,8 +56,9 @@ impl Slab {
     /// The owner puts a chain on its list.
     fn merge(&self, chain: Chain) {
         let mut at = Some(chain.head);
-        for _ in 0..chain.count {
+        for i in 1..=chain.count {
             let block = at.expect("the chain is shorter than its count");
+            assert_eq!(block == chain.tail, i == chain.count, "another tail than the last block");
             self.put(block);
             // SAFETY: the block is the owner's now; a race is seen by the checker.
             at = self.links[block as usize].with(|link| unsafe { *link });
@@ -100,7 +101,8 @@ impl Slab {
             // SAFETY: as above.
             self.links[last].with_mut(|link| unsafe { *link = head });
         };
-        match self.word.push(blocks[0], blocks.len() as u32, self.threshold, link) {
+        let ends = (blocks[0], last as u32);
+        match self.word.push(ends, blocks.len() as u32, self.threshold, link) {
             Pushed::Queued(_) => {}
             Pushed::Claimed { chain, .. } => {
                 self.merge(chain);

@@ -306,34 +306,17 @@ impl Slab {
         unsafe { self.splice(slab, chain) }
     }
 
-    /// Puts a chain, not an empty one, on the local free list.
+    /// Puts a chain, not an empty one, in front of the local free list.
     ///
     /// # Safety
-    /// The chain has `count` linked blocks of this slab, which are the owner's, as is the slab.
+    /// The chain has `count` linked blocks of this slab, the last of which links to none; they are the
+    /// owner's, as is the slab.
     pub unsafe fn splice(&mut self, slab: u32, chain: Chain) {
-        let head = block_at(slab, chain.head);
-        let (mut tail, n) = if chain.count <= self.free_len() {
-            (head, chain.count)
-        } else {
-            (self.free, self.free_len())
-        };
-        if self.free.is_null() {
-            self.free = head;
-        } else {
-            // The shorter one is walked: each step may miss the cache.
-            // SAFETY: the chain is as the caller says; and slab invariant 1.
-            unsafe {
-                for _ in 1..n {
-                    tail = (*tail).next;
-                }
-                if n == chain.count {
-                    (*tail).next = self.free;
-                    self.free = head;
-                } else {
-                    (*tail).next = head;
-                }
-            }
+        if !self.free.is_null() {
+            // SAFETY: the chain is as the caller says.
+            unsafe { (*block_at(slab, chain.tail)).next = self.free };
         }
+        self.free = block_at(slab, chain.head);
         self.base = self.base.wrapping_add(chain.count);
     }
 

@@ -4,12 +4,13 @@
 //! One 64-bit word per slab:
 //!
 //! ```text
-//!  63        48 47        32 31        16 15         0
-//! |    head    |   count    |    used    |   state    |
+//!  63     52 51     40 39      26 25      12 11      0
+//! |  head   |  tail   |  count   |   used   |  state  |
 //! ```
 //!
-//! `head` and `count` describe a chain of freed blocks (`head` is a block's offset / 16, the links
-//! are in the blocks). `used` is meaningful only while nobody owns the slab: blocks that were not on
+//! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16,
+//! the links are in the blocks; the tail's is null, so that the owner joins the chain to its list
+//! without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns the slab: blocks that were not on
 //! its local list when it was given up, those in the chain included. The states and their
 //! transitions, each a single compare-and-swap:
 //!
@@ -40,6 +41,7 @@
 //! the former owner wrote before it gave up (release).
 
 use crate::lock::DISCARD;
+use crate::region::GRANULE;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
 /// Nobody owns it, and it is full as far as anybody knows.
@@ -51,19 +53,25 @@ const OWNED: u64 = 2;
 /// A heap owns it, and the purge is giving its pages back.
 const EMPTYING: u64 = 3;
 
-const STATE: u64 = 0xffff;
-const USED_SHIFT: u32 = 16;
-const COUNT_SHIFT: u32 = 32;
-const HEAD_SHIFT: u32 = 48;
-const NO_HEAD: u64 = 0xffff;
+const STATE: u64 = 0xfff;
+const USED_SHIFT: u32 = 12;
+const COUNT_SHIFT: u32 = 26;
+const TAIL_SHIFT: u32 = 40;
+const HEAD_SHIFT: u32 = 52;
+const OFFSET: u64 = 0xfff;
+const NUMBER: u64 = 0x3fff;
 /// In place of a count: the pages are gone, and all blocks with them.
-const EMPTIED: u64 = 0xffff;
+const EMPTIED: u64 = NUMBER;
+
+const _: () = assert!(GRANULE / 16 - 1 == OFFSET as usize && GRANULE / 16 < EMPTIED as usize);
 
 /// A chain of freed blocks taken from a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
     /// Offset / 16 of its first block; meaningless when `count` is 0.
     pub head: u32,
+    /// Offset / 16 of its last block, whose link is null; meaningless when `count` is 0.
+    pub tail: u32,
     /// Its length.
     pub count: u32,
 }
@@ -96,24 +104,29 @@ pub enum Pushed {
 /// The word itself.
 pub struct RemoteWord(AtomicU64);
 
-fn pack(head: u64, count: u64, used: u64, state: u64) -> u64 {
-    head << HEAD_SHIFT | count << COUNT_SHIFT | used << USED_SHIFT | state
-}
+/// The word of an owned slab with an empty chain.
+const EMPTY: u64 = OWNED;
+/// The chain's part of a word.
+const CHAIN: u64 = !0 << COUNT_SHIFT;
 
 fn head(word: u64) -> u64 {
     word >> HEAD_SHIFT
 }
 
+fn tail(word: u64) -> u64 {
+    word >> TAIL_SHIFT & OFFSET
+}
+
 fn count(word: u64) -> u64 {
-    (word >> COUNT_SHIFT) & 0xffff
+    word >> COUNT_SHIFT & NUMBER
 }
 
 fn used(word: u64) -> u64 {
-    (word >> USED_SHIFT) & 0xffff
+    word >> USED_SHIFT & NUMBER
 }
 
 fn chain(word: u64) -> Chain {
-    Chain { head: head(word) as u32, count: count(word) as u32 }
+    Chain { head: head(word) as u32, tail: tail(word) as u32, count: count(word) as u32 }
 }
 
 impl Default for RemoteWord {
@@ -126,13 +139,13 @@ impl RemoteWord {
     const_unless_loom! {
         /// The word of an owned slab with an empty chain.
         pub fn new() -> Self {
-            RemoteWord(AtomicU64::new(NO_HEAD << HEAD_SHIFT | OWNED))
+            RemoteWord(AtomicU64::new(EMPTY))
         }
     }
 
     /// Makes a recycled slab's word that of an owned slab. The caller is its only user.
     pub fn init(&self) {
-        self.0.store(pack(NO_HEAD, 0, 0, OWNED), Ordering::Relaxed);
+        self.0.store(EMPTY, Ordering::Relaxed);
     }
 
     /// Length of the chain at this moment.
@@ -141,14 +154,15 @@ impl RemoteWord {
         count(self.0.load(Ordering::Relaxed)) as u32
     }
 
-    /// Pushes `n` linked blocks from `first` on. `link` must store the offset / 16 of the current
-    /// head (`None` when the chain is empty) in the last of them; it may run more than once.
+    /// Pushes `n` linked blocks from `first` to `last`, offsets / 16. `link` must store the offset / 16
+    /// of the current head (`None` when the chain is empty) in the last of them; it may run more than
+    /// once.
     ///
     /// `threshold`: a chain of that length makes the pusher claim a slab that nobody owns.
     #[inline]
     pub fn push(
         &self,
-        first: u32,
+        (first, last): (u32, u32),
         n: u32,
         threshold: u32,
         mut link: impl FnMut(Option<u32>),
@@ -158,7 +172,7 @@ impl RemoteWord {
             let owned = word & STATE == OWNED;
             let total = count(word) + n as u64;
             if !owned && (total >= threshold as u64 || total == used(word)) {
-                let new = pack(NO_HEAD, 0, 0, OWNED);
+                let new = EMPTY;
                 match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed)
                 {
                     Ok(_) => {
@@ -172,8 +186,17 @@ impl RemoteWord {
                 }
                 continue;
             }
-            link((count(word) != 0).then_some(head(word) as u32));
-            let new = pack(first as u64, total, used(word), word & STATE);
+            let last = if count(word) == 0 {
+                link(None);
+                last.into()
+            } else {
+                link(Some(head(word) as u32));
+                tail(word)
+            };
+            let new = u64::from(first) << HEAD_SHIFT
+                | last << TAIL_SHIFT
+                | total << COUNT_SHIFT
+                | word & !CHAIN;
             match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Pushed::Queued(total as u32),
                 Err(now) => word = now,
@@ -191,7 +214,7 @@ impl RemoteWord {
                 word = self.wait_for_purge();
                 continue;
             }
-            let new = pack(NO_HEAD, 0, 0, OWNED);
+            let new = EMPTY;
             match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return chain(word),
                 Err(now) => word = now,
@@ -215,7 +238,7 @@ impl RemoteWord {
         if word & STATE != OWNED || count(word) != u64::from(capacity) {
             return false;
         }
-        let new = pack(head(word), count(word), 0, EMPTYING);
+        let new = word & CHAIN | EMPTYING;
         self.0.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -223,9 +246,9 @@ impl RemoteWord {
     pub fn empty_end(&self, gone: bool) {
         let word = self.0.load(Ordering::Relaxed);
         let new = if gone {
-            pack(NO_HEAD, EMPTIED, 0, OWNED)
+            EMPTIED << COUNT_SHIFT | OWNED
         } else {
-            pack(head(word), count(word), 0, OWNED)
+            word & CHAIN | OWNED
         };
         self.0.store(new, Ordering::Release);
     }
@@ -241,7 +264,7 @@ impl RemoteWord {
             if word & STATE != OWNED || n >= threshold || n == used {
                 return false;
             }
-            let new = pack(head(word), count(word), used as u64, state);
+            let new = word & CHAIN | u64::from(used) << USED_SHIFT | state;
             match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -253,7 +276,7 @@ impl RemoteWord {
     pub fn claim(&self) -> Option<Chain> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & STATE == AVAILABLE {
-            let new = pack(NO_HEAD, 0, 0, OWNED);
+            let new = EMPTY;
             match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(chain(word)),
                 Err(now) => word = now,

@@ -149,12 +149,14 @@ fn counts_follow_frees_merges_and_countdowns() {
     assert_eq!(s.free_len(), 8, "three more were freed");
     s.countdown += 3;
 
-    // A chain from the remote word, first block first.
+    // A chain from the remote word, first block first, the last one's link null.
     for pair in remote[..4].windows(2) {
         // SAFETY: blocks of the slab that nobody uses.
         unsafe { (*pair[0]).next = pair[1] };
     }
-    let chain = Chain { head: sixteenths(remote[0]), count: 4 };
+    // SAFETY: as above.
+    unsafe { (*remote[3]).next = null_mut() };
+    let chain = Chain { head: sixteenths(remote[0]), tail: sixteenths(remote[3]), count: 4 };
     // SAFETY: a chain of four blocks of the slab.
     unsafe { s.merge(slab.0, chain) };
     assert_eq!(s.free_len(), 9);
@@ -162,7 +164,7 @@ fn counts_follow_frees_merges_and_countdowns() {
     assert_eq!(listed, blocks[..9].iter().copied().collect());
     // An empty chain changes nothing.
     // SAFETY: as above.
-    unsafe { s.merge(slab.0, Chain { head: 0, count: 0 }) };
+    unsafe { s.merge(slab.0, Chain { head: 0, tail: 0, count: 0 }) };
     assert_eq!(s.free_len(), 9);
 
     let list = s.take_free();
