@@ -13,7 +13,7 @@
 
 use super::refill::{gives_up, keep_partial};
 use super::tls::current;
-use super::{Heap, Role};
+use super::{Heap, Role, exit};
 use crate::region::{self, GRANULE, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
@@ -90,6 +90,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
 unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     // SAFETY: the slab is this heap's.
     unsafe {
+        exit::take_back_left(slab, s);
         let word = slab::remote(slab);
         if word.pending() != 0 {
             heap.note_sharing();

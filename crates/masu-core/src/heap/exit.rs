@@ -7,8 +7,8 @@
 
 use super::refill::give_up_partial;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, scope, table};
-use crate::region::NIL;
+use super::{Heap, birth, heir, scope, table};
+use crate::region::{GRANULE, NIL};
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{self, Block, Place};
 use crate::sync::Ordering;
@@ -32,17 +32,26 @@ pub fn end(heap: &'static Heap) {
         return;
     }
     set_current(gone());
-    abandon(heap);
-    table::release(heap);
+    abandon_all_but_active(heap);
+    if !heir::leave(heap) {
+        abandon_active(heap);
+        table::release(heap);
+    }
+    crate::purge::on_free(GRANULE);
 }
 
 /// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.
 pub fn abandon(heap: &'static Heap) {
+    abandon_all_but_active(heap);
+    abandon_active(heap);
+}
+
+fn abandon_all_but_active(heap: &'static Heap) {
     scope::close_all(heap);
     heap.runs.drain();
     heap.outbox.drain(heap);
     for class in 1..=LAST_CLASS {
-        abandon_class(heap, class);
+        abandon_lists(heap, class);
     }
     heap.full_count.set(0);
     heap.zero.set(0);
@@ -52,10 +61,17 @@ pub fn abandon(heap: &'static Heap) {
     }
 }
 
-fn abandon_class(heap: &Heap, class: usize) {
+/// Gives away a heap's active slabs. The caller has the heap to itself.
+pub(super) fn abandon_active(heap: &Heap) {
+    for class in 1..=LAST_CLASS {
+        // SAFETY: as the caller says.
+        unsafe { leave_active(heap, class) };
+    }
+}
+
+fn abandon_lists(heap: &Heap, class: usize) {
     // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
     unsafe {
-        leave_active(heap, class);
         while let Some(slab) = heap.partial(class).pop_front() {
             leave(slab);
         }
@@ -79,11 +95,24 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
             return 0;
         }
         let s = &mut *slab::record(active);
+        take_back_left(active, s);
         let out = s.out();
         push_back(s, bin);
         let binned = out - s.out();
         leave(active);
         binned
+    }
+}
+
+/// Puts back on the slab's list what the heap's last thread left in its bin.
+///
+/// # Safety
+/// The caller owns the slab.
+pub(super) unsafe fn take_back_left(slab: u32, s: &mut slab::Slab) {
+    let left = s.take_left(slab);
+    if !left.is_null() {
+        // SAFETY: what was in a bin of the slab's, and then nobody's but the slab's owner's.
+        unsafe { push_back(s, left) };
     }
 }
 

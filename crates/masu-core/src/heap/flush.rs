@@ -6,7 +6,7 @@
 //! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
 
 use super::event::soonest;
-use super::exit::push_back;
+use super::exit::{push_back, take_back_left};
 use super::tls::current;
 use super::{Heap, Role, commons, event};
 use crate::region::{GRANULE, NIL};
@@ -56,6 +56,7 @@ fn flush_bin(heap: &Heap, class: usize) {
             return commons::give_back(bin);
         }
         let s = &mut *slab::record(active);
+        take_back_left(active, s);
         push_back(s, bin);
         let word = slab::remote(active);
         if word.pending() != 0 {

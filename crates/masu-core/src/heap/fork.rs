@@ -109,12 +109,12 @@ fn recover(heap: &'static Heap) {
     }
 }
 
-/// Rebuilds a slab's free list from its list and the bin, each block once.
+/// Rebuilds a slab's free list from its list, the bin and what was left, each block once.
 fn rebuild(slab: u32, s: &mut Slab, bin: *mut Block) {
     let mut seen = [0u64; GRANULE / 16 / 64];
     let mut list = null_mut();
     let mut len = 0;
-    for head in [s.free, bin] {
+    for head in [s.free, bin, s.take_left(slab)] {
         let mut at = head;
         while let Some(index) = valid_block(slab, s, at) {
             let (word, bit) = (index / 64 % seen.len(), 1 << (index % 64));

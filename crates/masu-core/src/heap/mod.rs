@@ -34,6 +34,7 @@ mod fast;
 mod flush;
 pub mod fork;
 mod free;
+mod heir;
 pub mod outbox;
 mod refill;
 mod rest;
@@ -56,7 +57,7 @@ pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 pub use sparse::{hollow, hollow_own, hollow_sparse};
-pub use table::{counts, for_each, lock_for_fork, mapped_bytes};
+pub use table::{counts, for_each, left_slabs, lock_for_fork, mapped_bytes};
 
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;

@@ -4,7 +4,7 @@
 //! only then what was never used.
 
 use super::tls::current;
-use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, rest, scope};
+use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, exit, rest, scope};
 use crate::clock;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
@@ -120,6 +120,7 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     // SAFETY: the slab is this heap's (heap invariant 2), so its line is this thread's.
     unsafe {
         let s = &mut *slab::record(slab);
+        exit::take_back_left(slab, s);
         if s.free.is_null() {
             let word = slab::remote(slab);
             if word.pending() == 0 {

@@ -1,13 +1,14 @@
 //! What the purge does about sparse slabs: those that nobody owns are hollowed, and a thread that
 //! happens to tick hollows its own partial ones.
 //!
-//! The commons first give up what nobody has borrowed of for a tick. Then each available slab that
+//! The commons first give up what nobody has borrowed of for a tick, and so does the heap that a thread
+//! left to the next one. Then each available slab that
 //! has rested as long is claimed, hollowed, and put back behind all others, so that denser ones fill
 //! up first and it may run empty.
 
 use super::refill::give_up_partial;
 use super::tls::current;
-use super::{Heap, Role, commons, event};
+use super::{Heap, Role, commons, event, heir};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -20,6 +21,7 @@ const AT_ONCE: u32 = 256;
 /// back.
 pub fn hollow(all: bool) -> usize {
     commons::rest(all);
+    heir::rest(all);
     let mut bytes = super::shared::hollow(all);
     for class in 1..=LAST_CLASS {
         let most = available::count(class);

@@ -6,6 +6,7 @@
 
 use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
+use crate::clock;
 use crate::lock::{Guard, Lock};
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
@@ -36,6 +37,18 @@ shared_static! {
 shared_static! {
     /// First free heap. Under `LOCK`.
     static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
+}
+shared_static! {
+    /// The heap that was left with its active slabs. Under `LOCK`.
+    static LEFT: AtomicU32 = AtomicU32::new(NIL);
+}
+shared_static! {
+    /// How many those are.
+    static LEFT_SLABS: AtomicU32 = AtomicU32::new(0);
+}
+shared_static! {
+    /// The tick at which it was left. Under `LOCK`.
+    static LEFT_AT: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
     /// Heaps in use.
@@ -72,7 +85,9 @@ pub fn index_of_id(id: u32) -> Option<u32> {
 pub fn acquire() -> Option<&'static Heap> {
     let _guard = LOCK.lock();
     let free = FREE_LIST.load(Ordering::Relaxed);
-    let heap = if free != NIL {
+    let heap = if let Some(heap) = left() {
+        heap
+    } else if free != NIL {
         // SAFETY: the free list has made heaps only.
         let heap = unsafe { at(free) };
         FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
@@ -91,6 +106,60 @@ pub fn acquire() -> Option<&'static Heap> {
         heap
     };
     heap.exit_round.set(0);
+    heap.live.store(LIVE, Ordering::Release);
+    LIVE_COUNT.fetch_add(1, Ordering::Relaxed);
+    Some(heap)
+}
+
+/// Takes the heap that was left. Under `LOCK`.
+fn left() -> Option<&'static Heap> {
+    match LEFT.load(Ordering::Relaxed) {
+        NIL => None,
+        index => {
+            LEFT.store(NIL, Ordering::Relaxed);
+            LEFT_SLABS.store(0, Ordering::Relaxed);
+            // SAFETY: a heap that was made.
+            Some(unsafe { at(index) })
+        }
+    }
+}
+
+/// Whether there is a heap that was left.
+pub fn is_left() -> bool {
+    LEFT.load(Ordering::Relaxed) != NIL
+}
+
+/// Slabs that the heap owns that was left.
+pub fn left_slabs() -> usize {
+    LEFT_SLABS.load(Ordering::Relaxed) as usize
+}
+
+/// Takes back a heap that owns so many active slabs and nothing else, for the next thread. `false`: there
+/// is one already.
+pub fn leave(heap: &'static Heap, slabs: u32) -> bool {
+    let _guard = LOCK.lock();
+    if is_left() {
+        return false;
+    }
+    heap.live.store(FREE, Ordering::Release);
+    LEFT.store(index_of(heap), Ordering::Relaxed);
+    LEFT_SLABS.store(slabs, Ordering::Relaxed);
+    LEFT_AT.store(clock::tick(), Ordering::Relaxed);
+    LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
+    true
+}
+
+/// The heap that was left before this tick, or, with `all`, at any time, for the caller to take apart and
+/// release.
+pub fn take_left(all: bool) -> Option<&'static Heap> {
+    if !is_left() {
+        return None;
+    }
+    let _guard = LOCK.lock();
+    if !all && LEFT_AT.load(Ordering::Relaxed) == clock::tick() {
+        return None;
+    }
+    let heap = left()?;
     heap.live.store(LIVE, Ordering::Release);
     LIVE_COUNT.fetch_add(1, Ordering::Relaxed);
     Some(heap)

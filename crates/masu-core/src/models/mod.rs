@@ -17,6 +17,7 @@
 //! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
+//! | [`heir`] | `heap/heir.rs`, `heap/table.rs`, on top of those |
 //! | [`commons`] | `heap/commons.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
@@ -41,6 +42,8 @@ mod fork;
 mod gate;
 #[cfg(test)]
 mod handshake;
+#[cfg(test)]
+mod heir;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]

@@ -42,9 +42,10 @@ fn dirty() -> usize {
     run::pool::dirty_bytes() + huge::dirty_bytes() + slab::emptied_bytes()
 }
 
-/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold.
+/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and slabs that one
+/// has left to the next.
 fn stale() -> usize {
-    dirty() + run_cache::held_bytes() + heap::outbox::holding() * GRANULE
+    dirty() + run_cache::held_bytes() + (heap::outbox::holding() + heap::left_slabs()) * GRANULE
 }
 
 /// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.

@@ -67,6 +67,9 @@ pub struct Slab {
     pub hollow: u16,
     /// Carved blocks that start on them.
     pub hollow_len: u16,
+    /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
+    /// bin, and that count as being in one; 0: there are none.
+    pub left: u16,
     /// Tick at which nobody owned it any more.
     pub since: u32,
     /// While nobody owns it, the id of the heap that had too many; 0: not so.
@@ -238,6 +241,7 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).looked = 0;
         (*s).hollow = 0;
         (*s).hollow_len = 0;
+        (*s).left = 0;
         (*s).former = 0;
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
@@ -272,6 +276,25 @@ impl Slab {
     #[inline]
     pub fn has_uncarved(&self) -> bool {
         self.carved < self.capacity || self.hollow != 0
+    }
+
+    /// Bytes in the local free list.
+    #[inline]
+    pub fn free_bytes(&self) -> u32 {
+        self.free_len() * self.size
+    }
+
+    /// Remembers the blocks of a bin, a list of any length or null.
+    pub fn leave(&mut self, bin: *mut Block) {
+        self.left = if bin.is_null() { 0 } else { sixteenths(bin) as u16 + 1 };
+    }
+
+    /// Detaches the blocks that [`leave`](Self::leave) remembered; null if there are none.
+    pub fn take_left(&mut self, slab: u32) -> *mut Block {
+        match core::mem::take(&mut self.left) {
+            0 => null_mut(),
+            next => block_at(slab, u32::from(next - 1)),
+        }
     }
 
     /// Detaches the local free list.

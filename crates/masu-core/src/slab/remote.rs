@@ -245,11 +245,7 @@ impl RemoteWord {
     /// The purge is done. `gone`: the pages were given back, and the blocks with them.
     pub fn empty_end(&self, gone: bool) {
         let word = self.0.load(Ordering::Relaxed);
-        let new = if gone {
-            EMPTIED << COUNT_SHIFT | OWNED
-        } else {
-            word & CHAIN | OWNED
-        };
+        let new = if gone { EMPTIED << COUNT_SHIFT | OWNED } else { word & CHAIN | OWNED };
         self.0.store(new, Ordering::Release);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
-use super::tls::{EMPTY, current, set_current};
-use super::{Heap, birth, exit, fast, fork, refill, sparse, table};
+use super::tls::{EMPTY, current, gone, set_current};
+use super::{Heap, birth, exit, fast, fork, heir, refill, sparse, table};
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
 use std::cell::RefCell;
@@ -33,9 +33,25 @@ pub fn resume(name: usize) {
     HEAPS.with_borrow(|heaps| set_current(unsafe { &*heaps[&name] }));
 }
 
-/// Ends the calling thread as its destructor does.
+/// Ends the calling thread as its destructor does where a heap has been left already: it gives everything
+/// up.
 pub fn exit() {
+    process::call(|| {
+        let heap = current();
+        set_current(gone());
+        exit::abandon(heap);
+        table::release(heap);
+    });
+}
+
+/// Ends the calling thread as its destructor does: it leaves its active slabs to the next one.
+pub fn leave() {
     process::call(|| exit::end(current()));
+}
+
+/// The purge gives up what a thread left to the next one.
+pub fn rest() {
+    process::call(|| heir::rest(true));
 }
 
 /// A block of up to 8 KiB, by its address.

@@ -20,6 +20,8 @@ pub mod fork;
 mod free;
 #[path = "../../../heap/shared/gate.rs"]
 pub mod gate;
+#[path = "../../../heap/heir.rs"]
+mod heir;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
 #[path = "../../../heap/refill.rs"]

@@ -1,0 +1,58 @@
+//! What a thread that ends leaves to the next one: its active slabs, and what its bins hold of them.
+//!
+//! Threads that replace each other would give up a slab for each class, under a lock and with a walk over
+//! the bin's blocks, only for their successors to take up one slab after the other. So the heap of a
+//! thread that has ended keeps its active slabs, and the next thread that needs a heap gets that one. The
+//! rest of a bin is a list of unknown length, which the slab remembers ([`Slab::left`](crate::slab::Slab))
+//! until the class is used again: its blocks are counted when they are about to be handed out.
+//!
+//! What others cannot have meanwhile is bounded: one heap, in no crowd, one slab a class, into which its
+//! thread has freed no more than [`LITTLE`] since its bin was filled. The purge gives it all up at its next
+//! tick ([`rest`]).
+//!
+//! ```text
+//!  a thread's ──exit──▶ left, active slabs only ──the next thread──▶ a thread's
+//!                            └──────── purge ──▶ nobody's ──▶ free, owns nothing
+//! ```
+
+use super::exit::{abandon_active, leave_active};
+use super::{Heap, table};
+use crate::region::NIL;
+use crate::size_class::LAST_CLASS;
+use crate::slab;
+use core::ptr::null_mut;
+
+/// Free bytes beside those in its bin up to which an active slab is left to the next thread.
+const LITTLE: u32 = 8 << 10;
+
+/// Leaves a heap that owns nothing but its active slabs. `false`: it still has those, or none, and is the
+/// caller's.
+pub(super) fn leave(heap: &'static Heap) -> bool {
+    if table::is_left() || table::is_crowd() {
+        return false;
+    }
+    let mut slabs = 0;
+    for class in 1..=LAST_CLASS {
+        // SAFETY: the heap is the caller's, and so is an active slab, whose blocks the bin holds (heap
+        // invariant 3).
+        unsafe {
+            let active = heap.active(class).get();
+            if active == NIL || (*slab::record(active)).free_bytes() > LITTLE {
+                leave_active(heap, class);
+                continue;
+            }
+            let bin = heap.bin(class).replace(null_mut());
+            (*slab::record(active)).leave(bin);
+            slabs += 1;
+        }
+    }
+    slabs != 0 && table::leave(heap, slabs)
+}
+
+/// Gives up what a heap that was left owns: one that has been left for a tick, or `all`.
+pub(super) fn rest(all: bool) {
+    if let Some(heap) = table::take_left(all) {
+        abandon_active(heap);
+        table::release(heap);
+    }
+}
