@@ -39,13 +39,13 @@ const PAGE_AND_HEADER: u32 = PAGE + 512;
 const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
-pub static SIZES: [u32; CLASSES] = sizes();
+pub static SIZES: [u16; CLASSES] = sizes();
 /// A constant rather than a static: where the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
 const TABLE: &[u8; TABLE_LEN] = &table();
 
-const fn sizes() -> [u32; CLASSES] {
-    let mut out = [0u32; CLASSES];
+const fn sizes() -> [u16; CLASSES] {
+    let mut out = [0u16; CLASSES];
     let mut class = 1;
     let mut size = 0u32;
     while class <= LAST_CLASS {
@@ -57,7 +57,7 @@ const fn sizes() -> [u32; CLASSES] {
             _ => 1 << (size.ilog2() - 2),
         };
         size += step;
-        out[class] = size;
+        out[class] = size as u16;
         class += 1;
     }
     out
