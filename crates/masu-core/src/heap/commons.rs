@@ -58,15 +58,15 @@ fn commons() -> &'static Heap {
     }
 }
 
-/// Whether a heap takes nothing from the commons.
+/// Whether a heap may have taken blocks from the commons.
 #[inline]
-fn has_own_slabs(heap: &Heap) -> bool {
-    index_of(heap) < FEW
+pub fn lends_to(heap: &Heap) -> bool {
+    index_of(heap) >= FEW
 }
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    !has_own_slabs(heap) && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
+    lends_to(heap) && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
@@ -125,7 +125,7 @@ const IDLE_AFTER: u8 = if cfg!(loom) { 2 } else { 64 };
 /// and frees returns what is left of its last batch, for it may be about to sleep.
 #[inline]
 pub fn sent(heap: &Heap, class: usize, n: u32) {
-    if n != 0 && !has_own_slabs(heap) {
+    if n != 0 && lends_to(heap) {
         note_sent(heap, class, n);
     }
 }

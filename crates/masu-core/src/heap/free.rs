@@ -27,10 +27,15 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
         if unsafe { heap.outbox.add(heap, granule, p.cast()) } {
             return;
         }
-        // SAFETY: passed on.
+        // SAFETY: the granule lies below the limit; and as above.
         unsafe {
-            if slab::dense(granule).class() != 0 {
-                return remote_free(granule, p.cast());
+            let dense = slab::dense(granule);
+            let class = dense.class();
+            if class != 0
+                && shared::by_id(dense.owner.load(Ordering::Relaxed)).is_none()
+                && heap.outbox.put(heap, granule, class, p.cast())
+            {
+                return;
             }
         }
     }
@@ -110,39 +115,32 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     // SAFETY: the block is being freed, so it is ours; it lies in `slab`.
     unsafe {
         if let Some(heap) = heap {
-            if heap.outbox.put(heap, slab, block) {
+            if heap.outbox.put(heap, slab, class, block) {
                 return;
             }
             heap.counters.remote_frees.add(1);
             heap.bytes.sub(dense.block_size() as u64);
         }
-        push(heap, slab, block, block, 1);
+        push(heap, slab, class, (slab::sixteenths(block), slab::sixteenths(block)), 1);
     }
     if let Some(heap) = heap {
         commons::sent(heap, class, 1);
     }
 }
 
-/// Pushes `n` linked blocks, `first` to `last`, to a slab of another heap, or of nobody, which the
-/// push may claim.
+/// Pushes `n` linked blocks of a class to a slab of another heap, or of nobody, which the push may claim;
+/// `ends` are the offsets / 16 of the first and the last.
 ///
 /// # Safety
 /// They are freed blocks of the slab that the caller gives up.
-pub(super) unsafe fn push(
-    heap: Option<&Heap>,
-    slab: u32,
-    first: *mut Block,
-    last: *mut Block,
-    n: u32,
-) {
+pub(super) unsafe fn push(heap: Option<&Heap>, slab: u32, class: usize, ends: (u32, u32), n: u32) {
     // SAFETY: below the limit, as a block of it exists.
-    let (dense, word) = unsafe { (slab::dense(slab), slab::remote(slab)) };
-    let class = dense.class();
+    let word = unsafe { slab::remote(slab) };
+    let last = slab::block_at(slab, ends.1);
     let link = |head: Option<u32>| {
         // SAFETY: the blocks are ours until the push succeeds.
         unsafe { (*last).next = head.map_or(null_mut(), |h| slab::block_at(slab, h)) };
     };
-    let ends = (slab::sixteenths(first), slab::sixteenths(last));
     match word.push(ends, n, slab::threshold(class), link) {
         Pushed::Queued(n) => {
             if n == slab::capacity(class) {
@@ -169,7 +167,7 @@ pub(super) unsafe fn push(
                     }
                     s.former = 0;
                     heap.counters.claimed.add(1);
-                    dense.owner.store(heap.id.get(), Ordering::Relaxed);
+                    slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
                     keep_partial(heap, slab, class);
                 }
                 _ => give_up_partial(slab, false),

@@ -16,7 +16,7 @@ use super::free::push;
 use super::{Heap, commons, table};
 use crate::handshake::{Handshake, Inside};
 use crate::region::{GRANULE, NIL};
-use crate::slab::{Block, block_at, capacity, dense};
+use crate::slab::{Block, capacity, dense};
 use crate::sync::{
     AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
 };
@@ -29,12 +29,15 @@ const SLOTS: usize = if cfg!(loom) { 2 } else { 128 };
 const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Blocks that go out at once.
 const CHAIN: u32 = 16;
+/// Class and number of blocks that were sent: none.
+const NOTHING: (usize, u32) = (0, 0);
 /// Bytes in a chain, if that is more than one block.
 const CHAIN_BYTES: usize = 16 << 10;
 /// And where many threads are.
 const CROWD_CHAIN_BYTES: usize = 4 << 10;
 
 /// Most blocks in a chain of a class.
+#[inline(always)]
 fn most(class: usize, crowd: bool) -> u32 {
     let bytes = if crowd { CROWD_CHAIN_BYTES } else { CHAIN_BYTES };
     (capacity(class) / (GRANULE / bytes) as u32).clamp(1, CHAIN)
@@ -76,12 +79,14 @@ impl Chain {
     const LAST_SHIFT: u32 = 8;
     const OFFSET: u32 = GRANULE as u32 / 16 - 1;
 
-    /// An empty chain whose first block will be `block`.
-    fn begin(block: *mut Block, most: u32) -> Self {
-        Chain((block as usize as u32 >> 4 & Self::OFFSET) << Self::LAST_SHIFT | most)
+    /// A chain of one block, which takes `most` in all. Its link is set when the chain goes out.
+    #[inline(always)]
+    fn of(block: *mut Block, most: u32) -> Self {
+        let at = block as usize as u32 >> 4 & Self::OFFSET;
+        Chain(at << Self::FIRST_SHIFT | at << Self::LAST_SHIFT | (most - 1))
     }
 
-    /// Puts a block in front. The first one's link is set when the chain goes out.
+    /// Puts a block in front.
     ///
     /// # Safety
     /// A freed block of the chain's slab, which the caller gives up; the chain takes more.
@@ -107,10 +112,10 @@ impl Chain {
         (seen != now).then_some(Chain(self.0 & !0xe0 | now << 5))
     }
 
-    /// Its first and its last block, which lie in `slab`.
-    fn ends(self, slab: u32) -> (*mut Block, *mut Block) {
-        let at = |shift: u32| block_at(slab, self.0 >> shift & Self::OFFSET);
-        (at(Self::FIRST_SHIFT), at(Self::LAST_SHIFT))
+    /// Offsets / 16 of its first and its last block.
+    #[inline(always)]
+    fn ends(self) -> (u32, u32) {
+        (self.0 >> Self::FIRST_SHIFT, self.0 >> Self::LAST_SHIFT & Self::OFFSET)
     }
 }
 
@@ -187,12 +192,12 @@ impl Outbox {
         commons::sent(heap, class, n);
     }
 
-    /// Puts a freed block in. `false`: the purge is at it; push the block directly.
+    /// Puts a freed block of a class in. `false`: the purge is at it; push the block directly.
     ///
     /// # Safety
     /// `block` is a freed block of `slab`, which the heap's thread gives up.
-    #[inline]
-    pub unsafe fn put(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
+    #[inline(never)]
+    pub unsafe fn put(&self, heap: &Heap, slab: u32, class: usize, block: *mut Block) -> bool {
         let Some(inside) = self.handshake.enter() else {
             return false;
         };
@@ -201,24 +206,25 @@ impl Outbox {
             self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
         }
         let slot = self.slot(slab);
-        let mut sent = [(0, 0); 3];
-        if slot.slab.get() != slab {
-            sent[0] = self.send(Some(heap), slot);
-            sent[2] = self.send_stale(heap);
-            // SAFETY: the block makes it a slab in use.
-            let class = unsafe { dense(slab) }.class();
+        let (mut evicted, mut stale, mut full) = (NOTHING, NOTHING, NOTHING);
+        let chain = if slot.slab.get() == slab {
+            // SAFETY: passed on; a chain in a slot takes more.
+            unsafe { Chain(slot.chain.get()).push(block) }
+        } else {
+            evicted = self.send(Some(heap), slot);
+            stale = self.send_stale(heap);
             slot.slab.set(slab);
-            slot.chain.set(Chain::begin(block, most(class, self.is_crowd())).0);
             self.note_holding();
-        }
-        // SAFETY: passed on.
-        let chain = unsafe { Chain(slot.chain.get()).push(block) };
+            Chain::of(block, most(class, self.is_crowd()))
+        };
         slot.chain.set(chain.0);
         if chain.left() == 0 {
-            sent[1] = self.send(Some(heap), slot);
+            full = self.send(Some(heap), slot);
         }
         drop(inside);
-        sent.iter().for_each(|&(class, n)| commons::sent(heap, class, n));
+        if commons::lends_to(heap) {
+            [evicted, stale, full].iter().for_each(|&(class, n)| commons::sent(heap, class, n));
+        }
         true
     }
 
@@ -227,7 +233,7 @@ impl Outbox {
     /// there are so few slots that another slab's chain soon sends it out.
     fn send_stale(&self, heap: &Heap) -> (usize, u32) {
         if self.is_crowd() {
-            return (0, 0);
+            return NOTHING;
         }
         let hand = self.hand.get().wrapping_add(1);
         self.hand.set(hand);
@@ -235,7 +241,7 @@ impl Outbox {
         match Chain(slot.chain.get()).look() {
             Some(chain) => {
                 slot.chain.set(chain.0);
-                (0, 0)
+                NOTHING
             }
             None => self.send(Some(heap), slot),
         }
@@ -257,26 +263,26 @@ impl Outbox {
     #[inline]
     fn send(&self, heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
         match slot.slab.replace(NIL) {
-            NIL => (0, 0),
+            NIL => NOTHING,
             slab => self.send_chain(heap, slab, Chain(slot.chain.get())),
         }
     }
 
     #[inline(never)]
     fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> (usize, u32) {
-        let (first, last) = chain.ends(slab);
         // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
         // given up here.
         unsafe {
-            let class = dense(slab).class();
+            let (class, size) = (dense(slab).class(), dense(slab).block_size());
             let n = most(class, self.is_crowd()) - chain.left();
-            self.count(heap, n, dense(slab).block_size());
-            push(heap, slab, first, last, n);
+            self.count(heap, n, size);
+            push(heap, slab, class, chain.ends(), n);
             (class, n)
         }
     }
 
     /// Counts `n` blocks that go out, and those that the purge has sent.
+    #[inline]
     fn count(&self, heap: Option<&Heap>, n: u32, size: usize) {
         let (blocks, bytes) = &self.visited;
         let (n, size) = (u64::from(n), size as u64);
