@@ -11,7 +11,7 @@
 //! [`super::thread_exit`].
 
 use super::check;
-use super::world::heap::face::{alloc, begin, exit, free, leave, rest};
+use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, leave, rest, resume};
 use super::world::heap::table;
 use super::world::process::{fork, spawn};
 use super::world::{region, settings};
@@ -114,6 +114,48 @@ fn two_threads_that_end_and_begin() {
     });
 }
 
+#[test]
+fn of_two_threads_that_end_at_once_one_leaves_its_slabs() {
+    check(3, || {
+        start();
+        let mine = alloc(SMALL);
+        begin(1);
+        let theirs = alloc(SMALL);
+        let other = spawn(|| {
+            resume(1);
+            leave();
+        });
+        resume(0);
+        leave();
+        other.join().unwrap();
+        assert!(table::is_left());
+        free(mine);
+        free(theirs);
+        settled();
+    });
+}
+
+/// The next thread stands still before it has used what was left: a child loses none of it.
+#[test]
+fn a_child_of_a_thread_that_has_taken_up_what_was_left() {
+    check(None, || {
+        start();
+        begin(1);
+        let block = alloc(SMALL);
+        leave();
+        assert!(table::is_left());
+        spawn(|| begin(2)).join().unwrap();
+        assert!(!table::is_left());
+        resume(0);
+        fork(move || {
+            adopt_an_orphan();
+            free(block);
+            exit();
+            assert_eq!(pool::in_use(), 0, "slabs are lost");
+        });
+    });
+}
+
 /// A fork's child has what was left when it was made, and what a thread had taken up that does not exist
 /// in it.
 #[test]
@@ -126,7 +168,7 @@ fn a_child_has_what_was_left() {
         let other = spawn(|| successor(2));
         begin(3);
         fork(move || {
-            (0..table::counts().1).for_each(|_| super::world::heap::face::adopt_an_orphan());
+            (0..table::counts().1).for_each(|_| adopt_an_orphan());
             free(alloc(SMALL));
             free(block);
             exit();
