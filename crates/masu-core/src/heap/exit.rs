@@ -108,9 +108,10 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
 ///
 /// # Safety
 /// The caller owns the slab.
+#[inline(always)]
 pub(super) unsafe fn take_back_left(slab: u32, s: &mut slab::Slab) {
-    let left = s.take_left(slab);
-    if !left.is_null() {
+    if s.left != 0 {
+        let left = s.take_left(slab);
         // SAFETY: what was in a bin of the slab's, and then nobody's but the slab's owner's.
         unsafe { push_back(s, left) };
     }
@@ -120,6 +121,7 @@ pub(super) unsafe fn take_back_left(slab: u32, s: &mut slab::Slab) {
 ///
 /// # Safety
 /// The caller's slab, and a list of free blocks of it that the caller has taken out of the bin.
+#[inline(never)]
 pub(super) unsafe fn push_back(s: &mut slab::Slab, mut bin: *mut Block) {
     while !bin.is_null() {
         // SAFETY: a block of the list, which is linked, and then the caller's alone.
