@@ -133,7 +133,8 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
             }
         }
         heap.zero.set(heap.zero.get() & !(1 << class));
-        if (s.carved as u32 * s.size) < ahead(heap, class) {
+        // Only what ends within it counts: blocks seldom end where pages do.
+        if (s.carved as u32 + 1) * s.size <= ahead(heap, class) {
             s.carve_behind(slab);
         }
         let n = s.free_len();
@@ -194,15 +195,19 @@ pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
 /// uses thirty classes a little touches half the pages that it would with 16 KiB at once.)
 fn ahead(heap: &Heap, class: usize) -> u32 {
     let walks = &heap.walks[class & 63];
-    match walks.get() {
+    let most = match walks.get() {
         0 => 16 << 10,
         left if left <= event::STEADY => {
             walks.set(left - 1);
             8 << 10
         }
         _ => 0,
-    }
+    };
+    most.min(AHEAD_BLOCKS * size_of_class(class) as u32)
 }
+
+/// So many blocks make a bin that lasts, however small they are.
+const AHEAD_BLOCKS: u32 = 128;
 
 /// Another slab into which blocks were freed: partial, full, or nobody's.
 ///

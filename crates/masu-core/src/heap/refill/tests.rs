@@ -60,3 +60,34 @@ fn taking_back_full_slabs_that_were_given_up_gives_up_no_more() {
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
 }
+
+/// Bytes carved of a thread's slab when it has allocated and freed so many blocks in turn, ten live.
+fn carved(size: usize, rounds: usize) -> usize {
+    let run = move || {
+        // SAFETY: a block that nobody else knows.
+        unsafe { dealloc(alloc(1)) };
+        // The heap's former thread may have used up what there is for a tick.
+        current().tick.set(clock::tick().wrapping_sub(1));
+        let mut live = [core::ptr::null_mut(); 10];
+        for i in 0..rounds {
+            let place = &mut live[i % 10];
+            // SAFETY: null, or a live block that nobody else knows.
+            unsafe { dealloc(core::mem::replace(place, alloc(size))) };
+        }
+        let active = current().active(crate::size_class::class_of(size)).get();
+        // SAFETY: the active slab is this thread's.
+        let carved = unsafe { (*slab::record(active)).carved };
+        // SAFETY: live blocks, freed once.
+        live.iter().for_each(|&p| unsafe { dealloc(p) });
+        usize::from(carved) * size
+    };
+    thread::spawn(run).join().unwrap_or(usize::MAX)
+}
+
+#[test]
+fn a_class_in_use_carves_two_pages_and_a_tiny_one_less() {
+    // No divisor of a page, so that the last block of the second one ends before it does.
+    let carved_of = |size| carved(size, 8000);
+    assert!(carved_of(80) <= 2 * UNIT, "{} bytes", carved_of(80));
+    assert!(carved_of(16) <= UNIT, "{} bytes", carved_of(16));
+}
