@@ -94,11 +94,11 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     bytes
 }
 
-/// Slabs with more blocks out than this are not worth a look while the program waits: with one block
-/// out on each page on average, a third of the pages is free.
-const SPARSE: u32 = (GRANULE / UNIT) as u32;
+/// Slabs with more blocks out than this are not worth a look while the program waits: with three blocks
+/// out on each page on average, a twentieth of the pages is free.
+const SPARSE: u32 = 3 * (GRANULE / UNIT) as u32;
 /// Most slabs of a class that growth looks at.
-const GLANCES: u32 = 64;
+const GLANCES: u32 = 256;
 
 /// Hollows the calling thread's partial slabs that have few blocks out, and puts them behind all
 /// others. Returns the bytes given back.
