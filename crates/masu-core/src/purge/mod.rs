@@ -98,24 +98,32 @@ pub fn due() {
     }
 }
 
-/// End of the window when a thread last hollowed its sparse slabs because of it.
+/// What the pool had handed out of fresh pages when somebody last looked because of it.
 static GROWN: AtomicUsize = AtomicUsize::new(0);
 
-/// Called outside all locks after the pool has served the calling thread. When the window has grown
-/// for that, the thread first gives back what its sparse slabs hold: its peak shall not be the sum of
-/// what it needs at different times. Nor the process' peak that of what its threads need in turns: whole
-/// slabs of threads that rest, which others have emptied, go back too.
+/// Called outside all locks after the pool has served the calling thread. Each time it has handed out
+/// another 2 MiB of fresh pages, the thread gives back what its sparse slabs hold: its peak shall not be
+/// the sum of what it needs at different times. Nor the process' peak that of what its threads need in
+/// turns: whole slabs of threads that rest, which others have emptied, go back too.
 #[inline]
 pub fn on_growth() {
-    if region::limit() != GROWN.load(Ordering::Relaxed) {
-        GROWN.store(region::limit(), Ordering::Relaxed);
-        if settings::decay_ms().is_some() {
-            note(heap::hollow_sparse());
-            // A look at all slabs, which must be worth it.
-            if slab::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
-                note(slab::empty_for_sleepers());
-            }
-        }
+    let fresh = run::pool::fresh_bytes();
+    if fresh.wrapping_sub(GROWN.load(Ordering::Relaxed)) >= CHUNK {
+        GROWN.store(fresh, Ordering::Relaxed);
+        make_up();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make_up() {
+    if settings::decay_ms().is_none() {
+        return;
+    }
+    note(heap::hollow_sparse());
+    // A look at all slabs, which must be worth it.
+    if slab::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
+        note(slab::empty_for_sleepers());
     }
 }
 

@@ -97,3 +97,33 @@ fn growth_takes_what_resting_threads_do_not_use() {
         resting.join().expect("it rested");
     });
 }
+
+/// Growth need not make the window longer: chunks that were free before serve it too.
+#[test]
+fn growth_hollows_sparse_slabs_where_the_window_stays() {
+    alone!(growth_hollows_sparse_slabs_where_the_window_stays, || {
+        const SIZE: usize = 48;
+        const EVERY: usize = 1024;
+        settings::set_decay(HOUR);
+        LAST.store(time::now_ms(), Ordering::Relaxed);
+        Blocks::new(64 * MIB, 64 << 10).free(64 * MIB, 64 << 10);
+        now();
+        let (window, before) = (region::limit(), purged_bytes());
+        let mut sparse = Blocks::new(8 * MIB, SIZE);
+        let mut rest = Blocks(sparse.0.iter().copied().step_by(EVERY).collect());
+        let mut at = 0;
+        sparse.0.retain(|_| {
+            at += 1;
+            (at - 1) % EVERY != 0
+        });
+        let most = sparse.0.len() * SIZE;
+        sparse.free(most, SIZE);
+        let mut others = Blocks::new(8 * MIB, 10 * SIZE);
+        assert_eq!(region::limit(), window);
+        let back = purged_bytes() - before;
+        assert!(back as usize > 4 * MIB, "{back} bytes");
+        others.free(8 * MIB, 10 * SIZE);
+        let left = rest.0.len() * SIZE;
+        rest.free(left, SIZE);
+    });
+}

@@ -37,6 +37,7 @@ shared_static! { static STATE: State = State(UnsafeCell::new([const { Buckets::n
 shared_static! { static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0); }
 shared_static! { static USED_UNITS: AtomicUsize = AtomicUsize::new(0); }
 shared_static! { static GRANULES: AtomicUsize = AtomicUsize::new(0); }
+shared_static! { static FRESH_UNITS: AtomicUsize = AtomicUsize::new(0); }
 
 /// Changes a counter. Under `LOCK`, so no atomic addition is needed.
 fn change(counter: &AtomicUsize, by: usize) {
@@ -189,6 +190,7 @@ impl Locked {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&DIRTY_UNITS, UNITS);
+            change(&FRESH_UNITS, UNITS);
             chunk_set::add(Has::Dirty, chunk);
             chunk_set::add(if for_slabs { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
@@ -262,6 +264,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     }
     change(&DIRTY_UNITS, dirty.wrapping_neg());
     change(&USED_UNITS, units);
+    change(&FRESH_UNITS, units - dirty);
     Some((address(chunk, start), dirty == 0))
 }
 
@@ -288,6 +291,7 @@ pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
         pool.update(chunk, c);
     }
     change(&DIRTY_UNITS, dirty.wrapping_neg());
+    change(&FRESH_UNITS, UNITS_PER_GRANULE - dirty);
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
     change(&GRANULES, 1);
     // SAFETY: below the limit, and the caller's alone.
@@ -343,6 +347,9 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     }
     change(&DIRTY_UNITS, dirty as usize);
     change(&USED_UNITS, new.wrapping_sub(old));
+    if new > old {
+        change(&FRESH_UNITS, (new - old).wrapping_add_signed(dirty));
+    }
     Some(dirty == 0)
 }
 
@@ -431,6 +438,11 @@ fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
 /// Bytes in dirty free units, an upper bound on what [`purge`] can give back; slabs' included.
 pub fn dirty_bytes() -> usize {
     DIRTY_UNITS.load(Ordering::Relaxed) * UNIT
+}
+
+/// Bytes that were not resident before they were handed out or faulted in, so far. Wraps around.
+pub fn fresh_bytes() -> usize {
+    FRESH_UNITS.load(Ordering::Relaxed) * UNIT
 }
 
 /// Granules handed out as slabs.
