@@ -11,8 +11,8 @@
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
-//! - a thread for which the window has grown hollows its sparse slabs, and gives back those of other
-//!   threads whose blocks have all come back ([`on_growth`]).
+//! - a thread for which the pool has handed out 2 MiB of fresh pages hollows its sparse slabs, and gives
+//!   back those of other threads whose blocks have all come back ([`on_growth`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
