@@ -42,7 +42,10 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
                 continue;
             }
             let bin = heap.bin(class).replace(null_mut());
-            (*slab::record(active)).leave(bin);
+            // What this thread found and has not used stays as it is.
+            if !bin.is_null() {
+                (*slab::record(active)).leave(bin);
+            }
             slabs += 1;
         }
     }

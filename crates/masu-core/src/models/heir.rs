@@ -114,6 +114,23 @@ fn two_threads_that_end_and_begin() {
     });
 }
 
+/// Threads that come and go without a use for what they find.
+#[test]
+fn what_is_left_is_left_on() {
+    check(None, || {
+        start();
+        let block = alloc(SMALL);
+        leave();
+        for name in 1..3 {
+            begin(name);
+            leave();
+            assert!(table::is_left());
+        }
+        free(block);
+        settled();
+    });
+}
+
 #[test]
 fn of_two_threads_that_end_at_once_one_leaves_its_slabs() {
     check(3, || {

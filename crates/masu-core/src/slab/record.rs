@@ -284,9 +284,10 @@ impl Slab {
         self.free_len() * self.size
     }
 
-    /// Remembers the blocks of a bin, a list of any length or null.
+    /// Remembers the blocks of a bin, a list of any length but 0. None are remembered so far.
     pub fn leave(&mut self, bin: *mut Block) {
-        self.left = if bin.is_null() { 0 } else { sixteenths(bin) as u16 + 1 };
+        debug_assert_eq!(self.left, 0);
+        self.left = sixteenths(bin) as u16 + 1;
     }
 
     /// Detaches the blocks that [`leave`](Self::leave) remembered; null if there are none.
