@@ -7,6 +7,8 @@
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
@@ -56,7 +58,26 @@ impl Mark {
     }
 
     fn is_on(&self, process: u32) -> bool {
-        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == self.0.as_bytes())
+        // In the middle of an exec, a process shows no environment for a moment.
+        for _ in 0..LOOKS {
+            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            if !environment.is_empty() {
+                return environment
+                    .split(|&byte| byte == 0)
+                    .any(|entry| entry == self.0.as_bytes());
+            }
+            if has_ended(process) {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
     }
+}
+
+/// Looks at a process that shows no environment: some never have one.
+const LOOKS: u32 = 50;
+
+fn has_ended(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).map_or(true, |stat| stat.contains(") Z "))
 }
