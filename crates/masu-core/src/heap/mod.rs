@@ -72,7 +72,7 @@ use thread_bytes::ThreadBytes;
 /// Partial slabs that a heap keeps per class; further ones are published.
 pub const PARTIAL_KEEP: u32 = 4;
 /// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 2;
+pub const FULL_KEEP: u32 = 8;
 
 /// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
 #[repr(C, align(64))]

@@ -51,7 +51,7 @@ pub use table::lock_for_fork;
 /// Partial slabs that a heap keeps per class.
 pub const PARTIAL_KEEP: u32 = 1;
 /// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 2;
+pub const FULL_KEEP: u32 = 8;
 /// Looks that an active slab gets in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
 
