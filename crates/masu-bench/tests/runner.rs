@@ -345,7 +345,7 @@ fn latencies_come_from_runs_of_their_own() {
     hdrhistogram::serialization::V2Serializer::new().serialize(&values, &mut bytes).unwrap();
     std::fs::write(histogram.path(), bytes).unwrap();
     let text = format!(
-        "if [ -n \"$MASU_BENCH_LATENCY\" ]; then cat {} > $MASU_BENCH_LATENCY; fi",
+        "if [ -n \"$MASU_LAB_LATENCY\" ]; then cat {} > $MASU_LAB_LATENCY; fi",
         histogram.path().display()
     );
     let plan = Plan { latency_rounds: 3, ..plan(Vec::new(), vec![script(&text)]) };

@@ -2,15 +2,17 @@
 
 mod common;
 
+use std::ffi::CString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, ptr, thread};
 
 use assert_cmd::Command;
 use common::{Fixture, masu, stdout};
 use masu_bench::race::results::Results;
+use masu_core::config::Config;
 
 /// `masu bench` with the stand-in for libmasu.so, against the system's malloc alone.
 fn bench(fixture: &Fixture) -> Command {
@@ -94,6 +96,22 @@ fn standard_input_is_read_anew_in_every_run() {
     redirected.stdin(fs::File::open(fixture.path("in")).unwrap());
     let output = redirected.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Or masu would warn of them in every run, and pay for that in each.
+#[test]
+fn what_the_runner_tells_programs_is_no_mistyped_option() {
+    let fixture = Fixture::new();
+    ended(bench(&fixture).args(["--", "sh", "-c", "env -0 >> seen"]), 0);
+    let seen = fs::read(fixture.path("seen")).unwrap();
+    let ours = seen.split(|&byte| byte == 0).filter(|one| one.starts_with(b"MASU_"));
+    let ours: Vec<CString> = ours.map(|one| CString::new(one).unwrap()).collect();
+    assert!(ours.len() >= 9, "a mark in each run: {ours:?}");
+    let environment: Vec<_> = ours.iter().map(|one| one.as_ptr()).chain([ptr::null()]).collect();
+    let mut said = Vec::new();
+    // SAFETY: the array ends in null, and its strings live past the call.
+    unsafe { Config::parse(environment.as_ptr(), false, &mut |bytes| said.extend(bytes)) };
+    assert_eq!(String::from_utf8_lossy(&said), "");
 }
 
 #[test]

@@ -15,8 +15,9 @@ use std::{env, io};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
-/// The environment variable that names the file to write. Values are nanoseconds.
-pub const VARIABLE: &str = "MASU_BENCH_LATENCY";
+/// The environment variable that names the file to write. Values are nanoseconds. (masu takes variables
+/// that begin with `MASU_LAB_` for the tools', and other ones it does not know for mistakes.)
+pub const VARIABLE: &str = "MASU_LAB_LATENCY";
 
 /// Longer ones count as this long: one minute.
 const LONGEST: u64 = 60_000_000_000;

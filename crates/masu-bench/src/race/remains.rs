@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 
 use super::watch::children;
 
-const VARIABLE: &str = "MASU_BENCH_RUN";
+/// Not any name: of most that begin with its own, masu warns at the start of every run.
+const VARIABLE: &str = "MASU_LAB_RUN";
 
 /// The mark of one run.
 pub struct Mark(String);
