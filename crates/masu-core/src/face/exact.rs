@@ -7,9 +7,7 @@
 use super::{ALIGN_MAX, SharedHeap, or_reclaim};
 use crate::heap::{self, shared};
 use crate::region::{self, Kind};
-use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
-};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, medium_units, size_of_class};
 use crate::slab;
 use crate::sys::host;
 use crate::{huge, run};
@@ -42,8 +40,7 @@ fn source(size: usize, align: usize) -> Option<Source> {
         return None;
     }
     if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
-        let class = if align <= 16 { class_of(size) } else { aligned_class(size, align) };
-        return Some(Source::Small(class));
+        return Some(Source::Small(aligned_class(size, align)));
     }
     if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
         return Some(Source::Medium(medium_units(size)));

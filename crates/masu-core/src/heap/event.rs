@@ -169,22 +169,27 @@ pub fn give_kept_of_others(heap: &Heap, class: usize) {
     }
 }
 
-/// Gives back the empty ones of a class's partial slabs.
+/// Gives back the empty ones of a class's partial slabs. Returns the bytes given back.
 #[cold]
 #[inline(never)]
-fn give_empty(heap: &Heap, class: usize) {
+pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
+    let mut bytes = 0;
     let list = heap.partial(class);
     let mut at = list.front();
     while let Some(slab) = at {
-        // SAFETY: members of a list of this thread's; no block of an empty one is in the bin.
+        // SAFETY: a member of the heap's list; no block of an empty one is in the bin, and nothing else
+        // refers to it.
         unsafe {
             at = list.after(slab);
-            if (*slab::record(slab)).out() == 0 {
+            let s = &*slab::record(slab);
+            if s.out() == 0 {
+                bytes += s.touched as usize;
                 list.remove(slab);
                 pool::give(slab);
             }
         }
     }
+    bytes
 }
 
 // The model checker takes this file in from elsewhere.

@@ -42,7 +42,7 @@ pub use tally::SharedStats;
 use super::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, GRANULE, Kind, NIL, SHARED_STRIDE, tags};
-use crate::size_class::{SMALL_MAX, aligned_class, class_of};
+use crate::size_class::{SMALL_MAX, aligned_class};
 use crate::slab::{self, Block};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -157,8 +157,7 @@ impl SharedHeap {
         if size > SMALL_MAX || align > SMALL_MAX / 2 {
             return self.alloc_large(size, align, zeroed);
         }
-        let class = if align <= 16 { class_of(size) } else { aligned_class(size, align) };
-        let (block, zero) = self.alloc_small(class, size);
+        let (block, zero) = self.alloc_small(aligned_class(size, align), size);
         let p: *mut u8 = block.cast();
         if zeroed && !p.is_null() {
             // SAFETY: the block is ours and at least 16 and at least `size` bytes long.

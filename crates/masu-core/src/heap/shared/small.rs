@@ -145,28 +145,9 @@ impl SharedHeap {
             }
         }
         for class in 1..=LAST_CLASS {
-            bytes += self.give_empty(class);
+            bytes += event::give_empty(heap, class);
         }
         bytes + sparse::hollow_partial(heap, all)
-    }
-
-    /// Gives back the partial slabs of a class that are empty. Returns the bytes given back.
-    fn give_empty(&self, class: usize) -> usize {
-        let mut bytes = 0;
-        let list = self.inner.partial(class);
-        let mut at = list.front();
-        while let Some(slab) = at {
-            // SAFETY: a member of the heap's list; without blocks out, nothing refers to the slab.
-            unsafe {
-                at = list.after(slab);
-                if (*slab::record(slab)).out() == 0 {
-                    bytes += (*slab::record(slab)).touched as usize;
-                    list.remove(slab);
-                    pool::give(slab);
-                }
-            }
-        }
-        bytes
     }
 
     /// Gives all slabs back, whatever lives in them.
