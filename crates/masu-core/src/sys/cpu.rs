@@ -3,14 +3,16 @@
 use super::raw::{nr, syscall};
 use super::{cgroup, result};
 
-/// Processors in the calling thread's affinity mask.
+/// Processors in the affinity mask of the process's first thread. The calling one may be a worker that is
+/// bound to a single processor, as the others are to theirs.
 fn affinity() -> u32 {
     // 1,024 processors; a larger machine makes the call fail, and then many are assumed.
     let mut mask = [0u64; 16];
     // SAFETY: the kernel writes at most the size given, 128 bytes, into `mask`.
     let written = unsafe {
+        let first = syscall(nr::GETPID, [0; 6]);
         let at = mask.as_mut_ptr() as usize;
-        result(syscall(nr::SCHED_GETAFFINITY, [0, size_of_val(&mask), at, 0, 0, 0]))
+        result(syscall(nr::SCHED_GETAFFINITY, [first, size_of_val(&mask), at, 0, 0, 0]))
     };
     match written {
         Ok(_) => mask.iter().map(|w| w.count_ones()).sum::<u32>().max(1),
@@ -18,7 +20,7 @@ fn affinity() -> u32 {
     }
 }
 
-/// Processors that the calling thread may run on and, if `quota`, that the control group has time
+/// Processors that the process may run on and, if `quota`, that the control group has time
 /// for, whichever are fewer; at least 1.
 #[cold]
 pub fn count(quota: bool) -> u32 {
@@ -30,6 +32,29 @@ pub fn count(quota: bool) -> u32 {
 mod tests {
     use super::*;
     use cgroup::Fake;
+
+    #[test]
+    fn a_worker_on_one_processor_counts_all() {
+        // On both machines the number before the one that asks.
+        const SCHED_SETAFFINITY: usize = nr::SCHED_GETAFFINITY - 1;
+        let all = count(false);
+        let bound = std::thread::spawn(|| {
+            let mut mask = [0u64; 16];
+            let at = mask.as_mut_ptr() as usize;
+            // SAFETY: the kernel reads and writes the mask, 128 bytes, of this thread alone.
+            unsafe {
+                result(syscall(nr::SCHED_GETAFFINITY, [0, size_of_val(&mask), at, 0, 0, 0]))
+                    .unwrap();
+                let word = mask.iter().position(|&word| word != 0).unwrap();
+                let first = mask[word] & mask[word].wrapping_neg();
+                mask.fill(0);
+                mask[word] = first;
+                result(syscall(SCHED_SETAFFINITY, [0, size_of_val(&mask), at, 0, 0, 0])).unwrap();
+            }
+            count(false)
+        });
+        assert_eq!(bound.join().unwrap(), all);
+    }
 
     #[test]
     fn a_quota_counts_where_it_is_less() {
