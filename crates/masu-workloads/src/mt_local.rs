@@ -4,8 +4,8 @@
 //! ordinary code and not of a benchmark's table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::thread;
 
+use super::team;
 use super::{Input, Outcome, Workload};
 
 /// See the module's first line.
@@ -18,14 +18,7 @@ pub const MT_LOCAL: Workload = Workload {
 };
 
 fn run(input: &Input) -> Outcome {
-    let threads: Vec<_> = (0..4)
-        .map(|number| {
-            let input = *input;
-            thread::spawn(move || work(&input, number))
-        })
-        .collect();
-    let sums = threads.into_iter().map(|thread| thread.join().expect("a thread failed"));
-    Outcome::of(sums.fold(0, u64::wrapping_add))
+    Outcome::of(team::sum_of(4, |number| work(input, number)))
 }
 
 fn work(input: &Input, number: u64) -> u64 {
