@@ -1,12 +1,12 @@
 //! What can be typed after `masu`.
 
 use std::ffi::OsString;
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
 use clap_complete::Shell;
+use masu_bench::race;
 
 use crate::doctor;
 
@@ -74,7 +74,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   run_cache:2MiB          medium blocks a thread keeps for itself
   huge_cache:1GiB         freed huge blocks kept until they decay
   retain_full:32          full slabs a thread keeps once others allocate too
-  huge_pages:1            growing heaps beyond 16 MiB take pages of 2 MiB
+  huge_pages:1            growing heaps and filled blocks take pages of 2 MiB
   populate:0              fresh memory is faulted in when it is taken
   limit_soft:auto         above this much in use, free memory goes back at once
   limit_hard:0            above this much in use, malloc fails
@@ -154,15 +154,15 @@ pub struct Bench {
     pub against: Option<Vec<String>>,
 
     /// How often the program runs under each allocator [default: 10; suites: 7, quick: up to 5]
-    #[arg(long, value_name = "N")]
-    pub rounds: Option<NonZeroU16>,
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
 
     /// Be done after this long in all, such as 30s or 5m [default: as long as it takes; quick: 150s]
-    #[arg(long, value_name = "T", value_parser = duration)]
+    #[arg(long, value_name = "T", value_parser = race::duration)]
     pub time: Option<Duration>,
 
     /// Give a single run up after this long [default: 10m; suites: 2m]
-    #[arg(long, value_name = "T", value_parser = duration)]
+    #[arg(long, value_name = "T", value_parser = race::duration)]
     pub timeout: Option<Duration>,
 
     /// What the program reads on standard input
@@ -181,15 +181,15 @@ pub struct Bench {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub suite: Option<Vec<String>>,
 
-    /// Write a report as one HTML page
+    /// Write a report as one HTML page; `-` for stdout, without the table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the raw results as JSON; `-` for stdout, without the table
+    /// Write the raw results as JSON; `-` as above
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write the tables as Markdown
+    /// Write the tables as Markdown; `-` as above
     #[arg(long, value_name = "FILE")]
     pub md: Option<PathBuf>,
 
@@ -204,38 +204,4 @@ pub struct Bench {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-/// A time in the engine's units: 500ms, 30s, 5m.
-fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
-    };
-    let number: f64 = number.parse().map_err(|_| "not a time like 500ms, 30s or 5m".to_owned())?;
-    match Duration::try_from_secs_f64(number * seconds) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("not a time that can be waited for".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
-        for wrong in ["", "s", "5 s", "-1s", "5d", "0s", "1e99h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -68,8 +68,13 @@ fn who_misbehaves_wins_nothing_and_the_exit_code_says_so() {
 #[test]
 fn a_program_that_fails_by_itself_is_refused() {
     let fixture = Fixture::new();
-    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo no >&2; exit 4"]), 125);
+    let mut command = bench(&fixture);
+    fs::write(fixture.path("kept.md"), "what was there").unwrap();
+    command.args(["--html", "r.html", "--md", "kept.md"]);
+    let (out, said) = ended(command.args(["--", "sh", "-c", "echo no >&2; exit 4"]), 125);
     assert_eq!(out, "");
+    assert!(!fixture.path("r.html").exists(), "no empty page is left");
+    assert_eq!(fs::read_to_string(fixture.path("kept.md")).unwrap(), "what was there");
     assert!(said.contains("fails on the system's own malloc: exit status 4: no"), "{said}");
     assert!(said.contains("--ignore-failure"), "{said}");
     ended(bench(&fixture).args(["-i", "--", "sh", "-c", "exit 4"]), 0);
@@ -134,8 +139,9 @@ fn mistakes_end_with_two_and_say_what_to_do() {
     let fixture = Fixture::new();
     for (arguments, expected) in [
         (&["--"][..], "nothing to measure"),
-        (&["--rounds", "0", "--", "true"], "--rounds"),
-        (&["--time", "5d", "--", "true"], "no unit of time"),
+        (&["--time", "5d", "--", "true"], "not a time like 90s or 20m"),
+        (&["--time", "0s", "--", "true"], "no time at all"),
+        (&["--json", "-", "--md", "-", "--", "true"], "only one of --json, --html and --md"),
         (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),
         (&["--suite", "quick", "--", "true"], "exclude each other"),
         (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense`"),
@@ -148,6 +154,8 @@ fn mistakes_end_with_two_and_say_what_to_do() {
         assert_eq!(out, "");
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
+    let (_, said) = ended(masu().args(["bench", "--rounds", "0", "--", "true"]), 2);
+    assert!(said.contains("0 is not in 1..=65535"), "{said}");
     let (_, said) = ended(bench(&fixture).args(["--", "nonexistent-program"]), 127);
     assert!(said.contains("no such program"), "{said}");
 }

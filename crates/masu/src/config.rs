@@ -94,7 +94,8 @@ setters! {
     /// Most full slabs of 64 KiB that a thread keeps as its own once other threads allocate too. By
     /// default 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
-    /// Whether a heap of more than 16 MiB that grows takes huge pages of 2 MiB. By default it does.
+    /// Whether a heap of more than 32 MiB that grows, and blocks where the last ones were filled, take
+    /// huge pages of 2 MiB. By default they do.
     huge_pages(may: bool), huge_pages, true, "", may, "false";
     /// Whether fresh memory is faulted in when it is taken from the system, not when it is used. By
     /// default it is not.

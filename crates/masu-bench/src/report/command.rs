@@ -43,7 +43,11 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     });
     table.add_row(std::iter::once(dim(Cell::new("noise"), style)).chain(noise));
     style.draw(&mut table);
-    let mut text = format!("{table}\n\n{}\n", sentence(results, measured));
+    let mut text = match first {
+        [] => String::new(),
+        _ => format!("{table}\n\n"),
+    };
+    text += &format!("{}\n", sentence(results, measured));
     text += &misbehaviour(results, measured);
     if measured.varies {
         text += "It prints something else every time, so what it printed was not compared.\n";

@@ -71,26 +71,27 @@ pub fn sentence(results: &Results, measured: &Measured) -> String {
     let name = |place: &Place| results.arms[place.arm].name.as_str();
     let standing = Standing::new(results, measured, Metric::Wall);
     let noise = format!("the noise of {:.1} %", standing.noise * 100.0);
-    let caution = match results.rounds < ENOUGH {
+    let few = results.rounds < ENOUGH;
+    let caution = match few {
         true => format!(" Fewer than {ENOUGH} rounds prove little."),
         false => String::new(),
     };
     let best = standing.best();
     let time = match (best.as_slice(), standing.places.get(best.len())) {
+        ([], _) if measured.runs.is_empty() => return "Nobody wins: nothing was timed.".into(),
         ([], _) => return "Nobody wins: no allocator served it without a failure.".into(),
         ([only], None) => {
             return format!("Nobody wins: only {} served it without a failure.", name(only));
         }
         ([winner], Some(next)) => {
             let ratio = next.to_leader.expect("it lost, so it was compared").ratio;
-            format!(
-                "{} wins: {:.2} times as fast as {} ({:.2} to {:.2}), beyond {noise}",
-                name(winner),
-                ratio.centre,
-                name(next),
-                ratio.low,
-                ratio.high,
-            )
+            let interval = match few {
+                true => String::new(),
+                false => format!(" ({:.2} to {:.2})", ratio.low, ratio.high),
+            };
+            let (winner, next) = (name(winner), name(next));
+            let centre = ratio.centre;
+            format!("{winner} wins: {centre:.2} times as fast as {next}{interval}, beyond {noise}")
         }
         (several, rest) => {
             let names: Vec<&str> = several.iter().map(name).collect();
@@ -184,7 +185,9 @@ mod tests {
 
     #[test]
     fn few_rounds_prove_little() {
-        assert!(said(1.0, 2.0, 3.0, 3).ends_with("Fewer than 5 rounds prove little."));
+        let said = said(1.0, 2.0, 3.0, 3);
+        assert!(said.starts_with("masu wins: 2.00 times as fast as glibc, beyond"), "{said}");
+        assert!(said.ends_with("Fewer than 5 rounds prove little."), "{said}");
     }
 
     #[test]
@@ -194,6 +197,8 @@ mod tests {
         assert!(!said.contains("masu"), "{said}");
         let nobody = self::said(f64::NAN, f64::NAN, f64::NAN, 8);
         assert_eq!(nobody, "Nobody wins: no allocator served it without a failure.");
+        let nothing = self::said(1.0, 1.0, 1.0, 0);
+        assert_eq!(nothing, "Nobody wins: nothing was timed.");
         let one = self::said(1.0, f64::NAN, f64::NAN, 8);
         assert_eq!(one, "Nobody wins: only masu served it without a failure.");
     }

@@ -132,13 +132,13 @@ pub fn header_lines(results: &Results) -> Vec<String> {
             machine.load,
         ),
         format!(
-            "{} interleaved rounds in {:.0} s{}, {subject}'s settings: {settings}.",
+            "{} in {}{}, {subject}'s settings: {settings}.",
             rounds(results),
-            results.seconds,
+            seconds(results.seconds),
             work(results)
         ),
-        proof(results),
     ];
+    lines.extend(proof(results));
     if results.out_of_time {
         let text = "The time that was set was up before everybody had run: partial results.";
         lines.push(text.into());
@@ -167,23 +167,34 @@ fn rounds(results: &Results) -> String {
     let of = |measured: &Measured| measured.runs.iter().map(|run| run.round + 1).max();
     let all = || results.workloads.iter().filter_map(of);
     match (all().min(), all().max()) {
-        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
-        _ => results.rounds.to_string(),
+        (Some(least), Some(most)) if least < most => {
+            format!("{least} to {most} interleaved rounds")
+        }
+        _ if results.rounds == 1 => "1 round".into(),
+        _ => format!("{} interleaved rounds", results.rounds),
     }
 }
 
-/// In how many runs the allocator was seen at work.
-fn proof(results: &Results) -> String {
+/// How long it took; tenths say something only of what was over soon.
+fn seconds(all: f64) -> String {
+    format!("{all:.0$} s", usize::from(all < 10.0))
+}
+
+/// In how many runs the allocator was seen at work; none if there were no runs.
+fn proof(results: &Results) -> Option<String> {
     let runs = || results.workloads.iter().flat_map(|measured| &measured.runs);
     let good = runs().filter_map(|run| run.outcome.sample());
     let (all, proven) =
         good.fold((0, 0), |(all, proven), sample| (all + 1, proven + usize::from(sample.proven)));
-    match proven == all {
-        true => format!("In all {all} runs the kernel's mappings showed the intended allocator."),
-        false => format!(
+    match (proven, all) {
+        (_, 0) => None,
+        _ if proven == all => {
+            Some(format!("In all {all} runs the kernel's mappings showed the intended allocator."))
+        }
+        _ => Some(format!(
             "In {proven} of {all} runs the kernel's mappings showed the intended allocator; \
              the others were over before anybody could look."
-        ),
+        )),
     }
 }
 

@@ -16,18 +16,29 @@ pub struct Files<'o> {
     json: Option<&'o Path>,
     html: Option<&'o Path>,
     markdown: Option<&'o Path>,
+    /// Those that were not there before.
+    made: Vec<&'o Path>,
 }
 
 impl<'o> Files<'o> {
     /// Makes sure that they can be written. What they hold stays until there is something new.
     pub fn reserve(order: &'o Bench) -> Result<Self, Failure> {
-        let files = Files {
+        let mut files = Files {
             json: order.json.as_deref(),
             html: order.html.as_deref(),
             markdown: order.md.as_deref(),
+            made: Vec::new(),
         };
         let all = [files.json, files.html, files.markdown].into_iter().flatten();
-        for path in all.filter(|path| !is_stdout(path)) {
+        let (stdout, paths): (Vec<_>, Vec<_>) = all.partition(|path| is_stdout(path));
+        if stdout.len() > 1 {
+            let problem = "only one of --json, --html and --md can go to stdout";
+            return Err(Failure::new(USAGE, problem).remedy("name a file in place of `-`"));
+        }
+        for path in paths {
+            if !path.exists() {
+                files.made.push(path);
+            }
             let opened = OpenOptions::new().create(true).append(true).open(path);
             opened.map_err(|error| {
                 Failure::new(USAGE, format!("cannot write `{}`: {error}", path.display()))
@@ -36,9 +47,9 @@ impl<'o> Files<'o> {
         Ok(files)
     }
 
-    /// Whether stdout belongs to a program that reads JSON.
-    pub fn json_on_stdout(&self) -> bool {
-        self.json.is_some_and(is_stdout)
+    /// Whether one of them is stdout, where nothing else belongs then.
+    pub fn take_stdout(&self) -> bool {
+        [self.json, self.html, self.markdown].into_iter().flatten().any(is_stdout)
     }
 
     /// Writes them.
@@ -50,6 +61,17 @@ impl<'o> Files<'o> {
         one(self.json, &|| results.json())?;
         one(self.html, &|| html::page(results))?;
         one(self.markdown, &|| render(results, Style::Markdown))
+    }
+}
+
+impl Drop for Files<'_> {
+    /// A race that came to nothing leaves no empty files.
+    fn drop(&mut self) {
+        for path in &self.made {
+            if path.metadata().is_ok_and(|file| file.len() == 0) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
     if command {
         refuse_hopeless(&results, &plan)?;
     }
-    if !files.json_on_stdout() {
+    if !files.take_stdout() {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         say(&render(&results, Style::Terminal { colour }))?;
     }
@@ -65,7 +65,7 @@ fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Pla
         // One program on two or three allocators: the second entry of the system's is enough.
         twins.remove(0);
     }
-    let rounds = order.rounds.map_or(what.rounds, |rounds| rounds.get().into());
+    let rounds = order.rounds.map_or(what.rounds, usize::from);
     Plan {
         rounds,
         uncertain: if what.command { 0 } else { rounds },
