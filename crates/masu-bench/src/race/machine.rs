@@ -1,6 +1,6 @@
 //! The machine a race ran on, as far as it explains figures.
 
-use std::fs;
+use std::{fmt, fs};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,16 @@ impl Machine {
     /// Memory that is free for use now, in KiB.
     pub fn available_kib() -> u64 {
         kib(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemAvailable")
+    }
+}
+
+/// What a report says of it.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let gib = (self.memory_mib + 512) / 1024;
+        let Machine { processor, processors, kernel, system, huge_pages, load, .. } = self;
+        write!(f, "{processor}, {processors} processors, {gib} GiB, Linux {kernel}, {system}, ")?;
+        write!(f, "huge pages: {huge_pages}, load before: {load}")
     }
 }
 

@@ -109,7 +109,6 @@ const ENOUGH: usize = 7;
 
 /// What the race was, in lines.
 pub fn header_lines(results: &Results) -> Vec<String> {
-    let machine = &results.machine;
     let subject = &results.arms[0].name;
     let versions: Vec<String> = results
         .shown()
@@ -121,16 +120,7 @@ pub fn header_lines(results: &Results) -> Vec<String> {
     };
     let mut lines = vec![
         format!("Measured {} with {}.", results.date, versions.join(", ")),
-        format!(
-            "{}, {} processors, {} GiB, Linux {}, {}, huge pages: {}, load before: {}.",
-            machine.processor,
-            machine.processors,
-            (machine.memory_mib + 512) / 1024,
-            machine.kernel,
-            machine.system,
-            machine.huge_pages,
-            machine.load,
-        ),
+        format!("{}.", results.machine),
         format!(
             "{} in {}{}, {subject}'s settings: {settings}.",
             rounds(results),

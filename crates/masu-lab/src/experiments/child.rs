@@ -47,6 +47,22 @@ pub fn counted(command: Command, output: Option<OwnedFd>, limit: Duration) -> Re
     watched(command, output, limit, &Watch { counted: true, ..Watch::default() })
 }
 
+/// Runs what `command` makes, which is asked again for a run of its own if the counters are to count
+/// too: threads that wait for each other would pay for them if they were timed with them.
+pub fn timed(
+    mut command: impl FnMut() -> Result<(Command, Option<OwnedFd>)>,
+    limit: Duration,
+    count: bool,
+) -> Result<Finished> {
+    let (timed, output) = command()?;
+    let mut finished = run(timed, output, limit)?;
+    if count {
+        let (again, output) = command()?;
+        finished.sample.take_counts(&counted(again, output, limit)?.sample);
+    }
+    Ok(finished)
+}
+
 fn watched(
     mut command: Command,
     output: Option<OwnedFd>,
@@ -116,6 +132,22 @@ mod tests {
         assert_eq!(finished.sample.peak_kib, 77);
         assert_eq!(finished.field("other").unwrap(), "x y");
         assert!(finished.field("missing").is_err());
+    }
+
+    #[test]
+    fn what_is_counted_runs_once_more() {
+        let place = tempfile::tempdir().unwrap();
+        let runs = || std::fs::read_to_string(place.path().join("runs")).unwrap_or_default();
+        let command = || {
+            let mut command = shell("echo x >> runs; echo again $(wc -l < runs)");
+            command.current_dir(place.path());
+            Ok((command, None))
+        };
+        let finished = timed(command, LONG, false).unwrap();
+        assert_eq!((runs().as_str(), finished.field("again").unwrap()), ("x\n", "1"));
+        let finished = timed(command, LONG, true).unwrap();
+        assert_eq!(runs(), "x\nx\nx\n");
+        assert_eq!(finished.field("again").unwrap(), "2", "what was timed counts");
     }
 
     #[test]

@@ -277,14 +277,10 @@ fn report(results: &Results) -> String {
     let second = markdown(&["", "allocation and free, ns"].map(String::from), &rows);
     format!(
         "# Heaps: {} nodes of 48 bytes\n\nMeasured {} by `cargo run --release -p masu-lab -- heaps`: {} interleaved rounds, \
-         medians. {}, {} processors, Linux {}, load before: {}. Nodes freed one by one go in a random \
-         order.\n\n{first}\nA thread's time for an allocation and a free of 48 bytes, 16 blocks live:\n\n{second}",
+         medians. {}. Nodes freed one by one go in a random order.\n\n{first}\nA thread's time for an allocation and a free of 48 bytes, 16 blocks live:\n\n{second}",
         results.nodes,
         results.date,
         base.make_ns.len(),
-        results.machine.processor,
-        results.machine.processors,
-        results.machine.kernel,
-        results.machine.load,
+        results.machine,
     )
 }

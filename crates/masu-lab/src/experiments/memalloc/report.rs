@@ -34,23 +34,14 @@ pub fn render(results: &Results, cells: &[Cell]) -> Result<String> {
 }
 
 fn head(results: &Results) -> String {
-    let machine = &results.machine;
     format!(
         "# memalloc-bench: Slab against Box, and what masu offers\n\n\
          Measured {} by `cargo run --release -p masu-lab -- memalloc-bench`: {} iterations in {} interleaved rounds.\n\n\
-         {}, {} processors, {} GiB, Linux {}, {}, load before: {}.\n\n\
+         {}.\n\n\
          Columns without `masu` in their name run on the system's allocator. A slab moves each object in and out, \
          a box and a lease do not, so slabs get slower with size. `(published)` rows are the article's, read off its \
          figures. All nineteen sizes: `memalloc-bench/stats.csv`; every measurement: the Parquet file beside it.\n",
-        results.date,
-        results.iterations,
-        results.rounds,
-        machine.processor,
-        machine.processors,
-        (machine.memory_mib + 512) / 1024,
-        machine.kernel,
-        machine.system,
-        machine.load,
+        results.date, results.iterations, results.rounds, results.machine,
     )
 }
 

@@ -36,24 +36,14 @@ pub fn write(results: &Results, files: &Files) -> Result<String> {
 }
 
 fn render(results: &Results) -> String {
-    let machine = &results.machine;
     let mut text = format!(
         "# A C++ program that lives on `new`\n\n\
          Measured {} by `cargo run --release -p masu-lab -- object-pool`: {} interleaved rounds, medians.\n\n\
-         {}, {} processors, {} GiB, Linux {}, {}, load before: {}.\n\n\
+         {}.\n\n\
          One thread makes and drops {} objects, {} times in a run. The pools take their chunks from glibc. \
          *After a thread*: the program has started a thread that did nothing and waited for its end. Every \
          program said which object serves `malloc` and `free` in it, and all printed the same result.\n\n",
-        results.date,
-        results.rounds,
-        machine.processor,
-        machine.processors,
-        (machine.memory_mib + 512) / 1024,
-        machine.kernel,
-        machine.system,
-        machine.load,
-        results.objects,
-        results.repetitions,
+        results.date, results.rounds, results.machine, results.objects, results.repetitions,
     );
     text += &table(results);
     text += &failures(results);

@@ -142,17 +142,11 @@ fn measure(results: &mut Results, program: &str, options: &Options) -> Result<()
             let command = || {
                 let mut command = Command::new(results.arms[arm].place.join(program));
                 command.arg(results.percent.to_string()).env_remove("LD_PRELOAD");
-                command
+                Ok((command, None))
             };
             let limit = Duration::from_secs_f64(options.timeout);
-            let context = || format!("{program} on {}", results.arms[arm].allocator);
-            let mut finished = child::run(command(), None, limit).with_context(context)?;
-            if round == 0 {
-                // Threads that wait for each other would pay for it if they were counted while they
-                // are timed.
-                let counted = child::counted(command(), None, limit).with_context(context)?;
-                finished.sample.take_counts(&counted.sample);
-            }
+            let finished = child::timed(command, limit, round == 0)
+                .with_context(|| format!("{program} on {}", results.arms[arm].allocator))?;
             let allocator = finished.field("allocator")?;
             ensure!(allocator == results.arms[arm].allocator, "{program} ran on {allocator}");
             let sum = finished.field("sum")?.to_owned();

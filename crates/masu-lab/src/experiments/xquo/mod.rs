@@ -243,16 +243,14 @@ impl Course<'_> {
         }
     }
 
-    /// One timed run. Its cycles and instructions are those of another one, if they are wanted: its
-    /// threads wait for each other all the time, and counters would make that dear.
+    /// One timed run, with the cycles and instructions of another one if they are wanted.
     fn sample(&self, arm: &Arm, pipeline: &str, workers: usize, count: bool) -> Result<Sample> {
         let limit = Duration::from_secs_f64(self.options.timeout);
-        let null = || anyhow::Ok(Some(File::options().write(true).open("/dev/null")?.into()));
-        let mut finished = child::run(self.command(arm, pipeline, workers)?, null()?, limit)?;
-        if count {
-            let command = self.command(arm, pipeline, workers)?;
-            finished.sample.take_counts(&child::counted(command, null()?, limit)?.sample);
-        }
+        let command = || {
+            let null = File::options().write(true).open("/dev/null")?;
+            Ok((self.command(arm, pipeline, workers)?, Some(null.into())))
+        };
+        let finished = child::timed(command, limit, count)?;
         let label = finished.field("allocator")?;
         ensure!(label == arm.allocator, "{label} served it");
         let written: u64 = finished.field("written")?.parse()?;

@@ -131,7 +131,6 @@ fn name(pipeline: &str) -> &str {
 }
 
 fn head(results: &Results) -> String {
-    let machine = &results.machine;
     let proofs: Vec<String> = results
         .arms
         .iter()
@@ -140,7 +139,7 @@ fn head(results: &Results) -> String {
     format!(
         "# xquo: a tool that lives on its allocator\n\n\
          Measured {} by `cargo run --release -p masu-lab -- xquo`: {} records, {} interleaved rounds, medians.\n\n\
-         {}, {} processors, {} GiB, Linux {}, {}, load before: {}.\n\n\
+         {}.\n\n\
          The same tool, built with each allocator. Output of every program and pipeline was compared with \
          what it has to be, line by line and in order (unordered: in any order); each run wrote the right \
          number of bytes. A tool with N workers has N + 2 threads. Processor time and cycles say more than \
@@ -148,12 +147,7 @@ fn head(results: &Results) -> String {
         results.date,
         results.records,
         results.rounds,
-        machine.processor,
-        machine.processors,
-        (machine.memory_mib + 512) / 1024,
-        machine.kernel,
-        machine.system,
-        machine.load,
+        results.machine,
         proofs.join("\n"),
     )
 }
