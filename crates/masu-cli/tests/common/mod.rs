@@ -44,6 +44,16 @@ impl Fixture {
         self.cc(name, flags, "#include <stdio.h>\nint main(void) { return puts(\"ok\") < 0; }")
     }
 
+    /// A program for another machine.
+    pub fn foreign(&self) -> PathBuf {
+        let mut bytes = fs::read(self.program("native", &[])).expect("it was just built");
+        // e_machine is the half word at 18; 183 is AArch64, 62 x86-64.
+        bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
+        let foreign = self.script("foreign", "");
+        fs::write(&foreign, bytes).expect("written");
+        foreign
+    }
+
     /// The stand-in for libmasu.so.
     pub fn witness(&self) -> PathBuf {
         let path = self.path("libwitness.so");

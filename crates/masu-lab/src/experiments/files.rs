@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::paths;
 
@@ -42,6 +43,14 @@ impl Files {
     /// Writes figures.
     pub fn json(&self, name: &str, value: &impl Serialize) -> Result<()> {
         self.text(name, &(serde_json::to_string_pretty(value)? + "\n"))
+    }
+
+    /// Reads figures that were written before.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let path = self.path(name)?;
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("nothing was measured yet: cannot read {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
     }
 }
 

@@ -21,7 +21,6 @@ mod stage;
 mod tree;
 mod web;
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -72,9 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     if options.report {
-        let results =
-            serde_json::from_str(&fs::read_to_string(options.files.path("memory.json")?)?)?;
-        return report::write(&results, &options.files);
+        return report::write(&options.files.read("memory.json")?, &options.files);
     }
     let known = |name: &str| {
         scenarios::ALL.iter().any(|one| one.name == name)
@@ -104,8 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     if (options.quick || !options.only.is_empty())
-        && let Ok(text) = fs::read_to_string(options.files.path("memory.json")?)
-        && let Ok(earlier) = serde_json::from_str(&text)
+        && let Ok(earlier) = options.files.read("memory.json")
     {
         results.keep(earlier);
     }

@@ -46,8 +46,7 @@ pub struct Options {
 /// `policies.md` there).
 pub fn run(options: &Options) -> Result<()> {
     let results = if options.report {
-        let text = fs::read_to_string(options.files.path("policies.json")?)?;
-        serde_json::from_str(&text)?
+        options.files.read("policies.json")?
     } else {
         let results = compare(options)?;
         options.files.json("policies.json", &results)?;
