@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use masu_tests::{Compile, is_masu, library, scratch, workspace};
@@ -197,14 +197,28 @@ fn threads_make_it_slower() {
     check("threads-make-it-slower.md");
 }
 
-/// Links to other files of the project, in all pages of `docs` and the first one.
+/// All pages below a directory, but not what was built or is hidden.
+fn pages(place: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(place).expect("a directory").map(|file| file.unwrap().path());
+    let of = |path: PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match () {
+            _ if name == "target" || name.starts_with('.') => Vec::new(),
+            _ if path.is_dir() => pages(&path),
+            _ if name.ends_with(".md") => vec![path],
+            _ => Vec::new(),
+        }
+    };
+    files.flat_map(of).collect()
+}
+
+/// Links to other files of the project, in all its pages.
 #[test]
 fn links_lead_somewhere() {
-    let pages =
-        fs::read_dir(workspace().join("docs")).expect("docs").map(|file| file.unwrap().path());
-    let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let pages = pages(workspace());
+    assert!(pages.len() > 40, "{pages:?}");
     let mut broken = Vec::new();
-    for page in pages.chain([workspace().join("README.md")]) {
+    for page in pages {
         let text = fs::read_to_string(&page).expect("text");
         for rest in text.split("](").skip(1) {
             let target = rest.split(')').next().expect("a target");
