@@ -5,6 +5,7 @@
 //! `text` behind it is what it prints: each of its lines, with `…` for whatever varies, in this order,
 //! other lines between. In a block of `console`, commands and what they print take turns.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -242,6 +243,25 @@ fn links_lead_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// `statistics.md` has a row for each name that is printed, and for no other.
+#[test]
+fn every_statistic_is_explained() {
+    if !is_masu() {
+        println!("the statistics are masu's");
+        return;
+    }
+    let mut program = Command::new("/bin/true");
+    program.env("LD_PRELOAD", library().expect("masu is a library")).env("MASU_SHOW_STATS", "1");
+    let said = String::from_utf8(program.output().expect("it runs").stderr).expect("text");
+    let names = said.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
+    let page = fs::read_to_string(workspace().join("docs/statistics.md")).expect("a page");
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let explained = cells.flat_map(|cell| cell.split(", ").map(|name| name.trim_matches('`')));
+    let (printed, explained): (BTreeSet<_>, BTreeSet<_>) = (names.collect(), explained.collect());
+    assert!(printed.len() > 20, "{said}");
+    assert_eq!(printed, explained);
 }
 
 /// Each page is in the table of contents.
