@@ -345,30 +345,24 @@ CASE(the_limit_holds_in_a_forks_child) {
     release(list);
 }
 
-// A directory in the place of another, or a file, for this process alone.
-static void in_place_of(const char *path, const char *with) {
+#define GROUP "/sys/fs/cgroup"
+
+// A control group without files, for this process alone; it goes with the process.
+static void be_in_an_empty_group(void) {
     CHECK(unshare(CLONE_NEWNS) == 0, "unshare: %s", strerror(errno));
     CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s", strerror(errno));
-    CHECK(mount(with, path, NULL, MS_BIND, NULL) == 0, "mount on %s: %s", path, strerror(errno));
+    CHECK(mount("none", GROUP, "tmpfs", 0, NULL) == 0, "mount on " GROUP ": %s", strerror(errno));
 }
-static void write_file(const char *directory, const char *name, const char *text) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
+static void write_file(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
     CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "%s: %s", path, strerror(errno));
-}
-static const char *make_directory(void) {
-    static char path[] = "/tmp/masu-bounds-XXXXXX";
-    CHECK(mkdtemp(path) != NULL, "mkdtemp: %s", strerror(errno));
-    return path;
 }
 
 // A control group that allows 160 MiB.
 static void be_in_a_group(void) {
-    const char *directory = make_directory();
-    write_file(directory, "memory.max", "167772160\n");
-    write_file(directory, "memory.high", "max\n");
-    in_place_of("/sys/fs/cgroup", directory);
+    be_in_an_empty_group();
+    write_file(GROUP "/memory.max", "167772160\n");
+    write_file(GROUP "/memory.high", "max\n");
 }
 
 // Under cgroup:0.
@@ -393,9 +387,8 @@ CASE(the_soft_limit_comes_from_the_control_group) {
 
 // Under decay:1h. Tasks wait for memory: what is free goes back long before its time.
 CASE(pressure_gives_everything_back) {
-    const char *directory = make_directory();
-    write_file(directory, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n");
-    in_place_of("/sys/fs/cgroup", directory);
+    be_in_an_empty_group();
+    write_file(GROUP "/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n");
     long before = resident_kib();
     release(hold(NULL, 3000000, 128 * MIB));
     sleep_ms(1000);
@@ -405,7 +398,7 @@ CASE(pressure_gives_everything_back) {
         char text[100];
         total += 500000;
         snprintf(text, sizeof text, "some avg10=9.00 avg60=0.00 avg300=0.00 total=%ld\n", total);
-        write_file(directory, "memory.pressure", text);
+        write_file(GROUP "/memory.pressure", text);
         sleep_ms(100);
     }
 }

@@ -135,7 +135,8 @@ fn a_run_that_takes_too_long_is_stopped() {
 #[test]
 fn a_command_is_measured_without_its_knowledge() {
     let fake = fake_allocator();
-    let task = script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo $i; exit 0");
+    // It lives long enough to be seen on a busy machine.
+    let task = script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.2; echo $i");
     let results = race(&plan(vec![fake.arm("fake")], vec![task]));
     let measured = &results.workloads[0];
     for (_, sample) in (0..2).flat_map(|arm| measured.samples(arm)) {

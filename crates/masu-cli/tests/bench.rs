@@ -34,7 +34,7 @@ fn ended(command: &mut Command, code: i32) -> (String, String) {
 #[test]
 fn a_command_is_raced_and_judged() {
     let fixture = Fixture::new();
-    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo hi; sleep 0.02"]), 0);
+    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo hi; sleep 0.2"]), 0);
     assert!(!said.contains("% "), "the bar is for terminals: {said}");
     assert!(out.contains("│ masu 0.1.0") && out.contains("│ glibc 2."), "{out}");
     assert!(out.contains("A tie:") || out.contains(" wins:"), "{out}");
