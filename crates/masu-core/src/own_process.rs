@@ -1,10 +1,13 @@
 //! A test that looks at figures of the whole process, or changes what holds for all of it, runs in a
 //! process of its own: others run beside it.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 /// Set in such a process.
 const CHILD: &str = "MASU_TEST_CHILD";
+/// An emulator and its options, in words, without which the test program cannot be started.
+const RUNNER: &str = "MASU_TEST_RUNNER";
 
 /// Runs `body`, which is all that the test at `path` (its module and name) does, in a process where
 /// no other test runs.
@@ -14,7 +17,10 @@ pub fn run(path: &str, body: impl FnOnce()) {
     }
     let test = path.split_once("::").expect("a path").1;
     let program = std::env::current_exe().expect("a test has a path");
-    let output = Command::new(program)
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace().map(OsStr::new).chain([program.as_os_str()]);
+    let output = Command::new(words.next().expect("at least the program"))
+        .args(words)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
         .output()
