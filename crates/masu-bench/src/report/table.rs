@@ -6,7 +6,7 @@ use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
 use crate::scale::check::{self, Check, TOLERANCE};
 use crate::scale::{Curve, Point};
-use crate::stats::Verdict;
+use crate::stats::{Ratio, Verdict};
 
 /// Everybody against the virtual best.
 pub fn summary(results: &Results, style: Style) -> String {
@@ -277,12 +277,13 @@ pub fn losses(comparisons: &[Comparison]) -> String {
         let mut losses: Vec<_> = comparison.losses().collect();
         losses.sort_by(|a, b| b.2.ratio.centre.total_cmp(&a.2.ratio.centre));
         for (row, peer, judged) in losses {
-            let Judged { ratio, .. } = judged;
-            let workload = &row.workload;
-            text += &format!(
-                "  - {workload}: {:.2} times {peer} ({:.2} to {:.2})\n",
-                ratio.centre, ratio.low, ratio.high
-            );
+            let Ratio { centre, low, high } = judged.ratio;
+            // A single round has no interval.
+            let interval = match low < high {
+                true => format!(" ({low:.2} to {high:.2})"),
+                false => String::new(),
+            };
+            text += &format!("  - {}: {centre:.2} times {peer}{interval}\n", row.workload);
         }
     }
     text
@@ -302,5 +303,26 @@ pub fn failures(results: &Results) -> String {
     match text.is_empty() {
         true => text,
         false => format!("\nFailures:\n\n{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::results::Role;
+    use crate::report::Metric;
+    use crate::testing::results;
+
+    #[test]
+    fn a_loss_has_an_interval_where_there_is_one() {
+        let lost = |mine: &[f64]| {
+            let others = vec![1.0; mine.len()];
+            let entrants = [("masu", Role::Subject, mine), ("glibc", Role::Peer, &others)];
+            losses(&[Comparison::new(&results(&entrants), Metric::Wall)])
+        };
+        let head = "- time: 0 won, 0 tied, 1 lost\n";
+        assert_eq!(lost(&[9.0, 2.0]), format!("{head}  - churn: 2.00 times glibc\n"));
+        let rounds = [9.0, 2.0, 9.0, 3.0, 9.0, 4.0];
+        assert_eq!(lost(&rounds), format!("{head}  - churn: 3.00 times glibc (2.00 to 4.00)\n"));
     }
 }
