@@ -232,8 +232,9 @@ fn links_lead_somewhere() {
                 file => page.parent().expect("a directory").join(file),
             };
             let heading = |line: &str| {
-                let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-                line.starts_with('#') && words == part
+                let mut words = line.trim_start_matches('#').trim().to_lowercase();
+                words.retain(|c| c.is_alphanumeric() || "-_ ".contains(c));
+                line.starts_with('#') && words.replace(' ', "-") == part
             };
             let found = part.is_empty()
                 || fs::read_to_string(&other).is_ok_and(|text| text.lines().any(heading));
