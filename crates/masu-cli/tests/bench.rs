@@ -120,6 +120,25 @@ fn what_the_runner_tells_programs_is_no_mistyped_option() {
 }
 
 #[test]
+fn instructions_are_counted_and_shown_or_it_is_said_why_not() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("empty")).unwrap();
+    let without = |command: &mut Command| ended(command.env("PATH", fixture.path("empty")), 125);
+    let (out, said) = without(bench(&fixture).args(["--instructions", "--", "/bin/true"]));
+    assert_eq!(out, "");
+    assert!(said.contains("valgrind, which is not installed"), "{said}");
+    // A stand-in for it, which knows nothing of what it runs.
+    let script = "#!/bin/sh\nfor word; do case $word in\n\
+        --callgrind-out-file=*) echo 'totals: 77000000' > ${word#*=};; esac; done";
+    fixture.script("valgrind", script);
+    let path = format!("{}:{}", fixture.path("").display(), std::env::var("PATH").unwrap());
+    let mut command = bench(&fixture);
+    let (out, _) = ended(command.args(["--instructions", "--", "true"]).env("PATH", path), 0);
+    assert!(out.contains("│ million instructions ┆ masu ┆ glibc │"), "{out}");
+    assert!(out.contains("│ command              ┆ 77.0 ┆  77.0 │"), "{out}");
+}
+
+#[test]
 fn others_are_named_by_path() {
     let fixture = Fixture::new();
     let other = fixture.cc(

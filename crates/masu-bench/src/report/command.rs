@@ -3,7 +3,7 @@
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 
 use super::standing::{Place, Standing};
-use super::{Metric, Style, sentence};
+use super::{Metric, Style, sentence, table};
 use crate::race::results::{Measured, Results};
 use crate::stats::Verdict;
 
@@ -52,7 +52,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     if measured.varies {
         text += "It prints something else every time, so what it printed was not compared.\n";
     }
-    text
+    text + &table::instructions(results, style)
 }
 
 /// The median, and in brackets the ratio to the best; `~` marks one within the noise.

@@ -7,6 +7,7 @@ mod against;
 mod files;
 mod what;
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +19,7 @@ use masu_bench::report::{Style, render};
 
 use crate::cli::Bench;
 use crate::failure::{Failure, REFUSED};
-use crate::library;
+use crate::{library, program};
 use files::Files;
 
 /// Everything was measured, but a program misbehaved under one of the allocators.
@@ -28,11 +29,20 @@ const OUT_OF_TIME: u8 = 124;
 /// Somebody stopped it; what was measured until then was reported.
 const INTERRUPTED: u8 = 130;
 
+/// What instructions are counted by, beside the processor's counters.
+const VALGRIND: &str = "valgrind";
+
 /// Does what `order` says; the exit code.
 pub fn run(order: &Bench) -> Result<u8, Failure> {
     if order.schema {
         say(&schema())?;
         return Ok(0);
+    }
+    if order.instructions && program::find(OsStr::new(VALGRIND)).is_err() {
+        let problem = format!("--instructions counts by {VALGRIND}, which is not installed");
+        let remedy =
+            format!("install it (apt-get install {VALGRIND}), or leave --instructions out");
+        return Err(Failure::new(REFUSED, problem).remedy(remedy));
     }
     let library = library::find(order.lib.as_deref())?;
     let what = what::to_measure(order, &library)?;
