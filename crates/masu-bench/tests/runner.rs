@@ -360,4 +360,6 @@ fn latencies_come_from_runs_of_their_own() {
     assert_eq!(latency.count, 300);
     let median = latency.quantiles.iter().find(|(quantile, _)| *quantile == 0.5).unwrap().1;
     assert!((49_000..=52_000).contains(&median), "{median}");
+    let text = render(&results, Style::Markdown);
+    assert!(text.contains("## Latency of single operations"), "{text}");
 }

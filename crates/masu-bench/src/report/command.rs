@@ -52,7 +52,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     if measured.varies {
         text += "It prints something else every time, so what it printed was not compared.\n";
     }
-    text + &table::instructions(results, style)
+    text + &table::latencies(results, style) + &table::instructions(results, style)
 }
 
 /// The median, and in brackets the ratio to the best; `~` marks one within the noise.
