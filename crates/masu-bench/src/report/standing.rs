@@ -124,7 +124,9 @@ fn memory(results: &Results, measured: &Measured, winner: &Place) -> String {
         return String::new();
     }
     let of = |arm: usize| series(measured, Metric::Peak, arm);
-    let Some(ratio) = paired(&of(arm), &of(system), |_| true) else { return String::new() };
+    // In the rounds of the table, whose figure this is if the system's is the least.
+    let ratio = paired(&of(arm), &of(system), compares(measured));
+    let Some(ratio) = ratio else { return String::new() };
     let (name, other) = (&results.arms[arm].name, &results.arms[system].name);
     let percent = (ratio.centre - 1.0).abs() * 100.0;
     match verdict(ratio, noise(results, of)) {
