@@ -229,6 +229,28 @@ fn empty_pages_go_and_come_back() {
     assert_eq!(slab.insert(5), 0);
 }
 
+/// The pages of a slab that nobody gave a capacity do not just double.
+#[test]
+fn the_first_pages_of_a_growing_slab_come_back_under_the_others() {
+    let mut slab = Slab::new();
+    (0..2000).for_each(|i| assert_eq!(slab.insert(i), i));
+    let kept: Vec<_> = (1500..1510).map(|key| slab.as_ptr(key)).collect();
+    slab.retain(|key, _| (1500..1510).contains(&key));
+    assert!(slab.release_empty_pages() >= 2);
+    let capacity = slab.capacity();
+    let mut keys: Vec<_> = (0..capacity - 10).map(|i| slab.insert(10_000 + i)).collect();
+    assert_eq!(slab.capacity(), capacity);
+    keys.extend((capacity..2 * capacity).map(|i| slab.insert(10_000 - 10 + i)));
+    for (i, &key) in keys.iter().enumerate() {
+        assert_eq!(slab[key], 10_000 + i);
+    }
+    assert_eq!((1500..1510).map(|key| slab.as_ptr(key)).collect::<Vec<_>>(), kept);
+    assert!((1500..1510).all(|key| slab[key] == key));
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!((keys.len() + 10, slab.len()), (2 * capacity, 2 * capacity));
+}
+
 #[test]
 fn a_clone_of_a_slab_with_released_pages_reuses_keys_in_the_same_order() {
     for gone in (0..64u64).step_by(if cfg!(miri) { 13 } else { 1 }) {

@@ -203,7 +203,7 @@ impl<T> Slab<T> {
     /// ```
     #[inline]
     pub fn try_remove(&mut self, key: usize) -> Option<T> {
-        let place = self.table.occupied(key)?;
+        let place = self.table.occupied_leaving(key)?;
         // SAFETY: occupied.
         Some(unsafe { self.table.take(key, &place) })
     }
@@ -224,7 +224,7 @@ impl<T> Slab<T> {
     #[track_caller]
     pub fn remove(&mut self, key: usize) -> T {
         // Not by `try_remove`: its `Option` would be one more copy of the value.
-        match self.table.occupied(key) {
+        match self.table.occupied_leaving(key) {
             // SAFETY: occupied.
             Some(place) => unsafe { self.table.take(key, &place) },
             None => invalid_key(),
@@ -245,7 +245,7 @@ impl<T> Slab<T> {
     /// ```
     #[inline]
     pub fn discard(&mut self, key: usize) -> bool {
-        match self.table.occupied(key) {
+        match self.table.occupied_leaving(key) {
             Some(place) => {
                 // SAFETY: occupied.
                 unsafe { self.table.discard(key, place) }

@@ -1,6 +1,6 @@
 //! How a [`Table`] comes by slots: pages, and slots of theirs that were never used.
 
-use super::page::{GROUP, Page, Slot, UNUSED, first_page_slots};
+use super::page::{GROUP, Page, Slot, UNUSED};
 use super::table::{Place, Table};
 use core::iter;
 
@@ -34,6 +34,7 @@ impl<T, X: Copy> Table<T, X> {
     pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
         match index {
             0 => self.fill = fill,
+            _ if index == self.later.len() => self.last_fill = fill,
             _ => self.later[index - 1].fill = fill,
         }
     }
@@ -83,18 +84,21 @@ impl<T, X: Copy> Table<T, X> {
             .unwrap_or(self.capacity())
     }
 
-    /// Adds a page, which doubles the capacity.
+    /// Adds a page, which doubles the capacity at least.
     fn grow(&mut self) {
         if self.base == 0 {
-            self.map_page_0(first_page_slots::<T, X>());
+            self.map_first();
         } else if self.later.is_empty() && self.room > self.base {
             // What a shrink cut off is still there.
             self.set_base(self.room);
         } else {
             let start = self.capacity();
-            let Some(end) = start.checked_mul(2) else { panic!("capacity overflow") };
+            if start.checked_mul(2).is_none() {
+                panic!("capacity overflow")
+            }
             self.later.reserve(1);
-            self.later.push(Page::new(start, end));
+            let page = Page::new(start, self.end(self.later.len() + 1));
+            self.change_later(|table| table.later.push(page));
             self.page_came();
         }
     }

@@ -10,7 +10,9 @@
 //! # How values are stored
 //!
 //! In pages. The first has the capacity that was asked for, or about a kibibyte; each further one is
-//! as large as all before it together, so that a slab of `n` values has at most `log2 n` of them.
+//! as large as all before it together, so that a slab of `n` values has at most `log2 n` of them. Where
+//! no capacity was asked for, the second is larger if that brings both to 8 KiB: of a page's memory
+//! only that is touched which holds values.
 //! Growing adds a page: nothing is copied, no address changes and no insertion waits for a copy of
 //! everything. A slot is as large as the value, but at least 8 bytes, since a vacant one holds the
 //! key of the next vacant one; one byte a slot says whether it is occupied, and iteration looks at eight

@@ -74,6 +74,13 @@ impl<T, X> Page<T, X> {
         }
     }
 
+    /// Page 0 of a slab that nobody gave a capacity: it has [`first_page_slots`].
+    #[cold]
+    #[inline(never)]
+    pub fn first() -> Self {
+        Page::new(0, first_page_slots::<T, X>())
+    }
+
     /// Memory for the keys `start..end`, none of them used yet.
     ///
     /// Panics with `capacity overflow` when the page would be larger than `isize::MAX` bytes.
@@ -203,14 +210,14 @@ fn overflow() -> ! {
 }
 
 /// How many slots a slab's first page has when nobody says: about a kibibyte's worth with the flags,
-/// but four at least, and 64 at most.
+/// but four at least.
 pub(crate) const fn first_page_slots<T, X>() -> usize {
     let slots = 1024 / (size_of::<Slot<T, X>>() + 1);
-    if slots < 4 {
-        4
-    } else if slots > 64 {
-        64
-    } else {
-        slots
-    }
+    if slots < 4 { 4 } else { slots }
+}
+
+/// Where the second page of such a slab ends: where both together have two pages of memory.
+pub(crate) const fn second_page_end<T, X>() -> usize {
+    let (first, slots) = (first_page_slots::<T, X>(), 8192 / (size_of::<Slot<T, X>>() + 1));
+    if slots < 2 * first { 2 * first } else { slots }
 }

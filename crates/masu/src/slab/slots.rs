@@ -3,7 +3,7 @@
 //! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
 //! never used; else one of the last page, before which a page may have to be added.
 
-use super::page::{GROUP, OCCUPIED, VACANT, first_page_slots};
+use super::page::{GROUP, OCCUPIED, VACANT};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
@@ -72,18 +72,15 @@ impl<T, X: Copy> Table<T, X> {
             // SAFETY: page 0 has memory for the key, which is not below its fill: so the list of
             // vacant keys is empty, and by invariant 2 the key is the fill.
             unsafe { self.insert_filling(key, value) }
-        } else if self.base == 0 {
-            unlikely();
-            self.aside(Self::map_first);
-            // SAFETY: the key of an empty table is 0, and page 0 has memory now.
-            unsafe { self.insert_filling(key, value) }
-        } else if let Some(last) = self.later.last()
-            && key == last.fill
-            && key != self.capacity()
-        {
+        } else if key == self.last_fill && key != self.last_end {
             unlikely();
             // SAFETY: the last page covers the key, which is its fill: so the list is empty.
             unsafe { self.insert_filling_last(key, value) }
+        } else if self.base == 0 {
+            unlikely();
+            self.map_first();
+            // SAFETY: the key of an empty table is 0, and page 0 has memory now.
+            unsafe { self.insert_filling(key, value) }
         } else {
             unlikely();
             let (place, link) = self.claim();
@@ -94,13 +91,6 @@ impl<T, X: Copy> Table<T, X> {
             }
             (key, place)
         }
-    }
-
-    /// Page 0 of a table that nobody gave a capacity.
-    #[cold]
-    #[inline(never)]
-    fn map_first(&mut self) {
-        self.map_page_0(first_page_slots::<T, X>());
     }
 
     /// [`Table::fresh_key`] when page 0 has no more.
@@ -135,15 +125,10 @@ impl<T, X: Copy> Table<T, X> {
     /// `key` is [`Table::next`] and the last page's fill, and not its end.
     #[inline(always)]
     unsafe fn insert_filling_last(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
-        let end = self.capacity();
-        let last = self.later.len() - 1;
-        // SAFETY: the caller has found it there.
-        let page = unsafe { self.later.get_unchecked_mut(last) };
-        debug_assert!(page.mapped && page.fill == key && key < end);
-        page.fill = key + 1;
-        let place = page.place(key);
+        self.last_fill = key + 1;
+        let place = self.last_place(key);
         // A page may begin inside a group.
-        let is_new = key.is_multiple_of(GROUP) || key == end / 2;
+        let is_new = key.is_multiple_of(GROUP) || key == self.last_start;
         // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used from
         // the lowest on, so the earlier pages have none: the next is this page's, or the end of all.
         unsafe { self.fill_slot(place, key, key + 1, is_new, value) }

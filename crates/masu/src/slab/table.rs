@@ -1,7 +1,9 @@
 //! The storage under [`Slab`](super::Slab) and its kin: keys, pages, vacancies.
 //!
-//! Page 0 covers the keys `0..base`, page `i > 0` the keys `base << (i - 1)..base << i`: each new
-//! page doubles the capacity and none ever moves.
+//! Page 0 covers the keys `0..base`, each further page `i` those up to `unit << i`, where `unit` is
+//! `base` if somebody gave the table a capacity. Else it is what lets page 1 end where two pages of
+//! memory are full: the first page is small for tables that stay small, and what has outgrown it would
+//! soon outgrow the double. Each new page doubles the capacity at least and none ever moves.
 //!
 //! Invariants:
 //!
@@ -18,10 +20,13 @@
 //! 4. `len` is the number of flags that say occupied.
 //! 5. No reference to a slot is ever made but to a value that is occupied, and no reference to a
 //!    whole page: what one caller holds is not touched by another's use of a different key.
-//! 6. No method runs code of `T` or of a caller while 1 to 4 do not hold, unless it says so.
+//! 6. If there are later pages, the `last_` fields describe the last one, which has memory, and its
+//!    own `fill` is its end; else they are 0. So `last_fill` is the highest fill of all later pages
+//!    but where [`Table::change_later`] changes them.
+//! 7. No method runs code of `T` or of a caller while 1 to 4 and 6 do not hold, unless it says so.
 
 use super::cursor::Cursor;
-use super::page::{OCCUPIED, Page, Slot};
+use super::page::{OCCUPIED, Page, Slot, first_page_slots, second_page_end};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -42,8 +47,10 @@ pub(crate) struct Table<T, X: Copy> {
     pub(super) first_end: usize,
     /// A removal that leaves fewer values gives pages without values back; see `release.rs`.
     pub(super) release_below: usize,
-    /// The binary logarithm of `base`, rounded down.
-    base_log: u32,
+    /// Page `i > 0` ends at `unit << i`; not below `base`.
+    unit: usize,
+    /// The binary logarithm of `unit`, rounded down.
+    unit_log: u32,
     /// Whether page 0's flags have a block of their own.
     first_apart: bool,
     /// Whether `release_below` is kept up.
@@ -52,6 +59,12 @@ pub(crate) struct Table<T, X: Copy> {
     pub(super) room: usize,
     /// Pages 1 and up.
     pub(super) later: Vec<Page<T, X>>,
+    /// The last of them, in parts: half of all keys are there, and those that were never used.
+    pub(super) last_start: usize,
+    pub(super) last_fill: usize,
+    pub(super) last_end: usize,
+    last_slots: *const Slot<T, X>,
+    last_flags: *const u8,
     /// What a slot's extra begins with.
     pub fresh: X,
     owns: PhantomData<T>,
@@ -131,11 +144,17 @@ impl<T, X: Copy> Table<T, X> {
             base: 0,
             first_end: 0,
             release_below: 0,
-            base_log: 0,
+            unit: 0,
+            unit_log: 0,
             first_apart: false,
             releases: false,
             room: 0,
             later: Vec::new(),
+            last_start: 0,
+            last_fill: 0,
+            last_end: 0,
+            last_slots: ptr::null(),
+            last_flags: ptr::null(),
             fresh,
             owns: PhantomData,
         }
@@ -161,16 +180,36 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     /// Says how many keys page 0 covers; later pages are none, or it is as many as before.
+    #[inline(always)]
     pub(super) fn set_base(&mut self, base: usize) {
         self.base = base;
-        self.base_log = (base | 1).ilog2();
+        if self.later.is_empty() {
+            self.set_unit(base);
+        }
         self.first_end = if self.room == 0 { 0 } else { base };
+    }
+
+    #[inline(always)]
+    fn set_unit(&mut self, unit: usize) {
+        (self.unit, self.unit_log) = (unit, (unit | 1).ilog2());
+    }
+
+    /// Page 0 of a table that nobody gave a capacity.
+    #[inline(always)]
+    pub(super) fn map_first(&mut self) {
+        self.set_page_0(Page::first(), first_page_slots::<T, X>());
+        self.set_unit(const { second_page_end::<T, X>() / 2 });
     }
 
     /// Gives page 0 memory.
     #[inline]
     pub(super) fn map_page_0(&mut self, slots: usize) {
-        let page = Page::new(0, slots);
+        self.set_page_0(Page::new(0, slots), slots);
+    }
+
+    /// Makes a new page of so many slots page 0.
+    #[inline(always)]
+    fn set_page_0(&mut self, page: Page<T, X>, slots: usize) {
         (self.slots, self.flags, self.first_apart) = (page.slots, page.flags, page.apart);
         self.room = slots;
         self.set_base(slots);
@@ -184,7 +223,7 @@ impl<T, X: Copy> Table<T, X> {
     /// The end of the keys that the pages cover.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.base << self.later.len()
+        self.end(self.later.len())
     }
 
     /// Number of pages, those without memory included.
@@ -204,29 +243,57 @@ impl<T, X: Copy> Table<T, X> {
                 apart: self.first_apart,
             }
         } else {
-            self.later[index - 1]
+            let mut page = self.later[index - 1];
+            if index == self.later.len() {
+                page.fill = self.last_fill;
+            }
+            page
         }
+    }
+
+    /// Lets `f`, which does not panic, change what later pages there are, and their fills.
+    pub(super) fn change_later(&mut self, f: impl FnOnce(&mut Self)) {
+        if let Some(last) = self.later.last_mut() {
+            last.fill = self.last_fill;
+        }
+        f(self);
+        let (start, end) = (self.start(self.later.len()), self.capacity());
+        if let Some(last) = self.later.last_mut() {
+            (self.last_start, self.last_fill, self.last_end) = (start, last.fill, end);
+            (self.last_slots, self.last_flags) = (last.slots, last.flags);
+            last.fill = end;
+        } else {
+            (self.last_start, self.last_fill, self.last_end) = (0, 0, 0);
+        }
+    }
+
+    /// Where a key of the last page is, if that is not page 0.
+    #[inline(always)]
+    pub(super) fn last_place(&self, key: usize) -> Place<T, X> {
+        let (slot, flag) = (self.last_slots.wrapping_add(key), self.last_flags.wrapping_add(key));
+        // SAFETY: a slot of the page and its flag.
+        unsafe { Place::new(slot, flag) }
     }
 
     /// The first key of a page.
     #[inline]
     pub fn start(&self, index: usize) -> usize {
-        if index == 0 { 0 } else { self.base << (index - 1) }
+        if index == 0 { 0 } else { self.end(index - 1) }
     }
 
     /// The key behind the last of a page.
     pub fn end(&self, index: usize) -> usize {
-        self.base << index
+        if index == 0 { self.base } else { self.unit << index }
     }
 
     /// Number of the page that covers a key at or above `base`, counted from page 1; pages that do
     /// not exist included.
     #[inline(always)]
     pub(super) fn later_index(&self, key: usize) -> usize {
-        // The lengths of both numbers say which of two pages it is. A key below `base` gives a
-        // number that no page has.
-        let shift = (key | 1).ilog2().wrapping_sub(self.base_log);
-        (shift as usize).wrapping_sub(usize::from(key < self.base.wrapping_shl(shift)))
+        // Page 1 may begin below `unit`. Else the lengths of both numbers say which of two it is.
+        let key = key.max(self.unit);
+        let shift = (key | 1).ilog2() - self.unit_log;
+        shift as usize - usize::from(key < self.unit << shift)
     }
 
     /// Where a key is, on page 0.
@@ -251,27 +318,51 @@ impl<T, X: Copy> Table<T, X> {
 
     #[inline(always)]
     pub(super) fn locate_later(&self, key: usize) -> Option<Place<T, X>> {
-        let page = self.later.get(self.later_index(key))?;
+        if key < self.base || key >= self.last_fill {
+            return None;
+        }
+        // SAFETY: invariant 6: there is a page for each key from `base` to the last page's end.
+        let page = unsafe { self.later.get_unchecked(self.later_index(key)) };
         (key < page.fill).then(|| page.place(key))
     }
 
     /// Where a key is that holds a value.
     #[inline(always)]
     pub fn occupied(&self, key: usize) -> Option<Place<T, X>> {
-        // The look at the flag is written twice on purpose: what follows page 0's is then compiled
-        // for page 0, and not for a choice of two addresses.
+        self.find::<false>(key)
+    }
+
+    /// [`Table::occupied`] for a key that is about to be vacated: by the short way if it is on the
+    /// last page. That is a branch which nobody can foresee where keys go in no order; it pays where
+    /// moving the value takes as little.
+    #[inline(always)]
+    pub fn occupied_leaving(&self, key: usize) -> Option<Place<T, X>> {
+        self.find::<true>(key)
+    }
+
+    #[inline(always)]
+    fn find<const LEAVING: bool>(&self, key: usize) -> Option<Place<T, X>> {
+        // The look at the flag is written for each way on purpose: what follows is then compiled for
+        // its page, and not for a choice of two addresses.
         if key < self.fill {
             // SAFETY: just compared; invariant 1: the flag is valid.
             unsafe {
                 let place = self.first_place(key);
-                (*place.flag == OCCUPIED).then_some(place)
+                return (*place.flag == OCCUPIED).then_some(place);
             }
-        } else {
-            unlikely();
-            let place = self.locate_later(key)?;
-            // SAFETY: invariant 1: a located key's flag is valid.
-            (unsafe { *place.flag } == OCCUPIED).then_some(place)
         }
+        unlikely();
+        if LEAVING && size_of::<T>() <= 128 && key >= self.last_start {
+            if key >= self.last_fill {
+                return None;
+            }
+            let place = self.last_place(key);
+            // SAFETY: as above.
+            return (unsafe { *place.flag } == OCCUPIED).then_some(place);
+        }
+        let place = self.locate_later(key)?;
+        // SAFETY: invariant 1: a located key's flag is valid.
+        (unsafe { *place.flag } == OCCUPIED).then_some(place)
     }
 
     /// Where a key is that is known to hold a value.

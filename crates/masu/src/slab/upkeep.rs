@@ -93,17 +93,19 @@ impl<T, X: Copy> Table<T, X> {
 
     /// Frees the pages from number `keep + 1` on.
     fn truncate_pages(&mut self, keep: usize) {
-        while self.later.len() > keep {
-            let index = self.later.len();
-            let (start, end) = (self.start(index), self.end(index));
-            if let Some(page) = self.later.pop()
-                && page.mapped
-            {
-                // SAFETY: the page had these bounds when it was made: `base` changes only while
-                // there is no later page.
-                unsafe { page.free(start, end) }
+        self.change_later(|table| {
+            while table.later.len() > keep {
+                let index = table.later.len();
+                let (start, end) = (table.start(index), table.end(index));
+                if let Some(page) = table.later.pop()
+                    && page.mapped
+                {
+                    // SAFETY: the page had these bounds when it was made: `base` changes only while
+                    // there is no later page.
+                    unsafe { page.free(start, end) }
+                }
             }
-        }
+        });
     }
 
     /// Orders the vacant keys anew, the lowest first, so that a slab that shrinks stays dense.
@@ -188,9 +190,11 @@ impl<T, X: Copy> Table<T, X> {
             }
         }
         if released != 0 {
-            while self.later.last().is_some_and(|page| !page.mapped) {
-                self.later.pop();
-            }
+            self.change_later(|table| {
+                while table.later.last().is_some_and(|page| !page.mapped) {
+                    table.later.pop();
+                }
+            });
             if self.later.is_empty() && self.room == 0 {
                 self.set_base(0);
             }
