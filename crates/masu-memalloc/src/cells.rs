@@ -56,10 +56,11 @@ fn of(store: &str, size: usize) -> Option<Batch> {
     })
 }
 
-/// `STORE cold|warm PATTERN ITERATIONS`: prints a line for each iteration and size.
+/// `STORE cold|warm PATTERN ITERATIONS [SIZE]`: prints a line for each iteration and size, or for
+/// one size alone, as is needed to count what it does.
 pub fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [store, warm, pattern, iterations] = words.as_slice() else { return usage() };
+    let [store, warm, pattern, iterations, only @ ..] = words.as_slice() else { return usage() };
     let warm = warm == "warm";
     let (Some(pattern), Ok(iterations)) = (Pattern::named(pattern), iterations.parse::<u32>())
     else {
@@ -71,7 +72,8 @@ pub fn main() -> ExitCode {
     for _ in 0..10_000 {
         black_box((start.elapsed(), Box::new([0u8; 64])));
     }
-    for size in SIZES {
+    let wanted = |size: &usize| only.iter().all(|only| *only == size.to_string());
+    for size in SIZES.into_iter().filter(wanted) {
         let Some(batch) = of(store, size) else { return usage() };
         for iteration in 0..iterations {
             let before = faults();
@@ -94,7 +96,7 @@ pub fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: memalloc-… STORE cold|warm PATTERN ITERATIONS");
+    eprintln!("usage: memalloc-… STORE cold|warm PATTERN ITERATIONS [SIZE]");
     ExitCode::from(2)
 }
 
