@@ -101,7 +101,7 @@ fn everything_is_drawn_and_can_be_chosen() {
     assert_eq!(count(&dom, "class=\"card\" data-name="), 2);
     for text in [
         "Time against memory",
-        "faster and smaller",
+        "virtual best",
         "Resident memory over time",
         "Latency of one operation",
         "99.9 %",
@@ -148,6 +148,7 @@ fn a_single_command_has_its_sentence() {
     let results = race::run(&plan, |_| ()).unwrap();
     let (_directory, page) = written(&results);
     let dom = opened(&page, "");
+    assert!(dom.contains("faster and smaller"), "nobody is in that corner");
     assert!(dom.contains("Nobody wins: only glibc served it"), "{}", around(&dom, "sentence"));
     assert!(dom.contains("All figures") && dom.contains("Peak resident memory"));
     assert_eq!(count(&dom, "NaN"), 0, "{}", around(&dom, "NaN"));

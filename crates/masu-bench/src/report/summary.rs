@@ -72,10 +72,13 @@ pub fn headline(results: &Results) -> String {
         others => format!("{} and {last}", others.join(", ")),
     };
     let subject = &results.arms[0].name;
-    let peers = of_role(results, Role::Peer).len();
+    let rivals = match of_role(results, Role::Peer).as_slice() {
+        [only] => results.arms[*only].name.clone(),
+        peers => format!("the best of {} in each row", peers.len()),
+    };
     let (won, tied, lost) = Comparison::new(results, Metric::Cpu).score();
     format!(
-        "{subject} against the best of {peers} in each row: {all}, where 1 is level and less is \
+        "{subject} against {rivals}: {all}, where 1 is level and less is \
          better. In processor time it wins {won}, ties {tied} and loses {lost}."
     )
 }
@@ -142,6 +145,11 @@ mod tests {
              memory, where 1 is level and less is better. In processor time it wins 1, ties 0 and \
              loses 0."
         );
+        let one = headline(&results(&[
+            ("masu", Role::Subject, walls[0]),
+            ("glibc", Role::Peer, walls[1]),
+        ]));
+        assert!(one.starts_with("masu against glibc: 0.25 in time,"), "{one}");
         assert_eq!(headline(&results(&[("masu", Role::Subject, &[1.0; 4])])), "");
     }
 

@@ -99,13 +99,13 @@ function scatterChart(points) {
   svg.append(el("line", { class: "guide", x1: margin.left, x2: width - margin.right, y1: y(1), y2: y(1) }));
   svg.append(el("text", { x: width - margin.right, y: height - 8, "text-anchor": "end" }, "time →"));
   svg.append(el("text", { x: margin.left - 44, y: 12 }, "↑ memory"));
-  svg.append(el("text", { class: "halo", x: margin.left + 8, y: height - margin.bottom - 10 }, "↙ faster and smaller"));
   const best = el("path", { class: "best-mark", d: `M${x(1)} ${y(1) - 8}l8 8l-8 8l-8 -8z` });
   hint(best, "the virtual best: for each workload the best of the peers");
   svg.append(best, el("text", { class: "halo", x: x(1) + 13, y: y(1) - 7 }, "virtual best"));
   // No label lies on a dot or on another label.
   const dots = points.map((point) => ({ x: x(point.x) - 9, width: 18, y: y(point.y) + 4 }));
   const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }, ...dots];
+  const isFree = (label) => !taken.some((t) => label.x < t.x + t.width && t.x < label.x + label.width && Math.abs(label.y - t.y) < 14);
   for (const point of [...points].sort((a, b) => Number(b.strong) - Number(a.strong))) {
     const [cx, cy] = [x(point.x), y(point.y)];
     const dot = el("circle", { cx, cy, r: point.strong ? 10 : 7.5, style: `fill:var(--c${point.colour})`, "fill-opacity": 0.92 });
@@ -114,14 +114,16 @@ function scatterChart(points) {
     const label = { width: point.name.length * 7 + 4, y: cy + 4 };
     const right = cx + 14 + label.width < width;
     label.x = right ? cx + 14 : cx - 14 - label.width;
-    const hits = () => taken.some((t) => label.x < t.x + t.width && t.x < label.x + label.width && Math.abs(label.y - t.y) < 14);
-    for (let step = 1; hits() && step < 9; step++) label.y = cy + 4 + Math.ceil(step / 2) * 14 * (step % 2 ? 1 : -1);
+    for (let step = 1; !isFree(label) && step < 9; step++) label.y = cy + 4 + Math.ceil(step / 2) * 14 * (step % 2 ? 1 : -1);
     taken.push(label);
     svg.append(el("text", {
       class: point.strong ? "strong halo" : "halo", x: right ? label.x : label.x + label.width, y: label.y,
       "text-anchor": right ? "start" : "end",
     }, point.name));
   }
+  // Who is there already needs no sign to the corner.
+  const corner = { x: margin.left + 8, width: 130, y: height - margin.bottom - 10 };
+  if (isFree(corner)) svg.append(el("text", { class: "halo", x: corner.x, y: corner.y }, "↙ faster and smaller"));
   return svg;
 }
 
