@@ -19,17 +19,14 @@
 //!
 //! How threads are frozen: [`super::world::process`].
 
-use super::check;
 use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, hollow, resume, visit};
 use super::world::heap::{commons, outbox, table};
 use super::world::process::{self, fork, spawn};
 use super::world::{region, settings};
+use super::{PER_SLAB, SIZE, check};
 use crate::fork::{child, parent, prepare};
 use crate::slab::pool;
 
-/// 16 blocks to a slab, of which two freed ones make the freer claim it.
-const SIZE: usize = 4096;
-const PER_SLAB: usize = 16;
 /// Most slabs that a thread frozen inside the engine loses, or blocks of: that in its hands, and one for
 /// each slot of an outbox.
 const LOST: usize = 3;

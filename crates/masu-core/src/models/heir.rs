@@ -10,17 +10,15 @@
 //! in its bins and those that others freed meanwhile. That no slab is lost is seen as in
 //! [`super::thread_exit`].
 
-use super::check;
 use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, leave, rest, resume};
 use super::world::heap::table;
 use super::world::process::{fork, spawn};
 use super::world::{region, settings};
+use super::{SIZE, check};
 use crate::slab::pool;
 
 /// 128 blocks to a slab: a bin holds some when a thread ends.
 const SMALL: usize = 512;
-/// 16 blocks to a slab, of which two freed ones make the freer claim it.
-const LARGE: usize = 4096;
 
 fn start() {
     region::reset();
@@ -85,7 +83,7 @@ fn the_next_thread_against_the_purge() {
 fn the_purge_against_the_last_frees() {
     check(3, || {
         start();
-        let blocks = [alloc(LARGE), alloc(LARGE)];
+        let blocks = [alloc(SIZE), alloc(SIZE)];
         leave();
         let freers = blocks.map(|block| spawn(move || free(block)));
         rest();

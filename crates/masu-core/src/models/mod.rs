@@ -59,6 +59,20 @@ mod table;
 #[cfg(test)]
 mod thread_exit;
 
+/// Blocks of a class that has [`PER_SLAB`] in a slab, of which two freed ones make the freer claim it. (A
+/// page sharp would be of the class above, which has fewer.)
+#[cfg(test)]
+const SIZE: usize = 4000;
+#[cfg(test)]
+const PER_SLAB: usize = 16;
+
+#[test]
+fn a_slab_has_as_many_blocks_as_the_models_think() {
+    let class = crate::size_class::class_of(SIZE);
+    assert_eq!(crate::slab::capacity(class) as usize, PER_SLAB);
+    assert_eq!(crate::slab::threshold(class), 2);
+}
+
 /// Runs `program` in every interleaving with at most `preemptions` preemptions; most bugs need
 /// two. A full search of a small program passes `None`.
 #[cfg(test)]

@@ -16,15 +16,12 @@
 //! included; each block goes out once; when all threads have gone and the purge has looked in once
 //! more, every slab is in the pool and no outbox holds anything.
 
-use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
 use super::world::heap::outbox;
 use super::world::process::spawn;
 use super::world::{region, settings};
+use super::{SIZE, check};
 use crate::slab::pool;
-
-/// 16 blocks to a slab: two freed ones make the freer claim it, four are a chain.
-const SIZE: usize = 4096;
 
 /// The main thread has heap 0 and `N` live blocks.
 fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {

@@ -13,14 +13,12 @@
 //! once, an owned one that was unlinked is not; `count` is the list's length; no slab without live
 //! blocks is left on the shelf.
 
-use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, give_up, hollow, resume};
 use super::world::region;
+use super::{SIZE, check};
+use crate::size_class::UNIT;
 use crate::slab::{self, available, pool};
 use loom::thread;
-
-/// 16 blocks to a slab, of which two freed ones make the freer claim it.
-const SIZE: usize = 4096;
 
 fn class() -> usize {
     crate::size_class::class_of(SIZE)
@@ -179,7 +177,7 @@ fn hollow_pages_are_carved_again() {
         let live = blocks.pop().unwrap();
         blocks.into_iter().for_each(free);
         exit();
-        assert!(hollow() >= 7 * SIZE, "the pages of seven free blocks");
+        assert!(hollow() >= 7 * UNIT, "the pages of seven free blocks");
         assert_eq!(hollow(), 0, "nothing is left to give back");
         begin(1);
         let again: Vec<_> = (0..7).map(|_| alloc(SIZE)).collect();

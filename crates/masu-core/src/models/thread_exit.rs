@@ -13,15 +13,11 @@
 //! back once, with each of its blocks on its list once ([`super::world`]'s pool looks); on the way,
 //! no owner's line is touched by two threads without an order between them.
 
-use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, resume};
 use super::world::{region, settings};
+use super::{PER_SLAB, SIZE, check};
 use crate::slab::{self, pool};
 use loom::thread;
-
-/// 16 blocks to a slab, of which two freed ones make the freer claim it.
-const SIZE: usize = 4096;
-const PER_SLAB: usize = 16;
 
 fn start(retain_full: u32) {
     region::reset();
