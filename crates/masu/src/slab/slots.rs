@@ -3,7 +3,7 @@
 //! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
 //! never used; else one of the last page, before which a page may have to be added.
 
-use super::page::{GROUP, OCCUPIED, VACANT};
+use super::page::{GROUP, OCCUPIED, Slot, VACANT};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
@@ -151,6 +151,11 @@ impl<T, X: Copy> Table<T, X> {
         unsafe {
             if is_new {
                 place.flag.map_addr(|addr| addr & !(GROUP - 1)).cast::<u64>().write(0);
+            }
+            // Memory that is fresh from the kernel is to be written first: if it were read first, when a
+            // value that nobody wrote is moved out, each page of it would fault twice.
+            if is_new || size_of::<Slot<T, X>>() * GROUP > 4096 {
+                (*place.slot()).body.link = link;
             }
             (&raw mut (*place.slot()).extra).write(self.fresh);
             place.value().write(value);
