@@ -147,9 +147,13 @@ impl<T> Store<T> {
     #[cold]
     #[inline(never)]
     fn grow(&self) {
-        // About a kibibyte, but four slots at least; then as many as there are.
-        let first = (1024 / size_of::<Slot<T>>()).clamp(4, 64);
-        self.add_chunk(self.capacity().max(first));
+        // About a kibibyte, but four slots at least; then up to 8 KiB in all, of which only that is
+        // touched which holds objects; then as many as there are.
+        let slots = match self.capacity() {
+            0 => (1024 / size_of::<Slot<T>>()).clamp(4, 64),
+            capacity => capacity.max((8192 / size_of::<Slot<T>>()).saturating_sub(capacity)),
+        };
+        self.add_chunk(slots);
     }
 
     fn layout(slots: usize) -> Layout {
