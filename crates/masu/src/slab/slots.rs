@@ -129,6 +129,12 @@ impl<T, X: Copy> Table<T, X> {
         let place = self.last_place(key);
         // A page may begin inside a group.
         let is_new = key.is_multiple_of(GROUP) || key == self.last_start;
+        // Memory that is fresh from the kernel is to be written first: if it were read first, when a
+        // value that nobody wrote is moved out, each page of it would fault twice.
+        if is_new || size_of::<Slot<T, X>>() * GROUP > 4096 {
+            // SAFETY: the page covers the key, and nothing was written there yet.
+            unsafe { (*place.slot()).body.link = key }
+        }
         // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used from
         // the lowest on, so the earlier pages have none: the next is this page's, or the end of all.
         unsafe { self.fill_slot(place, key, key + 1, is_new, value) }
@@ -151,11 +157,6 @@ impl<T, X: Copy> Table<T, X> {
         unsafe {
             if is_new {
                 place.flag.map_addr(|addr| addr & !(GROUP - 1)).cast::<u64>().write(0);
-            }
-            // Memory that is fresh from the kernel is to be written first: if it were read first, when a
-            // value that nobody wrote is moved out, each page of it would fault twice.
-            if is_new || size_of::<Slot<T, X>>() * GROUP > 4096 {
-                (*place.slot()).body.link = link;
             }
             (&raw mut (*place.slot()).extra).write(self.fresh);
             place.value().write(value);
