@@ -462,9 +462,15 @@ pub fn before_sharing(hook: fn()) {
 /// Prints the statistics if the configuration asks for them. Called from a destructor.
 pub fn exit_report() {
     if settings::show_stats() {
-        let mut sink = fatal::write_stderr as fn(&[u8]);
-        crate::stats::print(&mut Text::new(&mut sink));
+        print_report();
     }
+}
+
+#[cold]
+#[inline(never)]
+fn print_report() {
+    let mut sink = fatal::write_stderr as fn(&[u8]);
+    crate::stats::print(&mut Text::new(&mut sink));
 }
 
 pub mod control;

@@ -58,16 +58,29 @@ impl Config {
         let mut config = self;
         let mut mistakes = false;
         apply(&mut config, variables.clone(), &mut |_| mistakes = true);
-        let mut text = Text::new(sink);
-        if mistakes && config.show_errors {
-            // The same values once more on a copy: only the mistakes matter.
-            apply(&mut { config }, variables, &mut |mistake| mistake.tell(&mut text));
+        mistakes &= config.show_errors;
+        let effective = config.under_policy();
+        if mistakes || effective.verbose {
+            explain(&mut Text::new(sink), mistakes.then_some((config, variables)), &effective);
         }
-        let config = config.under_policy();
-        if config.verbose {
-            config.show(&mut text);
-        }
-        config
+        effective
+    }
+}
+
+/// Writes what is wrong with the variables, which are applied once more on a copy for that, and with
+/// `verbose` what is in force.
+#[cold]
+#[inline(never)]
+fn explain<'a>(
+    text: &mut Text,
+    mistakes: Option<(Config, impl Iterator<Item = &'a [u8]> + Clone)>,
+    effective: &Config,
+) {
+    if let Some((mut config, variables)) = mistakes {
+        apply(&mut config, variables, &mut |mistake| mistake.tell(text));
+    }
+    if effective.verbose {
+        effective.show(text);
     }
 }
 
