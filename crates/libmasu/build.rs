@@ -24,11 +24,14 @@ fn main() {
     // Where Rust links with lld; the GNU linker knows none of these.
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     if target("ARCH") == "x86_64" && target("ENV") == "gnu" {
-        // Every segment begins a page: none shares its first and last page with another.
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
+        // Code shares no page with what is not code, but where the layout says so.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-code");
         // Functions of the same code are one.
         println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
         versions();
+        // What most programs run and write lies apart from the rest.
+        println!("cargo::rerun-if-changed={LAYOUT}");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}/{LAYOUT}", directory());
     }
 }
 
@@ -37,8 +40,7 @@ fn main() {
 /// is as good as defining it.
 fn versions() {
     println!("cargo::rerun-if-changed={SCRIPT}");
-    let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={directory}/{SCRIPT}");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}/{SCRIPT}", directory());
     let script = std::fs::read_to_string(SCRIPT).expect("the version script is beside this file");
     let mut version = "";
     for line in script.lines().map(str::trim) {
@@ -50,4 +52,10 @@ fn versions() {
     }
 }
 
+/// Where the scripts are.
+fn directory() -> String {
+    std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default()
+}
+
 const SCRIPT: &str = "libmasu.map";
+const LAYOUT: &str = "layout.ld";
