@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
-//!    `limit` is mapped before `limit` covers it.
+//!    `limit` is mapped before `limit` covers it, but for the chunks' records in [`FIRST`].
 //! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
 //! 3. a chunk handed out by [`alloc_chunk`] reads as zeroes, and must when it comes back.
 //!
@@ -143,12 +143,20 @@ struct ChunkRecord {
 
 const _: () = assert!(size_of::<ChunkRecord>() == CHUNK_STRIDE);
 
+/// Those of the first chunks, beside other variables that every program writes: a small one has no page
+/// of the table of chunks.
+static FIRST: [ChunkRecord; 8] =
+    [const { ChunkRecord { state: AtomicU32::new(0), link: AtomicU32::new(0) } }; 8];
+
 /// The record of a chunk.
 ///
 /// # Safety
 /// `chunk << CHUNK_SHIFT` is below `limit()`.
 #[inline]
 unsafe fn chunk_record(chunk: u32) -> &'static ChunkRecord {
+    if let Some(record) = FIRST.get(chunk as usize) {
+        return record;
+    }
     // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
     unsafe { &*(entry(CHUNKS_BELOW, CHUNK_STRIDE, chunk as usize) as *const ChunkRecord) }
 }
@@ -250,9 +258,8 @@ fn place() -> Result<(), Errno> {
         if mem::map_at(base, FIRST_STEP).is_err() {
             continue;
         }
-        let tables = [&DENSE, &SLABS, &REMOTES, &CHUNKS];
-        let needs = [FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, FIRST_STEP / GRANULE, 2];
-        if tables.iter().zip(needs).all(|(t, n)| t.ensure(base, n).is_ok()) {
+        let tables = [&DENSE, &SLABS, &REMOTES];
+        if tables.iter().all(|t| t.ensure(base, FIRST_STEP / GRANULE).is_ok()) {
             mem::forbid_huge(base, FIRST_STEP);
             CAPACITY.store(capacity, Ordering::Relaxed);
             MAPPED.store(FIRST_STEP, Ordering::Relaxed);
@@ -283,7 +290,9 @@ fn grow() -> Result<(), Errno> {
         DENSE.ensure(base(), end)?;
         SLABS.ensure(base(), end)?;
         REMOTES.ensure(base(), end)?;
-        CHUNKS.ensure(base(), (at + step) / CHUNK)?;
+        if (at + step) / CHUNK > FIRST.len() {
+            CHUNKS.ensure(base(), (at + step) / CHUNK)?;
+        }
         match mem::map_at(base() + at, step) {
             Ok(()) => break,
             // Somebody else's mapping: jump over it, further each time.
