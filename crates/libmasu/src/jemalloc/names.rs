@@ -118,7 +118,7 @@ impl Found {
 
 /// Finds a name as a program writes it.
 pub fn find(name: &[u8]) -> Result<Found, Error> {
-    let mut text = TEXT.as_bytes();
+    let mut text: &[u8] = &TEXT;
     for (r, row) in TABLE.iter().enumerate() {
         let Some((pattern, rest)) = text.split_at_checked(row.len.into()) else { break };
         text = rest;

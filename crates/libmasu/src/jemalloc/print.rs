@@ -173,7 +173,8 @@ impl Report<'_> {
     fn section(&mut self, prefix: &str, full_names: bool) {
         let mut start = 0;
         for (row, len) in super::names::lengths().enumerate() {
-            let full = tree::TEXT.get(start..start + len).unwrap_or("");
+            let full = tree::TEXT.get(start..start + len).unwrap_or(&[]);
+            let full = core::str::from_utf8(full).unwrap_or("");
             start += len;
             let Some(last) = full.strip_prefix(prefix) else { continue };
             if last.contains('#') || matches!(last, "create" | "lookup" | "mutexes.reset") {

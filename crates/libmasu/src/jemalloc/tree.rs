@@ -28,8 +28,9 @@ macro_rules! tree {
         pub const NAMES: &[&str] = &[$($name),+];
         /// Their number.
         pub const ROWS: usize = NAMES.len();
-        /// All names, one after the other.
-        pub const TEXT: &str = concat!($($name),+);
+        const ALL: &str = concat!($($name),+);
+        /// All names, one after the other. A static, so that it has a name that says where it belongs.
+        pub static TEXT: [u8; ALL.len()] = *ALL.as_bytes().first_chunk().unwrap();
 
         /// Performs a call of the name in row `row`.
         #[unsafe(link_section = "masu_door")]
