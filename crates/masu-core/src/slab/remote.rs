@@ -44,12 +44,13 @@ use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
-/// Nobody owns it, and it is full as far as anybody knows.
-const FULL: u64 = 0;
+/// A heap owns it. With an empty chain that is zero, as memory that nobody has written: the words of slabs
+/// that one thread alone uses are never written, and take no page.
+const OWNED: u64 = 0;
 /// Nobody owns it; it has room and is on the class's list of available slabs.
 const AVAILABLE: u64 = 1;
-/// A heap owns it.
-const OWNED: u64 = 2;
+/// Nobody owns it, and it is full as far as anybody knows.
+const FULL: u64 = 2;
 /// A heap owns it, and the purge is giving its pages back.
 const EMPTYING: u64 = 3;
 
@@ -145,7 +146,9 @@ impl RemoteWord {
 
     /// Makes a recycled slab's word that of an owned slab. The caller is its only user.
     pub fn init(&self) {
-        self.0.store(EMPTY, Ordering::Relaxed);
+        if self.0.load(Ordering::Relaxed) != EMPTY {
+            self.0.store(EMPTY, Ordering::Relaxed);
+        }
     }
 
     /// Length of the chain at this moment.
