@@ -108,7 +108,9 @@ pub fn size_of_class(class: usize) -> usize {
 /// distance is a multiple of `align`. Only whole pages have a class of their own when they are aligned.
 #[inline(always)]
 pub fn aligned_class(size: usize, align: usize) -> usize {
-    let size = size.max(1).next_multiple_of(align);
+    debug_assert!(align.is_power_of_two());
+    // Not `next_multiple_of`, which divides, and panics where the compiler does not see that `align` is not 0.
+    let size = (size.max(1) + align - 1) & !(align - 1);
     let staggered = size == PAGE as usize && align > (PAGE_AND_LINE - PAGE) as usize;
     class_of(size) - usize::from(staggered)
 }
