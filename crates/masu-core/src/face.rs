@@ -288,7 +288,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
         if align <= 16 {
-            let q = heap::realloc_own(p, size);
+            let q = heap::realloc_own(p, None, size);
             if !q.is_null() {
                 return q;
             }
@@ -476,7 +476,7 @@ fn print_report() {
 pub mod control;
 mod sized;
 
-pub use sized::{alloc_zeroed_fast, grow_fast, realloc_sized};
+pub use sized::{alloc_zeroed_fast, realloc_sized, resize_fast};
 
 #[cfg(test)]
 mod tests;

@@ -156,7 +156,7 @@ fn alloc_zeroed_aligned(size: usize, align: usize, start: impl Start) -> *mut u8
 unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl Start) -> *mut u8 {
     if align <= 16 {
         // SAFETY: passed on.
-        let to = unsafe { masu_core::grow_fast(p, old, size) };
+        let to = unsafe { masu_core::resize_fast(p, old, size) };
         if !to.is_null() {
             return to;
         }

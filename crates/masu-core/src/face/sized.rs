@@ -20,21 +20,21 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
     p
 }
 
-/// The hot path of growing a small block of `old` bytes to a small one of `size`, 16-byte aligned;
+/// The hot path of resizing a small block of `old` bytes to a small one of `size`, 16-byte aligned;
 /// null: nothing has changed, ask [`realloc_sized`].
 ///
 /// # Safety
-/// `p` is a live block that was asked for with `old` bytes.
+/// `p` is a live block that was asked for with `old` bytes, not 0.
 #[inline(always)]
-pub unsafe fn grow_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
-    if old >= size || size > SMALL_MAX {
+pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
+    if old > SMALL_MAX || size > SMALL_MAX {
         return null_mut();
     }
     if class_of(old) == class_of(size) {
         return p;
     }
-    // SAFETY: `p` is a live block of `old` bytes, fewer than the new one has; it is given up.
-    unsafe { moved(p, alloc_fast(size), old) }
+    // SAFETY: passed on.
+    unsafe { heap::realloc_own(p, Some(old), size) }
 }
 
 /// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if

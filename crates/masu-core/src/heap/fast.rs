@@ -114,19 +114,21 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
 }
 
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
-/// not waste more than a quarter of itself.
+/// not waste more than a quarter of itself, or 16 bytes: a copy of what was written a moment ago, word by
+/// word, waits for the stores.
 #[inline(always)]
 pub fn fits_still(old: usize, size: usize) -> bool {
-    size <= old && size >= old - old / 4
+    size <= old && size >= old - (old / 4).max(16)
 }
 
 /// Resizes a small block of the calling thread's own slabs to another small size, if the thread's bin
-/// has a block for it or none is needed; else null, and nothing has changed.
+/// has a block for it or none is needed; else null, and nothing has changed. Of a block that was `asked`
+/// for with fewer bytes than it has, no more than these are copied.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` is a live block, of at least `asked` bytes.
 #[inline(always)]
-pub unsafe fn realloc_own(p: *mut u8, size: usize) -> *mut u8 {
+pub unsafe fn realloc_own(p: *mut u8, asked: Option<usize>, size: usize) -> *mut u8 {
     let base = Base::load();
     let offset = base.offset(p);
     if size > SMALL_MAX || !region::in_window(offset) {
@@ -146,7 +148,7 @@ pub unsafe fn realloc_own(p: *mut u8, size: usize) -> *mut u8 {
     if !to.is_null() {
         // SAFETY: two different blocks, both so long; the slab is this thread's.
         unsafe {
-            copy(p, to, old.min(size));
+            copy(p, to, asked.unwrap_or(old).min(size));
             free_own(base, granule, p);
         }
     }
