@@ -1,11 +1,43 @@
 //! The clock: milliseconds of `CLOCK_MONOTONIC_COARSE`.
+//!
+//! Asking the kernel is a system call. A processor's own counter of cycles, where a program may read one,
+//! says when it is too early for the clock to have moved.
 
 use super::raw::{nr, syscall};
+#[cfg(target_arch = "x86_64")]
+use crate::sync::{AtomicU64, Ordering};
 
 const CLOCK_MONOTONIC_COARSE: usize = 6;
 
-/// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms).
+/// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms), and what another thread
+/// sees at the same time may be a millisecond less.
+#[cfg(target_arch = "x86_64")]
 pub fn now_ms() -> u64 {
+    /// Cycles within which the kernel is not asked again: a millisecond at 1 GHz.
+    const SOON: u64 = 1 << 20;
+    /// What the kernel last said.
+    static SAID: AtomicU64 = AtomicU64::new(0);
+    /// The counter when it was asked. Written after [`SAID`].
+    static AT: AtomicU64 = AtomicU64::new(0);
+
+    // SAFETY: a program that may not read the counter cannot ask its C library for the time either.
+    let cycles = unsafe { core::arch::x86_64::_rdtsc() };
+    if cycles.wrapping_sub(AT.load(Ordering::Acquire)) < SOON {
+        return SAID.load(Ordering::Relaxed);
+    }
+    let ms = ask();
+    SAID.store(ms, Ordering::Relaxed);
+    AT.store(cycles, Ordering::Release);
+    ms
+}
+
+/// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms).
+#[cfg(not(target_arch = "x86_64"))]
+pub fn now_ms() -> u64 {
+    ask()
+}
+
+fn ask() -> u64 {
     let mut ts = [0i64; 2];
     // SAFETY: the kernel writes one timespec (two words) into `ts`.
     unsafe {
