@@ -1,18 +1,18 @@
 //! Sizes to size classes.
 //!
 //! Small blocks, up to 8 KiB: class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each
-//! doubling, and two more. One of 4.5 KiB is for a page of 4 KiB with a header (what SQLite caches, and
-//! many a buffer). One of a page and a cache line is for whole pages, which a program often has many of:
-//! at a stride of 4 KiB their first lines, where their links lie as long as they are free, would all
-//! share one set of the first-level cache. Blocks of a page sharp are for whoever wants them aligned, and
-//! for a bit less than a page. That makes 34 in all; class 0 means "not a small block". (Eight to a
-//! doubling waste half as much inside blocks, but leave more slabs partly filled:
+//! doubling, and three more. One of 4.5 KiB is for a page of 4 KiB with a header (what SQLite caches, and
+//! many a buffer). Two of a page or half of one and a cache line are for whole and half pages, which a
+//! program often has many of: at a stride of 2 or 4 KiB their first lines, where their links lie as long as
+//! they are free, would all share two sets of the first-level cache, or one. Blocks of 2 and 4 KiB sharp
+//! are for whoever wants them aligned, and for a bit less. That makes 35 in all; class 0 means "not a small
+//! block". (Eight to a doubling waste half as much inside blocks, but leave more slabs partly filled:
 //! `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to
 //! 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
-//! 1. `size(class(n)) >= n`, and it is the smallest such class, but for a page's size.
+//! 1. `size(class(n)) >= n`, and it is the smallest such class, but for 2 and 4 KiB.
 //! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block).
 //! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
 //!    class divisible by `2^k` is aligned to `2^k`, since slabs are aligned to their size.
@@ -24,7 +24,7 @@ pub const MEDIUM_MAX: usize = 1 << 20;
 /// Number of small classes plus one for class 0, rounded up to a power of two.
 pub const CLASSES: usize = 64;
 /// The last small class.
-pub const LAST_CLASS: usize = 34;
+pub const LAST_CLASS: usize = 35;
 /// The unit of runs.
 pub const UNIT: usize = 4096;
 /// Most units a medium block has.
@@ -32,8 +32,13 @@ pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 
 /// A page, which is a class.
 const PAGE: u32 = 4096;
-/// The classes between it and the next one.
-const PAGE_AND_LINE: u32 = PAGE + 64;
+/// Half of one, too.
+const HALF_PAGE: u32 = PAGE / 2;
+/// What keeps the first lines of neighbours apart.
+const LINE: u32 = 64;
+/// The classes between these and the next ones.
+const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
+const PAGE_AND_LINE: u32 = PAGE + LINE;
 const PAGE_AND_HEADER: u32 = PAGE + 512;
 
 const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
@@ -51,7 +56,9 @@ const fn sizes() -> [u16; CLASSES] {
     while class <= LAST_CLASS {
         let step = match size {
             0..128 => 16,
-            PAGE => PAGE_AND_LINE - PAGE,
+            HALF_PAGE => LINE,
+            HALF_PAGE_AND_LINE => 512 - LINE,
+            PAGE => LINE,
             PAGE_AND_LINE => PAGE_AND_HEADER - PAGE_AND_LINE,
             PAGE_AND_HEADER => PAGE_AND_HEADER - PAGE,
             _ => 1 << (size.ilog2() - 2),
@@ -63,13 +70,18 @@ const fn sizes() -> [u16; CLASSES] {
     out
 }
 
+/// Whether blocks of this size, a multiple of 16, are a line apart unless they are to be aligned.
+const fn is_staggered(size: usize) -> bool {
+    size == PAGE as usize || size == HALF_PAGE as usize
+}
+
 const fn table() -> [u8; TABLE_LEN] {
     let sizes = sizes();
     let mut out = [0u8; TABLE_LEN];
     let mut i = 0;
     let mut class = 1;
     while i < TABLE_LEN {
-        if i * 16 > sizes[class] as usize || i * 16 == PAGE as usize {
+        if i * 16 > sizes[class] as usize || is_staggered(i * 16) {
             class += 1;
         }
         out[i] = class as u8;
@@ -81,8 +93,8 @@ const fn table() -> [u8; TABLE_LEN] {
 const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
 
-/// The class of a small size: the smallest whose blocks hold `size` bytes, or the next one for whole
-/// pages.
+/// The class of a small size: the smallest whose blocks hold `size` bytes, or the next one for whole and
+/// half pages.
 ///
 /// `size` must not exceed [`SMALL_MAX`].
 #[inline(always)]
@@ -105,14 +117,14 @@ pub fn size_of_class(class: usize) -> usize {
 ///
 /// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B and
 /// whenever `align` exceeds the distance of two classes, the class has exactly that size; else the
-/// distance is a multiple of `align`. Only whole pages have a class of their own when they are aligned.
+/// distance is a multiple of `align`. Only whole and half pages have a class of their own when they are
+/// aligned.
 #[inline(always)]
 pub fn aligned_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
     // Not `next_multiple_of`, which divides, and panics where the compiler does not see that `align` is not 0.
     let size = (size.max(1) + align - 1) & !(align - 1);
-    let staggered = size == PAGE as usize && align > (PAGE_AND_LINE - PAGE) as usize;
-    class_of(size) - usize::from(staggered)
+    class_of(size) - usize::from(align > LINE as usize && is_staggered(size))
 }
 
 /// The units of a medium block for a size: a multiple of 1/8 of the doubling that it lies in.
@@ -161,8 +173,8 @@ mod tests {
             assert!((1..=LAST_CLASS).contains(&class), "size {size}");
             assert!(size_of_class(class) >= size, "size {size}");
             let smaller = size_of_class(class - 1);
-            let page = size.next_multiple_of(16) == PAGE as usize;
-            assert!(smaller < size.max(1) && !page || smaller == PAGE as usize, "size {size}");
+            let apart = [2048, 4096].contains(&size.next_multiple_of(16));
+            assert_eq!(smaller >= size.max(1), apart, "size {size}");
         }
     }
 
@@ -173,8 +185,9 @@ mod tests {
                 let found = aligned_class(size, align);
                 let smallest = (1..=LAST_CLASS)
                     .find(|&c| size_of_class(c) >= size && size_of_class(c).is_multiple_of(align));
-                let page = size.next_multiple_of(align) == PAGE as usize && align <= 64;
-                assert_eq!(Some(found), smallest.map(|c| c + usize::from(page)), "{size}, {align}");
+                let apart = align <= 64 && [2048, 4096].contains(&size.next_multiple_of(align));
+                let class = smallest.map(|c| c + usize::from(apart));
+                assert_eq!(Some(found), class, "{size}, {align}");
             }
         }
     }

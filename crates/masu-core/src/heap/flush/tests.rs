@@ -29,8 +29,9 @@ fn check(blocks: &[*mut u8], size: usize) {
 #[test]
 fn after_a_flush_every_bin_is_empty_and_the_next_allocation_is_a_refill() {
     thread::spawn(|| {
-        // Blocks of a page sharp are for those who want them aligned.
-        let sizes = (1..=LAST_CLASS).map(size_of_class).filter(|&size| size != UNIT);
+        // Blocks of a page or half of one sharp are for those who want them aligned.
+        let sizes =
+            (1..=LAST_CLASS).map(size_of_class).filter(|size| ![UNIT / 2, UNIT].contains(size));
         let live: Vec<_> = sizes.map(|size| (size, blocks(size))).collect();
         flush();
         let heap = current();
