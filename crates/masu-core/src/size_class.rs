@@ -44,13 +44,13 @@ const PAGE_AND_HEADER: u32 = PAGE + 512;
 const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
-pub static SIZES: [u16; CLASSES] = sizes();
+pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
 /// A constant rather than a static: where the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
 const TABLE: &[u8; TABLE_LEN] = &table();
 
-const fn sizes() -> [u16; CLASSES] {
-    let mut out = [0u16; CLASSES];
+const fn sizes() -> [u16; LAST_CLASS + 1] {
+    let mut out = [0u16; LAST_CLASS + 1];
     let mut class = 1;
     let mut size = 0u32;
     while class <= LAST_CLASS {
@@ -107,8 +107,8 @@ pub fn class_of(size: usize) -> usize {
 /// The block size of a class in bytes; 0 for class 0.
 #[inline(always)]
 pub fn size_of_class(class: usize) -> usize {
-    debug_assert!(class < CLASSES);
-    // SAFETY: a class always stems from `class_of` or a slab's record, both below CLASSES.
+    debug_assert!(class <= LAST_CLASS);
+    // SAFETY: a class always stems from `class_of` or a slab's record, neither above LAST_CLASS.
     unsafe { *SIZES.get_unchecked(class) as usize }
 }
 
