@@ -163,7 +163,7 @@ impl Short {
     }
 
     /// Puts `byte` in front. A full string stays as it is.
-    #[inline(never)]
+    #[inline(always)]
     fn front(&mut self, byte: u8) {
         if let Some(slot) = self.start.checked_sub(1)
             && let Some(place) = self.buffer.get_mut(slot)
