@@ -170,13 +170,24 @@ unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl
 /// costs more (two instructions), and a program has a thousand places that drop something. In line
 /// they were 80 KB of a program of 930.
 ///
+/// At a multiple of 64 bytes, two lines of instructions hold it; where it happens to lie it may need three,
+/// which costs a pair a tenth of its time.
+///
 /// # Safety
 /// As for [`GlobalAlloc::dealloc`].
 #[inline(never)]
+#[unsafe(link_section = ".text.masu_dealloc")]
 unsafe fn dealloc(p: *mut u8) {
     // SAFETY: passed on.
     unsafe { masu_core::dealloc(p) }
 }
+
+// The functions of a section are as aligned as the section asks.
+core::arch::global_asm!(
+    ".pushsection .text.masu_dealloc, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection"
+);
 
 /// Implements the allocator; `$start` is what starts the engine.
 macro_rules! global_alloc {
