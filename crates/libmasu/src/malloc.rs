@@ -62,8 +62,20 @@ unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     core::ptr::null_mut()
 }
 
+// Both halves of a pair begin a cache line, so that it takes as few lines of instructions as it can. The
+// functions of a section are as aligned as the section asks.
+core::arch::global_asm!(
+    ".pushsection .text.masu_malloc, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection",
+    ".pushsection .text.masu_free, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection"
+);
+
 /// `malloc` of C.
 #[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.masu_malloc")]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
     allocate(size).cast()
 }
@@ -118,6 +130,7 @@ pub unsafe extern "C" fn reallocarray(
 /// # Safety
 /// `block` is null or a live block.
 #[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.masu_free")]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     // SAFETY: the caller's contract is the same.
     unsafe { masu_core::dealloc(block.cast()) }
