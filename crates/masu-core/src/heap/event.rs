@@ -26,6 +26,8 @@ pub(super) const STEADY: u8 = 240;
 const LITTLE: u32 = 12 << 10;
 /// Slabs of one class that run empty in a row before the next ones are kept.
 const OFTEN: u32 = 64;
+/// The countdown of a partial slab that stays although it is empty, or may run empty and stay.
+pub(super) const RESTING: u32 = u32::MAX / 2;
 /// Slabs that are kept at most, 512 KiB.
 const KEPT: u32 = 8;
 
@@ -69,7 +71,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     }
     if heap.partial(class).len() == 1 && stays(heap, s, class) || keeps(heap, class) {
         // Nothing is out, so nothing can be freed: the countdown rests.
-        return s.set_countdown(u32::MAX / 2);
+        return s.set_countdown(RESTING);
     }
     // SAFETY: the slab is in that list, which is this thread's; all its blocks are free.
     unsafe {
@@ -151,6 +153,15 @@ fn keeps(heap: &Heap, class: usize) -> bool {
     heap.emptied.get() > OFTEN
 }
 
+/// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
+/// Whoever ends that looks at all of them ([`give_empty`]).
+pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
+    heap.emptied.get() > OFTEN
+        && heap.emptied_class.get() == class
+        && heap.partial(class).len() < KEPT
+        && !gives_up(heap)
+}
+
 /// Gives back the slabs that are kept although they are empty: called before the heap takes pages for
 /// anything else, and by its purges. No slab of their class is being looked at.
 #[inline]
@@ -169,7 +180,7 @@ pub fn give_kept_of_others(heap: &Heap, class: usize) {
     }
 }
 
-/// Gives back the empty ones of a class's partial slabs. Returns the bytes given back.
+/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the bytes given back.
 #[cold]
 #[inline(never)]
 pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
@@ -181,11 +192,15 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
         // refers to it.
         unsafe {
             at = list.after(slab);
-            let s = &*slab::record(slab);
-            if s.out() == 0 {
-                bytes += s.touched as usize;
-                list.remove(slab);
-                pool::give(slab);
+            let s = &mut *slab::record(slab);
+            match s.out() {
+                0 => {
+                    bytes += s.touched as usize;
+                    list.remove(slab);
+                    pool::give(slab);
+                }
+                // Nobody may have been going to look when it runs empty.
+                out => s.set_countdown(out),
             }
         }
     }

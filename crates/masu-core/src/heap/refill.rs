@@ -306,15 +306,16 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
         s.set_countdown(slab::threshold(class));
         heap.full(class).push_back(slab);
         heap.full_count.set(heap.full_count.get() + 1);
+        if !gives_up(heap) {
+            return;
+        }
         let (keep, of_class) = match (heap.role.get(), heap.is_shared()) {
             (Role::Commons, _) => (0, 0),
             (_, true) => (crate::settings::retain_full(), FULL_KEEP),
             (_, false) => (crate::settings::retain_full().saturating_mul(UNSHARED_KEEP), u32::MAX),
         };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !gives_up(heap)
-                || heap.full_count.get() <= keep && heap.full(class).len() <= of_class
-            {
+            if heap.full_count.get() <= keep && heap.full(class).len() <= of_class {
                 break;
             }
             let Some(oldest) = heap.full(class).pop_front() else { break };
@@ -381,10 +382,13 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             pool::give(slab);
             return;
         }
-        s.set_countdown(out);
+        s.set_countdown(if event::will_keep(heap, class) { event::RESTING } else { out });
         s.since = clock::tick();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
+        if !gives_up(heap) {
+            return;
+        }
         let (keep, young) = match heap.is_shared() {
             // A thread that only frees keeps the one that it is just freeing into.
             true if heap.active(class).get() == NIL => (1, 0),
@@ -392,7 +396,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             false => (UNSHARED_PARTIAL_KEEP, UNSHARED_YOUNG_KEEP),
         };
         for _ in 0..GIVE_UP_AT_ONCE {
-            if !gives_up(heap) || heap.partial(class).len() <= keep {
+            if heap.partial(class).len() <= keep {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };

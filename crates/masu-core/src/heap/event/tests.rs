@@ -47,3 +47,23 @@ fn kept_slabs_go_when_the_heap_needs_pages() {
         }
     });
 }
+
+#[test]
+fn what_was_to_be_kept_when_empty_goes_when_it_runs_empty_later() {
+    alone!(what_was_to_be_kept_when_empty_goes_when_it_runs_empty_later, || {
+        batches(20);
+        let mut last = None;
+        let (first, others): (Vec<_>, Vec<_>) = (0..100).map(|_| alloc(SIZE)).partition(|&p| {
+            let slab = Some(slab::slab_of(region::offset(p)));
+            core::mem::replace(&mut last, slab) != slab
+        });
+        // SAFETY: live blocks, each freed once.
+        let free = |blocks: Vec<_>| blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
+        free(others);
+        let large = alloc(1 << 14);
+        let before = pool::in_use();
+        free(first);
+        assert!(pool::in_use() + 4 <= before, "{} of {before} slabs", pool::in_use());
+        free(vec![large]);
+    });
+}
