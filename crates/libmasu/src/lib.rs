@@ -33,9 +33,13 @@
 //! functions that look whether the real one is there (`host`).
 //!
 //! That, `-z nodelete` (thread-exit and fork hooks point into the object), `-nostartfiles`, the
-//! versions of symbols (`libmasu.map`) and the layout (`layout.ld`) are linker arguments, which only a build script can pass for
-//! one kind of library. It does nothing else. A Rust program that uses the engine as a crate does not
-//! run it.
+//! versions of symbols (`libmasu.map`) and the layout (`layout.ld`) are linker arguments, which only a
+//! build script can pass for one kind of library. It does nothing else. A Rust program that uses the
+//! engine as a crate does not run it.
+//!
+//! An archive gives its members to references that come *before* it, so a program whose own code
+//! asks for `malloc` only through other libraries would get libc's; `-Wl,-u,malloc` asks for it
+//! first. `-Wl,--whole-archive` does too, and also works.
 //!
 //! # Layout
 //!
@@ -43,11 +47,8 @@
 //! program's memory: small programs had the whole library. So where Rust links with lld, what most
 //! programs run lies in one segment, what few need in another, with the unwinding tables between
 //! them, and the variables that every program writes lie side by side on two pages. Functions are
-//! named by their modules; one that gets another name or module works as before, and lies with what all run.
-//!
-//! An archive gives its members to references that come *before* it, so a program whose own code
-//! asks for `malloc` only through other libraries would get libc's; `-Wl,-u,malloc` asks for it
-//! first. `-Wl,--whole-archive` does too, and also works.
+//! named by their modules; one that gets another name or module works as before, and lies with what
+//! all run.
 //!
 //! # No unwinding, no panics
 //!

@@ -180,7 +180,8 @@ pub fn give_kept_of_others(heap: &Heap, class: usize) {
     }
 }
 
-/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the bytes given back.
+/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the
+/// bytes given back.
 #[cold]
 #[inline(never)]
 pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
