@@ -169,11 +169,11 @@ impl Mistake<'_> {
     }
 }
 
-/// Whether a name after the prefix belongs to the project's tools and tests, not to the engine: such a
-/// variable is not a mistyped key. The first word says so.
+/// Whether a name after the prefix belongs to the project's tools, entry points and tests, not to the engine:
+/// such a variable is not a mistyped key. The first word says so.
 fn is_no_key(name: &[u8]) -> bool {
     let word = name.split(|&byte| byte == b'_').next();
-    matches!(word, Some(LIST | b"LIB" | b"LAB" | b"TEST"))
+    matches!(word, Some(LIST | b"LIB" | b"LAB" | b"TEST" | b"DISABLE"))
 }
 
 /// What stands before and after the first byte that `separates`.

@@ -139,7 +139,8 @@ keys! {
     /// Most full slabs that a heap keeps as its own once other threads allocate too; further ones go
     /// to whoever frees into them.
     retain_full: Count = 32;
-    /// Whether a heap beyond 16 MiB that grows takes its memory in huge pages of 2 MiB.
+    /// Whether a heap beyond 32 MiB that grows, and blocks where the last ones were filled, take huge pages
+    /// of 2 MiB.
     huge_pages: Flag = true;
     /// Whether fresh memory is faulted in when it is taken from the system, not when it is used.
     populate: Flag = false;

@@ -271,7 +271,13 @@ fn warnings_can_be_switched_off_from_anywhere() {
 
 #[test]
 fn what_is_not_ours_is_left_alone() {
-    config(&["MASU_LIB=libmasu.so", "MASU_LAB_REPEAT=3", "MASU_TEST_SEED=1", "MASU_CONF="]);
+    config(&[
+        "MASU_LIB=libmasu.so",
+        "MASU_LAB_REPEAT=3",
+        "MASU_TEST_SEED=1",
+        "MASU_DISABLE=0",
+        "MASU_CONF=",
+    ]);
     config(&["MASU_DECAY=", "MASUDA=1", "MALLOC_CONF=decay:x", "MASU_DECAY", "=", ""]);
     assert_eq!(
         warning(&["MASU_LIBRARY=x"]),
