@@ -62,16 +62,9 @@ unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     core::ptr::null_mut()
 }
 
-// Both halves of a pair begin a cache line, so that it takes as few lines of instructions as it can. The
-// functions of a section are as aligned as the section asks.
-core::arch::global_asm!(
-    ".pushsection .text.masu_malloc, \"ax\", @progbits",
-    ".p2align 6",
-    ".popsection",
-    ".pushsection .text.masu_free, \"ax\", @progbits",
-    ".p2align 6",
-    ".popsection"
-);
+// Both halves of a pair begin a cache line, so that it takes as few lines of instructions as it can.
+masu_core::begins_a_line!(".text.masu_malloc");
+masu_core::begins_a_line!(".text.masu_free");
 
 /// `malloc` of C.
 #[unsafe(no_mangle)]

@@ -50,6 +50,20 @@ mod sys;
 #[cfg(not(loom))]
 pub mod text;
 
+/// Makes a section of code begin a cache line of 64 bytes, and so the function that has it to itself: the
+/// functions of a section are as aligned as the section asks.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! begins_a_line {
+    ($section:literal) => {
+        core::arch::global_asm!(
+            concat!(".pushsection ", $section, ", \"ax\", @progbits"),
+            ".p2align 6",
+            ".popsection"
+        );
+    };
+}
+
 // Under the model checker, what the protocols stand on is modelled.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]

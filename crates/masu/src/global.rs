@@ -182,12 +182,7 @@ unsafe fn dealloc(p: *mut u8) {
     unsafe { masu_core::dealloc(p) }
 }
 
-// The functions of a section are as aligned as the section asks.
-core::arch::global_asm!(
-    ".pushsection .text.masu_dealloc, \"ax\", @progbits",
-    ".p2align 6",
-    ".popsection"
-);
+masu_core::begins_a_line!(".text.masu_dealloc");
 
 /// Implements the allocator; `$start` is what starts the engine.
 macro_rules! global_alloc {

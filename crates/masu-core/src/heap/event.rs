@@ -150,13 +150,18 @@ fn keeps(heap: &Heap, class: usize) -> bool {
         heap.emptied.set(0);
     }
     heap.emptied.set(heap.emptied.get().saturating_add(1));
+    is_keeping(heap)
+}
+
+/// Whether the heap keeps what runs empty of one class, [`Heap::emptied_class`].
+fn is_keeping(heap: &Heap) -> bool {
     heap.emptied.get() > OFTEN
 }
 
 /// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
 /// Whoever ends that looks at all of them ([`give_empty`]).
 pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
-    heap.emptied.get() > OFTEN
+    is_keeping(heap)
         && heap.emptied_class.get() == class
         && heap.partial(class).len() < KEPT
         && !gives_up(heap)
@@ -166,7 +171,7 @@ pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
 /// anything else, and by its purges. No slab of their class is being looked at.
 #[inline]
 pub fn give_kept(heap: &Heap) {
-    if heap.emptied.get() > OFTEN {
+    if is_keeping(heap) {
         heap.emptied.set(0);
         give_empty(heap, heap.emptied_class.get());
     }
