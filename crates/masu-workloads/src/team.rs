@@ -25,12 +25,9 @@ pub fn sum_of(count: usize, work: impl Fn(u64) -> u64 + Sync) -> u64 {
 /// Binds the calling thread to one of the processors that the process may use, neighbouring numbers to
 /// different ones. Where the kernel refuses, the thread stays where it is.
 fn bind(number: u64) {
-    // SAFETY: the sets are ours; the calls change nothing but where the calling thread runs.
+    let Some(allowed) = allowed() else { return };
+    // SAFETY: the sets are ours; the call changes nothing but where the calling thread runs.
     unsafe {
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(libc::getpid(), size_of_val(&allowed), &raw mut allowed) != 0 {
-            return;
-        }
         let mut processors =
             (0..libc::CPU_SETSIZE as usize).filter(|&it| libc::CPU_ISSET(it, &allowed));
         let turn = number as usize % libc::CPU_COUNT(&allowed).max(1) as usize;
@@ -39,6 +36,16 @@ fn bind(number: u64) {
             libc::CPU_SET(processor, &mut only);
             libc::sched_setaffinity(0, size_of_val(&only), &raw const only);
         }
+    }
+}
+
+/// The processors that the process may use, if the kernel says which.
+fn allowed() -> Option<libc::cpu_set_t> {
+    // SAFETY: a set of zeroes is one without members, and ours; the kernel fills it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let failed = libc::sched_getaffinity(libc::getpid(), size_of_val(&set), &raw mut set) != 0;
+        (!failed).then_some(set)
     }
 }
 
@@ -61,7 +68,9 @@ mod tests {
             std::thread::yield_now();
             0
         });
-        let processors = std::thread::available_parallelism().unwrap().get();
+        // Not what a quota of time leaves of them.
+        // SAFETY: counts the members of a set.
+        let processors = unsafe { libc::CPU_COUNT(&super::allowed().unwrap()) } as usize;
         assert_eq!(seen.into_inner().unwrap().len(), processors.min(4));
     }
 }
