@@ -66,13 +66,16 @@ pub fn main() -> ExitCode {
     else {
         return usage();
     };
+    let wanted = |size: &usize| only.iter().all(|only| *only == size.to_string());
+    if !SIZES.iter().any(wanted) {
+        return usage();
+    }
     println!("libc_serves {}", if libc_serves() { "yes" } else { "no" });
     let mut rng = StdRng::seed_from_u64(SEED);
     let start = Instant::now();
     for _ in 0..10_000 {
         black_box((start.elapsed(), Box::new([0u8; 64])));
     }
-    let wanted = |size: &usize| only.iter().all(|only| *only == size.to_string());
     for size in SIZES.into_iter().filter(wanted) {
         let Some(batch) = of(store, size) else { return usage() };
         for iteration in 0..iterations {
