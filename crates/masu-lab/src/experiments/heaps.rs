@@ -277,7 +277,8 @@ fn report(results: &Results) -> String {
     let second = markdown(&["", "allocation and free, ns"].map(String::from), &rows);
     format!(
         "# Heaps: {} nodes of 48 bytes\n\nMeasured {} by `cargo run --release -p masu-lab -- heaps`: {} interleaved rounds, \
-         medians. {}. Nodes freed one by one go in a random order.\n\n{first}\nA thread's time for an allocation and a free of 48 bytes, 16 blocks live:\n\n{second}",
+         medians. {}. Nodes freed one by one go in a random order.\n\n{first}\nA thread's time for an \
+         allocation and a free of 48 bytes, 16 blocks live:\n\n{second}",
         results.nodes,
         results.date,
         base.make_ns.len(),
