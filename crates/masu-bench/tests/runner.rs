@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A short race of tasks between glibc and the `others`.
 fn plan(others: Vec<Arm>, tasks: Vec<Task>) -> Plan {
-    work::build().expect("cargo builds masu-work");
+    work::ready().expect("cargo builds masu-work");
     let arms = others.into_iter().chain([Arm::glibc()]).collect();
     Plan { rounds: 2, limit: LIMIT, warm_mib: 8, ..Plan::new(arms, tasks) }
 }

@@ -16,7 +16,7 @@ use masu_core::config::Config;
 
 /// `masu bench` with the stand-in for libmasu.so, against the system's malloc alone.
 fn bench(fixture: &Fixture) -> Command {
-    masu_bench::work::build().expect("cargo builds masu-work");
+    masu_bench::work::ready().expect("cargo builds masu-work");
     let mut command = masu();
     command.args(["bench", "--rounds", "3", "--against", "none", "--lib"]);
     command.arg(fixture.witness()).current_dir(fixture.path(""));
@@ -182,7 +182,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
 #[test]
 fn a_workload_of_the_suite_is_raced() {
     let fixture = Fixture::new();
-    masu_bench::work::build().expect("cargo builds masu-work");
+    masu_bench::work::ready().expect("cargo builds masu-work");
     // The stand-in serves malloc only, which the workload itself finds out.
     let mut command = bench(&fixture);
     let (out, _) = ended(command.args(["--suite", "small2mb", "--json", "r.json"]), 1);
@@ -217,7 +217,7 @@ fn time_bounds_all_of_it_from_the_first_run_on() {
 #[test]
 fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
     let fixture = Fixture::new();
-    masu_bench::work::build().expect("cargo builds masu-work");
+    masu_bench::work::ready().expect("cargo builds masu-work");
     let count = fixture.path("runs");
     let script = format!(
         "echo x >> {0}; [ $(wc -l < {0}) -lt 6 ] || {{ sleep 61 & sleep 61; }}",
@@ -253,7 +253,7 @@ fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
 #[test]
 fn a_pipe_is_not_read_and_that_is_said() {
     let fixture = Fixture::new();
-    masu_bench::work::build().expect("cargo builds masu-work");
+    masu_bench::work::ready().expect("cargo builds masu-work");
     let mut command = process::Command::new(env!("CARGO_BIN_EXE_masu"));
     command.args(["bench", "--rounds", "1", "--against", "none", "--lib"]).arg(fixture.witness());
     command.args(["--", "wc", "-c"]).stdin(Stdio::piped());

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_recorded_workload_can_be_replayed() {
-        work::build().unwrap();
+        work::ready().unwrap();
         let trace = record("prodcons").unwrap();
         assert!(trace.threads >= 2 && trace.blocks > 10_000, "{} threads", trace.threads);
         let curves = masu_bench::scale::curves(&trace, &[1, 2]);

@@ -6,7 +6,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// A race of an hour with a twin and six copies of the system's allocator, which is the subject too.
 fn plan() -> Plan {
-    work::build().expect("cargo builds masu-work");
+    work::ready().expect("cargo builds masu-work");
     let nothing = |name| {
         let (program, arguments) = ("/bin/true".into(), vec!["true".into()]);
         Task::command(name, Foreign { program, arguments, input: None, any_status: false })
