@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
-use super::watch::children;
-
 /// Not any name: of most that begin with its own, masu warns at the start of every run.
 const VARIABLE: &str = "MASU_LAB_RUN";
 
@@ -43,8 +41,7 @@ impl Mark {
     pub fn end_orphans(&self) {
         // Each one that goes may leave orphans of its own.
         for _ in 0..16 {
-            let orphans: Vec<Pid> = children(std::process::id())
-                .into_iter()
+            let orphans: Vec<Pid> = adopted()
                 .filter(|&process| self.is_on(process))
                 .filter_map(|process| Pid::from_raw(process as i32))
                 .collect();
@@ -76,9 +73,28 @@ impl Mark {
     }
 }
 
-/// Looks at a process that shows no environment: some never have one.
-const LOOKS: u32 = 50;
+/// Looks at a process that shows no environment: some never have one, and on a busy machine the middle
+/// of an exec may last.
+const LOOKS: u32 = 500;
+
+/// The children of this process, which orphans are. The kernel's list of a thread's children leaves
+/// some out when others end meanwhile, so every process is asked for its parent.
+fn adopted() -> impl Iterator<Item = u32> {
+    let me = std::process::id().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(move |&process| state(process).is_some_and(|(_, parent)| parent == me))
+}
+
+/// The letter of a process' state, and its parent.
+fn state(process: u32) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').map(String::from);
+    Some((fields.next()?, fields.next()?))
+}
 
 fn has_ended(process: u32) -> bool {
-    fs::read_to_string(format!("/proc/{process}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    state(process).is_none_or(|(state, _)| state == "Z")
 }

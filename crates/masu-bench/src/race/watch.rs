@@ -145,7 +145,7 @@ pub fn family(process: u32) -> Vec<u32> {
 }
 
 /// The children of all threads of a process.
-pub fn children(process: u32) -> Vec<u32> {
+fn children(process: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| {
         let list = fs::read_to_string(thread.path().join("children")).ok()?;
