@@ -33,9 +33,15 @@ fn browser() -> Option<PathBuf> {
 
 /// The page as it stands after its script has run.
 fn opened(page: &Path, choice: &str) -> String {
+    opened_at(1400, page, choice)
+}
+
+/// The same in a window so many pixels wide.
+fn opened_at(width: u32, page: &Path, choice: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let mut command = Command::new(browser().expect("looked for before"));
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000"]);
+    command.arg(format!("--window-size={width},900"));
     command.arg(format!("--user-data-dir={}", profile.path().display()));
     command.arg("--dump-dom").arg(format!("file://{}#{choice}", page.display()));
     let output = command.output().expect("the browser starts");
@@ -57,7 +63,7 @@ fn count(text: &str, what: &str) -> usize {
 
 /// A suite of two workloads and a command that fails on one allocator, with everything a page shows.
 fn suite() -> Results {
-    work::build().expect("cargo builds masu-work");
+    work::ready().expect("cargo builds masu-work");
     let fake = fake_allocator();
     let named = |name| Task::workload(masu_workloads::named(name).unwrap(), 1, 0.01);
     let tasks =
@@ -106,6 +112,9 @@ fn everything_is_drawn_and_can_be_chosen() {
         "Latency of one operation",
         "99.9 %",
         "Beyond this machine",
+        "Cache lines moved between cores, per operation",
+        "Locks handed over to another core, per operation",
+        "20 % of the calls free what another core allocated",
         "fake: exit status 3",
         "kernel's mappings showed",
     ] {
@@ -116,6 +125,15 @@ fn everything_is_drawn_and_can_be_chosen() {
     assert_eq!(count(&dom, "Infinity"), 0);
 
     assert!(opened(&page, "theme=dark").contains("data-theme=\"dark\""));
+
+    // In a narrow window the drawing is narrower, and not its letters smaller.
+    let scatter = |dom: &str| {
+        let drawn = &dom[dom.find("id=\"scatter\"").unwrap()..];
+        let shape = drawn.split("viewBox=\"0 0 ").nth(1).unwrap().split([' ', '"']);
+        shape.take(2).map(|number| number.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let (wide, narrow) = (scatter(&dom), scatter(&opened_at(500, &page, "")));
+    assert!(narrow[0] < 500 && narrow[0] + 100 < wide[0], "{narrow:?} of {wide:?}");
 
     let dom = opened(&page, "filter=churn");
     assert_eq!(count(&dom, "class=\"card\" data-name="), 1);
@@ -139,7 +157,7 @@ fn a_single_command_has_its_sentence() {
     if browser().is_none() {
         return;
     }
-    work::build().unwrap();
+    work::ready().unwrap();
     let plan = Plan {
         rounds: 2,
         warm_mib: 8,

@@ -183,13 +183,14 @@ pub fn scale(curves: &[Curve], style: Style) -> String {
     table.set_header(["trace", "design", "figure"].map(String::from).into_iter().chain(cores));
     for curve in curves {
         type Figure = fn(&Point) -> f64;
-        let rows: [(&str, Figure); 3] = [
+        let rows: [(&str, Figure); 4] = [
             ("speed-up", |point| point.speedup),
             ("lines moved per operation", |point| point.transfers),
             ("lock hand-overs per operation", |point| point.hand_overs),
+            ("remote frees per operation", |point| point.remote_frees),
         ];
         let all = style == Style::Markdown;
-        for (what, of) in rows.into_iter().take(if all { 3 } else { 1 }) {
+        for (what, of) in rows.into_iter().take(if all { 4 } else { 1 }) {
             let figures = curve.points.iter().map(|point| match of(point) {
                 value if what == "speed-up" => right(format!("{value:.1}")),
                 value => right(format!("{value:.3}")),
@@ -206,7 +207,8 @@ pub fn scale(curves: &[Curve], style: Style) -> String {
 pub const SCALE_LIMITS: &str = "\
 A model, not a measurement: recorded traces are replayed over simulated cores, and what moves between \
 them is counted. It is the best that any interleaving could reach. It knows nothing of the kernel, of \
-memory bandwidth, of distances between sockets, or of threads that wait for each other in the program.";
+memory bandwidth, of the sizes of caches, of false sharing, of distances between sockets, or of threads \
+that wait for each other in the program.";
 
 /// The scale model against this machine.
 pub fn scale_check(check: Option<&Check>, style: Style) -> String {

@@ -13,7 +13,7 @@ function el(name, attributes = {}, ...children) {
 
 const trim = (number, digits) => String(Number(number.toPrecision(digits)));
 
-const ratioText = (ratio) => ratio.toFixed(ratio < 9.95 ? 2 : 1);
+const ratioText = (ratio) => ratio.toFixed(ratio < 9.95 ? 2 : ratio < 99.5 ? 1 : 0);
 
 function nanoseconds(value) {
   if (value < 1e3) return `${trim(value, 3)} ns`;
@@ -80,10 +80,12 @@ function frame(width, height, margin, x, y, xTicks, yTicks) {
 const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 const logarithmic = (low, high, from, to) => linear(Math.log(low), Math.log(high), from, to);
 
-/** Points of time and memory ratios; less of both, the lower left corner, is better. */
-function scatterChart(points) {
-  const [width, height] = [620, 430];
-  const margin = { left: 54, right: 70, top: 30, bottom: 46 };
+/** Points of time and memory ratios; less of both, the lower left corner, is better. `room` is how
+ * wide it will be, so that its letters are as large as all others on a narrow window too. */
+function scatterChart(points, room) {
+  const width = Math.max(320, Math.min(620, room || 620));
+  const height = Math.round(width * 0.3 + 244);
+  const margin = { left: 54, right: width < 500 ? 24 : 70, top: 30, bottom: 46 };
   const range = (key) => {
     const values = points.map((point) => point[key]);
     return [Math.min(0.95, ...values) / 1.04, Math.max(1.3, ...values) * 1.08];
@@ -93,8 +95,8 @@ function scatterChart(points) {
   const mapY = logarithmic(y0, y1, height - margin.bottom, margin.top);
   const x = (value) => mapX(Math.log(value));
   const y = (value) => mapY(Math.log(value));
-  const marks = (low, high) => logTicks(low, high, 7).map((value) => [value, trim(value, 3)]);
-  const svg = frame(width, height, margin, x, y, marks(x0, x1), marks(y0, y1));
+  const marks = (low, high, count) => logTicks(low, high, count).map((value) => [value, trim(value, 3)]);
+  const svg = frame(width, height, margin, x, y, marks(x0, x1, width < 500 ? 5 : 7), marks(y0, y1, 7));
   svg.append(el("line", { class: "guide", x1: x(1), x2: x(1), y1: margin.top, y2: height - margin.bottom }));
   svg.append(el("line", { class: "guide", x1: margin.left, x2: width - margin.right, y1: y(1), y2: y(1) }));
   svg.append(el("text", { x: width - margin.right, y: height - 8, "text-anchor": "end" }, "time →"));
@@ -111,14 +113,16 @@ function scatterChart(points) {
     const dot = el("circle", { cx, cy, r: point.strong ? 10 : 7.5, style: `fill:var(--c${point.colour})`, "fill-opacity": 0.92 });
     hint(dot, `${point.name}\ntime ${ratioText(point.x)}, memory ${ratioText(point.y)}`);
     svg.append(dot);
-    const label = { width: point.name.length * 7 + 4, y: cy + 4 };
-    const right = cx + 14 + label.width < width;
-    label.x = right ? cx + 14 : cx - 14 - label.width;
-    for (let step = 1; !isFree(label) && step < 9; step++) label.y = cy + 4 + Math.ceil(step / 2) * 14 * (step % 2 ? 1 : -1);
+    const room = point.name.length * 7 + 4;
+    // Beside its dot if there is room, else a little below or above.
+    const places = [0, 14, -14, 28, -28, 42, -42].flatMap((down) => [["start", cx + 14], ["end", cx - 14 - room]]
+      .map(([anchor, left]) => ({ anchor, x: left, y: cy + 4 + down, width: room })));
+    const inside = (label) => label.x >= margin.left && label.x + room < width;
+    const label = places.find((one) => inside(one) && isFree(one)) ?? places[0];
     taken.push(label);
     svg.append(el("text", {
-      class: point.strong ? "strong halo" : "halo", x: right ? label.x : label.x + label.width, y: label.y,
-      "text-anchor": right ? "start" : "end",
+      class: point.strong ? "strong halo" : "halo", x: label.anchor === "start" ? label.x : label.x + room, y: label.y,
+      "text-anchor": label.anchor,
     }, point.name));
   }
   // Who is there already needs no sign to the corner.
@@ -129,7 +133,7 @@ function scatterChart(points) {
 
 /** Horizontal bars with intervals. */
 function barChart(bars) {
-  const [width, row, left, right] = [400, 22, 92, 108];
+  const [width, row, left, right] = [400, 22, 92, 118];
   const height = bars.length * row + 4;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
   const most = Math.max(...bars.map((bar) => bar.high));

@@ -56,7 +56,7 @@ function drawScatter() {
   $("scatter-note").textContent = single
     ? "Ratios to the best in each; the lower left corner is the place to be."
     : "Geometric means of the ratios to the virtual best: the best of the peers in each workload.";
-  $("scatter").replaceChildren(points.length ? scatterChart(points) : el("p", {}, "Nothing to show."));
+  $("scatter").replaceChildren(points.length ? scatterChart(points, $("scatter").clientWidth) : el("p", {}, "Nothing to show."));
 }
 
 function drawSummary() {
@@ -235,16 +235,19 @@ function checkCard() {
 function drawScale() {
   $("scale").hidden = data.scale.length === 0;
   const traces = [...new Set(data.scale.map((curve) => curve.workload))];
-  const kinds = [["speedup", "Throughput, as a multiple of one core's", true], ["transfers", "Cache lines moved between cores, per operation", false]];
-  const charts = traces.flatMap((trace) => kinds.map(([key, title, log]) => {
+  const kinds = [["speedup", "Throughput, as a multiple of one core's", true], ["transfers", "Cache lines moved between cores, per operation", false],
+    ["hand_overs", "Locks handed over to another core, per operation", false]];
+  const charts = traces.flatMap((trace) => kinds.map(([key, title, log], kind) => {
     const curves = data.scale.filter((curve) => curve.workload === trace);
+    // Who frees what does not depend on the allocator.
+    const remote = `; ${(curves[0].points.at(-1).remote_frees * 100).toFixed(0)} % of the calls free what another core allocated`;
     const drawn = curves.map((curve, place) => ({
       points: curve.points.map((point) => [point.cores, point[key]]), colour: place, strong: place === 0,
       hint: curve.points.map((point) => `${point.cores} cores: ${trim(point[key], 3)}`).join("\n"),
     })).reverse();
     const cores = curves[0].points.map((point) => [point.cores, String(point.cores)]);
     const names = curves.map((curve, place) => el("span", { class: "chip", style: `--own:var(--c${place})` }, el("i"), curve.design));
-    return el("article", { class: "card" }, el("h3", {}, trace), el("p", { class: "about" }, title),
+    return el("article", { class: "card" }, el("h3", {}, trace), el("p", { class: "about" }, kind ? title : title + remote),
       lineChart(drawn, { logX: true, logY: log, xTicks: cores, yText: (value) => trim(value, 3), dots: true, height: 200 }), ...names);
   }));
   if (data.scale_check.length) charts.push(checkCard());
@@ -280,6 +283,7 @@ function setUp() {
   $("filter").addEventListener("input", (event) => choose("filter", event.target.value));
   $("theme").addEventListener("click", () => choose("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
+  addEventListener("resize", drawScatter);
   draw();
   document.body.dataset.ready = "1";
 }
