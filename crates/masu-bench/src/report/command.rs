@@ -2,6 +2,7 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 
+use super::compare::noise_text;
 use super::standing::{Place, Standing};
 use super::{Metric, Style, sentence, table};
 use crate::race::results::{Measured, Results};
@@ -38,7 +39,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
         table.add_row(std::iter::once(name).chain(cells));
     }
     let noise = standings.iter().map(|(_, standing)| {
-        let text = format!("{:.1} %", standing.noise * 100.0);
+        let text = noise_text(standing.noise, 1);
         dim(Cell::new(text).set_alignment(CellAlignment::Right), style)
     });
     table.add_row(std::iter::once(dim(Cell::new("noise"), style)).chain(noise));

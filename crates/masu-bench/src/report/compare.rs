@@ -19,6 +19,14 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+impl Judged {
+    /// Judges a ratio. Where the noise is not known, nothing is more than noise.
+    pub(super) fn new(ratio: Ratio, noise: Option<f64>) -> Self {
+        let verdict = noise.map_or(Verdict::Tie, |noise| verdict(ratio, noise));
+        Judged { ratio, verdict }
+    }
+}
+
 /// One workload.
 #[derive(Debug)]
 pub struct Row {
@@ -26,8 +34,8 @@ pub struct Row {
     pub workload: String,
     /// The subject's median; none if it failed.
     pub mine: Option<f64>,
-    /// What two runs of the same allocator differ by, as a fraction.
-    pub noise: f64,
+    /// What two runs of the same allocator differ by, as a fraction; none if no two were measured.
+    pub noise: Option<f64>,
     /// Against each peer; none where either failed.
     pub cells: Vec<Option<Judged>>,
     /// The best peer and the ratio to it.
@@ -117,7 +125,7 @@ fn row(results: &Results, measured: &Measured, metric: Metric, peers: &[usize]) 
         return None;
     }
     let noise = noise(results, series);
-    let judge = |ratio: Ratio| Judged { ratio, verdict: verdict(ratio, noise) };
+    let judge = |ratio: Ratio| Judged::new(ratio, noise);
     let cells = all.iter().map(|theirs| paired(&mine, theirs, |_| true).map(judge)).collect();
     let candidates = peers.iter().filter(|&&arm| results.arms[arm].role == Role::Peer).count();
     let best = best_of(&all[..candidates]).and_then(|place| {
@@ -131,14 +139,18 @@ fn row(results: &Results, measured: &Measured, metric: Metric, peers: &[usize]) 
 /// The smaller of what the two entries of the system's allocator and the two of the subject
 /// differ by: an allocator that is itself erratic on a workload says nothing about the
 /// machine, and its own spread is in the intervals already.
-pub(super) fn noise(results: &Results, series: impl Fn(usize) -> Series) -> f64 {
+pub(super) fn noise(results: &Results, series: impl Fn(usize) -> Series) -> Option<f64> {
     let entrants = || results.arms.iter().enumerate();
     let twins = entrants().filter(|(_, arm)| arm.role == Role::Twin).filter_map(|(twin, arm)| {
         let (first, _) = entrants().find(|(_, one)| one.is_shown() && one.is_same(arm))?;
         paired(&series(first), &series(twin), |_| true)
     });
-    let floors = twins.map(|twin| noise_floor(Some(twin)));
-    floors.min_by(f64::total_cmp).unwrap_or_else(|| noise_floor(None))
+    twins.map(|twin| noise_floor(Some(twin))).min_by(f64::total_cmp)
+}
+
+/// The noise for people.
+pub(super) fn noise_text(noise: Option<f64>, digits: usize) -> String {
+    noise.map_or("unknown".into(), |noise| format!("{:.digits$} %", noise * 100.0))
 }
 
 /// The peer with the least median over the choosing rounds.

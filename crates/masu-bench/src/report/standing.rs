@@ -1,9 +1,9 @@
 //! Who wins one workload, said in a sentence.
 
-use super::compare::{Series, best_of, compares, noise, paired, series};
+use super::compare::{Series, best_of, compares, noise, noise_text, paired, series};
 use super::{Judged, Metric};
 use crate::race::results::{Measured, Results, Role};
-use crate::stats::{Verdict, median, verdict};
+use crate::stats::{Verdict, median};
 
 /// Rounds from which on an interval means something.
 pub const ENOUGH: usize = 5;
@@ -11,8 +11,8 @@ pub const ENOUGH: usize = 5;
 /// All arms in one metric, the best first.
 #[derive(Debug)]
 pub struct Standing {
-    /// What two entries of the same allocator differ by, as a fraction.
-    pub noise: f64,
+    /// What two entries of the same allocator differ by, as a fraction; none if no two were measured.
+    pub noise: Option<f64>,
     /// The arms that behaved, by their median.
     pub places: Vec<Place>,
 }
@@ -46,9 +46,9 @@ impl Standing {
             let median = median(&mine.values().copied().collect::<Vec<_>>())?;
             let ratio = leader.and_then(|leader| paired(mine, &all[leader], compares(measured)));
             // Better than what was the best in the other rounds: the rounds contradict each other.
-            let judge = |ratio| match verdict(ratio, noise) {
-                Verdict::Win => Judged { ratio, verdict: Verdict::Tie },
-                verdict => Judged { ratio, verdict },
+            let judge = |ratio| match Judged::new(ratio, noise) {
+                Judged { verdict: Verdict::Win, .. } => Judged { ratio, verdict: Verdict::Tie },
+                judged => judged,
             };
             Some(Place { arm, median, to_leader: ratio.map(judge) })
         };
@@ -70,7 +70,7 @@ impl Standing {
 pub fn sentence(results: &Results, measured: &Measured) -> String {
     let name = |place: &Place| results.arms[place.arm].name.as_str();
     let standing = Standing::new(results, measured, Metric::Wall);
-    let noise = format!("the noise of {:.1} %", standing.noise * 100.0);
+    let noise = format!("the noise of {}", noise_text(standing.noise, 1));
     let few = results.rounds < ENOUGH;
     let caution = match few {
         true => format!(" Fewer than {ENOUGH} rounds prove little."),
@@ -82,6 +82,11 @@ pub fn sentence(results: &Results, measured: &Measured) -> String {
         ([], _) => return "Nobody wins: no allocator served it without a failure.".into(),
         ([only], None) => {
             return format!("Nobody wins: only {} served it without a failure.", name(only));
+        }
+        _ if standing.noise.is_none() => {
+            return "Nobody wins yet: how much two runs of the same allocator differ was not \
+                    measured."
+                .into();
         }
         ([winner], Some(next)) => {
             let ratio = next.to_leader.expect("it lost, so it was compared").ratio;
@@ -129,7 +134,7 @@ fn memory(results: &Results, measured: &Measured, winner: &Place) -> String {
     let Some(ratio) = ratio else { return String::new() };
     let (name, other) = (&results.arms[arm].name, &results.arms[system].name);
     let percent = (ratio.centre - 1.0).abs() * 100.0;
-    match verdict(ratio, noise(results, of)) {
+    match Judged::new(ratio, noise(results, of)).verdict {
         Verdict::Win => format!(" {name} takes {percent:.0} % less memory than {other}."),
         Verdict::Loss => format!(" {name} takes {percent:.0} % more memory than {other}."),
         Verdict::Tie => format!(" {name} takes as much memory as {other}."),
@@ -203,5 +208,17 @@ mod tests {
         assert_eq!(nothing, "Nobody wins: nothing was timed.");
         let one = self::said(1.0, f64::NAN, f64::NAN, 8);
         assert_eq!(one, "Nobody wins: only masu served it without a failure.");
+    }
+
+    /// As after Ctrl-C before anybody's second entry had its turn.
+    #[test]
+    fn without_a_second_entry_nobody_wins() {
+        let results = testing::results(&[
+            ("masu", Role::Subject, &[1.0]),
+            ("glibc", Role::Peer, &[2.0]),
+            ("glibc", Role::Twin, &[]),
+        ]);
+        let said = sentence(&results, &results.workloads[0]);
+        assert!(said.starts_with("Nobody wins yet: how much two runs"), "{said}");
     }
 }

@@ -23,8 +23,9 @@ pub struct Summary {
     pub rows: Vec<(usize, Vec<Option<f64>>)>,
     /// The system's allocator against the best of so many entries of itself.
     pub null: Option<(usize, Vec<Option<f64>>)>,
-    /// What two entries of the same allocator differ by, as a fraction: the median of all rows.
-    pub noise: Vec<f64>,
+    /// What two entries of the same allocator differ by, as a fraction: the median of all rows where
+    /// that is known.
+    pub noise: Vec<Option<f64>>,
 }
 
 impl Summary {
@@ -46,7 +47,7 @@ impl Summary {
         let null = system.filter(|_| copies.len() > 1);
         let noise = |&metric: &Metric| {
             let rows = Comparison::new(results, metric).rows;
-            median(&rows.iter().map(|row| row.noise).collect::<Vec<_>>()).unwrap_or(0.0)
+            median(&rows.iter().filter_map(|row| row.noise).collect::<Vec<_>>())
         };
         Summary {
             rows: results.shown().map(|arm| (arm, against(arm, &peers))).collect(),
@@ -64,7 +65,13 @@ pub fn headline(results: &Results) -> String {
     let Some((_, ratios)) = summary.rows.first() else { return String::new() };
     let figures = summary.metrics.iter().zip(ratios);
     let said: Vec<String> = figures
-        .filter_map(|(metric, ratio)| Some(format!("{:.2} in {}", (*ratio)?, metric.name())))
+        .filter_map(|(metric, ratio)| {
+            let name = match metric {
+                Metric::Cpu => "processor time",
+                metric => metric.name(),
+            };
+            Some(format!("{:.2} in {name}", (*ratio)?))
+        })
         .collect();
     let Some((last, others)) = said.split_last() else { return String::new() };
     let all = match others {
@@ -138,12 +145,13 @@ mod tests {
             ("masu", Role::Subject, walls[0]),
             ("glibc", Role::Peer, walls[1]),
             ("other", Role::Peer, walls[2]),
+            ("glibc", Role::Twin, walls[1]),
         ]));
         assert_eq!(
             said,
-            "masu against the best of 2 in each row: 0.50 in time, 0.50 in cpu and 0.50 in peak \
-             memory, where 1 is level and less is better. In processor time it wins 1, ties 0 and \
-             loses 0."
+            "masu against the best of 2 in each row: 0.50 in time, 0.50 in processor time and 0.50 \
+             in peak memory, where 1 is level and less is better. In processor time it wins 1, ties \
+             0 and loses 0."
         );
         let one = headline(&results(&[
             ("masu", Role::Subject, walls[0]),

@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
+use super::compare::noise_text;
 use super::{Comparison, Judged, Row, Style, Summary};
 use crate::race::results::Results;
 use crate::scale::check::{self, Check, TOLERANCE};
@@ -22,7 +23,7 @@ pub fn summary(results: &Results, style: Style) -> String {
     if let Some((copies, ratios)) = &summary.null {
         table.add_row(means(&format!("null: the system's against {copies} of its own"), ratios));
     }
-    let noise = summary.noise.iter().map(|noise| right(format!("{:.1} %", noise * 100.0)));
+    let noise = summary.noise.iter().map(|&noise| right(noise_text(noise, 1)));
     table.add_row(std::iter::once(Cell::new("noise of a row")).chain(noise));
     style.draw(&mut table);
     table.to_string() + "\n"
@@ -56,8 +57,7 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
 
 fn cells(comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
     let mine = row.mine.map_or("failed".into(), |value| comparison.metric.show(value));
-    let noise = format!("{:.0} %", row.noise * 100.0);
-    let mut cells = vec![Cell::new(&row.workload), right(mine), right(noise)];
+    let mut cells = vec![Cell::new(&row.workload), right(mine), right(noise_text(row.noise, 0))];
     for cell in &row.cells {
         cells.push(match cell {
             Some(judged) => coloured(shown(judged), judged, style),
@@ -319,7 +319,11 @@ mod tests {
     fn a_loss_has_an_interval_where_there_is_one() {
         let lost = |mine: &[f64]| {
             let others = vec![1.0; mine.len()];
-            let entrants = [("masu", Role::Subject, mine), ("glibc", Role::Peer, &others)];
+            let entrants = [
+                ("masu", Role::Subject, mine),
+                ("glibc", Role::Peer, &others),
+                ("glibc", Role::Twin, &others),
+            ];
             losses(&[Comparison::new(&results(&entrants), Metric::Wall)])
         };
         let head = "- time: 0 won, 0 tied, 1 lost\n";

@@ -29,7 +29,7 @@ fn a_clear_difference_wins_and_loses() {
 fn a_noisy_twin_turns_a_small_difference_into_a_tie() {
     let results = results([&[0.95; 6], &[1.0; 6], &[3.0; 6], &[1.1; 6]]);
     let comparison = Comparison::new(&results, Metric::Wall);
-    assert!((comparison.rows[0].noise - 0.1).abs() < 1e-9);
+    assert!((comparison.rows[0].noise.unwrap() - 0.1).abs() < 1e-9);
     assert_eq!(comparison.rows[0].cells[0].unwrap().verdict, Verdict::Tie);
 }
 
@@ -40,7 +40,7 @@ fn an_erratic_system_allocator_does_not_hide_a_steady_difference() {
     let runs = &mut results.workloads[0].runs;
     runs.extend((0..6).map(|round| Run { arm: 4, round, outcome: outcome(0.94) }));
     let row = &Comparison::new(&results, Metric::Wall).rows[0];
-    assert!(row.noise < 0.02, "{}", row.noise);
+    assert!(row.noise.unwrap() < 0.02, "{:?}", row.noise);
     assert_eq!(row.cells[0].unwrap().verdict, Verdict::Win);
 }
 
@@ -72,6 +72,7 @@ fn who_is_aside_is_shown_and_is_not_the_best() {
         ("masu", Role::Subject, &[1.0; 6]),
         ("other", Role::Aside, &[0.5; 6]),
         ("glibc", Role::Peer, &[2.0; 6]),
+        ("glibc", Role::Twin, &[2.0; 6]),
     ]);
     let comparison = Comparison::new(&results, Metric::Wall);
     assert_eq!(comparison.peers, ["glibc", "other"]);
@@ -80,4 +81,13 @@ fn who_is_aside_is_shown_and_is_not_the_best() {
     let (best, judged) = row.best.clone().unwrap();
     assert_eq!((best.as_str(), judged.ratio.centre), ("glibc", 0.5));
     assert_eq!(comparison.score(), (1, 0, 0));
+}
+
+#[test]
+fn what_may_be_noise_is_a_tie() {
+    let results = results([&[1.0; 2], &[9.0; 2], &[0.1; 2], &[]]);
+    let comparison = Comparison::new(&results, Metric::Wall);
+    assert_eq!(comparison.rows[0].noise, None);
+    assert_eq!(comparison.rows[0].cells[0].unwrap().verdict, Verdict::Tie);
+    assert_eq!(comparison.score(), (0, 1, 0));
 }

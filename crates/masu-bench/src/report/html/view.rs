@@ -64,7 +64,7 @@ struct Title {
 #[derive(Serialize)]
 struct Columns {
     metrics: Vec<&'static str>,
-    noise: Vec<f64>,
+    noise: Vec<Option<f64>>,
     /// By arm.
     rows: Vec<(usize, Vec<Option<f64>>)>,
     /// The system's allocator against the best of several entries of itself.
@@ -87,7 +87,7 @@ struct Workload<'r> {
 #[derive(Serialize)]
 struct Row {
     metric: &'static str,
-    noise: f64,
+    noise: Option<f64>,
     bars: Vec<Bar>,
 }
 
