@@ -18,6 +18,7 @@ pub mod memory;
 pub mod paths;
 pub mod peers;
 pub mod racing;
+pub mod renew;
 pub mod scale;
 
 pub use masu_bench::{progress, race, report, stats};

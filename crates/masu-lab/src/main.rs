@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use masu_bench::work;
 use masu_lab::progress::Progress;
 use masu_lab::workloads::pairs;
-use masu_lab::{arm, cost, demo, experiments, memory, peers, racing, scale};
+use masu_lab::{arm, cost, demo, experiments, memory, peers, racing, renew, scale};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -91,7 +91,9 @@ struct Cost {
 }
 
 fn main() -> Result<()> {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    renew::if_sources_changed()?;
+    match command {
         Task::Race(options) => racing::run(&options),
         Task::Report { results, files } => racing::again(&results, &files),
         Task::Peers { names, linked: false } => print_peers(&peers::build(&names)?),
