@@ -6,7 +6,8 @@
 use super::tls::current;
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, exit, rest, scope};
 use crate::clock;
-use crate::region::NIL;
+use crate::region::{CHUNK, NIL};
+use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
 use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
 use crate::sync::Ordering;
@@ -262,7 +263,7 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         }
         // A class that has filled a slab fills the next one too, unless many threads share the work.
         let dense = heap.full(class).len() != 0 && !super::table::is_crowd();
-        let slab = pool::take(dense)?;
+        let slab = pool::take(dense, affinity(heap))?;
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
         if heap.role.get() == Role::Thread {
@@ -270,6 +271,17 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         }
         Some(slab)
     }
+}
+
+/// Whose chunks are looked at first for a slab: the heap's own, if what it has would fill them, nobody
+/// else frees it, and others take slabs too.
+fn affinity(heap: &Heap) -> Option<Affinity> {
+    let own = heap.role.get() == Role::Thread
+        && heap.bytes.held() >= CHUNK as u64
+        && !heap.is_shared()
+        && gives_up(heap)
+        && !super::table::is_crowd();
+    own.then(|| Affinity::of(super::table::index_of(heap)))
 }
 
 /// One of the oldest kept full slabs that other threads have freed into.

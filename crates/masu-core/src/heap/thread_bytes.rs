@@ -57,7 +57,8 @@ impl ThreadBytes {
         self.deallocated.add(bytes);
     }
 
-    fn held(&self) -> u64 {
+    /// Bytes that it holds, as far as they are counted.
+    pub(super) fn held(&self) -> u64 {
         self.allocated.get().saturating_sub(self.deallocated.get())
     }
 

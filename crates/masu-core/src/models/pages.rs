@@ -29,14 +29,14 @@ fn runs_and_slabs_against_each_other() {
     check(3, || {
         reset();
         let other = spawn(|| {
-            let granule = take_granule();
+            let granule = take_granule(Some(1));
             let at = take(3);
             give_granule(granule, 2);
             give(at, 3);
         });
         let at = take(2);
         give(at, 2);
-        let granule = take_granule();
+        let granule = take_granule(None);
         give_granule(granule, 16);
         other.join().unwrap();
         settled();
@@ -99,12 +99,12 @@ fn a_purge_of_half_a_chunk_against_who_takes() {
 fn a_purge_against_slabs() {
     check(3, || {
         reset();
-        let (a, b) = (take_granule(), take_granule());
+        let (a, b) = (take_granule(Some(0)), take_granule(Some(1)));
         give_granule(a, 5);
         let other = spawn(move || {
             purge();
         });
-        let c = take_granule();
+        let c = take_granule(Some(1));
         give_granule(b, 16);
         give_granule(c, 1);
         other.join().unwrap();

@@ -6,6 +6,7 @@
 //! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
 //! 3. `longest` is the length of the longest range of units not in `used`.
 
+use super::chunk_set::Affinity;
 use crate::region::{
     self, CHUNK, GRANULE, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW,
 };
@@ -183,6 +184,8 @@ pub struct RunChunk {
     pub old: Bits,
     /// Whether it was taken for slabs, and not for runs.
     pub for_slabs: Cell<bool>,
+    /// Whose slabs it is for.
+    pub affinity: Cell<Option<Affinity>>,
     /// Length of the longest free range.
     pub longest: Cell<u32>,
     /// Next chunk in the pool's bucket.
@@ -210,6 +213,7 @@ impl RunChunk {
     /// Makes it the record of an empty, clean chunk for slabs or for runs.
     pub fn init(&self, for_slabs: bool) {
         self.for_slabs.set(for_slabs);
+        self.affinity.set(None);
         for bits in [&self.used, &self.dirty, &self.old] {
             bits.clear(0, UNITS);
         }

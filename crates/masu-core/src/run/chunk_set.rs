@@ -7,6 +7,20 @@
 use crate::region::{self, CHUNK};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
 
+/// Whose slabs a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
+/// threads share by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Affinity(u8);
+
+impl Affinity {
+    const COUNT: usize = if cfg!(loom) { 2 } else { 8 };
+
+    /// That of the thread whose heap has this index.
+    pub const fn of(index: u32) -> Self {
+        Affinity((index as usize % Self::COUNT) as u8)
+    }
+}
+
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Has {
@@ -18,9 +32,35 @@ pub enum Has {
     DirtyRunRoom,
     /// A dirty unit.
     Dirty,
+    /// As `Room`, with that affinity. A hint too.
+    RoomOf(Affinity),
+    /// As `DirtyRoom`, with that affinity. A hint too.
+    DirtyRoomOf(Affinity),
 }
 
-const SETS: usize = 4;
+impl Has {
+    /// The affinity that members have.
+    pub fn affinity(self) -> Option<Affinity> {
+        match self {
+            Has::RoomOf(of) | Has::DirtyRoomOf(of) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Below [`SETS`].
+    fn index(self) -> usize {
+        match self {
+            Has::Room => 0,
+            Has::DirtyRoom => 1,
+            Has::DirtyRunRoom => 2,
+            Has::Dirty => 3,
+            Has::RoomOf(Affinity(of)) => 4 + 2 * of as usize,
+            Has::DirtyRoomOf(Affinity(of)) => 5 + 2 * of as usize,
+        }
+    }
+}
+
+const SETS: usize = 4 + 2 * Affinity::COUNT;
 /// Few chunks are enough for the model checker.
 const WORDS: usize = if cfg!(loom) { 2 } else { region::MAX_CAPACITY / CHUNK / 64 };
 
@@ -35,7 +75,7 @@ shared_static! {
 
 fn word(has: Has, index: usize) -> &'static AtomicU64 {
     // Chunks number at most 64 * WORDS, the region's capacity.
-    &MEMBERS[index % WORDS][has as usize]
+    &MEMBERS[index % WORDS][has.index() % SETS]
 }
 
 /// Adds a chunk to a set.
@@ -43,7 +83,7 @@ pub fn add(has: Has, chunk: u32) {
     let index = chunk as usize / 64;
     let word = word(has, index);
     word.store(word.load(Ordering::Relaxed) | 1 << (chunk % 64), Ordering::Relaxed);
-    let lowest = &LOWEST[has as usize];
+    let lowest = &LOWEST[has.index() % SETS];
     if index < lowest.load(Ordering::Relaxed) {
         lowest.store(index, Ordering::Relaxed);
     }
@@ -55,6 +95,13 @@ pub fn remove(has: Has, chunk: u32) {
     word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
 }
 
+/// Takes a chunk out of all sets.
+pub fn forget(chunk: u32) {
+    for word in &MEMBERS[chunk as usize / 64 % WORDS] {
+        word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
+    }
+}
+
 /// Whether a chunk is in a set.
 pub fn contains(has: Has, chunk: u32) -> bool {
     word(has, chunk as usize / 64).load(Ordering::Relaxed) >> (chunk % 64) & 1 != 0
@@ -62,7 +109,7 @@ pub fn contains(has: Has, chunk: u32) -> bool {
 
 /// The lowest member.
 pub fn first(has: Has) -> Option<u32> {
-    let lowest = &LOWEST[has as usize];
+    let lowest = &LOWEST[has.index() % SETS];
     let found = find(has, lowest.load(Ordering::Relaxed), u64::MAX);
     lowest.store(found.map_or(WORDS, |chunk| chunk as usize / 64), Ordering::Relaxed);
     found

@@ -6,10 +6,13 @@
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
 //! requests; pages that the program does not touch cost nothing.
 
+mod buckets;
 pub mod cache;
 mod chunk;
 mod chunk_set;
 pub mod pool;
+
+pub use chunk_set::Affinity;
 
 use crate::region::{self, CHUNK, CHUNK_SHIFT};
 use crate::size_class::{UNIT, medium_units};

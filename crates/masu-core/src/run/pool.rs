@@ -12,25 +12,28 @@
 //! chunk for slabs it is the lowest granule: what is allocated in a row then lies in a row, which the
 //! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
 //!
+//! Threads that share nothing and have much each have chunks of their own for slabs ([`Affinity`]): a
+//! slab that comes back to the thread that had it is still in its processor's caches, where another
+//! thread would wait for every line. They take others' slabs once a sixteenth of all memory is free.
+//!
 //! Invariants:
-//! 1. a chunk is in the bucket of its `longest`, unless that is 0; bit `b` of the index says whether
-//!    bucket `b` has a chunk. Chunks for slabs have buckets of their own.
+//! 1. a chunk is in the bucket of its `longest`, unless that is 0. Chunks for slabs have buckets of their
+//!    own.
 //! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for slabs, those with a
 //!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
-//!    are the chunks for runs in [`Has::DirtyRunRoom`].
+//!    are the chunks for runs in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
 //! 3. a granule's dense entry is of kind `Slab` while it is a slab, else of kind `Run`.
 
+use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
-use super::chunk_set::{self, Has};
+use super::chunk_set::{self, Affinity, Has};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
-use crate::region::{
-    self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, NIL, granule_address,
-};
+use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::{auxv, mem};
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 
 shared_static! { static LOCK: CachePadded<Lock> = CachePadded(Lock::new()); }
 shared_static! { static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2])); }
@@ -44,74 +47,11 @@ fn change(counter: &AtomicUsize, by: usize) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
-const INDEX_WORDS: usize = (UNITS + 1).div_ceil(64);
-
 /// Those of chunks for runs, and those of chunks for slabs.
 struct State(UnsafeCell<[Buckets; 2]>);
 
 // SAFETY: touched under LOCK only.
 unsafe impl Sync for State {}
-
-struct Buckets {
-    heads: [Cell<u32>; UNITS + 1],
-    index: [Cell<u64>; INDEX_WORDS],
-}
-
-impl Buckets {
-    const fn new() -> Self {
-        Buckets {
-            // Zero, and so no part of the library's file: without its bit a head means nothing.
-            heads: [const { Cell::new(0) }; UNITS + 1],
-            index: [const { Cell::new(0) }; INDEX_WORDS],
-        }
-    }
-
-    fn insert(&self, chunk: u32, c: &RunChunk) {
-        let bucket = c.longest.get() as usize;
-        let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
-        let is_used = self.index[bucket / 64].get() >> (bucket % 64) & 1 != 0;
-        let first = if is_used { head.get() } else { NIL };
-        c.prev.set(NIL);
-        c.next.set(first);
-        if first != NIL {
-            // SAFETY: a chunk in a bucket has a record.
-            unsafe { record(first) }.prev.set(chunk);
-        }
-        head.set(chunk);
-        self.index[bucket / 64].set(self.index[bucket / 64].get() | 1 << (bucket % 64));
-    }
-
-    fn remove(&self, c: &RunChunk) {
-        let bucket = c.longest.get() as usize;
-        let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
-        let (next, prev) = (c.next.get(), c.prev.get());
-        // SAFETY: chunks in a bucket have records.
-        unsafe {
-            if next != NIL {
-                record(next).prev.set(prev);
-            }
-            if prev != NIL {
-                record(prev).next.set(next);
-            } else {
-                head.set(next);
-            }
-        }
-        if head.get() == NIL {
-            self.index[bucket / 64].set(self.index[bucket / 64].get() & !(1 << (bucket % 64)));
-        }
-    }
-
-    /// The first chunk of the first bucket at or above `units`.
-    fn find(&self, units: usize) -> Option<u32> {
-        let mut w = units / 64;
-        let mut bits = self.index.get(w)?.get() & (u64::MAX << (units % 64));
-        while bits == 0 {
-            w += 1;
-            bits = self.index.get(w)?.get();
-        }
-        self.heads.get(w * 64 + bits.trailing_zeros() as usize).map(Cell::get)
-    }
-}
 
 /// The pool, whose lock the holder has.
 struct Locked {
@@ -148,9 +88,18 @@ impl Locked {
             c.for_slabs.set(for_slabs);
             self.buckets(for_slabs).insert(chunk, c);
             if for_slabs {
-                chunk_set::add(Has::Room, chunk);
-                chunk_set::add(Has::DirtyRoom, chunk);
+                self.has_room(chunk, c);
             }
+        }
+    }
+
+    /// Notes that a chunk for slabs has a free granule, and perhaps a dirty one.
+    fn has_room(&self, chunk: u32, c: &RunChunk) {
+        chunk_set::add(Has::Room, chunk);
+        chunk_set::add(Has::DirtyRoom, chunk);
+        if let Some(of) = c.affinity.get() {
+            chunk_set::add(Has::RoomOf(of), chunk);
+            chunk_set::add(Has::DirtyRoomOf(of), chunk);
         }
     }
 
@@ -163,8 +112,7 @@ impl Locked {
         chunk_set::add(Has::Dirty, chunk);
         if around >= UNITS_PER_GRANULE {
             if c.for_slabs.get() {
-                chunk_set::add(Has::Room, chunk);
-                chunk_set::add(Has::DirtyRoom, chunk);
+                self.has_room(chunk, c);
             } else {
                 chunk_set::add(Has::DirtyRunRoom, chunk);
             }
@@ -204,11 +152,13 @@ impl Locked {
 
     /// A chunk of a set with a granule of that kind.
     fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
+        let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
         while let Some(chunk) = chunk_set::first(has) {
             // SAFETY: a chunk of the pool has a record.
             let c = unsafe { record(chunk) };
             if c.for_slabs.get() == (has != Has::DirtyRunRoom)
-                && let Some(granule) = c.free_granule(has != Has::Room)
+                && has.affinity().is_none_or(|of| c.affinity.get() == Some(of))
+                && let Some(granule) = c.free_granule(dirty)
             {
                 self.adapt(chunk, c, true);
                 return Some((chunk, granule));
@@ -216,6 +166,14 @@ impl Locked {
             chunk_set::remove(has, chunk);
         }
         None
+    }
+
+    /// A chunk that is all free.
+    fn free_chunk(&self) -> Option<(u32, usize)> {
+        let chunk = [true, false].into_iter().find_map(|slabs| self.buckets(slabs).find(UNITS))?;
+        // SAFETY: a chunk of the pool has a record.
+        self.adapt(chunk, unsafe { record(chunk) }, true);
+        Some((chunk, 0))
     }
 
     /// A chunk for runs with a free granule, whatever is on it: the last resort of slabs.
@@ -270,20 +228,33 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
 
 /// A granule for a slab, by its number, and the bytes of it that may be non-zero. `None` when memory
 /// is out. `dense`: slabs are filled rather than sprinkled, so that a fresh chunk may be taken in as one
-/// huge page.
-pub fn take_granule(dense: bool) -> Option<(usize, usize)> {
+/// huge page. `own`: whose chunks are to be looked at first.
+pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)> {
     if !crate::limit::has_room(GRANULE) {
         return None;
     }
     let pool = Locked::lock();
-    let found = pool.find_granule(Has::DirtyRoom).or_else(|| pool.find_granule(Has::Room));
+    let find = |has| pool.find_granule(has);
+    let others = || if plenty_is_free() { find(Has::DirtyRoom) } else { None };
+    let found = match own {
+        Some(own) => find(Has::DirtyRoomOf(own))
+            .or_else(|| pool.free_chunk())
+            .or_else(|| find(Has::RoomOf(own)))
+            .or_else(others),
+        None => find(Has::DirtyRoom).or_else(|| find(Has::Room)),
+    };
     // What a slab leaves unused of dirty pages is lost to runs.
-    let found = found.or_else(|| if dense { pool.find_granule(Has::DirtyRunRoom) } else { None });
+    let found = found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None });
     let fresh = || Some((pool.fresh_chunk(true, dense)?, 0));
-    let (chunk, granule) = found.or_else(fresh).or_else(|| pool.borrow_granule())?;
+    let (chunk, granule) =
+        found.or_else(fresh).or_else(|| find(Has::Room)).or_else(|| pool.borrow_granule())?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     let start = granule * UNITS_PER_GRANULE;
+    if c.longest.get() as usize == UNITS {
+        c.affinity.set(own);
+        pool.has_room(chunk, c);
+    }
     let is_longest = c.free_around(start, UNITS_PER_GRANULE) == c.longest.get() as usize;
     let touched = UNITS_PER_GRANULE - c.dirty.granule(granule).leading_zeros() as usize;
     let dirty = c.take(start, UNITS_PER_GRANULE);
@@ -387,9 +358,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
             if c.dirty.next(0, true) == UNITS {
                 chunk_set::remove(Has::Dirty, chunk);
                 if c.used.next(0, true) == UNITS {
-                    [Has::Room, Has::DirtyRoom, Has::DirtyRunRoom]
-                        .into_iter()
-                        .for_each(|has| chunk_set::remove(has, chunk));
+                    chunk_set::forget(chunk);
                     pool.buckets(c.for_slabs.get()).remove(c);
                     region::free_chunk(chunk);
                 }
@@ -458,6 +427,11 @@ pub fn used_bytes() -> usize {
 /// Bytes in slabs and in live runs.
 pub fn in_use_bytes() -> usize {
     granules_in_use() * GRANULE + used_bytes()
+}
+
+/// Whether free pages that are resident are so many that they have to serve everybody.
+fn plenty_is_free() -> bool {
+    dirty_bytes() > in_use_bytes() / 16
 }
 
 /// The lock, for fork.

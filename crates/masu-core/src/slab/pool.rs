@@ -4,15 +4,15 @@
 
 use super::record::{Place, Slab, dense, record};
 use crate::region::{GRANULE, NIL};
-use crate::run;
+use crate::run::{self, Affinity};
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
 use crate::sys::auxv;
 
 /// A free slab; `None` when memory is out. `dense`: slabs are filled rather than sprinkled, so that
-/// fresh memory may be taken in as a huge page.
-pub fn take(dense: bool) -> Option<u32> {
-    let (granule, touched) = run::pool::take_granule(dense)?;
+/// fresh memory may be taken in as a huge page. `own`: whose chunks are to be looked at first.
+pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
+    let (granule, touched) = run::pool::take_granule(dense, own)?;
     // SAFETY: the granule is the caller's alone, and its line is mapped.
     unsafe { (*record(granule as u32)).touched = touched as u32 };
     Some(granule as u32)

@@ -1,7 +1,11 @@
 //! What a thread that shares nothing pays when it lets go of much at once.
 
 use super::*;
+use crate::own_process::alone;
+use crate::region::GRANULE;
 use crate::{alloc, dealloc};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 /// Bytes of a block: 64 to a slab.
@@ -10,7 +14,7 @@ const SIZE: usize = 1024;
 /// Frees blocks of so many slabs in a random order on a thread of its own. Returns the remote ones
 /// among the frees, as a share.
 fn remote_share(slabs: usize) -> f64 {
-    let n = slabs * (crate::region::GRANULE / SIZE);
+    let n = slabs * (GRANULE / SIZE);
     let run = move || {
         // SAFETY: a block that nobody else knows.
         unsafe { dealloc(alloc(1)) };
@@ -91,4 +95,31 @@ fn a_class_in_use_carves_two_pages_and_a_tiny_one_less() {
     let carved_of = |size| (0..20).map(|_| carved(size, 8000)).min().unwrap();
     assert!(carved_of(80) <= 2 * UNIT, "{} bytes", carved_of(80));
     assert!(carved_of(16) <= UNIT, "{} bytes", carved_of(16));
+}
+
+/// Two threads that have much and share nothing: beyond the first 2 MiB no chunk has blocks of both.
+#[test]
+fn threads_that_share_nothing_have_chunks_of_their_own() {
+    alone!(threads_that_share_nothing_have_chunks_of_their_own, || {
+        let turns = Arc::new(Barrier::new(2));
+        let run = |turns: Arc<Barrier>| {
+            let mut chunks = BTreeSet::new();
+            for slab in 0..6 * CHUNK / GRANULE {
+                // In step, so that their requests for slabs take turns.
+                turns.wait();
+                for _ in 0..GRANULE / SIZE {
+                    let p = alloc(SIZE);
+                    if slab > 2 * CHUNK / GRANULE {
+                        chunks.insert(p as usize / CHUNK);
+                    }
+                }
+            }
+            turns.wait();
+            chunks
+        };
+        let threads = [turns.clone(), turns].map(|turns| thread::spawn(move || run(turns)));
+        let [ann, bob] = threads.map(|thread| thread.join().unwrap_or_default());
+        assert!(ann.len() >= 3 && bob.len() >= 3, "{ann:?} {bob:?}");
+        assert!(ann.is_disjoint(&bob), "{ann:?} {bob:?}");
+    });
 }

@@ -104,6 +104,8 @@ pub mod report {
 
 /// Medium blocks: there are none.
 pub mod run {
+    pub use super::pages::Affinity;
+
     use super::heap::RunCache;
 
     /// Their caches.

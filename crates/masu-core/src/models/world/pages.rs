@@ -3,6 +3,8 @@
 //! Each unit of a run in use is a live block to [`region`], so that none is handed out twice or
 //! discarded, and what is said to read as zeroes is looked at.
 
+#[path = "../../run/buckets.rs"]
+mod buckets;
 #[path = "../../run/cache.rs"]
 pub mod cache;
 #[path = "../../run/chunk.rs"]
@@ -12,6 +14,8 @@ mod chunk_set;
 #[path = "../../run/pool.rs"]
 pub mod pool;
 
+pub use chunk_set::Affinity;
+
 #[cfg(test)]
 pub use face::*;
 
@@ -19,7 +23,7 @@ pub use face::*;
 mod face {
     use super::cache::RunCache;
     use super::chunk::{self, UNITS, UNITS_PER_GRANULE};
-    use super::chunk_set::{self, Has};
+    use super::chunk_set::{self, Affinity, Has};
     use super::pool;
     use crate::models::world::{process, region};
     use crate::region::{GRANULES_PER_CHUNK, Kind};
@@ -84,10 +88,11 @@ mod face {
         });
     }
 
-    /// A granule for a slab.
-    pub fn take_granule() -> usize {
+    /// A granule for a slab, of the affinity of the thread that has this number, if any.
+    pub fn take_granule(own: Option<u32>) -> usize {
         process::call(|| {
-            let (granule, touched) = pool::take_granule(true).expect("the world is out of chunks");
+            let (granule, touched) = pool::take_granule(true, own.map(Affinity::of))
+                .expect("the world is out of chunks");
             // SAFETY: a granule of the world's.
             assert_eq!(unsafe { region::dense(granule) }.kind(), Kind::Slab);
             let at = region::granule_address(granule);

@@ -3,6 +3,7 @@
 
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, SLABS};
+use crate::run::Affinity;
 use crate::slab::{self, Block, Place};
 use crate::sync::{Cell, Ordering};
 use std::collections::HashSet;
@@ -30,7 +31,7 @@ fn with<R>(f: impl FnOnce(&mut [bool; SLABS]) -> R) -> R {
 }
 
 /// A free slab.
-pub fn take(_: bool) -> Option<u32> {
+pub fn take(_: bool, _: Option<Affinity>) -> Option<u32> {
     with(|in_use| {
         let slab = in_use.iter().position(|used| !used)?;
         in_use[slab] = true;

@@ -12,7 +12,7 @@ struct Slabs(Vec<u32>);
 impl Slabs {
     fn new(n: usize) -> Self {
         region::init().expect("address space");
-        Slabs((0..n).map(|_| pool::take(false).expect("memory")).collect())
+        Slabs((0..n).map(|_| pool::take(false, None).expect("memory")).collect())
     }
 }
 

@@ -11,7 +11,7 @@ struct Owned(u32);
 impl Owned {
     fn new(class: usize) -> Self {
         region::init().expect("address space");
-        let slab = pool::take(false).expect("memory");
+        let slab = pool::take(false, None).expect("memory");
         // SAFETY: from the pool, this thread's alone.
         unsafe { init(slab, class, u32::MAX - 1) };
         Owned(slab)

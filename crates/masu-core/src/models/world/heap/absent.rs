@@ -47,6 +47,10 @@ pub mod thread_bytes {
         pub fn add(&self, _: u64) {}
         /// Counts nothing.
         pub fn sub(&self, _: u64) {}
+        /// Too little for chunks of its own.
+        pub fn held(&self) -> u64 {
+            0
+        }
     }
 }
 

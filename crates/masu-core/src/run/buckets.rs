@@ -1,0 +1,75 @@
+//! Chunks in lists by the length of their longest free range.
+//!
+//! Everything is under the lock of the pool of pages. Invariant: bit `b` of the index says whether bucket
+//! `b` has a chunk; bucket 0 never has.
+
+use super::chunk::{RunChunk, UNITS, record};
+use crate::region::NIL;
+use core::cell::Cell;
+
+const INDEX_WORDS: usize = (UNITS + 1).div_ceil(64);
+
+/// The lists.
+pub struct Buckets {
+    heads: [Cell<u32>; UNITS + 1],
+    index: [Cell<u64>; INDEX_WORDS],
+}
+
+impl Buckets {
+    /// No chunks.
+    pub const fn new() -> Self {
+        Buckets {
+            // Zero, and so no part of the library's file: without its bit a head means nothing.
+            heads: [const { Cell::new(0) }; UNITS + 1],
+            index: [const { Cell::new(0) }; INDEX_WORDS],
+        }
+    }
+
+    /// Puts a chunk into the bucket of its `longest`.
+    pub fn insert(&self, chunk: u32, c: &RunChunk) {
+        let bucket = c.longest.get() as usize;
+        let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
+        let is_used = self.index[bucket / 64].get() >> (bucket % 64) & 1 != 0;
+        let first = if is_used { head.get() } else { NIL };
+        c.prev.set(NIL);
+        c.next.set(first);
+        if first != NIL {
+            // SAFETY: a chunk in a bucket has a record.
+            unsafe { record(first) }.prev.set(chunk);
+        }
+        head.set(chunk);
+        self.index[bucket / 64].set(self.index[bucket / 64].get() | 1 << (bucket % 64));
+    }
+
+    /// Takes it out of there.
+    pub fn remove(&self, c: &RunChunk) {
+        let bucket = c.longest.get() as usize;
+        let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
+        let (next, prev) = (c.next.get(), c.prev.get());
+        // SAFETY: chunks in a bucket have records.
+        unsafe {
+            if next != NIL {
+                record(next).prev.set(prev);
+            }
+            if prev != NIL {
+                record(prev).next.set(next);
+            } else {
+                head.set(next);
+            }
+        }
+        if head.get() == NIL {
+            self.index[bucket / 64].set(self.index[bucket / 64].get() & !(1 << (bucket % 64)));
+        }
+    }
+
+    /// The first chunk of the first bucket at or above `units`.
+    pub fn find(&self, units: usize) -> Option<u32> {
+        let mut w = units / 64;
+        let mut bits = self.index.get(w)?.get() & (u64::MAX << (units % 64));
+        while bits == 0 {
+            w += 1;
+            bits = self.index.get(w)?.get();
+        }
+        self.heads.get(w * 64 + bits.trailing_zeros() as usize).map(Cell::get)
+    }
+}
