@@ -25,6 +25,7 @@ pub mod documents;
 mod frag;
 mod glibc_simple;
 mod glibc_thread;
+mod graph;
 mod idle;
 mod images;
 mod json;
@@ -143,6 +144,7 @@ pub const ALL: &[Workload] = &[
     // One thread, what programs are made of.
     cfrac::CFRAC,
     barnes::BARNES,
+    graph::GRAPH,
     binary_trees::ONE,
     lru_strings::LRU_STRINGS,
     json::JSON,

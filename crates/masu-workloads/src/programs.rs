@@ -143,6 +143,14 @@ pub const ALL: &[Program] = &[
         command: &["sh", "-c", "clang -w -O2 -S -o - \"$0/source.c\" | md5sum", "@"],
     },
     Program {
+        name: "make",
+        about: "33,000 rules and as many words, by text functions and eval",
+        needs: &["make"],
+        files: &[file!("work.mk")],
+        prepare: "",
+        command: &["make", "-rR", "--no-print-directory", "-f", "@/work.mk", "all"],
+    },
+    Program {
         name: "sqlite",
         about: "160,000 rows in memory: insert, index, aggregate, delete",
         needs: &["sqlite3"],
@@ -184,6 +192,14 @@ pub const ALL: &[Program] = &[
              -sDEVICE=ppmraw -sOutputFile=- \"$0/work.ps\" | md5sum",
             "@",
         ],
+    },
+    Program {
+        name: "archive",
+        about: "400 files through tar with xz and zstd, there and back",
+        needs: &["tar", "xz", "zstd", "md5sum"],
+        files: &[file!("archive.sh")],
+        prepare: script!("archive.prepare.sh"),
+        command: &["sh", "@/archive.sh", "@"],
     },
     Program {
         name: "sort",
@@ -291,7 +307,7 @@ mod tests {
         };
         // One that needs its input made, one with a script, one through a shell; `./check` has
         // the same programs under the library in its own suite.
-        for name in ["jq", "bash", "sort"] {
+        for name in ["jq", "bash", "sort", "make", "archive"] {
             let program = named(name).unwrap();
             if let Some(missing) = program.missing() {
                 eprintln!("{name} is left out: {missing} is not installed");
