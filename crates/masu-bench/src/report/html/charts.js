@@ -165,7 +165,7 @@ function barChart(bars) {
 /** Lines over a linear or logarithmic axis. */
 function lineChart(lines, options) {
   const [width, height] = [400, options.height ?? 150];
-  const margin = { left: 62, right: 12, top: 8, bottom: 26 };
+  const margin = { left: 62, right: options.xTicks ? 22 : 12, top: 8, bottom: 26 };
   const all = lines.flatMap((line) => line.points);
   const xs = all.map((point) => point[0]);
   const ys = all.map((point) => point[1]);
