@@ -1,6 +1,9 @@
 //! A progress bar on standard error, where somebody is watching.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+use std::time::Duration;
+
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::race::Step;
 
@@ -10,8 +13,12 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// A bar for so many steps; hidden if standard error is no terminal.
     pub fn new(steps: usize) -> Self {
-        let template = "{bar:30.cyan/dim} {percent:>3} %  {msg}  about {eta} left";
+        let template = "{bar:30.cyan/dim} {percent:>3} %  {msg}  {left}";
         let style = ProgressStyle::with_template(template).expect("the template is fixed");
+        let style = style.with_key("left", |state: &ProgressState, out: &mut dyn Write| {
+            // A terminal that takes nothing is nobody to tell.
+            let _ = out.write_str(&left(state.pos(), state.eta()));
+        });
         Progress(ProgressBar::new(steps as u64).with_style(style))
     }
 
@@ -31,5 +38,25 @@ impl Progress {
     /// Everything is done; the bar goes away.
     pub fn done(self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// The estimate; before the first step is over there is none.
+fn left(done: u64, time: Duration) -> String {
+    match done {
+        0 => String::new(),
+        _ => format!("about {:#} left", HumanDuration(time)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_estimated_from_nothing() {
+        assert_eq!(left(0, Duration::ZERO), "");
+        assert_eq!(left(3, Duration::from_secs(7)), "about 7s left");
+        assert_eq!(left(3, Duration::from_secs(180)), "about 3m left");
     }
 }
