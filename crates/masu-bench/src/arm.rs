@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::work;
+
 /// One allocator. Without a library it is the system's own.
 #[derive(Debug, Clone)]
 pub struct Arm {
@@ -45,6 +47,14 @@ impl Arm {
             && !self.linked
         {
             command.env("LD_PRELOAD", library);
+        }
+    }
+
+    /// The program that does the workloads: the one with this allocator linked in, or the plain one.
+    pub fn work(&self) -> Result<PathBuf> {
+        match &self.library {
+            Some(program) if self.linked => Ok(program.clone()),
+            _ => work::binary(),
         }
     }
 

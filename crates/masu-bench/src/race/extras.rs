@@ -1,5 +1,6 @@
 //! Runs whose time does not count: single operations are timed, or instructions are counted.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,11 +10,10 @@ use hdrhistogram::Histogram;
 use super::child::{self, Until};
 use super::latency::{self, Latency};
 use super::results::{Instructions, Work};
-use super::task::{Kind, Look, Task};
+use super::task::{Kind, Look, Task, own_report};
 use super::watch::Watch;
-use super::{Race, Step, plan};
+use super::{Race, Sample, Step, plan};
 use crate::arm::Arm;
-use crate::work;
 
 /// The share of bounded time that is kept for latencies, at most.
 const LATENCIES: f64 = 0.15;
@@ -100,13 +100,30 @@ impl<T: FnMut(Step)> Race<'_, T> {
 /// Instructions of one whole run, in user mode.
 fn count(task: &Task, arm: &Arm, scale: f64, until: Until) -> Result<u64> {
     let out = tempfile::NamedTempFile::new()?;
+    let command = under_callgrind(task, arm, scale, out.path())?;
+    let mut finished = child::run(command, &Watch::default(), until)
+        .map_err(|failure| anyhow::anyhow!("{failure}"))?;
+    let expected = task.status().or(finished.status.code()).unwrap_or(0);
+    ensure!(finished.unexpected(expected).is_none(), "it fails under valgrind");
+    if let Kind::Work(_) = task.kind {
+        let served = own_report(&finished.text(), arm, &mut Sample::default());
+        served.map_err(|failure| anyhow::anyhow!("{failure}"))?;
+    }
+    let profile = std::fs::read_to_string(out.path())?;
+    let totals =
+        profile.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
+    totals.context("callgrind wrote no totals")
+}
+
+/// The command that runs a task under callgrind, which writes to `out`.
+fn under_callgrind(task: &Task, arm: &Arm, scale: f64, out: &Path) -> Result<Command> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "-q"]);
-    command.arg(format!("--callgrind-out-file={}", out.path().display()));
+    command.arg(format!("--callgrind-out-file={}", out.display()));
     arm.apply(&mut command);
     match &task.kind {
         Kind::Work(Work { seed, .. }) => {
-            command.arg(work::binary()?).args(["run", &task.name]);
+            command.arg(arm.work()?).args(["run", &task.name]);
             command.args([seed.to_string(), scale.to_string()]).stdin(Stdio::null());
         }
         Kind::Command(foreign) => {
@@ -114,12 +131,19 @@ fn count(task: &Task, arm: &Arm, scale: f64, until: Until) -> Result<u64> {
             command.stdin(foreign.standard_input()?);
         }
     }
-    let mut finished = child::run(command, &Watch::default(), until)
-        .map_err(|failure| anyhow::anyhow!("{failure}"))?;
-    let expected = task.status().or(finished.status.code()).unwrap_or(0);
-    ensure!(finished.unexpected(expected).is_none(), "it fails under valgrind");
-    let profile = std::fs::read_to_string(out.path())?;
-    let totals =
-        profile.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
-    totals.context("callgrind wrote no totals")
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_linked_in_is_counted_in_a_program_of_its_own() {
+        let arm = Arm::linked("x", "", "/programs/masu-work-x".into());
+        let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 1.0);
+        let command = under_callgrind(&churn, &arm, 0.1, Path::new("out")).unwrap();
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        assert!(words.contains(&"/programs/masu-work-x".into()), "{words:?}");
+    }
 }

@@ -17,7 +17,6 @@ use super::results::Work;
 use super::sample::{Failure, Sample};
 use super::watch::{Seen, Watch};
 use crate::arm::{Arm, place_of};
-use crate::work;
 
 /// One thing that is measured.
 #[derive(Debug, Clone)]
@@ -203,13 +202,12 @@ impl Task {
 
     /// The command that runs it on `arm`; who launches another program writes to `report`.
     fn start(&self, arm: &Arm, report: &Path) -> Result<Command> {
-        let linked = arm.library.clone().filter(|_| arm.linked);
         ensure!(
-            linked.is_none() || matches!(self.kind, Kind::Work(_)),
+            !arm.linked || matches!(self.kind, Kind::Work(_)),
             "{} is linked into the workloads and cannot serve another program",
             arm.name
         );
-        let mut command = Command::new(linked.map_or_else(work::binary, Ok)?);
+        let mut command = Command::new(arm.work()?);
         arm.apply(&mut command);
         match &self.kind {
             Kind::Work(Work { seed, scale }) => {
@@ -254,7 +252,7 @@ fn refute(arm: &Arm, seen: &Seen) -> Result<(), Failure> {
 }
 
 /// Reads what a workload says about itself into the sample; its checksum.
-fn own_report(text: &str, arm: &Arm, sample: &mut Sample) -> Result<String, Failure> {
+pub(super) fn own_report(text: &str, arm: &Arm, sample: &mut Sample) -> Result<String, Failure> {
     let field = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     let reported = field("allocator").unwrap_or("nothing known");
     let wrong = |error: anyhow::Error| Failure::WrongAllocator { reason: error.to_string() };
