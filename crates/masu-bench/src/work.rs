@@ -64,8 +64,8 @@ pub fn build() -> Result<PathBuf> {
 }
 
 /// The measured program for tests: as it was built together with them, unless its sources have changed
-/// since; then it is built anew ([`build`]). A test of the whole workspace finds it there, made of the
-/// same crates as the tests are, while a build from within a test compiles all of them again.
+/// since; then it is built anew ([`build`]). A test of the whole workspace has built it, of crates that
+/// the command is made of too, while a build from within a test compiles all of them again.
 pub fn ready() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("masu-workloads");
     let sources = ["src", "programs", "Cargo.toml"].map(|part| here.join(part));

@@ -91,9 +91,9 @@ struct Cost {
 }
 
 fn main() -> Result<()> {
-    let command = Cli::parse().command;
+    // Before the command line is read: it may name what only the newer one knows.
     renew::if_sources_changed()?;
-    match command {
+    match Cli::parse().command {
         Task::Race(options) => racing::run(&options),
         Task::Report { results, files } => racing::again(&results, &files),
         Task::Peers { names, linked: false } => print_peers(&peers::build(&names)?),
