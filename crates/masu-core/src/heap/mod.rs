@@ -123,6 +123,8 @@ pub struct Heap {
     pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
     pub(crate) freed: Cell<usize>,
+    /// Fresh bytes that the pool had handed out when the thread last looked at its sparse slabs.
+    pub(crate) grown: Cell<usize>,
     /// Rounds of the exit destructor so far.
     pub(crate) exit_round: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -190,6 +192,7 @@ impl Heap {
             aside: [const { Cell::new(null_mut()) }; CLASSES],
             aside_zero: Cell::new(0),
             freed: Cell::new(0),
+            grown: Cell::new(0),
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
@@ -252,7 +255,7 @@ pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
     event::give_kept(heap);
-    crate::purge::on_growth();
+    crate::purge::on_growth(&heap.grown);
     Some(&heap.runs)
 }
 

@@ -267,7 +267,7 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
         if heap.role.get() == Role::Thread {
-            crate::purge::on_growth();
+            crate::purge::on_growth(&heap.grown);
         }
         Some(slab)
     }

@@ -28,9 +28,10 @@ use crate::clock;
 use crate::config::BackgroundThread;
 use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
 use crate::{heap, huge, run, settings, slab};
+use core::cell::Cell;
 
 /// Time of the last tick in milliseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -98,18 +99,16 @@ pub fn due() {
     }
 }
 
-/// What the pool had handed out of fresh pages when somebody last looked because of it.
-static GROWN: AtomicUsize = AtomicUsize::new(0);
-
 /// Called outside all locks after the pool has served the calling thread. Each time it has handed out
-/// another 2 MiB of fresh pages, the thread gives back what its sparse slabs hold: its peak shall not be
-/// the sum of what it needs at different times. Nor the process' peak that of what its threads need in
-/// turns: whole slabs of threads that rest, which others have emptied, go back too.
+/// another 2 MiB of fresh pages, to whomever, the thread gives back what its sparse slabs hold: the peak
+/// shall not be the sum of what its threads need at different times. Nor that of what they need in
+/// turns: whole slabs of threads that rest, which others have emptied, go back too. `looked` is the
+/// thread's: what the pool had handed out when it last looked because of it.
 #[inline]
-pub fn on_growth() {
+pub fn on_growth(looked: &Cell<usize>) {
     let fresh = run::pool::fresh_bytes();
-    if fresh.wrapping_sub(GROWN.load(Ordering::Relaxed)) >= CHUNK {
-        GROWN.store(fresh, Ordering::Relaxed);
+    if fresh.wrapping_sub(looked.get()) >= CHUNK {
+        looked.set(fresh);
         make_up();
     }
 }

@@ -98,32 +98,72 @@ fn growth_takes_what_resting_threads_do_not_use() {
     });
 }
 
+/// Blocks of 48 B, 8 MiB of them, of which all but one in a thousand are freed again.
+fn sparse() -> Blocks {
+    const SIZE: usize = 48;
+    const EVERY: usize = 1024;
+    let mut blocks = Blocks::new(8 * MIB, SIZE);
+    let rest = Blocks(blocks.0.iter().copied().step_by(EVERY).collect());
+    let mut at = 0;
+    blocks.0.retain(|_| {
+        at += 1;
+        (at - 1) % EVERY != 0
+    });
+    let most = blocks.0.len() * SIZE;
+    blocks.free(most, SIZE);
+    rest
+}
+
 /// Growth need not make the window longer: chunks that were free before serve it too.
 #[test]
 fn growth_hollows_sparse_slabs_where_the_window_stays() {
     alone!(growth_hollows_sparse_slabs_where_the_window_stays, || {
-        const SIZE: usize = 48;
-        const EVERY: usize = 1024;
         settings::set_decay(HOUR);
         LAST.store(time::now_ms(), Ordering::Relaxed);
         Blocks::new(64 * MIB, 64 << 10).free(64 * MIB, 64 << 10);
         now();
         let (window, before) = (region::limit(), purged_bytes());
-        let mut sparse = Blocks::new(8 * MIB, SIZE);
-        let mut rest = Blocks(sparse.0.iter().copied().step_by(EVERY).collect());
-        let mut at = 0;
-        sparse.0.retain(|_| {
-            at += 1;
-            (at - 1) % EVERY != 0
-        });
-        let most = sparse.0.len() * SIZE;
-        sparse.free(most, SIZE);
-        let mut others = Blocks::new(8 * MIB, 10 * SIZE);
+        let _rest = sparse();
+        let _others = Blocks::new(8 * MIB, 480);
         assert_eq!(region::limit(), window);
         let back = purged_bytes() - before;
         assert!(back as usize > 4 * MIB, "{back} bytes");
-        others.free(8 * MIB, 10 * SIZE);
-        let left = rest.0.len() * SIZE;
-        rest.free(left, SIZE);
+    });
+}
+
+/// What was hollowed and carved again is hollowed again, though as many blocks may be out as before.
+#[test]
+fn growth_hollows_slabs_again() {
+    alone!(growth_hollows_slabs_again, || {
+        settings::set_decay(HOUR);
+        LAST.store(time::now_ms(), Ordering::Relaxed);
+        let _rest = sparse();
+        let _others = Blocks::new(8 * MIB, 480);
+        let before = purged_bytes();
+        assert!(before as usize > 4 * MIB, "{before} bytes");
+        Blocks::new(6 * MIB, 48).free(6 * MIB, 48);
+        let _more = Blocks::new(16 * MIB, 480);
+        let back = purged_bytes() - before;
+        assert!(back as usize > 4 * MIB, "{back} bytes");
+    });
+}
+
+/// It is enough that others have made memory grow since a thread last looked.
+#[test]
+fn threads_hollow_their_slabs_each() {
+    alone!(threads_hollow_their_slabs_each, || {
+        settings::set_decay(HOUR);
+        LAST.store(time::now_ms(), Ordering::Relaxed);
+        thread::spawn(|| {
+            let _rest = sparse();
+            let before = purged_bytes();
+            thread::spawn(|| core::mem::forget(Blocks::new(16 * MIB, 480))).join().expect("ends");
+            assert_eq!(purged_bytes(), before);
+            let _one = Blocks::new(64 << 10, 64 << 10);
+            let back = purged_bytes() - before;
+            assert!(back as usize > 4 * MIB, "{back} bytes");
+        })
+        .join()
+        .expect("ends");
     });
 }

@@ -60,6 +60,8 @@ impl Slab {
             let blocks = self.starts(page);
             let n = blocks.len();
             self.hollow_len -= n as u16;
+            // There will be something to give back again, however many blocks are out then.
+            self.looked = 0;
             let mut list: *mut Block = null_mut();
             for index in blocks.rev() {
                 let at = granule_address(slab as usize) + index * self.size as usize;

@@ -21,7 +21,7 @@ pub mod purge {
     pub fn on_free_of(_: usize, _: usize) {}
 
     /// Memory has been taken.
-    pub fn on_growth() {}
+    pub fn on_growth(_: &core::cell::Cell<usize>) {}
 
     /// There is no background thread.
     pub fn after_fork_in_child() {}
