@@ -25,7 +25,7 @@ mod pieces;
 mod ranges;
 mod window;
 
-pub use window::lock_for_fork;
+pub use window::{give_unit, lock_for_fork};
 
 use crate::lock::Guard;
 use crate::report;
@@ -110,7 +110,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
         return None;
     }
     let mut reused = true;
-    let kept = if moving { None } else { ranges.take_dirty(n, align) };
+    let kept = if moving { None } else { ranges.take_dirty(n, align, 0) };
     let found = kept.or_else(|| {
         reused = false;
         let room = if moving { n } else { 0 };

@@ -256,12 +256,15 @@ impl Ranges {
         iter::successors(some(self.newest.get()), move |(_, r)| some(r.prev.get())).take(LOOK_AT)
     }
 
-    /// The shortest dirty range that suffices, made live.
-    pub fn take_dirty(&self, n: usize, align: usize) -> Option<u32> {
+    /// The shortest dirty range that suffices, with that many bytes at least, made live.
+    pub fn take_dirty(&self, n: usize, align: usize, bytes: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
         for (at, r) in self.latest_dirty() {
             let units = r.units.get();
-            if units >= n + skip_to(at, align) && best.is_none_or(|(_, u)| units < u) {
+            if units >= n + skip_to(at, align)
+                && r.dirty.get() >= bytes
+                && best.is_none_or(|(_, u)| units < u)
+            {
                 best = Some((at, units));
                 if units == n {
                     break;

@@ -300,6 +300,25 @@ pub fn feed(guard: &Guard<'static>, to: u32, bytes: usize, live: usize) {
     make_room(guard, live);
 }
 
+/// Moves the pages of a kept unit to `to`: of the shortest range, for the longer ones serve more. `None`: no
+/// whole one is kept; `Some(false)`: the kernel refused.
+///
+/// # Safety
+/// `to` is a unit of the engine's memory outside of this window, and holds nothing.
+#[inline(never)]
+pub unsafe fn give_unit(to: usize) -> Option<bool> {
+    let guard = LOCK.lock();
+    let ranges = ranges(&guard);
+    let from = ranges.take_dirty(1, 1, UNIT_BYTES)?;
+    // SAFETY: `from` was free, and `to` is as the caller says; mappings change between units only.
+    let moved = unsafe { mem::move_pages(address(from), to, UNIT_BYTES) }.is_ok();
+    if moved {
+        record(from).dirty.set(0);
+    }
+    ranges.give(from);
+    Some(moved)
+}
+
 /// Most kept ranges that one block takes pages from.
 const FED_BY: usize = 8;
 

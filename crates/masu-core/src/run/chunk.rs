@@ -186,6 +186,8 @@ pub struct RunChunk {
     pub for_slabs: Cell<bool>,
     /// Whose slabs it is for.
     pub affinity: Cell<Option<Affinity>>,
+    /// Whether it has a mapping of its own, with pages that were a huge block's.
+    pub inherited: Cell<bool>,
     /// Length of the longest free range.
     pub longest: Cell<u32>,
     /// Next chunk in the pool's bucket.
@@ -214,6 +216,7 @@ impl RunChunk {
     pub fn init(&self, for_slabs: bool) {
         self.for_slabs.set(for_slabs);
         self.affinity.set(None);
+        self.inherited.set(false);
         for bits in [&self.used, &self.dirty, &self.old] {
             bits.clear(0, UNITS);
         }

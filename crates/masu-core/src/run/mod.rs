@@ -2,6 +2,7 @@
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
 //! which slabs come too,
+//! [`inherit`] what fresh chunks take over of huge blocks,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
 //! requests; pages that the program does not touch cost nothing.
@@ -10,6 +11,7 @@ mod buckets;
 pub mod cache;
 mod chunk;
 mod chunk_set;
+mod inherit;
 pub mod pool;
 
 pub use chunk_set::Affinity;

@@ -27,6 +27,7 @@
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
+use super::inherit;
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
@@ -134,11 +135,12 @@ impl Locked {
         }
         let grows = in_use_bytes() >= region::GROWING || !for_slabs && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
-        if filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
+        let inherited = inherit::take_over(address(chunk, 0), c);
+        if inherited || filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&DIRTY_UNITS, UNITS);
-            change(&FRESH_UNITS, UNITS);
+            change(&FRESH_UNITS, if inherited { 0 } else { UNITS });
             chunk_set::add(Has::Dirty, chunk);
             chunk_set::add(if for_slabs { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
@@ -360,6 +362,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
                 if c.used.next(0, true) == UNITS {
                     chunk_set::forget(chunk);
                     pool.buckets(c.for_slabs.get()).remove(c);
+                    inherit::join(address(chunk, 0), c);
                     region::free_chunk(chunk);
                 }
             }

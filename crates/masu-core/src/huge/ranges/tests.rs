@@ -181,7 +181,7 @@ fn run(world: &mut World, step: Step) {
             }
         }
         Step::TakeDirty { n, log_align, bytes } => {
-            if let Some(unit) = world.ranges.take_dirty(n, 1 << log_align) {
+            if let Some(unit) = world.ranges.take_dirty(n, 1 << log_align, 0) {
                 world.taken(unit, n, 1 << log_align, bytes);
             }
         }
@@ -259,8 +259,9 @@ fn the_dirty_range_that_serves_best_is_taken() {
     let (long, short, _kept) = (take(6), take(3), take(1));
     world.ranges.give(long);
     world.ranges.give(short);
-    assert_eq!(world.ranges.take_dirty(2, 1), Some(short), "not the longer one");
-    assert_eq!(world.ranges.take_dirty(5, 1), Some(long));
-    assert_eq!(world.ranges.take_dirty(5, 1), None, "nothing that long is dirty");
+    assert_eq!(world.ranges.take_dirty(2, 1, UNIT_BYTES + 1), None, "both have a unit's bytes");
+    assert_eq!(world.ranges.take_dirty(2, 1, UNIT_BYTES), Some(short), "not the longer one");
+    assert_eq!(world.ranges.take_dirty(5, 1, 0), Some(long));
+    assert_eq!(world.ranges.take_dirty(5, 1, 0), None, "nothing that long is dirty");
     world.ranges.give(short);
 }

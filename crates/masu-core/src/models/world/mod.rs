@@ -138,6 +138,14 @@ pub mod huge {
     /// The lock of the pool of pages, which [`run`](super::run) has no place for.
     pub use super::pages::pool::lock_for_fork;
 
+    /// Nothing is kept.
+    ///
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn give_unit(_: usize) -> Option<bool> {
+        None
+    }
+
     /// Never called.
     ///
     /// # Safety

@@ -11,6 +11,8 @@ pub mod cache;
 mod chunk;
 #[path = "../../run/chunk_set.rs"]
 mod chunk_set;
+#[path = "../../run/inherit.rs"]
+mod inherit;
 #[path = "../../run/pool.rs"]
 pub mod pool;
 

@@ -141,6 +141,19 @@ pub mod mem {
         REFUSED.set(refuse);
     }
 
+    /// Never called.
+    ///
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn map_over(_: usize, _: usize) -> Result<(), ()> {
+        unreachable!()
+    }
+
+    /// Nor is this.
+    pub fn forbid_huge(_: usize, _: usize) {
+        unreachable!()
+    }
+
     /// The memory is there.
     pub fn populate(_: usize, _: usize) {}
 

@@ -1,0 +1,97 @@
+//! What a fresh chunk takes over, and that nothing of it is left in the end.
+
+use super::*;
+use crate::config::Delay;
+use crate::own_process::alone;
+use crate::region::GRANULES_PER_CHUNK;
+use crate::run::pool;
+use crate::settings;
+use crate::sys::mem::refusals;
+use std::fs::read_to_string;
+
+const UNITS: usize = 256;
+
+/// A huge block of three units, written and freed: what is kept of it.
+fn kept() -> usize {
+    settings::set_huge_pages(false);
+    settings::set_decay(Delay::Millis(3_600_000));
+    let p = huge::alloc(3 * CHUNK, 1);
+    // SAFETY: the test's block, so long, and live.
+    unsafe {
+        p.write_bytes(7, 3 * CHUNK);
+        huge::free(p);
+    }
+    huge::dirty_bytes()
+}
+
+fn mappings() -> usize {
+    read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+#[test]
+fn a_fresh_chunk_takes_over_a_kept_unit() {
+    alone!(a_fresh_chunk_takes_over_a_kept_unit, || {
+        // Whatever the pool maps besides is there.
+        pool::give(&[pool::take(UNITS, 1).unwrap().0]);
+        pool::purge(true);
+        let before = kept();
+        let mapped = mappings();
+        let (at, zero) = pool::take(UNITS, 1).unwrap();
+        assert!(!zero);
+        assert_eq!(huge::dirty_bytes(), before - CHUNK);
+        // SAFETY: the test's run.
+        assert!((0..UNITS).all(|unit| unsafe { *((at + unit * 4096) as *const u8) } == 7));
+        assert!(mappings() > mapped);
+        pool::give(&[at]);
+        pool::purge(true);
+        assert_eq!(MAPPED.load(Ordering::Relaxed), 0);
+        assert_eq!(mappings(), mapped);
+        // The chunk comes again, and with it the next unit.
+        let (again, zero) = pool::take(UNITS, 1).unwrap();
+        assert!(again == at && !zero);
+        assert_eq!(huge::dirty_bytes(), before - 2 * CHUNK);
+    });
+}
+
+#[test]
+fn chunks_take_over_as_much_as_is_kept() {
+    alone!(chunks_take_over_as_much_as_is_kept, || {
+        let before = kept();
+        for kept in [before - CHUNK, before - 2 * CHUNK, before - 3 * CHUNK] {
+            let (_, zero) = pool::take(2 * UNITS, 1).unwrap();
+            assert!(!zero);
+            assert_eq!(huge::dirty_bytes(), kept);
+        }
+        let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
+        assert!(zero && !mem::is_resident(at));
+        // What is not whole stays for the next huge block.
+        let p = huge::alloc(CHUNK / 2 + 1, 1);
+        // SAFETY: the test's block, live.
+        unsafe { huge::free(p) };
+        let left = huge::dirty_bytes();
+        let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
+        assert!(zero && !mem::is_resident(at));
+        assert!(left != 0 && huge::dirty_bytes() == left);
+    });
+}
+
+#[test]
+fn a_refused_move_leaves_a_chunk_that_can_be_used() {
+    alone!(a_refused_move_leaves_a_chunk_that_can_be_used, || {
+        let before = kept();
+        // A first chunk, so that the window need not grow when the next one is taken.
+        pool::take(2 * UNITS, 1).unwrap();
+        assert_eq!(huge::dirty_bytes(), before - CHUNK);
+        refusals::set(1);
+        let (granule, touched) = pool::take_granule(false, None).unwrap();
+        assert_eq!((huge::dirty_bytes(), touched), (before - CHUNK, 0));
+        assert_eq!(granule % GRANULES_PER_CHUNK, 0);
+        let at = crate::region::granule_address(granule) as *mut u8;
+        // SAFETY: the test's granule.
+        unsafe {
+            assert_eq!(*at, 0);
+            at.write(1);
+        }
+        assert_eq!(MAPPED.load(Ordering::Relaxed), 1);
+    });
+}
