@@ -71,7 +71,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   decay:500ms             how long freed memory is kept before it goes back
   budget:4MiB             stale memory above which a background thread may start
   background_thread:auto  auto, on, off
-  run_cache:2MiB          medium blocks a thread keeps for itself
+  run_cache:1MiB          medium blocks a thread keeps for itself
   huge_cache:1GiB         freed huge blocks kept until they decay
   retain_full:32          full slabs a thread keeps once others allocate too
   huge_pages:1            growing heaps and filled blocks take pages of 2 MiB

@@ -19,7 +19,7 @@ fn the_program_is_configured_as_it_was_compiled() {
     assert_eq!(ctl::budget::read(), Ok(1 << 20));
     assert_eq!(ctl::background_thread::read(), Ok(false));
     assert_eq!(ctl::retain_full::read(), Ok(7));
-    assert_eq!(ctl::run_cache::read(), Ok(2 << 20));
+    assert_eq!(ctl::run_cache::read(), Ok(1 << 20));
 }
 
 #[test]

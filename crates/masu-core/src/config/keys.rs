@@ -133,7 +133,7 @@ keys! {
     /// Whether a background thread gives memory back while the program is idle.
     background_thread: BackgroundThread = BackgroundThread::Auto;
     /// Most bytes of medium blocks a thread keeps for its next requests.
-    run_cache: Size = 2 << 20;
+    run_cache: Size = 1 << 20;
     /// Most bytes of freed huge blocks kept until they decay.
     huge_cache: Size = 1 << 30;
     /// Most full slabs that a heap keeps as its own once other threads allocate too; further ones go

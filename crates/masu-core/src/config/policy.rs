@@ -47,7 +47,7 @@ const TABLE: [(Key, [u64; 4]); 10] = [
     (Key::decay, [100, 10_000, 250, NEVER]),
     (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME]),
     (Key::background_thread, [ON, SAME, ON, OFF]),
-    (Key::run_cache, [256 * KIB, 16 * MIB, MIB, 16 * MIB]),
+    (Key::run_cache, [256 * KIB, 16 * MIB, 512 * KIB, 16 * MIB]),
     (Key::huge_cache, [16 * MIB, 4 * GIB, 64 * MIB, 1024 * GIB]),
     (Key::retain_full, [4, 256, 16, 1024]),
     (Key::huge_pages, [0, SAME, 0, 0]),

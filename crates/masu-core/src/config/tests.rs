@@ -39,7 +39,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(config.decay, Delay::Millis(500));
     assert_eq!(config.budget, 4 << 20);
     assert_eq!(config.background_thread, BackgroundThread::Auto);
-    assert_eq!(config.run_cache, 2 << 20);
+    assert_eq!(config.run_cache, 1 << 20);
     assert_eq!(config.huge_cache, 1 << 30);
     assert_eq!(config.retain_full, 32);
     assert!(config.huge_pages && config.cgroup && !config.populate);
@@ -317,7 +317,7 @@ masu:   policy              default     built-in
 masu:   decay               500ms       built-in
 masu:   budget              1536KiB     MASU_CONF
 masu:   background_thread   auto        built-in
-masu:   run_cache           2MiB        built-in
+masu:   run_cache           1MiB        built-in
 masu:   huge_cache          1GiB        built-in
 masu:   retain_full         32          built-in
 masu:   huge_pages          on          built-in
@@ -432,5 +432,5 @@ fn a_program_s_own_policy_holds_without_an_environment() {
     let program = Config { policy: Policy::Container, ..Config::DEFAULT };
     // SAFETY: null is allowed.
     let config = unsafe { program.under_environment(core::ptr::null(), false, &mut |_| {}) };
-    assert_eq!((config.run_cache, config.origins.run_cache), (1 << 20, Origin::Policy));
+    assert_eq!((config.run_cache, config.origins.run_cache), (512 << 10, Origin::Policy));
 }

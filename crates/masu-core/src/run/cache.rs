@@ -3,7 +3,7 @@
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
 //! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests (where threads meet,
 //! [`GROW_AFTER_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
-//! doubles, up to the option `run_cache`. All caches together may hold [`CROWD`] times that: where many
+//! doubles, up to the option `run_cache`, of which no run is more than a part ([`LONGEST`]). All caches together may hold [`CROWD`] times that: where many
 //! threads are at it, each gets its share, and where that is below [`LEAST`], nothing: the pool, which
 //! they share, serves them all. A thread that sleeps does not keep its cache: the purge visits it
 //! ([`RunCache::visit`]) once a whole tick has passed without use.
@@ -26,6 +26,9 @@ use core::ptr::null_mut;
 const FIRST_LIMIT: usize = 64 << 10;
 /// A share below this is not worth a cache, which would be filled and emptied all the time.
 const LEAST: usize = 256 << 10;
+/// Runs are kept up to this part of what a thread may keep, 128 KiB by default: longer ones come in so many
+/// lengths that few would serve again, and each would take the place of many.
+const LONGEST: usize = 8;
 /// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
 const GROW_AFTER: u32 = if cfg!(loom) { 1 } else { 1024 };
 /// The same where threads meet at the pool's lock.
@@ -123,6 +126,9 @@ impl RunCache {
     #[inline]
     pub unsafe fn put(&self, p: *mut u8, units: usize) {
         let bytes = units * UNIT;
+        if bytes > settings::run_cache() / LONGEST {
+            return pool::give(&[p as usize]);
+        }
         let Some(_inside) = self.handshake.enter() else {
             return pool::give(&[p as usize]);
         };
@@ -293,3 +299,8 @@ pub fn counted() -> usize {
 pub fn held_bytes() -> usize {
     HELD.load(Ordering::Relaxed)
 }
+
+// The model checker takes this file in from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "cache/tests.rs"]
+mod tests;

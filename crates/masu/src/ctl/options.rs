@@ -85,12 +85,12 @@ keys! {
         write: |bytes| size(bytes, control::set_budget),
     }
 
-    /// `run_cache`: most bytes of medium blocks that a thread keeps for its next requests. A thread
+    /// `run_cache`: most bytes of medium blocks, each up to an eighth of it, that a thread keeps for its next requests. A thread
     /// that keeps more already gives it back as it goes on.
     ///
     /// ```
     /// # use masu::ctl::run_cache;
-    /// assert_eq!(run_cache::update(1 << 20), Ok(2 << 20));
+    /// assert_eq!(run_cache::update(2 << 20), Ok(1 << 20));
     /// ```
     run_cache, run_cache_mib: "run_cache" => usize {
         read: || { started(); control::run_cache() },

@@ -1,0 +1,20 @@
+//! Which runs are kept.
+
+use super::*;
+
+#[test]
+fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
+    let most = settings::run_cache();
+    let longest = most / LONGEST / UNIT;
+    let cache = RunCache::new();
+    for (units, kept) in [(1, true), (longest, true), (longest + 4, false), (256, false)] {
+        let (at, _) = pool::take(units, 1).expect("memory");
+        cache.started();
+        cache.limit.set(most);
+        // SAFETY: the test's run, so long.
+        unsafe { cache.put(at as *mut u8, units) };
+        assert_eq!(cache.bytes(), if kept { units * UNIT } else { 0 }, "{units} units");
+        cache.drain();
+        assert_eq!(cache.bytes(), 0);
+    }
+}
