@@ -300,8 +300,8 @@ pub fn feed(guard: &Guard<'static>, to: u32, bytes: usize, live: usize) {
     make_room(guard, live);
 }
 
-/// Moves the pages of a kept unit to `to`: of the shortest range, for the longer ones serve more. `None`: no
-/// whole one is kept; `Some(false)`: the kernel refused.
+/// Moves the pages of a kept unit to `to`: of the shortest range, for the longer ones serve more. `None`:
+/// no whole one is kept; `Some(false)`: the kernel refused.
 ///
 /// # Safety
 /// `to` is a unit of the engine's memory outside of this window, and holds nothing.

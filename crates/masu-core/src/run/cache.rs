@@ -3,10 +3,10 @@
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
 //! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests (where threads meet,
 //! [`GROW_AFTER_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
-//! doubles, up to the option `run_cache`, of which no run is more than a part ([`LONGEST`]). All caches together may hold [`CROWD`] times that: where many
-//! threads are at it, each gets its share, and where that is below [`LEAST`], nothing: the pool, which
-//! they share, serves them all. A thread that sleeps does not keep its cache: the purge visits it
-//! ([`RunCache::visit`]) once a whole tick has passed without use.
+//! doubles, up to the option `run_cache`, of which no run is more than a part ([`LONGEST`]). All caches
+//! together may hold [`CROWD`] times that: where many threads are at it, each gets its share, and where
+//! that is below [`LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
+//! not keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
 

@@ -85,8 +85,8 @@ keys! {
         write: |bytes| size(bytes, control::set_budget),
     }
 
-    /// `run_cache`: most bytes of medium blocks, each up to an eighth of it, that a thread keeps for its next requests. A thread
-    /// that keeps more already gives it back as it goes on.
+    /// `run_cache`: most bytes of medium blocks, each up to an eighth of it, that a thread keeps for its
+    /// next requests. A thread that keeps more already gives it back as it goes on.
     ///
     /// ```
     /// # use masu::ctl::run_cache;
