@@ -41,6 +41,10 @@ pub fn alloc_fast(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
+    let p = heap::refill_short(size);
+    if !p.is_null() {
+        return p;
+    }
     or_reclaim(size, || alloc_once(size))
 }
 

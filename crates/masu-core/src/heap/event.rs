@@ -44,6 +44,7 @@ pub fn countdown_reached_zero(p: *mut u8) {
 ///
 /// # Safety
 /// The caller has the heap to itself, and owns the slab through it.
+#[inline(never)]
 pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
     heap.observe_tick();
     // SAFETY: the slab's line and the lists that it is in are the caller's.
@@ -51,19 +52,21 @@ pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
         let s = &mut *slab::record(slab);
         let class = s.class as usize;
         match s.place {
-            Place::Active => active(heap, slab, s, class),
-            Place::Partial => partial(heap, slab, s, class),
+            // First, as most looks are for its sake.
             Place::Full => {
                 heap.full(class).remove(slab);
                 heap.full_count.set(heap.full_count.get() - 1);
                 keep_partial(heap, slab, class);
             }
+            Place::Active => active(heap, slab, s, class),
+            Place::Partial => partial(heap, slab, s, class),
             // An owned slab is in one of the three.
             Place::Unowned => {}
         }
     }
 }
 
+#[inline(never)]
 unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let out = s.out();
     if out != 0 {
@@ -89,6 +92,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     }
 }
 
+#[inline(never)]
 unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     // SAFETY: the slab is this heap's.
     unsafe {
@@ -160,6 +164,7 @@ fn is_keeping(heap: &Heap) -> bool {
 
 /// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
 /// Whoever ends that looks at all of them ([`give_empty`]).
+#[inline(never)]
 pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
     is_keeping(heap)
         && heap.emptied_class.get() == class

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! alloc ── bins[class] has a block ─▶ return it                                    [fast]
+//!   ├─ short ─ the active slab's free list, or it is full and the first partial one has one
 //!   └─ refill ─ the active slab's free list, remote word, uncarved rest            [slow]
 //!        ├─ a partial slab of this heap; a full one that others have freed into
 //!        ├─ available::adopt: a slab that nobody owns
@@ -40,6 +41,7 @@ mod refill;
 mod rest;
 mod scope;
 pub mod shared;
+mod short;
 mod sparse;
 pub mod table;
 pub mod thread_bytes;
@@ -56,6 +58,7 @@ pub use fast::{
 pub use flush::{binned_bytes, flush};
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
+pub use short::refill as refill_short;
 pub use sparse::{hollow, hollow_own, hollow_sparse};
 pub use table::{counts, for_each, left_slabs, lock_for_fork, mapped_bytes};
 

@@ -133,16 +133,29 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
                 return null_mut();
             }
         }
-        heap.zero.set(heap.zero.get() & !(1 << class));
-        // Only what ends within it counts: blocks seldom end where pages do.
-        if (s.carved as u32 + 1) * s.size <= ahead(heap, class) {
+        if s.wants_carving(ahead(heap, class)) {
             s.carve_behind(slab);
         }
-        let n = s.free_len();
-        heap.bytes.sub(u64::from(n) * u64::from(s.size));
-        let list = s.take_free();
-        fill(heap, s, class, list, n)
+        fill_freed(heap, s, class)
     }
+}
+
+/// Moves a slab's free list, which is not empty, into the bin but for the first block, which it returns.
+///
+/// # Safety
+/// The slab is the heap's active one, and the bin is empty.
+#[inline(never)]
+pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Slab, class: usize) -> *mut Block {
+    let walks = &heap.walks[class & 63];
+    if matches!(walks.get(), 1..=event::STEADY) {
+        walks.set(walks.get() - 1);
+    }
+    heap.zero.set(heap.zero.get() & !(1 << class));
+    let n = s.free_len();
+    heap.bytes.sub(u64::from(n) * u64::from(s.size));
+    let list = s.take_free();
+    // SAFETY: passed on.
+    unsafe { fill(heap, s, class, list, n) }
 }
 
 /// Carves blocks of the active slab into the bin and returns the first; null when it is carved out.
@@ -161,6 +174,7 @@ unsafe fn take_fresh(heap: &Heap, slab: u32, class: usize) -> *mut Block {
     }
 }
 
+#[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let bytes = u64::from(n) * u64::from(s.size);
     heap.counters.refilled_bytes.add(bytes);
@@ -173,7 +187,7 @@ unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32
     list
 }
 
-/// Puts the former active slab where it belongs: it has room that was never used, or it is full.
+/// Puts the former active slab where it belongs: it has room, or it is full.
 ///
 /// # Safety
 /// The slab is the caller's heap's and in no list, and none of its blocks is in a bin.
@@ -181,12 +195,12 @@ pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the slab is this heap's and in no list, and its bin is empty.
     unsafe {
         let s = &mut *slab::record(slab);
-        if !s.has_uncarved() {
+        if s.free.is_null() && !s.has_uncarved() {
             return retire(heap, slab, class);
         }
         s.place = Place::Partial;
         s.set_countdown(s.out().max(1));
-        // Last, as those with freed blocks are to be used first.
+        // Last, as those into which more was freed are to be used first.
         heap.partial(class).push_back(slab);
     }
 }
@@ -194,14 +208,11 @@ pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
 /// How many bytes of its slab a class that runs empty again and again has carved at least, so that its
 /// bin lasts: nothing while its bin is still counted, then 8 KiB, and 16 KiB in steady use. (A thread that
 /// uses thirty classes a little touches half the pages that it would with 16 KiB at once.)
-fn ahead(heap: &Heap, class: usize) -> u32 {
-    let walks = &heap.walks[class & 63];
-    let most = match walks.get() {
+#[inline]
+pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
+    let most = match heap.walks[class & 63].get() {
         0 => 16 << 10,
-        left if left <= event::STEADY => {
-            walks.set(left - 1);
-            8 << 10
-        }
+        left if left <= event::STEADY => 8 << 10,
         _ => 0,
     };
     most.min(AHEAD_BLOCKS * size_of_class(class) as u32)
@@ -363,6 +374,7 @@ const GIVE_UP_AT_ONCE: u32 = 8;
 ///
 /// # Safety
 /// The slab is this heap's and in no list.
+#[inline(never)]
 pub(super) unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the line is this thread's until `give_up` succeeds.
     unsafe {
@@ -385,6 +397,7 @@ pub(super) unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
 ///
 /// # Safety
 /// The slab is this heap's and in no list, and none of its blocks is in a bin.
+#[inline(never)]
 pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: as the caller says; the lists are this thread's.
     unsafe {
@@ -398,9 +411,17 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         s.since = clock::tick();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
-        if !gives_up(heap) {
-            return;
+        if gives_up(heap) {
+            give_up_partial_ones(heap, class);
         }
+    }
+}
+
+/// Publishes the class's oldest partial slabs if there are too many.
+#[inline(never)]
+fn give_up_partial_ones(heap: &Heap, class: usize) {
+    // SAFETY: the slabs in the list are the heap's.
+    unsafe {
         let (keep, young) = match heap.is_shared() {
             // A thread that only frees keeps the one that it is just freeing into.
             true if heap.active(class).get() == NIL => (1, 0),

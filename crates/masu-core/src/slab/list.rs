@@ -62,17 +62,17 @@ impl List {
     /// # Safety
     /// The caller owns the list and the slab, which is in no list.
     pub unsafe fn push_front(&mut self, slab: u32) {
+        let s = record(slab);
         // SAFETY: the links of `slab` and of the list's members are the caller's.
         unsafe {
-            self.push_back(slab);
-            // A ring: making the last one first is a matter of where the head points.
-            let s = record(slab);
-            if self.head != slab {
-                (*record((*s).prev)).next = NIL;
-                (*s).next = self.head;
-                self.head = slab;
-            }
+            (*s).next = self.head;
+            (*s).prev = match self.front() {
+                None => slab,
+                Some(first) => core::mem::replace(&mut (*record(first)).prev, slab),
+            };
         }
+        self.head = slab;
+        self.len += 1;
     }
 
     /// Puts a slab last.

@@ -278,6 +278,13 @@ impl Slab {
         self.carved < self.capacity || self.hollow != 0
     }
 
+    /// Whether fewer blocks than end within the first `bytes` have been carved. Only what ends there counts:
+    /// blocks seldom end where pages do.
+    #[inline]
+    pub fn wants_carving(&self, bytes: u32) -> bool {
+        (self.carved as u32 + 1) * self.size <= bytes
+    }
+
     /// Bytes in the local free list.
     #[inline]
     pub fn free_bytes(&self) -> u32 {

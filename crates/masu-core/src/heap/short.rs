@@ -1,0 +1,91 @@
+//! The short way of a refill.
+//!
+//! Most refills find what they need at once: blocks that were freed into the active slab; or it is full, and
+//! they were freed into the first partial one. Then there is nothing to decide, and all that a
+//! [`refill`](super::refill) asks on its way takes longer than what it does. Whatever is not as simple
+//! is left to it, and so is the first refill of a tick.
+//!
+//! Where slabs of few blocks that run empty are kept, the first partial one may be one of those: then it comes
+//! before what was freed into the active slab. So a program that takes and frees in batches uses the same slabs
+//! in the same order batch after batch, and the processor foresees where each ends; and one that
+//! frees in the reverse order takes up what it touched last.
+
+use super::refill::{ahead, fill_freed, park};
+use super::tls::current;
+use super::{Heap, event};
+use crate::clock;
+use crate::region::NIL;
+use crate::size_class::{SMALL_MAX, class_of};
+use crate::slab::{self, Block, Place};
+use core::ptr::null_mut;
+
+/// A block of at least `size` bytes of those that were freed into the class's active slab, or into its first
+/// partial one, which then takes the place of the active one; or null, and nothing has changed. Called
+/// when the class's bin is empty.
+#[inline]
+pub fn refill(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return null_mut();
+    }
+    let heap = current();
+    let now = clock::tick();
+    if heap.rested.get() != now || !heap.scope.get().is_null() {
+        return null_mut();
+    }
+    // SAFETY: the heap is the calling thread's. (Where there is none, no slab is active.)
+    unsafe { refill_class(heap, class_of(size), now).cast() }
+}
+
+/// # Safety
+/// The heap is the calling thread's, and the class's bin is empty.
+#[inline(always)]
+unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
+    let active = heap.active(class).get();
+    if active == NIL {
+        return null_mut();
+    }
+    // SAFETY: the slabs are this heap's (its invariant 2), so their lines are this thread's, as are the
+    // lists. No block of theirs is in a bin: not of a partial slab, and the active one's is empty.
+    unsafe {
+        let mut s = &mut *slab::record(active);
+        let used_up = s.free.is_null();
+        let next =
+            heap.partial(class).front().filter(|&slab| used_up || is_kept(heap, slab, class));
+        if let Some(next) = next {
+            if s.left != 0 || slab::remote(active).pending() != 0 {
+                return null_mut();
+            }
+            s = &mut *slab::record(next);
+        }
+        if s.free.is_null() || s.left != 0 || s.wants_carving(ahead(heap, class)) {
+            return null_mut();
+        }
+        if let Some(next) = next {
+            heap.partial(class).remove(next);
+            s.place = Place::Active;
+            heap.active(class).set(next);
+            park(heap, active, class);
+        }
+        heap.refilled[class & 63].set(now as u8);
+        heap.counters.refills.add(1);
+        fill_freed(heap, s, class)
+    }
+}
+
+/// Whether a partial slab, of few blocks, is kept although it is empty, and another one may be.
+///
+/// # Safety
+/// The slab is the heap's.
+#[inline(always)]
+unsafe fn is_kept(heap: &Heap, slab: u32, class: usize) -> bool {
+    // SAFETY: as the caller says.
+    let s = unsafe { &*slab::record(slab) };
+    u32::from(s.capacity) < FEW && s.out() == 0 && event::will_keep(heap, class)
+}
+
+/// Blocks of a slab that are few: of larger slabs two or three make a batch, and the one that was in use last
+/// lies in the first-level cache.
+const FEW: u32 = 32;
+
+#[cfg(test)]
+mod tests;
