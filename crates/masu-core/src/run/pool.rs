@@ -152,7 +152,9 @@ impl Locked {
         Some(chunk)
     }
 
-    /// A chunk of a set with a granule of that kind.
+    /// A chunk of a set with a granule of that kind. One function for all kinds, of which one after the other
+    /// is asked for.
+    #[inline(never)]
     fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
         let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
         while let Some(chunk) = chunk_set::first(has) {
