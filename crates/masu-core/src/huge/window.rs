@@ -305,7 +305,6 @@ pub fn feed(guard: &Guard<'static>, to: u32, bytes: usize, live: usize) {
 ///
 /// # Safety
 /// `to` is a unit of the engine's memory outside of this window, and holds nothing.
-#[inline(never)]
 pub unsafe fn give_unit(to: usize) -> Option<bool> {
     let guard = LOCK.lock();
     let ranges = ranges(&guard);
