@@ -66,7 +66,6 @@ pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
     }
 }
 
-#[inline(never)]
 unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let out = s.out();
     if out != 0 {

@@ -418,7 +418,6 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
 }
 
 /// Publishes the class's oldest partial slabs if there are too many.
-#[inline(never)]
 fn give_up_partial_ones(heap: &Heap, class: usize) {
     // SAFETY: the slabs in the list are the heap's.
     unsafe {
