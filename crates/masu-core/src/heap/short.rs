@@ -62,9 +62,10 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
         }
         if let Some(next) = next {
             heap.partial(class).remove(next);
+            heap.active(class).set(NIL);
+            park(heap, active, class);
             s.place = Place::Active;
             heap.active(class).set(next);
-            park(heap, active, class);
         }
         heap.refilled[class & 63].set(now as u8);
         heap.counters.refills.add(1);
