@@ -3,12 +3,13 @@
 use anyhow::Result;
 
 use super::cells::SIZES;
+use super::judge::{self, judge};
 use super::output::Cell;
 use super::patterns::Pattern;
 use super::published::{self, MACHINES, Published};
-use super::{COLUMNS, Record, Results};
+use super::{COLUMNS, Results};
 use crate::experiments::files::markdown;
-use crate::stats::{Ratio, noise_floor, ratio};
+use crate::stats::Verdict;
 
 /// The sizes of the tables; the files have all of them.
 const SHOWN: [usize; 6] = [8, 64, 256, 1024, 2048, 4096];
@@ -51,6 +52,12 @@ fn find<'c>(cells: &'c [Cell], name: &str, pattern: Pattern, size: usize) -> Opt
     })
 }
 
+/// How columns are compared.
+const JUDGED: &str = "A cell is slower if it is so in the rounds' ratios of medians beyond doubt (their interval of 95 % lies \
+                      above 1) and by more than the noise, which is what the same store measured twice differs by in \
+                      nineteen of twenty sizes of the pattern; faster likewise; level otherwise. All processes of a round \
+                      run in turns, and one process is one sample.";
+
 /// What is wanted of masu, and whether it is so.
 fn aims(results: &Results, cells: &[Cell]) -> String {
     let mut lines = Vec::new();
@@ -84,16 +91,17 @@ fn aims(results: &Results, cells: &[Cell]) -> String {
             });
         }
     }
+    let slabs = ("slab_warm", "slab_warm_again");
     let pairs = [
-        ("masu_slab_warm", "slab_warm"),
-        ("masu_slab_warm", "slab_warm_on_masu"),
-        ("masu_slab_cold", "slab_cold"),
-        ("masu_pool_cold", "bufpool_cold"),
-        ("masu_pool_warm", "bufpool_warm"),
-        ("masu_box", "box"),
+        ("masu_slab_warm", "slab_warm", slabs),
+        ("masu_slab_warm", "slab_warm_on_masu", slabs),
+        ("masu_slab_cold", "slab_cold", ("slab_cold", "slab_cold_again")),
+        ("masu_pool_cold", "bufpool_cold", ("bufpool_cold", "bufpool_cold_again")),
+        ("masu_pool_warm", "bufpool_warm", ("bufpool_warm", "bufpool_warm_again")),
+        ("masu_box", "box", slabs),
     ];
-    for (mine, theirs) in pairs {
-        lines.push(never_slower(results, mine, theirs));
+    for (mine, theirs, twins) in pairs {
+        lines.push(never_slower(results, mine, theirs, twins));
     }
     for name in ["masu_slab_cold", "slab_cold", "bufpool_cold"] {
         let worst = SIZES
@@ -117,50 +125,35 @@ fn aims(results: &Results, cells: &[Cell]) -> String {
             });
         }
     }
-    format!("\n## Aims\n\n{}\n", lines.join("\n"))
+    format!("\n## Aims\n\n{JUDGED}\n\n{}\n", lines.join("\n"))
 }
 
 fn said(holds: bool, text: String) -> String {
     format!("- {}: {text}", if holds { "holds" } else { "MISSED" })
 }
 
-/// In how many cells one column takes longer than another by more than the noise.
-fn never_slower(results: &Results, mine: &str, theirs: &str) -> String {
-    let places = results.places();
-    let series = |name: &str, pattern: Pattern, size: usize| -> Option<Vec<f64>> {
-        let column = COLUMNS.iter().position(|column| column.name == name)?;
-        let records = places.get(&(column, pattern.name(), size))?;
-        Some(records.iter().map(|record: &&Record| record.total_ns as f64).collect())
+/// In how many cells one column takes longer than another by more than the noise, and in how many less.
+fn never_slower(results: &Results, mine: &str, theirs: &str, twins: (&str, &str)) -> String {
+    let judged = judge(results, mine, theirs, twins);
+    let slower = judged.slower();
+    let cell = |cell: &judge::Cell| {
+        format!("{} {} B {:.2}", cell.pattern.name(), cell.size, cell.ratio.centre)
     };
-    let mut slower: Vec<(f64, String)> = Vec::new();
-    let mut count = 0;
-    let mut logarithms = 0.0;
-    for pattern in Pattern::ALL {
-        for size in SIZES {
-            let compared = |mine: &str, theirs: &str| -> Option<Ratio> {
-                ratio(&series(mine, pattern, size)?, &series(theirs, pattern, size)?)
-            };
-            let Some(found) = compared(mine, theirs) else { continue };
-            let noise = noise_floor(compared("slab_warm_again", "slab_warm"));
-            count += 1;
-            logarithms += found.centre.ln();
-            if found.low > 1.0 && found.centre > 1.0 + noise {
-                slower.push((
-                    found.centre,
-                    format!("{} {size} B {:.2}", pattern.name(), found.centre),
-                ));
-            }
-        }
-    }
-    slower.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let worst: Vec<&str> = slower.iter().take(6).map(|(_, text)| text.as_str()).collect();
-    let mean = (logarithms / f64::from(count.max(1))).exp();
+    let worst: Vec<String> = slower.iter().take(6).map(cell).collect();
     let list = if worst.is_empty() { String::new() } else { format!(": {}", worst.join(", ")) };
+    let noise = |(pattern, noise): &(Pattern, f64)| format!("{} {noise:.2}", pattern.name());
+    let noise: Vec<String> = judged.noise.iter().map(noise).collect();
     said(
         slower.is_empty(),
         format!(
-            "{mine} against {theirs}: {mean:.2} on average, slower in {} of {count} cells{list}",
-            slower.len()
+            "{mine} against {theirs}: {:.2} on average, slower in {} cells, level in {}, faster in {}{list} \
+             (noise, by {}: {})",
+            judged.mean(),
+            slower.len(),
+            judged.count(Verdict::Tie),
+            judged.count(Verdict::Win),
+            twins.1,
+            noise.join(", "),
         ),
     )
 }
