@@ -26,11 +26,13 @@ shared_static! {
 }
 
 /// Has the fresh chunk at `at` take over a unit's pages. `false`: there are none.
-#[inline(never)]
+#[inline]
 pub fn take_over(at: usize, c: &RunChunk) -> bool {
-    if MAPPED.load(Ordering::Relaxed) >= MOST {
-        return false;
-    }
+    huge::dirty_bytes() >= CHUNK && MAPPED.load(Ordering::Relaxed) < MOST && take_unit(at, c)
+}
+
+#[inline(never)]
+fn take_unit(at: usize, c: &RunChunk) -> bool {
     // SAFETY: nobody uses the chunk yet.
     let Some(done) = (unsafe { huge::give_unit(at) }) else { return false };
     c.inherited.set(true);
@@ -39,17 +41,24 @@ pub fn take_over(at: usize, c: &RunChunk) -> bool {
         mem::forbid_huge(at, CHUNK);
     } else {
         // The kernel may have unmapped the chunk before it found that it cannot.
-        join(at, c);
+        map_anew(at, c);
     }
     done
 }
 
 /// Makes a mapping of its own one with its neighbours' again. The chunk at `at` is all free, and reads as
 /// zeroes.
-#[inline(never)]
+#[inline]
 pub fn join(at: usize, c: &RunChunk) {
+    if c.inherited.get() {
+        map_anew(at, c);
+    }
+}
+
+#[inline(never)]
+fn map_anew(at: usize, c: &RunChunk) {
     // SAFETY: nobody uses the chunk.
-    if c.inherited.get() && unsafe { mem::map_over(at, CHUNK) }.is_ok() {
+    if unsafe { mem::map_over(at, CHUNK) }.is_ok() {
         mem::forbid_huge(at, CHUNK);
         c.inherited.set(false);
         MAPPED.fetch_sub(1, Ordering::Relaxed);

@@ -139,11 +139,16 @@ pub mod huge {
     pub use super::pages::pool::lock_for_fork;
 
     /// Nothing is kept.
+    pub fn dirty_bytes() -> usize {
+        0
+    }
+
+    /// Never called.
     ///
     /// # Safety
     /// None is needed.
     pub unsafe fn give_unit(_: usize) -> Option<bool> {
-        None
+        unreachable!()
     }
 
     /// Never called.
