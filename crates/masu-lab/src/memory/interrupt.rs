@@ -80,8 +80,8 @@ mod tests {
         const WHO: &str = "MASU_LAB_INTERRUPTED";
         if std::env::var_os(WHO).is_some() {
             listen().unwrap();
-            let mut shell = Command::new("sh");
-            let mut child = start(shell.args(["-c", "sleep 600; true"])).unwrap();
+            // No shell: one that gets the signal as it starts a program waits for that first.
+            let mut child = start(Command::new("sleep").arg("600")).unwrap();
             let me = rustix::process::getpid();
             rustix::process::kill_process(me, Signal::TERM).unwrap();
             let status = child.wait().unwrap();
