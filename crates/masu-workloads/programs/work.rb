@@ -1,6 +1,6 @@
 # Strings, hashes, JSON and threads, with the collector at work.
 require "json"
-require "digest"
+require "digest/md5"
 srand 42
 words = Array.new(120_000) { Array.new(1 + rand(20)) { (97 + rand(12)).chr }.join }
 groups = words.group_by { |word| word[0, 2] }.sort.to_h

@@ -1,7 +1,7 @@
 # A job runner: ten threads take jobs from a queue. Work comes in bursts, and between them the
 # threads sleep. A job parses a document, makes another one of it, and lets go of both.
 require "json"
-require "digest"
+require "digest/md5"
 require_relative "marks"
 
 queue = Thread::Queue.new
