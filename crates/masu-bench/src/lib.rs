@@ -14,6 +14,7 @@
 //! the other allocators.
 
 pub mod arm;
+pub mod cargo;
 pub mod find;
 pub mod progress;
 pub mod race;

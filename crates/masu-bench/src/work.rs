@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::{env, fs, io};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::arm::Arm;
+use crate::cargo;
 
 /// The measured program's sibling that writes down what it asks its allocator for.
 pub fn tracer() -> Result<PathBuf> {
@@ -49,15 +50,7 @@ pub fn build() -> Result<PathBuf> {
         // TARGET/PROFILE/runner or TARGET/PROFILE/deps/test
         let above = if me.parent().is_some_and(|place| place.ends_with("deps")) { 3 } else { 2 };
         let target = me.ancestors().nth(above).context("this binary is in no target directory")?;
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--quiet", "--package", "masu-workloads", "--bins"]);
-        cargo.arg("--target-dir").arg(target);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let status = cargo.current_dir(here).status().context("cargo cannot be started")?;
-        ensure!(status.success(), "masu-work cannot be built");
+        cargo::build("masu-work", &["masu-workloads", "--bins"], target, !cfg!(debug_assertions))?;
         *built = true;
     }
     binary()

@@ -2,9 +2,9 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
+use masu_bench::cargo;
 
 /// The root of the workspace this binary was built from.
 pub fn workspace() -> &'static Path {
@@ -36,10 +36,5 @@ pub fn build_masu_library() -> Result<()> {
     if env::var_os("MASU_LIB").is_some() {
         return Ok(());
     }
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--release", "--package", "libmasu", "--target-dir"]);
-    let status = cargo.arg(workspace().join("target")).current_dir(workspace()).status();
-    let status = status.context("cargo cannot be started")?;
-    ensure!(status.success(), "libmasu.so cannot be built");
-    Ok(())
+    cargo::build("libmasu.so", &["libmasu"], &workspace().join("target"), true)
 }

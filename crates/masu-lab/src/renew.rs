@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use masu_bench::cargo;
 
 use crate::paths;
 
@@ -22,13 +23,8 @@ pub fn if_sources_changed() -> Result<()> {
     let (Some(target), true) = (target, paths::workspace().join("Cargo.toml").is_file()) else {
         return Ok(());
     };
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "masu-lab", "--target-dir"]).arg(target);
-    if me.parent().is_some_and(|place| place.ends_with("release")) {
-        cargo.arg("--release");
-    }
-    let status = cargo.current_dir(paths::workspace()).status();
-    ensure!(status.context("cargo cannot be started")?.success(), "masu-lab cannot be built");
+    let release = me.parent().is_some_and(|place| place.ends_with("release"));
+    cargo::build("masu-lab", &["masu-lab"], target, release)?;
     if !is_other(Path::new("/proc/self/exe"), &me)? {
         return Ok(());
     }

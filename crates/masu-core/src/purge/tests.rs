@@ -31,6 +31,12 @@ impl Blocks {
     }
 }
 
+/// From now on nothing goes back by ticks.
+fn no_ticks() {
+    settings::set_decay(HOUR);
+    LAST.store(time::now_ms(), Ordering::Relaxed);
+}
+
 /// A third of a large heap, in blocks of that size, freed at once, and what there is of it a moment later.
 fn kept_of_a_third_freed(size: usize) -> usize {
     let mut blocks = Blocks::new(192 * MIB, size);
@@ -47,8 +53,7 @@ fn a_third_of_a_large_heap_does_not_wait_for_ticks() {
         assert!(kept < 32 * MIB, "{kept} bytes");
         assert!(purged_bytes() as usize > 32 * MIB);
         // It does where the program has asked for a long decay.
-        settings::set_decay(HOUR);
-        LAST.store(time::now_ms(), Ordering::Relaxed);
+        no_ticks();
         let kept = kept_of_a_third_freed(64 << 10);
         assert!(kept > 60 * MIB, "{kept} bytes");
     });
@@ -75,8 +80,7 @@ fn a_third_in_buffers_waits_for_ticks() {
 fn growth_takes_what_resting_threads_do_not_use() {
     alone!(growth_takes_what_resting_threads_do_not_use, || {
         const SIZE: usize = 256;
-        settings::set_decay(HOUR);
-        LAST.store(time::now_ms(), Ordering::Relaxed);
+        no_ticks();
         Blocks::new(MIB, SIZE).free(MIB, SIZE);
         let (give, take) = mpsc::channel();
         let (done, rest) = mpsc::channel::<()>();
@@ -118,8 +122,7 @@ fn sparse() -> Blocks {
 #[test]
 fn growth_hollows_sparse_slabs_where_the_window_stays() {
     alone!(growth_hollows_sparse_slabs_where_the_window_stays, || {
-        settings::set_decay(HOUR);
-        LAST.store(time::now_ms(), Ordering::Relaxed);
+        no_ticks();
         Blocks::new(64 * MIB, 64 << 10).free(64 * MIB, 64 << 10);
         now();
         let (window, before) = (region::limit(), purged_bytes());
@@ -135,8 +138,7 @@ fn growth_hollows_sparse_slabs_where_the_window_stays() {
 #[test]
 fn growth_hollows_slabs_again() {
     alone!(growth_hollows_slabs_again, || {
-        settings::set_decay(HOUR);
-        LAST.store(time::now_ms(), Ordering::Relaxed);
+        no_ticks();
         let _rest = sparse();
         let _others = Blocks::new(8 * MIB, 480);
         let before = purged_bytes();
@@ -152,8 +154,7 @@ fn growth_hollows_slabs_again() {
 #[test]
 fn threads_hollow_their_slabs_each() {
     alone!(threads_hollow_their_slabs_each, || {
-        settings::set_decay(HOUR);
-        LAST.store(time::now_ms(), Ordering::Relaxed);
+        no_ticks();
         thread::spawn(|| {
             let _rest = sparse();
             let before = purged_bytes();
