@@ -139,8 +139,8 @@ fn check(name: &str) {
 }
 
 #[test]
-fn rss_does_not_fall() {
-    check("rss-does-not-fall.md");
+fn rss_and_oom() {
+    check("rss-and-oom.md");
 }
 
 #[test]
@@ -156,16 +156,6 @@ fn configuration() {
 #[test]
 fn limits() {
     check("limits.md");
-}
-
-#[test]
-fn policies() {
-    check("policies.md");
-}
-
-#[test]
-fn out_of_memory_kills() {
-    check("out-of-memory-kills.md");
 }
 
 #[test]

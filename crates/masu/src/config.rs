@@ -60,7 +60,7 @@ macro_rules! setters {
 
 setters! {
     /// Values for all keys that neither the program nor the environment sets. By default
-    /// [`Policy::Default`]; `docs/policies.md` has the table.
+    /// [`Policy::Default`]; `docs/configuration.md` has the table.
     policy(policy: Policy), policy, true, "", policy, "masu::Policy::Default";
     /// How long freed memory stays with the process before it goes back to the system, in
     /// milliseconds: 0, at once, to a year. By default 500.

@@ -123,7 +123,7 @@ impl Config {
 }
 
 keys! {
-    /// A set of values for all keys that nobody sets; see `docs/policies.md`.
+    /// A set of values for all keys that nobody sets; see `docs/configuration.md`.
     policy: Policy = Policy::Default;
     /// How long freed memory stays with the process before it goes back to the system. Zero gives
     /// it back at once.

@@ -41,7 +41,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Low-memory, throughput, container, realtime. `docs/policies.md` has the same table with the reasons,
+/// Low-memory, throughput, container, realtime. `docs/configuration.md` has the same table with the reasons,
 /// and a test compares them.
 const TABLE: [(Key, [u64; 4]); 10] = [
     (Key::decay, [100, 10_000, 250, NEVER]),

@@ -369,12 +369,13 @@ fn the_environment_wins_over_what_the_program_was_compiled_with() {
     assert!(budget.contains("1MiB") && budget.ends_with("program"), "{budget}");
 }
 
-/// The rows of the table in `docs/policies.md` whose first cell is one of `keys`: its cells.
+/// The cells of a key's row in the documentation's table of policies.
 fn documented(key: &str) -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
+    let text = text.split_once("\n## Policies\n").expect("a section on policies").1;
     let row = text.lines().find(|line| line.starts_with(&std::format!("| `{key}` |")));
-    let row = row.unwrap_or_else(|| panic!("docs/policies.md lacks {key}"));
+    let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no policies for {key}"));
     row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(5).collect()
 }
 

@@ -19,6 +19,8 @@ use crate::paths;
 /// Programs of the kinds that policies are for.
 const SCENARIOS: [&str; 5] = ["ruby-jobs", "python-service", "redis", "postgresql", "batch"];
 
+/// Where the table goes.
+const PAGE: &str = "docs/benchmarks/policies.md";
 /// What surrounds the table in its page.
 const MARKS: [&str; 2] =
     ["<!-- made by `masu-lab policies` -->", "<!-- end of what `masu-lab policies` made -->"];
@@ -42,8 +44,8 @@ pub struct Options {
     files: Files,
 }
 
-/// Measures, writes `policies.json`, and puts the table into `docs/policies.md` (with `--out`, into
-/// `policies.md` there).
+/// Measures, writes `policies.json`, and puts the table into `docs/benchmarks/policies.md` (with
+/// `--out`, into `policies.md` there).
 pub fn run(options: &Options) -> Result<()> {
     let results = if options.report {
         options.files.read("policies.json")?
@@ -57,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
     if options.files.are_elsewhere() {
         return options.files.text("policies.md", &text);
     }
-    let page = paths::workspace().join("docs/policies.md");
+    let page = paths::workspace().join(PAGE);
     let before = fs::read_to_string(&page)?;
     fs::write(&page, placed(&before, &text)?).with_context(|| format!("{}", page.display()))
 }
@@ -151,8 +153,8 @@ fn value(scenario: &Measured, allocator: usize, measure: Measure) -> Option<f64>
 /// The page with the table in its place.
 fn placed(page: &str, table: &str) -> Result<String> {
     let [begin, end] = MARKS;
-    let (before, rest) = page.split_once(begin).context("docs/policies.md has no place")?;
-    let (_, after) = rest.split_once(end).context("docs/policies.md has no end of the place")?;
+    let (before, rest) = page.split_once(begin).with_context(|| format!("{PAGE} has no place"))?;
+    let (_, after) = rest.split_once(end).with_context(|| format!("{PAGE} has no end of it"))?;
     Ok(format!("{before}{begin}\n{table}{end}{after}"))
 }
 
@@ -213,7 +215,7 @@ mod tests {
         let page = format!("# A\n{begin}\nold\n{end}\nB\n");
         assert_eq!(placed(&page, "new\n").unwrap(), format!("# A\n{begin}\nnew\n{end}\nB\n"));
         assert!(placed("# A\n", "new").is_err());
-        let page = fs::read_to_string(paths::workspace().join("docs/policies.md")).unwrap();
+        let page = fs::read_to_string(paths::workspace().join(PAGE)).unwrap();
         placed(&page, "").unwrap();
     }
 }
