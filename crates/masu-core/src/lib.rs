@@ -1,4 +1,4 @@
-#![cfg_attr(not(any(test, loom)), no_std)]
+#![cfg_attr(not(any(test, loom, miri)), no_std)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 //! The engine of masu: a memory allocator for Linux.
 //!
@@ -56,6 +56,7 @@ pub mod text;
 #[macro_export]
 macro_rules! begins_a_line {
     ($section:literal) => {
+        #[cfg(not(miri))]
         core::arch::global_asm!(
             concat!(".pushsection ", $section, ", \"ax\", @progbits"),
             ".p2align 6",

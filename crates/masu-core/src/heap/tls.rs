@@ -84,6 +84,7 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     heap
 }
 
+#[cfg(not(miri))]
 core::arch::global_asm!(
     ".pushsection .tdata.masu_heap_v0_1,\"awT\",@progbits",
     ".globl masu_heap_v0_1",
@@ -100,7 +101,7 @@ core::arch::global_asm!(
 
 /// The calling thread's word, through a descriptor. Nothing but the result register changes by the
 /// convention of such calls, but C libraries have broken it for others: no register is trusted.
-#[cfg(feature = "tls-descriptors")]
+#[cfg(all(feature = "tls-descriptors", not(miri)))]
 #[inline]
 fn word() -> *mut *const Heap {
     let word: *mut *const Heap;
@@ -126,8 +127,15 @@ fn word() -> *mut *const Heap {
     word
 }
 
+/// The calling thread's word under Miri, which knows no machine code.
+#[cfg(miri)]
+fn word() -> *mut *const Heap {
+    std::thread_local!(static WORD: core::cell::Cell<*const Heap> = const { core::cell::Cell::new(&raw const EMPTY.heap) });
+    WORD.with(core::cell::Cell::as_ptr)
+}
+
 /// The calling thread's heap.
-#[cfg(feature = "tls-descriptors")]
+#[cfg(any(feature = "tls-descriptors", miri))]
 #[inline]
 pub fn current() -> &'static Heap {
     // SAFETY: the thread's own word, which always holds the address of a static heap or of one in
@@ -136,7 +144,7 @@ pub fn current() -> &'static Heap {
 }
 
 /// Whether `owner` is the id of the calling thread's heap.
-#[cfg(feature = "tls-descriptors")]
+#[cfg(any(feature = "tls-descriptors", miri))]
 #[inline]
 pub fn is_mine(owner: u32) -> bool {
     // SAFETY: the thread's own word.
@@ -144,14 +152,14 @@ pub fn is_mine(owner: u32) -> bool {
 }
 
 /// Sets the calling thread's heap.
-#[cfg(feature = "tls-descriptors")]
+#[cfg(any(feature = "tls-descriptors", miri))]
 pub fn set_current(heap: &'static Heap) {
     // SAFETY: the thread's own word.
     unsafe { word().write(heap) }
 }
 
 /// The calling thread's heap.
-#[cfg(not(feature = "tls-descriptors"))]
+#[cfg(not(any(feature = "tls-descriptors", miri)))]
 #[inline(always)]
 pub fn current() -> &'static Heap {
     let heap: *const Heap;
@@ -175,7 +183,7 @@ pub fn current() -> &'static Heap {
 }
 
 /// Whether `owner` is the id of the calling thread's heap.
-#[cfg(not(feature = "tls-descriptors"))]
+#[cfg(not(any(feature = "tls-descriptors", miri)))]
 #[inline(always)]
 pub fn is_mine(owner: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -196,7 +204,7 @@ pub fn is_mine(owner: u32) -> bool {
 }
 
 /// Sets the calling thread's heap.
-#[cfg(not(feature = "tls-descriptors"))]
+#[cfg(not(any(feature = "tls-descriptors", miri)))]
 pub fn set_current(heap: &'static Heap) {
     // SAFETY: writes the thread's own word.
     unsafe {

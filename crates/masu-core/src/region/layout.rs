@@ -22,8 +22,9 @@ pub const MAX_SKIP: usize = 4 << 30;
 
 /// A cache line.
 pub const LINE: usize = 64;
-/// Most bytes of small and medium blocks: 1 TiB.
-pub const MAX_CAPACITY: usize = 1 << 40;
+/// Most bytes of small and medium blocks: 1 TiB. Miri keeps account of every byte of address space, so it has
+/// less of all.
+pub const MAX_CAPACITY: usize = if cfg!(miri) { 16 * GIB } else { 1 << 40 };
 const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
 const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
 const GIB: usize = 1 << 30;
@@ -35,7 +36,7 @@ pub const RUN_CHUNK_STRIDE: usize = 1536;
 /// Bytes per heap. A heap is a little smaller; the size is asserted where it is defined.
 pub const HEAP_STRIDE: usize = 4096;
 /// Most heaps (threads alive at one time that allocate).
-pub const MAX_HEAPS: usize = 1 << 18;
+pub const MAX_HEAPS: usize = if cfg!(miri) { 16 } else { 1 << 18 };
 
 /// Distance of the dense table below the base.
 pub const DENSE_BELOW: usize = MAX_GRANULES * 8;
@@ -52,13 +53,13 @@ pub const HEAPS_BELOW: usize = RUN_CHUNKS_BELOW + MAX_HEAPS * HEAP_STRIDE;
 /// Bytes per unit of huge blocks.
 pub const HUGE_STRIDE: usize = 128;
 /// Most units (of 2 MiB) of huge blocks: 16 TiB.
-pub const MAX_HUGE_UNITS: usize = 1 << 23;
+pub const MAX_HUGE_UNITS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 23 };
 /// Distance of the table of huge units below the base.
 pub const HUGE_BELOW: usize = HEAPS_BELOW + MAX_HUGE_UNITS * HUGE_STRIDE;
 /// Bytes per shared heap. The size is asserted where it is defined.
 pub const SHARED_STRIDE: usize = 8192;
 /// Most shared heaps at one time.
-pub const MAX_SHARED: usize = 1 << 16;
+pub const MAX_SHARED: usize = if cfg!(miri) { 8 } else { 1 << 16 };
 /// Distance of the shared heaps below the base.
 pub const SHARED_BELOW: usize = HUGE_BELOW + MAX_SHARED * SHARED_STRIDE;
 /// Bytes of a tag: what says which shared heap a medium or huge block belongs to.
@@ -68,7 +69,7 @@ pub const RUN_TAGS_BELOW: usize = SHARED_BELOW + MAX_CAPACITY / 4096 * TAG_STRID
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// All that lies below the base.
-pub const BELOW: usize = 10 * GIB;
+pub const BELOW: usize = if cfg!(miri) { GIB / 8 } else { 10 * GIB };
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SLABS_BELOW < 1 << 31);
@@ -78,17 +79,29 @@ const _: () =
 
 /// Where the usual places begin: far from where the kernel, the dynamic loader, Go's runtime and the
 /// sanitizers put things, and inside every 47-bit address space.
+#[cfg(not(miri))]
 const FIRST_SLOT: usize = 8 << 40;
 /// Distance between the usual places.
+#[cfg(not(miri))]
 const SLOT: usize = 2 << 40;
 /// Number of usual places: every copy of the engine in a process begins at another one.
+#[cfg(not(miri))]
 const SLOTS: usize = 16;
 /// Places for small address spaces and for tools (valgrind) that keep programs low.
+#[cfg(not(miri))]
 const LOW: [(usize, usize); 4] =
     [(2 << 40, MAX_CAPACITY), (128 * GIB, 128 * GIB), (16 * GIB, 16 * GIB), (4 * GIB, 8 * GIB)];
 
+/// Where Miri has room.
+#[cfg(miri)]
+pub fn candidates(_seed: u64) -> impl Iterator<Item = (usize, usize)> {
+    use crate::sys::raw::{CAPACITY, start};
+    core::iter::once((start(), CAPACITY))
+}
+
 /// Where to look for room, as `(lowest address of the tables, capacity)`. `seed` moves the usual
 /// places and chooses the first of them.
+#[cfg(not(miri))]
 pub fn candidates(seed: u64) -> impl Iterator<Item = (usize, usize)> {
     // Up to half a slot, in chunks.
     let shift = (seed >> 32) as usize % (SLOT / 2 / CHUNK) * CHUNK;

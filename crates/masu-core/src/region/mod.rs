@@ -217,7 +217,7 @@ pub fn limit() -> usize {
 #[inline(always)]
 pub fn in_window(offset: usize) -> bool {
     // One instruction less than what comes of an atomic load, which is never folded.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: reads `LIMIT`, one aligned word: what a relaxed load does.
     unsafe {
         core::arch::asm!(
@@ -227,7 +227,7 @@ pub fn in_window(offset: usize) -> bool {
             options(readonly, nostack));
         true
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     {
         offset < limit()
     }

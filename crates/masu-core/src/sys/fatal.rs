@@ -24,9 +24,11 @@ pub fn abort() -> ! {
         let pid = syscall(nr::GETPID, [0; 6]);
         let tid = syscall(nr::GETTID, [0; 6]);
         syscall(nr::TGKILL, [pid, tid, SIGABRT, 0, 0, 0]);
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         core::arch::asm!("ud2", options(noreturn));
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
         core::arch::asm!("udf #0", options(noreturn));
+        #[cfg(miri)]
+        std::process::abort()
     }
 }

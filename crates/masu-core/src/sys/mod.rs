@@ -16,8 +16,9 @@ mod file;
 pub mod futex;
 pub mod host;
 pub mod mem;
-#[cfg_attr(target_arch = "x86_64", path = "raw_x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "raw_aarch64.rs")]
+#[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "raw_x86_64.rs")]
+#[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
+#[cfg_attr(miri, path = "raw_miri.rs")]
 pub mod raw;
 pub mod thread;
 pub mod time;

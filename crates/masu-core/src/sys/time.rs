@@ -4,14 +4,14 @@
 //! says when it is too early for the clock to have moved.
 
 use super::raw::{nr, syscall};
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::sync::{AtomicU64, Ordering};
 
 const CLOCK_MONOTONIC_COARSE: usize = 6;
 
 /// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms), and what another thread
 /// sees at the same time may be a millisecond less.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub fn now_ms() -> u64 {
     /// Cycles within which the kernel is not asked again: a millisecond at 1 GHz.
     const SOON: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub fn now_ms() -> u64 {
 }
 
 /// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms).
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 pub fn now_ms() -> u64 {
     ask()
 }

@@ -1,0 +1,191 @@
+//! System calls under Miri, which runs no machine code: a kernel that has one allocation for all of its
+//! address space. The engine's arithmetic, its records and its lists run as they are.
+//!
+//! What is not mapped is uninitialised, so Miri sees who reads it. Mappings are whole units of
+//! [`GRAIN`]; they are known by a flag each.
+
+use std::alloc::{Layout, alloc};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::region::{BELOW, CHUNK};
+
+/// The system calls that are told apart, numbered as on x86-64.
+#[allow(missing_docs, reason = "the names are the kernel's own")]
+pub mod nr {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const MUNMAP: usize = 11;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const MREMAP: usize = 25;
+    pub const MINCORE: usize = 27;
+    pub const MADVISE: usize = 28;
+    pub const GETPID: usize = 39;
+    pub const GETTID: usize = 186;
+    pub const FUTEX: usize = 202;
+    pub const SCHED_GETAFFINITY: usize = 204;
+    pub const CLOCK_GETTIME: usize = 228;
+    pub const TGKILL: usize = 234;
+    pub const OPENAT: usize = 257;
+    pub const MEMBARRIER: usize = 324;
+}
+
+/// Bytes of small and medium blocks, and as many of huge ones.
+pub const CAPACITY: usize = 256 << 20;
+const SPAN: usize = BELOW + 2 * CAPACITY;
+const GRAIN: usize = 4 << 10;
+
+const ENOMEM: usize = 12;
+const EEXIST: usize = 17;
+const ENOSYS: usize = 38;
+const MAP_FIXED: usize = 0x10;
+const MADV_DONTNEED: usize = 4;
+
+struct Space {
+    /// Address of the allocation.
+    start: usize,
+    /// Per grain, whether it is mapped.
+    mapped: Mutex<Vec<bool>>,
+}
+
+static SPACE: LazyLock<Space> = LazyLock::new(|| {
+    let layout = Layout::from_size_align(SPAN, CHUNK).expect("a layout");
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc(layout) };
+    assert!(!start.is_null());
+    let mapped = Mutex::new(vec![false; SPAN / GRAIN]);
+    Space { start: start.expose_provenance(), mapped }
+});
+
+/// Where the engine finds room for its tables and, [`BELOW`] behind them, its window.
+pub fn start() -> usize {
+    SPACE.start
+}
+
+impl Space {
+    fn lock(&self) -> MutexGuard<'_, Vec<bool>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The grains of a range; `None` if it is not all in the allocation.
+    fn grains(&self, at: usize, len: usize) -> Option<std::ops::Range<usize>> {
+        let from = at.checked_sub(self.start)?;
+        assert!(from.is_multiple_of(GRAIN), "{at:#x} is no page");
+        (from + len <= SPAN).then(|| from / GRAIN..(from + len).div_ceil(GRAIN))
+    }
+}
+
+/// # Safety
+/// The range is the engine's.
+unsafe fn zero(at: usize, len: usize) {
+    // SAFETY: passed on; the allocation was exposed.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_bytes(0, len) };
+}
+
+fn map(at: usize, len: usize, flags: usize) -> Result<usize, usize> {
+    let mut mapped = SPACE.lock();
+    let grains = SPACE.grains(at, len).ok_or(ENOMEM)?;
+    let fixed = flags & MAP_FIXED != 0;
+    if !fixed && mapped[grains.clone()].contains(&true) {
+        return Err(EEXIST);
+    }
+    mapped[grains].fill(true);
+    // SAFETY: nobody has what was not mapped; what is replaced is the caller's.
+    unsafe { zero(at, len) };
+    Ok(at)
+}
+
+fn unmap(at: usize, len: usize) -> Result<usize, usize> {
+    let mut mapped = SPACE.lock();
+    let grains = SPACE.grains(at, len).ok_or(ENOMEM)?;
+    for grain in grains {
+        mapped[grain] = false;
+        let start = SPACE.start + grain * GRAIN;
+        let bytes =
+            std::ptr::with_exposed_provenance_mut::<[std::mem::MaybeUninit<u8>; GRAIN]>(start);
+        // SAFETY: the caller's, which it uses no longer.
+        unsafe { bytes.write([const { std::mem::MaybeUninit::uninit() }; GRAIN]) };
+    }
+    Ok(0)
+}
+
+fn advise(at: usize, len: usize, advice: usize) -> Result<usize, usize> {
+    let mapped = SPACE.lock();
+    let grains = SPACE.grains(at, len).ok_or(ENOMEM)?;
+    if mapped[grains].contains(&false) {
+        return Err(ENOMEM);
+    }
+    if advice == MADV_DONTNEED {
+        // SAFETY: the caller discards what is its own.
+        unsafe { zero(at, len) };
+    }
+    Ok(0)
+}
+
+fn remap(from: usize, len: usize, to: usize) -> Result<usize, usize> {
+    let mut mapped = SPACE.lock();
+    let (source, target) = (SPACE.grains(from, len), SPACE.grains(to, len));
+    let (source, target) = (source.ok_or(ENOMEM)?, target.ok_or(ENOMEM)?);
+    assert!(!mapped[source].contains(&false), "what is not mapped cannot move");
+    mapped[target].fill(true);
+    // SAFETY: both ranges are the caller's, and what the target holds is lost.
+    unsafe {
+        let old = std::ptr::with_exposed_provenance::<u8>(from);
+        std::ptr::copy(old, std::ptr::with_exposed_provenance_mut(to), len);
+        zero(from, len);
+    }
+    Ok(to)
+}
+
+/// Makes a system call with up to six arguments.
+///
+/// # Safety
+/// The arguments must be valid for the call named by `n`.
+pub unsafe fn syscall(n: usize, a: [usize; 6]) -> usize {
+    let done = match n {
+        nr::MMAP => map(a[0], a[1], a[3]),
+        nr::MUNMAP => unmap(a[0], a[1]),
+        nr::MADVISE => advise(a[0], a[1], a[2]),
+        nr::MREMAP => remap(a[0], a[1], a[4]),
+        nr::GETPID | nr::GETTID => Ok(1),
+        nr::FUTEX => {
+            std::thread::yield_now();
+            Ok(0)
+        }
+        nr::WRITE => {
+            // SAFETY: the caller's bytes.
+            let said = unsafe { std::slice::from_raw_parts(a[1] as *const u8, a[2]) };
+            eprint!("{}", String::from_utf8_lossy(said));
+            Ok(a[2])
+        }
+        nr::CLOCK_GETTIME => {
+            static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+            let now = BEGAN.elapsed();
+            // SAFETY: the caller's timespec.
+            unsafe {
+                *(a[1] as *mut [i64; 2]) = [now.as_secs() as i64 + 1, now.subsec_nanos().into()]
+            };
+            Ok(0)
+        }
+        nr::TGKILL => std::process::abort(),
+        _ => Err(ENOSYS),
+    };
+    done.unwrap_or_else(usize::wrapping_neg)
+}
+
+/// Starts no thread.
+///
+/// # Safety
+/// None is needed.
+pub unsafe fn clone_thread(
+    _flags: usize,
+    _stack_top: *mut u8,
+    _tid: *const u32,
+    _tls: *mut u8,
+    _entry: extern "C" fn(usize),
+    _arg: usize,
+) -> usize {
+    ENOSYS.wrapping_neg()
+}
