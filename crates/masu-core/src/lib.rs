@@ -10,13 +10,13 @@
 
 pub mod sync;
 
+mod clock;
 pub mod duty;
 mod fork;
 pub mod handshake;
+mod holder;
 pub mod lock;
 
-#[cfg(not(loom))]
-mod clock;
 #[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
@@ -69,7 +69,7 @@ macro_rules! begins_a_line {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{clock, heap, huge, limit, purge, region, report, run, settings, sharing, sys};
+use models::world::{heap, huge, limit, purge, region, report, run, settings, sharing, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

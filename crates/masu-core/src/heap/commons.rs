@@ -13,11 +13,11 @@
 use super::table::{self, COMMONS_ID, index_of};
 use super::tls::make;
 use super::{Heap, Role, exit, fast, refill};
-use crate::clock;
+use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
-use crate::slab::{Block, RESTED};
+use crate::slab::Block;
 use crate::sync::{AtomicBool, Ordering, shared_static};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -92,8 +92,7 @@ pub fn one(class: usize) -> *mut Block {
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     let _guard = LOCK.lock();
     let commons = commons();
-    // The commons borrow of nobody: the count says when they lent last.
-    commons.borrowed[class & 63].set(clock::tick() as u8);
+    commons.used[class & 63].set(Tick::now().into());
     let bin = commons.bin(class);
     let next = || {
         let head = bin.get();
@@ -162,12 +161,10 @@ pub fn rest(all: bool) {
     if !MADE.load(Ordering::Relaxed) {
         return;
     }
-    let now = clock::tick() as u8;
     let _guard = LOCK.lock();
     let commons = commons();
     for class in 1..=LAST_CLASS {
-        let age = now.wrapping_sub(commons.borrowed[class].get());
-        if !all && u32::from(age) < RESTED {
+        if !all && !commons.used[class].get().rested() {
             continue;
         }
         // SAFETY: under the lock, which owns the commons and its slabs.

@@ -62,6 +62,7 @@ pub use short::refill as refill_short;
 pub use sparse::{hollow, hollow_own, hollow_sparse};
 pub use table::{counts, for_each, left_slabs, lock_for_fork, mapped_bytes};
 
+use crate::clock::{LowTick, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::size_class::{CLASSES, LAST_CLASS};
@@ -87,11 +88,11 @@ pub struct Heap {
     /// Bit per class: the bin's blocks read as zeroes but for their links.
     pub(crate) zero: Cell<u64>,
     /// The tick at which the budgets below were last reset.
-    pub(crate) tick: Cell<u32>,
-    /// The tick at which blocks last crossed between this thread and others; 0: never yet.
-    pub(crate) shared: Cell<u32>,
+    pub(crate) tick: Cell<Tick>,
+    /// The tick at which blocks last crossed between this thread and others.
+    pub(crate) shared: Cell<Tick>,
     /// The tick at which the thread last looked what it no longer uses: see [`rest`].
-    pub(crate) rested: Cell<u32>,
+    pub(crate) rested: Cell<Tick>,
     /// Full slabs kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
@@ -106,8 +107,9 @@ pub struct Heap {
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
     /// refilled until the class counts as one in steady use ([`event::STEADY`]).
     pub(crate) walks: [Cell<u8>; CLASSES],
-    /// Per class: the low byte of the tick at which the bin was last filled from slabs.
-    pub(crate) refilled: [Cell<u8>; CLASSES],
+    /// Per class: when the bin was last filled from slabs; of the commons and of shared heaps, when a
+    /// block was last asked for.
+    pub(crate) used: [Cell<LowTick>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
     /// Per class: freed blocks sent since the last batch was taken from the commons.
@@ -176,9 +178,9 @@ impl Heap {
             id: Cell::new(tls::NO_ID),
             role: Cell::new(role),
             zero: Cell::new(0),
-            tick: Cell::new(0),
-            shared: Cell::new(0),
-            rested: Cell::new(0),
+            tick: Cell::new(Tick::NEVER),
+            shared: Cell::new(Tick::NEVER),
+            rested: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
@@ -187,7 +189,7 @@ impl Heap {
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
-            refilled: [const { Cell::new(0) }; CLASSES],
+            used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
@@ -232,19 +234,19 @@ impl Heap {
     /// Notes that others free this thread's blocks, or it theirs.
     #[inline]
     pub(crate) fn note_sharing(&self) {
-        self.shared.set(crate::clock::tick());
+        self.shared.set(Tick::now());
     }
 
     /// Whether blocks crossed between this thread and others lately.
     pub(crate) fn is_shared(&self) -> bool {
         let at = self.shared.get();
-        at != 0 && crate::clock::tick().wrapping_sub(at) <= 2
+        at != Tick::NEVER && at.age() <= 2
     }
 
     /// Renews the per-tick budgets when the clock has ticked.
     #[inline]
     pub(crate) fn observe_tick(&self) {
-        let now = crate::clock::tick();
+        let now = Tick::now();
         if self.tick.get() != now {
             self.tick.set(now);
             self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));

@@ -14,13 +14,11 @@
 
 use super::free::push;
 use super::{Heap, commons, table};
-use crate::handshake::{Handshake, Inside};
+use crate::handshake::Inside;
+use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
 use crate::slab::{Block, capacity, dense};
-use crate::sync::{
-    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
-};
-use crate::sys::barrier;
+use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
 
 /// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
 /// has some fifty slabs in its hands, and each two that share a slot send each other out.
@@ -44,8 +42,8 @@ fn most(class: usize, crowd: bool) -> u32 {
 }
 
 shared_static! {
-    /// Outboxes that hold anything.
-    static HOLDING: AtomicUsize = AtomicUsize::new(0);
+    /// All outboxes. What lies in one may be all that keeps a slab in use.
+    static TOTAL: Total = Total::new();
 }
 
 /// A slot: empty if its slab is `NIL`.
@@ -123,11 +121,8 @@ const _: () = assert!(Chain::OFFSET == u32::MAX >> Chain::FIRST_SHIFT);
 
 /// A thread's outbox.
 pub struct Outbox {
-    handshake: Handshake,
-    /// Tick of the last block put in first into an empty outbox.
-    since: AtomicU32,
-    /// Whether this one is counted in `HOLDING`.
-    holding: Cell<bool>,
+    /// Notes when a block was put into an empty outbox.
+    holder: Holder,
     /// Slots in use, a power of two, less one.
     mask: Cell<u32>,
     /// The slot that was last looked at, counted on.
@@ -142,9 +137,7 @@ impl Outbox {
         /// An empty one.
         pub fn new() -> Self {
             Outbox {
-                handshake: Handshake::new(),
-                since: AtomicU32::new(0),
-                holding: Cell::new(false),
+                holder: Holder::new(),
                 mask: Cell::new(SLOTS as u32 - 1),
                 hand: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
@@ -160,7 +153,7 @@ impl Outbox {
     /// As for [`put`](Self::put).
     #[inline(always)]
     pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
-        let Some(inside) = self.handshake.enter() else {
+        let Some(inside) = self.holder.enter() else {
             return false;
         };
         let slot = self.slot(slab);
@@ -198,7 +191,7 @@ impl Outbox {
     /// `block` is a freed block of `slab`, which the heap's thread gives up.
     #[inline(never)]
     pub unsafe fn put(&self, heap: &Heap, slab: u32, class: usize, block: *mut Block) -> bool {
-        let Some(inside) = self.handshake.enter() else {
+        let Some(inside) = self.holder.enter() else {
             return false;
         };
         if table::is_crowd() != self.is_crowd() {
@@ -214,7 +207,9 @@ impl Outbox {
             evicted = self.send(Some(heap), slot);
             stale = self.send_stale(heap);
             slot.slab.set(slab);
-            self.note_holding();
+            if !self.holder.holds() {
+                self.holder.begin(&TOTAL, GRANULE);
+            }
             Chain::of(block, most(class, self.is_crowd()))
         };
         slot.chain.set(chain.0);
@@ -244,13 +239,6 @@ impl Outbox {
                 NOTHING
             }
             None => self.send(Some(heap), slot),
-        }
-    }
-
-    fn note_holding(&self) {
-        if !self.holding.replace(true) {
-            self.since.store(crate::clock::tick(), Ordering::Relaxed);
-            HOLDING.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -304,47 +292,33 @@ impl Outbox {
             self.send(heap, slot);
         }
         self.count(heap, 0, 0);
-        if self.holding.replace(false) {
-            HOLDING.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.holder.end(&TOTAL);
     }
 
     /// Sends everything out. Owner only.
     pub fn drain(&self, heap: &Heap) {
-        if let Some(_inside) = self.handshake.enter() {
+        if let Some(_inside) = self.holder.enter() {
             self.send_all(Some(heap));
         }
     }
 
-    /// Sends everything out from another thread, if the oldest block has been there for a tick.
-    pub fn visit(&self, since: Option<u32>) {
-        let young = since
-            .is_some_and(|tick| self.since.load(Ordering::Relaxed).wrapping_sub(tick) as i32 >= 0);
-        if HOLDING.load(Ordering::Relaxed) != 0 && !young {
-            self.handshake.visit(barrier::all_threads, || self.send_all(None));
-        }
+    /// Sends everything out from another thread, if the oldest block has been there for a tick, or at
+    /// any age.
+    pub fn visit(&self, all: bool) {
+        self.holder.visit(all, || self.send_all(None));
     }
 
-    /// In a fork's child: forgets the contents if somebody was frozen at them. Returns whether it holds
-    /// anything.
-    pub fn after_fork_in_child(&self) -> bool {
-        if self.handshake.is_in_use() {
-            self.handshake.reset();
+    /// In a fork's child: forgets the contents if somebody was frozen at them.
+    pub fn after_fork_in_child(&self) {
+        self.holder.after_fork_in_child(&TOTAL, || {
             self.slots.iter().for_each(|slot| slot.slab.set(NIL));
-            self.holding.set(false);
-        }
-        self.holding.get()
+        });
     }
 }
 
-/// Counts anew in a fork's child, which may have frozen a thread that was counting.
-pub fn recount(holding: usize) {
-    HOLDING.store(holding, Ordering::Relaxed);
-}
-
-/// Number of outboxes that hold anything.
-pub fn holding() -> usize {
-    HOLDING.load(Ordering::Relaxed)
+/// What is said of all outboxes.
+pub fn total() -> &'static Total {
+    &TOTAL
 }
 
 // The model checker takes this file in from elsewhere.

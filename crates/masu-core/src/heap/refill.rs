@@ -5,7 +5,7 @@
 
 use super::tls::current;
 use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, exit, rest, scope};
-use crate::clock;
+use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
@@ -325,7 +325,7 @@ pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
     unsafe {
         let s = &mut *slab::record(slab);
         s.place = Place::Full;
-        s.since = clock::tick();
+        s.since = Tick::now();
         s.set_countdown(slab::threshold(class));
         heap.full(class).push_back(slab);
         heap.full_count.set(heap.full_count.get() + 1);
@@ -408,7 +408,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
             return;
         }
         s.set_countdown(if event::will_keep(heap, class) { event::RESTING } else { out });
-        s.since = clock::tick();
+        s.since = Tick::now();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
         if gives_up(heap) {
@@ -432,7 +432,7 @@ fn give_up_partial_ones(heap: &Heap, class: usize) {
                 break;
             }
             let Some(oldest) = heap.partial(class).back() else { break };
-            if heap.partial(class).len() <= young && !(*slab::record(oldest)).rested() {
+            if heap.partial(class).len() <= young && !(*slab::record(oldest)).since.rested() {
                 break;
             }
             heap.partial(class).remove(oldest);

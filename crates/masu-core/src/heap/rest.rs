@@ -10,16 +10,16 @@
 
 use super::refill::{give_up_full, give_up_partial, gives_up};
 use super::{Heap, Role, exit};
-use crate::clock;
+use crate::clock::Tick;
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab::{self, RESTED};
+use crate::slab;
 
 /// Called when the class's bin is about to be filled: notes that, and, in a new tick, gives up what has
 /// rested. O(what is given up, and the blocks in its bins), at most once in a tick.
 #[inline]
 pub fn look(heap: &Heap, class: usize) {
-    let now = clock::tick();
-    heap.refilled[class & 63].set(now as u8);
+    let now = Tick::now();
+    heap.used[class & 63].set(now.into());
     if heap.rested.replace(now) != now
         && heap.role.get() == Role::Thread
         && heap.is_shared()
@@ -32,11 +32,10 @@ pub fn look(heap: &Heap, class: usize) {
 #[cold]
 #[inline(never)]
 fn give_up_rested(heap: &Heap) {
-    let now = clock::tick();
     // SAFETY: the heap is the calling thread's, and so are its slabs; who has been taken out of a list is
     // in none, and slabs in lists have no blocks in a bin.
     unsafe {
-        let rested = |slab: u32| (*slab::record(slab)).rested();
+        let rested = |slab: u32| (*slab::record(slab)).since.rested();
         for class in 1..=LAST_CLASS {
             let partial = heap.partial(class);
             while let Some(oldest) = partial.back().filter(|s| rested(*s)) {
@@ -48,8 +47,7 @@ fn give_up_rested(heap: &Heap) {
                 heap.full_count.set(heap.full_count.get() - 1);
                 give_up_full(heap, oldest, class);
             }
-            let idle = (now as u8).wrapping_sub(heap.refilled[class].get());
-            if u32::from(idle) >= RESTED {
+            if heap.used[class].get().rested() {
                 let binned = exit::leave_active(heap, class);
                 heap.bytes.sub(u64::from(binned) * size_of_class(class) as u64);
             }

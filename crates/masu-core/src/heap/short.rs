@@ -13,7 +13,7 @@
 use super::refill::{ahead, fill_freed, park};
 use super::tls::current;
 use super::{Heap, event};
-use crate::clock;
+use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block, Place};
@@ -28,7 +28,7 @@ pub fn refill(size: usize) -> *mut u8 {
         return null_mut();
     }
     let heap = current();
-    let now = clock::tick();
+    let now = Tick::now();
     if heap.rested.get() != now || !heap.scope.get().is_null() {
         return null_mut();
     }
@@ -39,7 +39,7 @@ pub fn refill(size: usize) -> *mut u8 {
 /// # Safety
 /// The heap is the calling thread's, and the class's bin is empty.
 #[inline(always)]
-unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
+unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     let active = heap.active(class).get();
     if active == NIL {
         return null_mut();
@@ -67,7 +67,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
             s.place = Place::Active;
             heap.active(class).set(next);
         }
-        heap.refilled[class & 63].set(now as u8);
+        heap.used[class & 63].set(now.into());
         heap.counters.refills.add(1);
         fill_freed(heap, s, class)
     }

@@ -84,7 +84,7 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
             unsafe {
                 at = list.after(slab);
                 let s = &*slab::record(slab);
-                let rested = all || s.rested();
+                let rested = all || s.since.rested();
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
                     bytes += hollow_slab(slab);
                 }

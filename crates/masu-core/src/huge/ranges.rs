@@ -5,7 +5,7 @@
 
 use super::filled::Filled;
 use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
-use crate::clock;
+use crate::clock::Tick;
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
 use core::iter;
@@ -170,7 +170,7 @@ impl Ranges {
         Self::mark(unit, r.units.get(), RangeState::Dirty);
         DIRTY.fetch_add(r.dirty.get(), Ordering::Relaxed);
         self.dirty_count.set(self.dirty_count.get() + 1);
-        r.tick.set(clock::tick());
+        r.tick.set(Tick::now());
         r.next.set(NONE);
         r.prev.set(self.newest.get());
         if self.newest.get() != NONE {

@@ -46,7 +46,8 @@ fn dirty() -> usize {
 /// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and slabs that one
 /// has left to the next.
 fn stale() -> usize {
-    dirty() + run_cache::held_bytes() + (heap::outbox::holding() + heap::left_slabs()) * GRANULE
+    let held = run_cache::total().bytes() + heap::outbox::total().bytes();
+    dirty() + held + heap::left_slabs() * GRANULE
 }
 
 /// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
@@ -160,10 +161,9 @@ fn note(bytes: usize) {
 
 /// Empties the caches of threads that have not missed in theirs since the last tick.
 fn visit_caches(all: bool) {
-    let since = (!all).then(|| clock::tick().wrapping_sub(1));
     heap::for_each(|heap| {
-        heap.runs.visit(since);
-        heap.outbox.visit(since);
+        heap.runs.visit(all);
+        heap.outbox.visit(all);
     });
 }
 

@@ -21,9 +21,9 @@ fn remote_share(slabs: usize) -> f64 {
         let heap = current();
         // Again when the clock, which other tests move too, has ticked meanwhile.
         loop {
-            let tick = clock::tick();
+            let tick = Tick::now();
             // Its former thread may have shared something.
-            heap.shared.set(0);
+            heap.shared.set(Tick::NEVER);
             let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
             let mut random = 1u64;
             for i in (1..n).rev() {
@@ -37,7 +37,7 @@ fn remote_share(slabs: usize) -> f64 {
                 // SAFETY: a live block, freed once.
                 unsafe { dealloc(p) };
             }
-            if clock::tick() == tick {
+            if tick.is_now() {
                 return (heap.counters.remote_frees.get() - before) as f64 / n as f64;
             }
         }
@@ -71,7 +71,7 @@ fn carved(size: usize, rounds: usize) -> usize {
         // SAFETY: a block that nobody else knows.
         unsafe { dealloc(alloc(1)) };
         // The heap's former thread may have used up what there is for a tick.
-        current().tick.set(clock::tick().wrapping_sub(1));
+        current().tick.set(Tick::before(1));
         let mut live = [core::ptr::null_mut(); 10];
         for i in 0..rounds {
             let place = &mut live[i % 10];

@@ -33,14 +33,6 @@ pub mod sharing {
     pub fn begin() {}
 }
 
-/// The coarse clock stands still.
-pub mod clock {
-    /// The tick never changes.
-    pub fn tick() -> u32 {
-        1
-    }
-}
-
 /// Nothing is too much.
 pub mod limit {
     /// There is room for everything.
@@ -110,8 +102,16 @@ pub mod run {
 
     /// Their caches.
     pub mod cache {
+        use crate::holder::Total;
+
+        loom::lazy_static! {
+            static ref TOTAL: Total = Total::new();
+        }
+
         /// There are none.
-        pub fn recount(_: usize, _: usize) {}
+        pub fn total() -> &'static Total {
+            &TOTAL
+        }
     }
 
     /// Their pool, which slabs come from too.

@@ -83,7 +83,7 @@ pub fn hollow() -> usize {
 
 /// The purge sends out what threads hold in their outboxes.
 pub fn visit() {
-    process::call(|| table::for_each(|heap| heap.outbox.visit(None)));
+    process::call(|| table::for_each(|heap| heap.outbox.visit(true)));
 }
 
 /// Lets go of an owned slab that is in no list.

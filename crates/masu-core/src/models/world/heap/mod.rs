@@ -35,6 +35,7 @@ pub mod table;
 mod tls;
 
 use super::atomic::Watch;
+use crate::clock::{LowTick, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::size_class::CLASSES;
 use crate::slab::{Block, List};
@@ -61,7 +62,7 @@ pub struct Heap {
     pub id: Cell<u32>,
     pub role: Cell<Role>,
     pub zero: Cell<u64>,
-    pub rested: Cell<u32>,
+    pub rested: Cell<Tick>,
     pub full_count: Cell<u32>,
     active: [Cell<u32>; CLASSES],
     partial: [UnsafeCell<List>; CLASSES],
@@ -70,7 +71,7 @@ pub struct Heap {
     pub emptied_class: Cell<usize>,
     pub empties: [Cell<u8>; CLASSES],
     pub walks: [Cell<u8>; CLASSES],
-    pub refilled: [Cell<u8>; CLASSES],
+    pub used: [Cell<LowTick>; CLASSES],
     pub borrowed: [Cell<u8>; CLASSES],
     pub lent: [Cell<u8>; CLASSES],
     pub sent: [Cell<u8>; CLASSES],
@@ -117,7 +118,7 @@ impl Heap {
             id: Cell::new(id),
             role: Cell::new(role),
             zero: Cell::new(0),
-            rested: Cell::new(0),
+            rested: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
@@ -126,7 +127,7 @@ impl Heap {
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(PLENTY) }; CLASSES],
             walks: [const { Cell::new(PLENTY) }; CLASSES],
-            refilled: [const { Cell::new(0) }; CLASSES],
+            used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
