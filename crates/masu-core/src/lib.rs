@@ -25,6 +25,7 @@ mod face;
 mod heap;
 #[cfg(not(loom))]
 mod huge;
+mod ledger;
 #[cfg(not(loom))]
 mod limit;
 #[cfg(all(test, not(loom)))]
@@ -69,7 +70,7 @@ macro_rules! begins_a_line {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{heap, huge, limit, purge, region, report, run, settings, sharing, sys};
+use models::world::{heap, huge, purge, region, report, run, settings, sharing, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

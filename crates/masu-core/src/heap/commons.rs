@@ -12,7 +12,7 @@
 
 use super::table::{self, COMMONS_ID, index_of};
 use super::tls::make;
-use super::{Heap, Role, exit, fast, refill};
+use super::{Heap, Role, exit, free, refill};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
@@ -149,7 +149,7 @@ pub unsafe fn give_back(mut list: *mut Block) {
         unsafe {
             let next = (*list).next;
             // By the ordinary way: the thread may have claimed the slab in the meantime.
-            fast::dealloc(list.cast());
+            free::free(list.cast());
             list = next;
         }
     }

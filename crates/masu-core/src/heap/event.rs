@@ -14,7 +14,7 @@
 use super::refill::{gives_up, keep_partial};
 use super::tls::current;
 use super::{Heap, Role, exit};
-use crate::region::{self, GRANULE, NIL};
+use crate::region::{self, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
 
@@ -32,12 +32,9 @@ pub(super) const RESTING: u32 = u32::MAX / 2;
 const KEPT: u32 = 8;
 
 /// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
-#[cold]
-#[inline(never)]
 pub fn countdown_reached_zero(p: *mut u8) {
     // SAFETY: the free path checked that the slab is the thread's heap's.
-    unsafe { look_at(current(), slab::slab_of(region::offset(p))) };
-    crate::purge::on_free(GRANULE);
+    unsafe { look_at(current(), slab::slab_of(region::offset(p))) }
 }
 
 /// Looks at a slab of the heap's whose countdown has reached zero.

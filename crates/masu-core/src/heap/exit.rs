@@ -8,11 +8,12 @@
 use super::refill::give_up_partial;
 use super::tls::{gone, set_current};
 use super::{Heap, birth, heir, scope, table};
-use crate::region::{GRANULE, NIL};
+use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{self, Block, Place};
-use crate::sync::Ordering;
+use crate::sync::{AtomicUsize, Ordering, shared_static};
 use core::ffi::c_void;
+use core::mem::transmute;
 use core::ptr::null_mut;
 
 /// Rounds that glibc and musl make (`PTHREAD_DESTRUCTOR_ITERATIONS`).
@@ -22,6 +23,16 @@ const ROUNDS: u32 = 4;
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
     // SAFETY: the value is the thread's heap, set by `birth::arm`.
     end(unsafe { &*(heap as *const Heap) });
+}
+
+shared_static! {
+    /// What is to be done once a thread has ended, as an address; 0: nothing.
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Has `ended` called after each thread's end.
+pub fn set_ended(ended: fn()) {
+    ENDED.store(ended as usize, Ordering::Release);
 }
 
 /// The thread of a heap ends, if it is its last round.
@@ -37,7 +48,11 @@ pub fn end(heap: &'static Heap) {
         abandon_active(heap);
         table::release(heap);
     }
-    crate::purge::on_free(GRANULE);
+    let ended = ENDED.load(Ordering::Acquire);
+    if ended != 0 {
+        // SAFETY: stored by `set_ended`, from a function of this type.
+        unsafe { transmute::<usize, fn()>(ended)() }
+    }
 }
 
 /// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.

@@ -9,7 +9,7 @@ use super::event::soonest;
 use super::exit::{push_back, take_back_left};
 use super::tls::current;
 use super::{Heap, Role, commons, event};
-use crate::region::{GRANULE, NIL};
+use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, pool};
 use core::ptr::null_mut;
@@ -27,7 +27,6 @@ pub fn flush() {
         flush_bin(heap, class);
     }
     event::give_kept(heap);
-    crate::purge::on_free(GRANULE);
 }
 
 /// Bytes in the calling thread's bins. O(blocks in them).

@@ -51,19 +51,22 @@ use outbox::Outbox;
 
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
+pub use event::countdown_reached_zero;
+pub use exit::set_ended;
 pub use fast::{
-    alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
     realloc_own, usable_size, zero_small,
 };
 pub use flush::{binned_bytes, flush};
-pub use refill::alloc_small_slow;
+pub use free::{free_from_anywhere, free_of_others};
+pub use refill::{alloc_exact, alloc_small_slow};
 pub use scope::{Scope, current as scope};
 pub use short::refill as refill_short;
 pub use sparse::{hollow, hollow_own, hollow_sparse};
-pub use table::{counts, for_each, left_slabs, lock_for_fork, mapped_bytes};
+pub use table::{counts, for_each, left_slabs, lock_for_fork};
 
 use crate::clock::{LowTick, Tick};
-use crate::region::{HEAP_STRIDE, NIL};
+use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{Block, List};
@@ -260,8 +263,18 @@ pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
     event::give_kept(heap);
-    crate::purge::on_growth(&heap.grown);
     Some(&heap.runs)
+}
+
+/// Whether the pool has handed out another 2 MiB of fresh pages, to whomever, since this was last so for
+/// the calling thread. `fresh`: what it has handed out.
+#[inline]
+pub fn has_grown(fresh: usize) -> bool {
+    let heap = tls::current();
+    fresh.wrapping_sub(heap.grown.get()) >= CHUNK && heap.role.get() == Role::Thread && {
+        heap.grown.set(fresh);
+        true
+    }
 }
 
 /// Counts a slow free of `bytes`. Whether the calling thread should look what is stale and what time

@@ -27,8 +27,23 @@ const SLOTS: usize = if cfg!(loom) { 2 } else { 128 };
 const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Blocks that go out at once.
 const CHAIN: u32 = 16;
-/// Class and number of blocks that were sent: none.
-const NOTHING: (usize, u32) = (0, 0);
+/// What was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    class: u8,
+    blocks: u8,
+    /// Whether a purge may have something to do now.
+    released: bool,
+}
+
+const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
+
+impl Sent {
+    /// Has the commons know.
+    fn note(self, heap: &Heap) {
+        commons::sent(heap, self.class.into(), self.blocks.into());
+    }
+}
 /// Bytes in a chain, if that is more than one block.
 const CHAIN_BYTES: usize = 16 << 10;
 /// And where many threads are.
@@ -147,26 +162,21 @@ impl Outbox {
     }
 
     /// Adds a freed block to a chain of its slab, if there is one; the short way of
-    /// [`put`](Self::put). `false`: there is none.
+    /// [`put`](Self::put). Returns whether a purge may have something to do now; `None`: there is none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
-        let Some(inside) = self.holder.enter() else {
-            return false;
-        };
+    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> Option<bool> {
+        let inside = self.holder.enter()?;
         let slot = self.slot(slab);
         if slot.slab.get() != slab {
-            return false;
+            return None;
         }
         // SAFETY: passed on; a chain in a slot takes more.
         let chain = unsafe { Chain(slot.chain.get()).push(block) };
         slot.chain.set(chain.0);
-        if chain.left() == 0 {
-            self.send_full(heap, slot, inside);
-        }
-        true
+        Some(chain.left() == 0 && self.send_full(heap, slot, inside))
     }
 
     #[inline(always)]
@@ -179,21 +189,27 @@ impl Outbox {
 
     #[cold]
     #[inline(never)]
-    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) {
-        let (class, n) = self.send(Some(heap), slot);
+    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) -> bool {
+        let sent = self.send(Some(heap), slot);
         drop(inside);
-        commons::sent(heap, class, n);
+        sent.note(heap);
+        sent.released
     }
 
-    /// Puts a freed block of a class in. `false`: the purge is at it; push the block directly.
+    /// Puts a freed block of a class in. Returns whether a purge may have something to do now; `None`: one
+    /// is at the outbox; push the block directly.
     ///
     /// # Safety
     /// `block` is a freed block of `slab`, which the heap's thread gives up.
     #[inline(never)]
-    pub unsafe fn put(&self, heap: &Heap, slab: u32, class: usize, block: *mut Block) -> bool {
-        let Some(inside) = self.holder.enter() else {
-            return false;
-        };
+    pub unsafe fn put(
+        &self,
+        heap: &Heap,
+        slab: u32,
+        class: usize,
+        block: *mut Block,
+    ) -> Option<bool> {
+        let inside = self.holder.enter()?;
         if table::is_crowd() != self.is_crowd() {
             self.send_all(Some(heap));
             self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
@@ -218,15 +234,15 @@ impl Outbox {
         }
         drop(inside);
         if commons::lends_to(heap) {
-            [evicted, stale, full].iter().for_each(|&(class, n)| commons::sent(heap, class, n));
+            [evicted, stale, full].iter().for_each(|sent| sent.note(heap));
         }
-        true
+        Some(evicted.released | stale.released | full.released)
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
     /// grown since it was last looked at: its blocks may be all that keeps a slab in use. In a crowd
     /// there are so few slots that another slab's chain soon sends it out.
-    fn send_stale(&self, heap: &Heap) -> (usize, u32) {
+    fn send_stale(&self, heap: &Heap) -> Sent {
         if self.is_crowd() {
             return NOTHING;
         }
@@ -247,9 +263,9 @@ impl Outbox {
         self.mask.get() as usize != SLOTS - 1
     }
 
-    /// Pushes a slot's chain, if it has one. Returns its class and length.
+    /// Pushes a slot's chain, if it has one.
     #[inline]
-    fn send(&self, heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
+    fn send(&self, heap: Option<&Heap>, slot: &Slot) -> Sent {
         match slot.slab.replace(NIL) {
             NIL => NOTHING,
             slab => self.send_chain(heap, slab, Chain(slot.chain.get())),
@@ -257,15 +273,15 @@ impl Outbox {
     }
 
     #[inline(never)]
-    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> (usize, u32) {
+    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> Sent {
         // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
         // given up here.
         unsafe {
             let (class, size) = (dense(slab).class(), dense(slab).block_size());
             let n = most(class, self.is_crowd()) - chain.left();
             self.count(heap, n, size);
-            push(heap, slab, class, chain.ends(), n);
-            (class, n)
+            let released = push(heap, slab, class, chain.ends(), n);
+            Sent { class: class as u8, blocks: n as u8, released }
         }
     }
 

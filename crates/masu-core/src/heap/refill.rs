@@ -268,7 +268,7 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
             return Some(slab);
         }
         event::give_kept_of_others(heap, class);
-        // Not under the commons' lock: taking a heap apart frees blocks, which may end in a purge.
+        // Not under the commons' lock: what lies in a heap that is taken apart may be the commons'.
         if heap.role.get() == Role::Thread {
             super::fork::adopt_an_orphan();
         }
@@ -277,9 +277,6 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         let slab = pool::take(dense, affinity(heap))?;
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
-        if heap.role.get() == Role::Thread {
-            crate::purge::on_growth(&heap.grown);
-        }
         Some(slab)
     }
 }

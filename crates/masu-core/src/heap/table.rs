@@ -195,11 +195,6 @@ pub fn is_crowd() -> bool {
     live > CROWD && live > CROWD * settings::processors()
 }
 
-/// Bytes mapped for the table.
-pub fn mapped_bytes() -> usize {
-    TABLE.mapped_bytes()
-}
-
 /// Takes the table's lock.
 pub fn lock() -> Guard<'static> {
     LOCK.lock()

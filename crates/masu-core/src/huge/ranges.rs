@@ -6,15 +6,14 @@
 use super::filled::Filled;
 use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
 use crate::clock::Tick;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::ledger::DIRTY_HUGE as DIRTY;
+use crate::sync::Ordering;
 use core::cell::Cell;
 use core::iter;
 
 const BUCKETS: usize = 24;
 /// Most dirty ranges that a search looks at, newest first.
 const LOOK_AT: usize = 64;
-
-static DIRTY: AtomicUsize = AtomicUsize::new(0);
 
 /// The free ranges.
 pub struct Ranges {

@@ -463,9 +463,9 @@ pub fn purge(all: bool) -> usize {
     purged
 }
 
-/// Bytes mapped for blocks and for records.
-pub fn mapped_bytes() -> (usize, usize) {
-    (MAPPED.load(Ordering::Relaxed) * UNIT_BYTES, RECORDS.mapped_bytes())
+/// Bytes mapped for blocks.
+pub fn mapped_bytes() -> usize {
+    MAPPED.load(Ordering::Relaxed) * UNIT_BYTES
 }
 
 /// No unit.

@@ -93,7 +93,7 @@ pub mod shared {
 
         /// # Safety
         /// None is needed.
-        pub unsafe fn free(&self, _: *mut Block) {
+        pub unsafe fn free(&self, _: *mut Block) -> usize {
             match *self {}
         }
     }

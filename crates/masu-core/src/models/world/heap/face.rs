@@ -3,7 +3,7 @@
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
 use super::tls::{EMPTY, current, gone, set_current};
-use super::{Heap, birth, exit, fast, fork, heir, refill, sparse, table};
+use super::{Heap, birth, exit, fast, fork, free as frees, heir, refill, sparse, table};
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
 use std::cell::RefCell;
@@ -72,7 +72,7 @@ pub fn free(block: usize) {
     process::call(|| {
         region::freed(block);
         // SAFETY: the block was live.
-        unsafe { fast::dealloc(block as *mut u8) };
+        unsafe { frees::free(block as *mut u8) };
     });
 }
 
