@@ -3,16 +3,17 @@
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
 //! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
 //! batches of 1, 2, 4 and 8, and get a slab of their own only then; and in a process with many more
-//! threads than processors ([`table::is_crowd`]) they never do, since most of them sleep on what they have. A
+//! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
 //! commons alone.
 //!
 //! The commons' slabs are owned by an id that no thread has, so every free of their blocks is a
 //! remote one. Everything here is under one lock, the outermost.
 
-use super::table::{self, COMMONS_ID, index_of};
+use super::mode::Mode;
+use super::table::{COMMONS_ID, index_of};
 use super::tls::make;
-use super::{Heap, Role, exit, free, refill};
+use super::{Heap, Role, exit, free, refill, retain};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
@@ -66,7 +67,8 @@ pub fn lends_to(heap: &Heap) -> bool {
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    lends_to(heap) && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
+    lends_to(heap)
+        && (heap.borrowed[class & 63].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
@@ -171,7 +173,7 @@ pub fn rest(all: bool) {
         unsafe {
             exit::leave_active(commons, class);
             while let Some(slab) = commons.partial(class).pop_front() {
-                exit::leave(slab);
+                retain::give_up(slab);
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::event::countdown_reached_zero;
 use super::fast::{self, Freed};
-use super::refill::{give_up_partial, keep_partial};
+use super::retain::{give_up_partial, keep_partial};
 use super::shared::{self, SharedHeap};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, birth, commons, thread_bytes};

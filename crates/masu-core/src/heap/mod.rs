@@ -23,9 +23,9 @@
 //! 3. `bins[class]` holds blocks of `active[class]` only, or of the commons if that is `NIL`.
 //!
 //! How much of memory that others freed can a sleeping thread hold? Per class used one active
-//! slab and [`PARTIAL_KEEP`] partial ones, `retain_full` full ones in all; every other slab it
+//! slab and a few partial ones, `retain_full` full ones in all ([`mode`]); every other slab it
 //! filled belongs to nobody, so whoever frees its last block gives it back. A thread that works now and
-//! then gives up more: see [`rest`].
+//! then gives up more: see [`tick`].
 
 mod birth;
 mod commons;
@@ -36,15 +36,17 @@ mod flush;
 pub mod fork;
 mod free;
 mod heir;
+mod mode;
 pub mod outbox;
 mod refill;
-mod rest;
+mod retain;
 mod scope;
 pub mod shared;
 mod short;
 mod sparse;
 pub mod table;
 pub mod thread_bytes;
+mod tick;
 mod tls;
 
 use outbox::Outbox;
@@ -76,11 +78,6 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
 
-/// Partial slabs that a heap keeps per class; further ones are published.
-pub const PARTIAL_KEEP: u32 = 4;
-/// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 8;
-
 /// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
 #[repr(C, align(64))]
 pub struct Heap {
@@ -90,19 +87,17 @@ pub struct Heap {
     pub(crate) role: Cell<Role>,
     /// Bit per class: the bin's blocks read as zeroes but for their links.
     pub(crate) zero: Cell<u64>,
-    /// The tick at which the budgets below were last reset.
+    /// When the thread last did what it does once in a tick: see [`tick`].
     pub(crate) tick: Cell<Tick>,
     /// The tick at which blocks last crossed between this thread and others.
     pub(crate) shared: Cell<Tick>,
-    /// The tick at which the thread last looked what it no longer uses: see [`rest`].
-    pub(crate) rested: Cell<Tick>,
     /// Full slabs kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; CLASSES],
     pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
     pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
-    /// Slabs of one class that have run empty in a row, and the class: see [`event::give_kept`].
+    /// Slabs of one class that have run empty in a row, and the class: see [`retain::give_kept`].
     pub(crate) emptied: Cell<u32>,
     pub(crate) emptied_class: Cell<usize>,
     /// Per class: how often an emptied slab may still be given back in this tick.
@@ -183,7 +178,6 @@ impl Heap {
             zero: Cell::new(0),
             tick: Cell::new(Tick::NEVER),
             shared: Cell::new(Tick::NEVER),
-            rested: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
@@ -245,24 +239,13 @@ impl Heap {
         let at = self.shared.get();
         at != Tick::NEVER && at.age() <= 2
     }
-
-    /// Renews the per-tick budgets when the clock has ticked.
-    #[inline]
-    pub(crate) fn observe_tick(&self) {
-        let now = Tick::now();
-        if self.tick.get() != now {
-            self.tick.set(now);
-            self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
-            self.walks.iter().for_each(|c| c.set(event::STEADY + WALKS_PER_TICK));
-        }
-    }
 }
 
 /// The calling thread's cache of medium blocks; `None` past its destructors.
 pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
-    event::give_kept(heap);
+    retain::give_kept(heap);
     Some(&heap.runs)
 }
 

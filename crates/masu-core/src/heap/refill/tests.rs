@@ -1,6 +1,7 @@
 //! What a thread that shares nothing pays when it lets go of much at once.
 
 use super::*;
+use crate::heap::mode::Retention;
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::{alloc, dealloc};
@@ -50,17 +51,22 @@ fn remote_share(slabs: usize) -> f64 {
     share.unwrap_or(f64::NAN)
 }
 
+/// What a heap keeps whose blocks stay with its thread.
+fn private() -> &'static Retention {
+    Mode::Private.retention().unwrap()
+}
+
 #[test]
 fn partial_slabs_stay_while_a_thread_frees_into_all_of_them() {
     // Two thirds of the slabs were given up while they were full, and of each an eighth comes back from
     // afar before it is claimed.
-    let share = remote_share(UNSHARED_PARTIAL_KEEP as usize * 3 / 2);
+    let share = remote_share(private().partial as usize * 3 / 2);
     assert!(share < 0.2, "{share}");
 }
 
 #[test]
 fn taking_back_full_slabs_that_were_given_up_gives_up_no_more() {
-    let kept = crate::settings::retain_full() * UNSHARED_KEEP;
+    let kept = private().full();
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
 }

@@ -3,7 +3,7 @@
 use super::SharedHeap;
 use super::tally::Charge;
 use crate::clock::Tick;
-use crate::heap::{event, exit, refill, sparse, thread_bytes};
+use crate::heap::{event, exit, refill, retain, sparse, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -134,15 +134,13 @@ impl SharedHeap {
                 if s.out() == 0 {
                     bytes += s.touched as usize;
                     pool::give(active);
-                } else if s.free.is_null() {
-                    refill::park(heap, active, class);
                 } else {
-                    refill::keep_partial(heap, active, class);
+                    retain::file(heap, active, class);
                 }
             }
         }
         for class in 1..=LAST_CLASS {
-            bytes += event::give_empty(heap, class);
+            bytes += retain::give_empty(heap, class);
         }
         bytes + sparse::hollow_partial(heap, all)
     }

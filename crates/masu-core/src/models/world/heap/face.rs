@@ -3,7 +3,7 @@
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
 use super::tls::{EMPTY, current, gone, set_current};
-use super::{Heap, birth, exit, fast, fork, free as frees, heir, refill, sparse, table};
+use super::{Heap, birth, exit, fast, fork, free as frees, heir, refill, retain, sparse, table};
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
 use std::cell::RefCell;
@@ -89,7 +89,7 @@ pub fn visit() {
 /// Lets go of an owned slab that is in no list.
 pub fn give_up(slab: u32) {
     // SAFETY: the caller owns it.
-    unsafe { refill::give_up_partial(slab, false) };
+    unsafe { retain::give_up_partial(slab, false) };
 }
 
 /// Takes a heap apart whose thread a fork left behind, if there is any.

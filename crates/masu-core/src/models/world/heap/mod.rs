@@ -22,16 +22,20 @@ mod free;
 pub mod gate;
 #[path = "../../../heap/heir.rs"]
 mod heir;
+#[path = "../../../heap/mode.rs"]
+mod mode;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
 #[path = "../../../heap/refill.rs"]
 mod refill;
-#[path = "../../../heap/rest.rs"]
-mod rest;
+#[path = "../../../heap/retain.rs"]
+mod retain;
 #[path = "../../../heap/sparse.rs"]
 mod sparse;
 #[path = "../../../heap/table.rs"]
 pub mod table;
+#[path = "../../../heap/tick.rs"]
+mod tick;
 mod tls;
 
 use super::atomic::Watch;
@@ -49,12 +53,11 @@ pub use absent::{RunCache, shared};
 pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use table::lock_for_fork;
 
-/// Partial slabs that a heap keeps per class.
-pub const PARTIAL_KEEP: u32 = 1;
-/// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 8;
 /// Looks that an active slab gets in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
+/// Never used: no tick begins.
+pub const EMPTIES_PER_TICK: u8 = PLENTY;
+pub const WALKS_PER_TICK: u8 = 0;
 
 /// A heap, as production code sees it.
 pub struct Heap {
@@ -62,7 +65,7 @@ pub struct Heap {
     pub id: Cell<u32>,
     pub role: Cell<Role>,
     pub zero: Cell<u64>,
-    pub rested: Cell<Tick>,
+    pub tick: Cell<Tick>,
     pub full_count: Cell<u32>,
     active: [Cell<u32>; CLASSES],
     partial: [UnsafeCell<List>; CLASSES],
@@ -117,7 +120,8 @@ impl Heap {
             id: Cell::new(id),
             role: Cell::new(role),
             zero: Cell::new(0),
-            rested: Cell::new(Tick::NEVER),
+            // It never changes.
+            tick: Cell::new(Tick::now()),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
@@ -173,9 +177,6 @@ impl Heap {
         self.touch();
         &self.active[class]
     }
-
-    /// The tick never changes.
-    pub fn observe_tick(&self) {}
 
     /// Everything is shared.
     pub fn note_sharing(&self) {}
