@@ -5,17 +5,18 @@
 
 use crate::config::Config;
 use crate::heap::{self, alloc_small, shared};
-use crate::region;
+use crate::region::{self, GRANULE};
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
 };
 use crate::sys::{fatal, host};
 use crate::text::Text;
-use crate::{huge, limit, run, settings};
+use crate::{huge, ledger, limit, run, settings};
 use core::ffi::c_char;
 use core::ptr::null_mut;
 
 mod exact;
+mod free;
 mod heaps;
 
 pub use crate::fork::{child as fork_child, parent as fork_parent, prepare as fork_prepare};
@@ -23,6 +24,7 @@ pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use crate::heap::{Scope, scope};
 pub use exact::*;
+pub use free::dealloc;
 
 pub use crate::sys::auxv::page_size;
 pub use crate::sys::fatal::{abort, write_stderr};
@@ -56,7 +58,7 @@ fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     if p.is_null() && size <= isize::MAX as usize && !refused(size) {
         p = again(ask);
     }
-    crate::purge::on_taken(size > MEDIUM_MAX);
+    crate::purge::on_alloc(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
         heap::thread_bytes::allocated(good_size(size));
     }
@@ -68,7 +70,7 @@ fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
 fn again(ask: impl Fn() -> *mut u8) -> *mut u8 {
     let p = if reclaim() { ask() } else { null_mut() };
     if p.is_null() {
-        limit::failed();
+        ledger::failed();
     }
     p
 }
@@ -157,7 +159,11 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         return null_mut();
     }
     if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-        return heap::alloc_class(aligned_class(size, align));
+        let p = heap::alloc_small_aligned(size, align);
+        if !p.is_null() {
+            return p;
+        }
+        return or_reclaim(size, || heap::alloc_exact(aligned_class(size, align)).cast());
     }
     or_reclaim(size, || {
         if let Some(shared) = heap::scope() {
@@ -197,7 +203,7 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
     }
     if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
         let class = aligned_class(size, align);
-        let p = heap::alloc_class(class);
+        let p = alloc_aligned(size, align);
         if !p.is_null() {
             // SAFETY: a block of that class, just taken.
             unsafe { heap::zero_small(p, class, size) }
@@ -221,18 +227,6 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         }
         huge::alloc_zeroed(size, align)
     })
-}
-
-/// Frees a block; null is allowed.
-///
-/// # Safety
-/// `p` is null or a live block of the engine. A block freed twice in a row, or a pointer that is no
-/// block's start, ends the process with one line where it can be told; a pointer that is not the
-/// engine's is reported once and ignored.
-#[inline(always)]
-pub unsafe fn dealloc(p: *mut u8) {
-    // SAFETY: passed on.
-    unsafe { heap::dealloc(p) }
 }
 
 /// Bytes that may be used at a block, at least what was asked for; 0 for null and for pointers that
@@ -292,7 +286,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
         if align <= 16 {
-            let q = heap::realloc_own(p, None, size);
+            let q = heap::realloc_own(p, None, size, |p, left| free::finish(p, left));
             if !q.is_null() {
                 return q;
             }
@@ -353,8 +347,9 @@ unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bo
     }
     if !to.is_null() {
         heap::thread_bytes::resized(old, new);
+        crate::purge::on_free(old);
     }
-    crate::purge::on_taken(true);
+    crate::purge::on_alloc(true);
     to
 }
 
@@ -452,6 +447,7 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     settings::apply(&config, secure);
     limit::apply();
     heap::init_process();
+    heap::set_ended(|| crate::purge::on_free(GRANULE));
 }
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,

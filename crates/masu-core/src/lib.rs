@@ -10,13 +10,13 @@
 
 pub mod sync;
 
+mod clock;
 pub mod duty;
 mod fork;
 pub mod handshake;
+mod holder;
 pub mod lock;
 
-#[cfg(not(loom))]
-mod clock;
 #[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
@@ -25,6 +25,7 @@ mod face;
 mod heap;
 #[cfg(not(loom))]
 mod huge;
+mod ledger;
 #[cfg(not(loom))]
 mod limit;
 #[cfg(all(test, not(loom)))]
@@ -70,7 +71,7 @@ macro_rules! begins_a_line {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{clock, heap, huge, limit, purge, region, report, run, settings, sharing, sys};
+use models::world::{heap, huge, purge, region, report, run, settings, sharing, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

@@ -1,17 +1,8 @@
-//! Limits on what is in use: a soft one that makes room and is told, a hard one that is never passed.
+//! The soft limit on what is in use: passing it makes room and is told. (The hard one is the
+//! [`ledger`](crate::ledger)'s.)
 //!
-//! *In use* is what may be resident: slabs, runs and huge blocks that are taken, what is free and has
-//! not gone back, and the engine's tables. It is summed from the counters that the pools keep anyway,
-//! and only where a pool is about to take fresh memory, or has taken a chunk: no fast path knows of it.
-//!
-//! **Hard.** The pools ask [`has_room`] before they take memory that is not resident yet. While it
-//! says no, requests go on until [`crate::face`] has given back all that is free, and then fail. A
-//! reserve, a sixty-fourth of the limit, is held back until the first failure has been delivered
-//! ([`failed`]), so that the program can still say so, unwind, and save what it has; it is held back
-//! again once twice as much is not taken.
-//!
-//! **Soft.** [`SOFT`] is the option, or what the control group says, looked up once [`LOOK_FROM`]
-//! bytes are in use. The state goes
+//! [`SOFT`] is the option, or what the control group says, looked up once [`LOOK_FROM`] bytes are in use.
+//! The state goes
 //!
 //! ```text
 //!   BELOW ── in use > WATCH ──▶ BUSY ── still above after a purge ──▶ OVER: nothing free is kept
@@ -23,10 +14,10 @@
 //! drives it (`relief`).
 
 use crate::config::LimitOrAuto;
-use crate::region;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::ledger::used;
+use crate::settings;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::cgroup;
-use crate::{heap, huge, run, settings};
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::with_exposed_provenance_mut;
@@ -43,8 +34,6 @@ static STATE: AtomicU32 = AtomicU32::new(BELOW);
 static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which somebody must look.
 static WATCH: AtomicUsize = AtomicUsize::new(LOOK_FROM);
-/// Whether a failure has been delivered, so that the reserve may be used.
-static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// What a program has called when the soft limit is passed: bytes in use, the limit, its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
@@ -52,53 +41,6 @@ pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 /// The callback's address, 0: none, and its word.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes in use: what may be resident.
-pub fn used() -> usize {
-    taken() + run::pool::dirty_bytes() + huge::dirty_bytes()
-}
-
-/// Bytes in use that are not free.
-fn taken() -> usize {
-    let huge = huge::usage();
-    run::pool::in_use_bytes()
-        + huge.live
-        + huge.metadata
-        + region::mapped_bytes().1
-        + heap::mapped_bytes()
-        + heap::shared::mapped_bytes()
-}
-
-/// Whether `bytes` more may become resident.
-#[inline]
-pub fn has_room(bytes: usize) -> bool {
-    let hard = settings::limit_hard();
-    hard == 0 || fits(hard, bytes)
-}
-
-#[cold]
-#[inline(never)]
-fn fits(hard: usize, bytes: usize) -> bool {
-    let reserve = reserve(hard);
-    let left = hard.saturating_sub(used().saturating_add(bytes));
-    if taken() + 2 * reserve <= hard {
-        FAILED.store(false, Ordering::Relaxed);
-    }
-    left > if FAILED.load(Ordering::Relaxed) { 0 } else { reserve }
-}
-
-/// What is held back until a failure has been delivered: a sixty-fourth, 1 MiB to 8 MiB, of a small
-/// limit an eighth. A slab counts as 64 KiB, and a program that only prints a line may need one of
-/// several classes.
-fn reserve(hard: usize) -> usize {
-    (hard / 64).clamp(1 << 20, 8 << 20).min(hard / 8)
-}
-
-/// A request has failed.
-#[cold]
-pub fn failed() {
-    FAILED.store(true, Ordering::Relaxed);
-}
 
 /// Puts the soft limit in force that the options say.
 pub fn apply() {

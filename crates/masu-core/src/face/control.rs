@@ -4,7 +4,8 @@
 //! next time that the engine looks at it, on every thread. Sizes are in bytes.
 
 use crate::config::Delay;
-use crate::{heap, limit, settings};
+use crate::region::GRANULE;
+use crate::{heap, ledger, limit, purge, settings};
 
 pub use crate::settings::{
     background_thread, budget, cgroup, huge_cache, huge_pages, limit_hard, limit_soft, populate,
@@ -25,7 +26,7 @@ pub fn set_limit_soft(bytes: usize) {
 
 /// Bytes in use, as the limits count them: what may be resident. O(1).
 pub fn used() -> usize {
-    limit::used()
+    ledger::used()
 }
 
 /// How long freed memory stays with the process.
@@ -37,7 +38,7 @@ pub fn decay() -> Delay {
 pub fn set_decay(decay: Delay) {
     settings::set_decay(decay);
     if decay == Delay::Millis(0) {
-        crate::purge::now();
+        purge::now();
     }
 }
 
@@ -46,6 +47,7 @@ pub fn set_decay(decay: Delay) {
 /// allocations are refills, in their slow paths.
 pub fn flush_thread() {
     heap::flush();
+    purge::on_free(GRANULE);
 }
 
 /// Bytes that the calling thread has allocated, by size classes; what waits in its bins is not

@@ -4,7 +4,7 @@
 //! The ordinary face is faster and may serve a small request with a block of the next class; these
 //! functions never do. The alignment is a power of two up to [`ALIGN_MAX`] throughout.
 
-use super::{ALIGN_MAX, SharedHeap, or_reclaim};
+use super::{ALIGN_MAX, SharedHeap, dealloc, or_reclaim};
 use crate::heap::{self, shared};
 use crate::region::{self, Kind};
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, medium_units, size_of_class};
@@ -161,7 +161,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
             if zeroed && new > old {
                 to.add(old).write_bytes(0, new - old);
             }
-            heap::dealloc(p);
+            dealloc(p);
         }
     }
     to

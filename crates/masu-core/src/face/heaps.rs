@@ -1,6 +1,7 @@
 //! Shared heaps as doors use them.
 
 use super::{again, shared::SharedHeap};
+use crate::purge;
 use crate::size_class::SMALL_MAX;
 
 impl SharedHeap {
@@ -47,8 +48,26 @@ impl SharedHeap {
         // SAFETY: passed on.
         unsafe {
             super::heap::thread_bytes::freed(super::usable_size(p));
-            self.free(p.cast());
+            purge::on_free(self.free(p.cast()));
         }
+    }
+
+    /// Frees all blocks at once. O(slabs + medium and huge blocks), however many small blocks live.
+    ///
+    /// # Safety
+    /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
+    pub unsafe fn reset(&'static self) {
+        // SAFETY: passed on.
+        purge::on_free(unsafe { self.empty() });
+    }
+
+    /// [`reset`](SharedHeap::reset), and the heap itself goes too.
+    ///
+    /// # Safety
+    /// As there; and the heap is not used any more.
+    pub unsafe fn destroy(&'static self) {
+        // SAFETY: passed on.
+        purge::on_free(unsafe { self.end() });
     }
 }
 

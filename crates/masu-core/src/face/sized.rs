@@ -3,6 +3,7 @@
 //! Those called fast are a hit or null, which says nothing but that the slow function of the same
 //! purpose must be asked. Where the sizes are constants, so are the classes.
 
+use super::free::finish;
 use super::{alloc_aligned, alloc_fast, moved, realloc_slow, try_resize};
 use crate::heap;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
@@ -34,7 +35,7 @@ pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
         return p;
     }
     // SAFETY: passed on.
-    unsafe { heap::realloc_own(p, Some(old), size) }
+    unsafe { heap::realloc_own(p, Some(old), size, |p, left| finish(p, left)) }
 }
 
 /// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if

@@ -3,21 +3,22 @@
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
 //! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
 //! batches of 1, 2, 4 and 8, and get a slab of their own only then; and in a process with many more
-//! threads than processors ([`table::is_crowd`]) they never do, since most of them sleep on what they have. A
+//! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
 //! commons alone.
 //!
 //! The commons' slabs are owned by an id that no thread has, so every free of their blocks is a
 //! remote one. Everything here is under one lock, the outermost.
 
-use super::table::{self, COMMONS_ID, index_of};
+use super::mode::Mode;
+use super::table::{COMMONS_ID, index_of};
 use super::tls::make;
-use super::{Heap, Role, exit, fast, refill};
-use crate::clock;
+use super::{Heap, Role, exit, free, refill, retain};
+use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
-use crate::slab::{Block, RESTED};
+use crate::slab::Block;
 use crate::sync::{AtomicBool, Ordering, shared_static};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -66,7 +67,8 @@ pub fn lends_to(heap: &Heap) -> bool {
 
 /// Whether a heap still takes its blocks of the class from the commons.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
-    lends_to(heap) && (heap.borrowed[class & 63].get() < BATCHES || table::is_crowd())
+    lends_to(heap)
+        && (heap.borrowed[class & 63].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
 }
 
 /// Fills a thread's empty bin from the commons and returns one block; null when memory is out.
@@ -92,8 +94,7 @@ pub fn one(class: usize) -> *mut Block {
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     let _guard = LOCK.lock();
     let commons = commons();
-    // The commons borrow of nobody: the count says when they lent last.
-    commons.borrowed[class & 63].set(clock::tick() as u8);
+    commons.used[class & 63].set(Tick::now().into());
     let bin = commons.bin(class);
     let next = || {
         let head = bin.get();
@@ -150,7 +151,7 @@ pub unsafe fn give_back(mut list: *mut Block) {
         unsafe {
             let next = (*list).next;
             // By the ordinary way: the thread may have claimed the slab in the meantime.
-            fast::dealloc(list.cast());
+            free::free(list.cast());
             list = next;
         }
     }
@@ -162,19 +163,17 @@ pub fn rest(all: bool) {
     if !MADE.load(Ordering::Relaxed) {
         return;
     }
-    let now = clock::tick() as u8;
     let _guard = LOCK.lock();
     let commons = commons();
     for class in 1..=LAST_CLASS {
-        let age = now.wrapping_sub(commons.borrowed[class].get());
-        if !all && u32::from(age) < RESTED {
+        if !all && !commons.used[class].get().rested() {
             continue;
         }
         // SAFETY: under the lock, which owns the commons and its slabs.
         unsafe {
             exit::leave_active(commons, class);
             while let Some(slab) = commons.partial(class).pop_front() {
-                exit::leave(slab);
+                retain::give_up(slab);
             }
         }
     }

@@ -9,12 +9,12 @@
 //! An empty slab goes back to the pool. Only one of which little was ever used stays, if its class
 //! has run empty a few times in this tick already: a program that allocates and frees one block in
 //! turn would pay for a slab each time. And a program of one thread in which slabs of one class run
-//! empty again and again keeps a few of them, until it needs pages for anything else ([`give_kept`]).
+//! empty again and again keeps a few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
-use super::refill::{gives_up, keep_partial};
+use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
-use super::{Heap, Role, exit};
-use crate::region::{self, GRANULE, NIL};
+use super::{Heap, exit, tick};
+use crate::region::{self, NIL};
 use crate::slab::{self, Place, Slab, pool};
 use core::ptr::null_mut;
 
@@ -24,20 +24,12 @@ const SOON: u32 = 64;
 pub(super) const STEADY: u8 = 240;
 /// Bytes carved up to which an empty slab may stay.
 const LITTLE: u32 = 12 << 10;
-/// Slabs of one class that run empty in a row before the next ones are kept.
-const OFTEN: u32 = 64;
-/// The countdown of a partial slab that stays although it is empty, or may run empty and stay.
-pub(super) const RESTING: u32 = u32::MAX / 2;
-/// Slabs that are kept at most, 512 KiB.
-const KEPT: u32 = 8;
-
 /// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
-#[cold]
-#[inline(never)]
 pub fn countdown_reached_zero(p: *mut u8) {
+    let heap = current();
     // SAFETY: the free path checked that the slab is the thread's heap's.
-    unsafe { look_at(current(), slab::slab_of(region::offset(p))) };
-    crate::purge::on_free(GRANULE);
+    unsafe { look_at(heap, slab::slab_of(region::offset(p))) }
+    tick::on_tick(heap);
 }
 
 /// Looks at a slab of the heap's whose countdown has reached zero.
@@ -46,7 +38,6 @@ pub fn countdown_reached_zero(p: *mut u8) {
 /// The caller has the heap to itself, and owns the slab through it.
 #[inline(never)]
 pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
-    heap.observe_tick();
     // SAFETY: the slab's line and the lists that it is in are the caller's.
     unsafe {
         let s = &mut *slab::record(slab);
@@ -141,80 +132,6 @@ fn stays(heap: &Heap, s: &Slab, class: usize) -> bool {
     let spent = empties.get() == 0;
     empties.set(empties.get().saturating_sub(1));
     spent
-}
-
-/// Whether an empty one of the class's partial slabs is kept.
-fn keeps(heap: &Heap, class: usize) -> bool {
-    if heap.role.get() != Role::Thread || gives_up(heap) || heap.partial(class).len() > KEPT {
-        return false;
-    }
-    give_kept_of_others(heap, class);
-    if heap.emptied_class.replace(class) != class {
-        heap.emptied.set(0);
-    }
-    heap.emptied.set(heap.emptied.get().saturating_add(1));
-    is_keeping(heap)
-}
-
-/// Whether the heap keeps what runs empty of one class, [`Heap::emptied_class`].
-fn is_keeping(heap: &Heap) -> bool {
-    heap.emptied.get() > OFTEN
-}
-
-/// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
-/// Whoever ends that looks at all of them ([`give_empty`]).
-#[inline(never)]
-pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
-    is_keeping(heap)
-        && heap.emptied_class.get() == class
-        && heap.partial(class).len() < KEPT
-        && !gives_up(heap)
-}
-
-/// Gives back the slabs that are kept although they are empty: called before the heap takes pages for
-/// anything else, and by its purges. No slab of their class is being looked at.
-#[inline]
-pub fn give_kept(heap: &Heap) {
-    if is_keeping(heap) {
-        heap.emptied.set(0);
-        give_empty(heap, heap.emptied_class.get());
-    }
-}
-
-/// The same for the sake of a class, whose own ones need not go.
-#[inline]
-pub fn give_kept_of_others(heap: &Heap, class: usize) {
-    if heap.emptied_class.get() != class {
-        give_kept(heap);
-    }
-}
-
-/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the
-/// bytes given back.
-#[cold]
-#[inline(never)]
-pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
-    let mut bytes = 0;
-    let list = heap.partial(class);
-    let mut at = list.front();
-    while let Some(slab) = at {
-        // SAFETY: a member of the heap's list; no block of an empty one is in the bin, and nothing else
-        // refers to it.
-        unsafe {
-            at = list.after(slab);
-            let s = &mut *slab::record(slab);
-            match s.out() {
-                0 => {
-                    bytes += s.touched as usize;
-                    list.remove(slab);
-                    pool::give(slab);
-                }
-                // Nobody may have been going to look when it runs empty.
-                out => s.set_countdown(out),
-            }
-        }
-    }
-    bytes
 }
 
 // The model checker takes this file in from elsewhere.

@@ -5,14 +5,15 @@
 //! POSIX lets it run at all. What comes later still (the C library's own clean-up) finds
 //! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the commons.
 
-use super::refill::give_up_partial;
+use super::retain::give_up;
 use super::tls::{gone, set_current};
 use super::{Heap, birth, heir, scope, table};
-use crate::region::{GRANULE, NIL};
+use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
-use crate::slab::{self, Block, Place};
-use crate::sync::Ordering;
+use crate::slab::{self, Block};
+use crate::sync::{AtomicUsize, Ordering, shared_static};
 use core::ffi::c_void;
+use core::mem::transmute;
 use core::ptr::null_mut;
 
 /// Rounds that glibc and musl make (`PTHREAD_DESTRUCTOR_ITERATIONS`).
@@ -22,6 +23,16 @@ const ROUNDS: u32 = 4;
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
     // SAFETY: the value is the thread's heap, set by `birth::arm`.
     end(unsafe { &*(heap as *const Heap) });
+}
+
+shared_static! {
+    /// What is to be done once a thread has ended, as an address; 0: nothing.
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Has `ended` called after each thread's end.
+pub fn set_ended(ended: fn()) {
+    ENDED.store(ended as usize, Ordering::Release);
 }
 
 /// The thread of a heap ends, if it is its last round.
@@ -37,7 +48,11 @@ pub fn end(heap: &'static Heap) {
         abandon_active(heap);
         table::release(heap);
     }
-    crate::purge::on_free(GRANULE);
+    let ended = ENDED.load(Ordering::Acquire);
+    if ended != 0 {
+        // SAFETY: stored by `set_ended`, from a function of this type.
+        unsafe { transmute::<usize, fn()>(ended)() }
+    }
 }
 
 /// Gives away all that a heap owns. The calling thread is the heap's, or the heap is an orphan.
@@ -73,10 +88,10 @@ fn abandon_lists(heap: &Heap, class: usize) {
     // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
     unsafe {
         while let Some(slab) = heap.partial(class).pop_front() {
-            leave(slab);
+            give_up(slab);
         }
         while let Some(slab) = heap.full(class).pop_front() {
-            leave(slab);
+            give_up(slab);
         }
     }
 }
@@ -99,7 +114,7 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
         let out = s.out();
         push_back(s, bin);
         let binned = out - s.out();
-        leave(active);
+        give_up(active);
         binned
     }
 }
@@ -132,26 +147,5 @@ pub(super) unsafe fn push_back(s: &mut slab::Slab, mut bin: *mut Block) {
             bin = next;
         }
         s.base = s.base.wrapping_add(1);
-    }
-}
-
-/// Lets go of one slab: to the pool, to the available ones, or full.
-pub(super) unsafe fn leave(slab: u32) {
-    // SAFETY: the slab is the heap's and in no list.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        let word = slab::remote(slab);
-        loop {
-            let has_room = !s.free.is_null() || s.has_uncarved();
-            if has_room {
-                return give_up_partial(slab, false);
-            }
-            s.place = Place::Unowned;
-            slab::dense(slab).owner.store(0, Ordering::Relaxed);
-            if word.give_up(s.out(), false, slab::threshold(s.class as usize)) {
-                return;
-            }
-            s.merge(slab, word.take());
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The hot paths. Instruction counts of the release build are held by a test.
 
 use super::tls::{current, is_mine};
-use super::{event, free, refill};
+use super::{free, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, aligned_class, class_of};
 use crate::slab::{self, Block};
@@ -49,25 +49,36 @@ pub fn alloc_class(class: usize) -> *mut u8 {
     if block.is_null() { refill::alloc_exact(class).cast() } else { block.cast() }
 }
 
-/// Frees a block; null is allowed.
+/// What the hot path of a free has left to do: see [`free`](super::free).
+#[derive(Clone, Copy)]
+pub enum Freed {
+    /// Nothing.
+    Done,
+    /// To look at the slab that the block is back in.
+    Counted,
+    /// To free a block in a granule of others.
+    Others(u32),
+    /// To find out what it is, and free it if it is a block.
+    Unknown,
+}
+
+/// Frees a block, null is allowed, or says what is left to do for that.
 ///
 /// # Safety
 /// `p` is null or a live block of the engine. Other pointers are detected where that is possible.
 #[inline(always)]
-pub unsafe fn dealloc(p: *mut u8) {
+pub unsafe fn dealloc(p: *mut u8) -> Freed {
     let base = Base::load();
     let offset = base.offset(p);
     // One compare sends null, foreign and huge pointers away: none of them lies in the window.
     if !region::in_window(offset) {
-        // SAFETY: passed on.
-        return unsafe { free::free_from_anywhere(p) };
+        return Freed::Unknown;
     }
     let granule = offset >> GRANULE_SHIFT;
     // SAFETY: the offset is below the limit.
     let owner = unsafe { base.dense(granule) }.owner.load(Ordering::Relaxed);
     if !is_mine(owner) {
-        // SAFETY: passed on; the offset is below the limit.
-        return unsafe { free::free_of_others(p, granule as u32) };
+        return Freed::Others(granule as u32);
     }
     // SAFETY: the slab is this thread's: only it writes its own id into a dense entry.
     unsafe { free_own(base, granule, p) }
@@ -78,7 +89,7 @@ pub unsafe fn dealloc(p: *mut u8) {
 /// # Safety
 /// `p` is a live block in granule `granule`, a slab of the calling thread's.
 #[inline(always)]
-unsafe fn free_own(base: Base, granule: usize, p: *mut u8) {
+unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     let block: *mut Block = p.cast();
     let record = slab::record_at(base, granule);
     // SAFETY: the slab is this thread's, so the owner's line is too; the block is live, so its first
@@ -87,15 +98,13 @@ unsafe fn free_own(base: Base, granule: usize, p: *mut u8) {
         let head = (*record).free;
         if head == block {
             // A double free, which the slow path reports: an own slab has no other way there.
-            return free::free_from_anywhere(p);
+            return Freed::Unknown;
         }
         (*block).next = head;
         (*record).free = block;
         let left = (*record).countdown.wrapping_sub(1);
         (*record).countdown = left;
-        if left == 0 {
-            event::countdown_reached_zero(p);
-        }
+        if left == 0 { Freed::Counted } else { Freed::Done }
     }
 }
 
@@ -123,12 +132,17 @@ pub fn fits_still(old: usize, size: usize) -> bool {
 
 /// Resizes a small block of the calling thread's own slabs to another small size, if the thread's bin
 /// has a block for it or none is needed; else null, and nothing has changed. Of a block that was `asked`
-/// for with fewer bytes than it has, no more than these are copied.
+/// for with fewer bytes than it has, no more than these are copied. `finish` does what is left of its free.
 ///
 /// # Safety
 /// `p` is a live block, of at least `asked` bytes.
 #[inline(always)]
-pub unsafe fn realloc_own(p: *mut u8, asked: Option<usize>, size: usize) -> *mut u8 {
+pub unsafe fn realloc_own(
+    p: *mut u8,
+    asked: Option<usize>,
+    size: usize,
+    finish: impl FnOnce(*mut u8, Freed),
+) -> *mut u8 {
     let base = Base::load();
     let offset = base.offset(p);
     if size > SMALL_MAX || !region::in_window(offset) {
@@ -149,7 +163,7 @@ pub unsafe fn realloc_own(p: *mut u8, asked: Option<usize>, size: usize) -> *mut
         // SAFETY: two different blocks, both so long; the slab is this thread's.
         unsafe {
             copy(p, to, asked.unwrap_or(old).min(size));
-            free_own(base, granule, p);
+            finish(p, free_own(base, granule, p));
         }
     }
     to

@@ -8,8 +8,8 @@
 use super::event::soonest;
 use super::exit::{push_back, take_back_left};
 use super::tls::current;
-use super::{Heap, Role, commons, event};
-use crate::region::{GRANULE, NIL};
+use super::{Heap, Role, commons, retain};
+use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, pool};
 use core::ptr::null_mut;
@@ -26,8 +26,7 @@ pub fn flush() {
     for class in 1..=LAST_CLASS {
         flush_bin(heap, class);
     }
-    event::give_kept(heap);
-    crate::purge::on_free(GRANULE);
+    retain::give_kept(heap);
 }
 
 /// Bytes in the calling thread's bins. O(blocks in them).

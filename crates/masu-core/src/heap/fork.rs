@@ -32,12 +32,12 @@ shared_static! {
 /// Marks the other threads' heaps. Runs in the child, which has one thread.
 pub fn mark_orphans() {
     let own = current();
-    let (mut orphans, mut holding, mut caches, mut cached) = (0, 0, 0, 0);
+    let mut orphans = 0;
+    outbox::total().after_fork_in_child();
+    cache::total().after_fork_in_child();
     table::for_each(|heap| {
-        holding += usize::from(heap.outbox.after_fork_in_child());
-        let limit = heap.runs.after_fork_in_child();
-        caches += usize::from(limit != 0);
-        cached += limit;
+        heap.outbox.after_fork_in_child();
+        heap.runs.after_fork_in_child();
         let live = heap.live.load(Ordering::Relaxed);
         if live == LIVE && !core::ptr::eq(heap, own) {
             heap.live.store(ORPHAN, Ordering::Relaxed);
@@ -45,8 +45,6 @@ pub fn mark_orphans() {
         orphans += u32::from(heap.live.load(Ordering::Relaxed) == ORPHAN);
     });
     ORPHANS.store(orphans, Ordering::Relaxed);
-    outbox::recount(holding);
-    cache::recount(caches, cached);
 }
 
 /// Takes one orphan apart, if there is any.

@@ -1,7 +1,12 @@
 //! Frees that are not a push on an own slab's list: other threads' blocks, runs, huge blocks, null
 //! and what is not the engine's.
+//!
+//! Each returns what it has released: bytes that a purge may have something to do with, or 0 if nobody
+//! need look. The face passes that on to the purge, once the free is over.
 
-use super::refill::{give_up_partial, keep_partial};
+use super::event::countdown_reached_zero;
+use super::fast::{self, Freed};
+use super::retain::{give_up_partial, keep_partial};
 use super::shared::{self, SharedHeap};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, birth, commons, thread_bytes};
@@ -12,20 +17,43 @@ use crate::sync::Ordering;
 use crate::{huge, report, run};
 use core::ptr::null_mut;
 
+/// Frees a block on the heap's own behalf. Returns what is released.
+///
+/// # Safety
+/// `p` is a live block.
+pub(super) unsafe fn free(p: *mut u8) -> usize {
+    // SAFETY: passed on.
+    unsafe {
+        match fast::dealloc(p) {
+            Freed::Done => 0,
+            Freed::Counted => {
+                countdown_reached_zero(p);
+                GRANULE
+            }
+            Freed::Others(_) | Freed::Unknown => free_from_anywhere(p),
+        }
+    }
+}
+
+/// What is released if a slab is, or may be, all free.
+#[inline(always)]
+fn stale(released: bool) -> usize {
+    if released { GRANULE } else { 0 }
+}
+
 /// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's
-/// own slabs. The usual case, another thread's block, is dealt with here.
+/// own slabs. The usual case, another thread's block, is dealt with here. Returns what is released.
 ///
 /// # Safety
 /// `p` is a live block. What is not is reported where it can be told.
-#[cold]
-#[inline(never)]
-pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
+#[inline]
+pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> usize {
     let heap = current();
     // A slab has chains in the outbox only while it is in use.
     if heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
         // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
-        if unsafe { heap.outbox.add(heap, granule, p.cast()) } {
-            return;
+        if let Some(released) = unsafe { heap.outbox.add(heap, granule, p.cast()) } {
+            return stale(released);
         }
         // SAFETY: the granule lies below the limit; and as above.
         unsafe {
@@ -33,9 +61,9 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
             let class = dense.class();
             if class != 0
                 && shared::by_id(dense.owner.load(Ordering::Relaxed)).is_none()
-                && heap.outbox.put(heap, granule, class, p.cast())
+                && let Some(released) = heap.outbox.put(heap, granule, class, p.cast())
             {
-                return;
+                return stale(released);
             }
         }
     }
@@ -43,15 +71,15 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) {
     unsafe { free_from_anywhere(p) }
 }
 
-/// Frees any pointer.
+/// Frees any pointer. Returns what is released.
 ///
 /// # Safety
 /// `p` is null or a live block. What is not is reported where it can be told.
 #[cold]
 #[inline(never)]
-pub unsafe fn free_from_anywhere(p: *mut u8) {
+pub unsafe fn free_from_anywhere(p: *mut u8) -> usize {
     if p.is_null() {
-        return;
+        return 0;
     }
     let offset = region::offset(p);
     if offset >= region::limit() {
@@ -60,7 +88,7 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
         return unsafe {
             match SharedHeap::of(p) {
                 Some(heap) => heap.free(p.cast()),
-                None => huge::free(p),
+                None => huge::give(p),
             }
         };
     }
@@ -77,33 +105,43 @@ pub unsafe fn free_from_anywhere(p: *mut u8) {
             }
             let heap = birth::current_or_new();
             match run::free(heap.map(|h| &h.runs), p) {
-                0 => report::bad_free(p),
+                0 => {
+                    report::bad_free(p);
+                    0
+                }
                 bytes => {
                     thread_bytes::freed(bytes);
                     // What went into the thread's cache is not stale.
-                    let stale = if heap.is_some() { 0 } else { bytes };
-                    crate::purge::on_free_of(bytes, stale);
+                    if heap.is_some() { A_LOOK } else { bytes }
                 }
             }
         },
-        Kind::None => report::foreign_free(p),
+        Kind::None => {
+            report::foreign_free(p);
+            0
+        }
     }
 }
 
-/// Frees a block of a slab that is not the calling thread's.
+/// What is released by a free that has left nothing stale, but is a reason to look at the time.
+const A_LOOK: usize = 1;
+
+/// Frees a block of a slab that is not the calling thread's. Returns what is released.
 ///
 /// # Safety
 /// `block` lies in slab `slab`.
 #[inline(never)]
-unsafe fn remote_free(slab: u32, block: *mut Block) {
+unsafe fn remote_free(slab: u32, block: *mut Block) -> usize {
     // SAFETY: below the limit.
     let dense = unsafe { slab::dense(slab) };
     let owner = dense.owner.load(Ordering::Relaxed);
     if is_mine(owner) {
-        return report::double_free(block.cast());
+        report::double_free(block.cast());
+        return 0;
     }
     if dense.class() == 0 || !(block as usize).is_multiple_of(16) {
-        return report::bad_free(block.cast());
+        report::bad_free(block.cast());
+        return 0;
     }
     if let Some(heap) = shared::by_id(owner) {
         thread_bytes::freed(dense.block_size());
@@ -113,27 +151,34 @@ unsafe fn remote_free(slab: u32, block: *mut Block) {
     let heap = birth::current_or_new();
     let class = dense.class();
     // SAFETY: the block is being freed, so it is ours; it lies in `slab`.
-    unsafe {
+    let released = unsafe {
         if let Some(heap) = heap {
-            if heap.outbox.put(heap, slab, class, block) {
-                return;
+            if let Some(released) = heap.outbox.put(heap, slab, class, block) {
+                return stale(released);
             }
             heap.counters.remote_frees.add(1);
             heap.bytes.sub(dense.block_size() as u64);
         }
-        push(heap, slab, class, (slab::sixteenths(block), slab::sixteenths(block)), 1);
-    }
+        push(heap, slab, class, (slab::sixteenths(block), slab::sixteenths(block)), 1)
+    };
     if let Some(heap) = heap {
         commons::sent(heap, class, 1);
     }
+    stale(released)
 }
 
 /// Pushes `n` linked blocks of a class to a slab of another heap, or of nobody, which the push may claim;
-/// `ends` are the offsets / 16 of the first and the last.
+/// `ends` are the offsets / 16 of the first and the last. Returns whether a purge may have something to do now.
 ///
 /// # Safety
 /// They are freed blocks of the slab that the caller gives up.
-pub(super) unsafe fn push(heap: Option<&Heap>, slab: u32, class: usize, ends: (u32, u32), n: u32) {
+pub(super) unsafe fn push(
+    heap: Option<&Heap>,
+    slab: u32,
+    class: usize,
+    ends: (u32, u32),
+    n: u32,
+) -> bool {
     // SAFETY: below the limit, as a block of it exists.
     let word = unsafe { slab::remote(slab) };
     let last = slab::block_at(slab, ends.1);
@@ -143,11 +188,11 @@ pub(super) unsafe fn push(heap: Option<&Heap>, slab: u32, class: usize, ends: (u
     };
     match word.push(ends, n, slab::threshold(class), link) {
         Pushed::Queued(n) => {
-            if n == slab::capacity(class) {
-                // The last block of an owned slab: its owner may sleep.
-                slab::emptied(true);
-                look(heap);
+            if n != slab::capacity(class) {
+                return false;
             }
+            // The last block of an owned slab: its owner may sleep.
+            slab::emptied(true);
         }
         // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the
         // chain and the blocks.
@@ -172,16 +217,9 @@ pub(super) unsafe fn push(heap: Option<&Heap>, slab: u32, class: usize, ends: (u
                 }
                 _ => give_up_partial(slab, false),
             }
-            look(heap);
         },
     }
-}
-
-/// Has the purge look what is stale, but for who pushes as part of a purge and has no heap.
-fn look(heap: Option<&Heap>) {
-    if heap.is_some() {
-        crate::purge::on_free(GRANULE);
-    }
+    true
 }
 
 /// Whether a heap takes slabs of the class as its own.

@@ -16,6 +16,7 @@
 //! ```
 
 use super::exit::{abandon_active, leave_active};
+use super::mode::Mode;
 use super::{Heap, table};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
@@ -28,7 +29,7 @@ const LITTLE: u32 = 8 << 10;
 /// Leaves a heap that owns nothing but its active slabs. `false`: it still has those, or none, and is the
 /// caller's.
 pub(super) fn leave(heap: &'static Heap) -> bool {
-    if table::is_left() || table::is_crowd() {
+    if table::is_left() || heap.mode() == Mode::Oversubscribed {
         return false;
     }
     let mut slabs = 0;

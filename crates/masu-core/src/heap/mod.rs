@@ -23,9 +23,9 @@
 //! 3. `bins[class]` holds blocks of `active[class]` only, or of the commons if that is `NIL`.
 //!
 //! How much of memory that others freed can a sleeping thread hold? Per class used one active
-//! slab and [`PARTIAL_KEEP`] partial ones, `retain_full` full ones in all; every other slab it
+//! slab and a few partial ones, `retain_full` full ones in all ([`mode`]); every other slab it
 //! filled belongs to nobody, so whoever frees its last block gives it back. A thread that works now and
-//! then gives up more: see [`rest`].
+//! then gives up more: see [`tick`].
 
 mod birth;
 mod commons;
@@ -36,33 +36,39 @@ mod flush;
 pub mod fork;
 mod free;
 mod heir;
+mod mode;
 pub mod outbox;
 mod refill;
-mod rest;
+mod retain;
 mod scope;
 pub mod shared;
 mod short;
 mod sparse;
 pub mod table;
 pub mod thread_bytes;
+mod tick;
 mod tls;
 
 use outbox::Outbox;
 
 pub use birth::init_process;
 pub use commons::lock_for_fork as commons_lock_for_fork;
+pub use event::countdown_reached_zero;
+pub use exit::set_ended;
 pub use fast::{
-    alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
     realloc_own, usable_size, zero_small,
 };
 pub use flush::{binned_bytes, flush};
-pub use refill::alloc_small_slow;
+pub use free::{free_from_anywhere, free_of_others};
+pub use refill::{alloc_exact, alloc_small_slow};
 pub use scope::{Scope, current as scope};
 pub use short::refill as refill_short;
 pub use sparse::{hollow, hollow_own, hollow_sparse};
-pub use table::{counts, for_each, left_slabs, lock_for_fork, mapped_bytes};
+pub use table::{counts, for_each, left_slabs, lock_for_fork};
 
-use crate::region::{HEAP_STRIDE, NIL};
+use crate::clock::{LowTick, Tick};
+use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{Block, List};
@@ -71,11 +77,6 @@ use crate::sync::AtomicU32;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
-
-/// Partial slabs that a heap keeps per class; further ones are published.
-pub const PARTIAL_KEEP: u32 = 4;
-/// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 8;
 
 /// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
 #[repr(C, align(64))]
@@ -86,19 +87,17 @@ pub struct Heap {
     pub(crate) role: Cell<Role>,
     /// Bit per class: the bin's blocks read as zeroes but for their links.
     pub(crate) zero: Cell<u64>,
-    /// The tick at which the budgets below were last reset.
-    pub(crate) tick: Cell<u32>,
-    /// The tick at which blocks last crossed between this thread and others; 0: never yet.
-    pub(crate) shared: Cell<u32>,
-    /// The tick at which the thread last looked what it no longer uses: see [`rest`].
-    pub(crate) rested: Cell<u32>,
+    /// When the thread last did what it does once in a tick: see [`tick`].
+    pub(crate) tick: Cell<Tick>,
+    /// The tick at which blocks last crossed between this thread and others.
+    pub(crate) shared: Cell<Tick>,
     /// Full slabs kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the slab that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; CLASSES],
     pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
     pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
-    /// Slabs of one class that have run empty in a row, and the class: see [`event::give_kept`].
+    /// Slabs of one class that have run empty in a row, and the class: see [`retain::give_kept`].
     pub(crate) emptied: Cell<u32>,
     pub(crate) emptied_class: Cell<usize>,
     /// Per class: how often an emptied slab may still be given back in this tick.
@@ -106,8 +105,9 @@ pub struct Heap {
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
     /// refilled until the class counts as one in steady use ([`event::STEADY`]).
     pub(crate) walks: [Cell<u8>; CLASSES],
-    /// Per class: the low byte of the tick at which the bin was last filled from slabs.
-    pub(crate) refilled: [Cell<u8>; CLASSES],
+    /// Per class: when the bin was last filled from slabs; of the commons and of shared heaps, when a
+    /// block was last asked for.
+    pub(crate) used: [Cell<LowTick>; CLASSES],
     /// Per class: batches taken from the commons.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
     /// Per class: freed blocks sent since the last batch was taken from the commons.
@@ -176,9 +176,8 @@ impl Heap {
             id: Cell::new(tls::NO_ID),
             role: Cell::new(role),
             zero: Cell::new(0),
-            tick: Cell::new(0),
-            shared: Cell::new(0),
-            rested: Cell::new(0),
+            tick: Cell::new(Tick::NEVER),
+            shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
@@ -187,7 +186,7 @@ impl Heap {
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(0) }; CLASSES],
             walks: [const { Cell::new(0) }; CLASSES],
-            refilled: [const { Cell::new(0) }; CLASSES],
+            used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
@@ -232,24 +231,13 @@ impl Heap {
     /// Notes that others free this thread's blocks, or it theirs.
     #[inline]
     pub(crate) fn note_sharing(&self) {
-        self.shared.set(crate::clock::tick());
+        self.shared.set(Tick::now());
     }
 
     /// Whether blocks crossed between this thread and others lately.
     pub(crate) fn is_shared(&self) -> bool {
         let at = self.shared.get();
-        at != 0 && crate::clock::tick().wrapping_sub(at) <= 2
-    }
-
-    /// Renews the per-tick budgets when the clock has ticked.
-    #[inline]
-    pub(crate) fn observe_tick(&self) {
-        let now = crate::clock::tick();
-        if self.tick.get() != now {
-            self.tick.set(now);
-            self.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
-            self.walks.iter().for_each(|c| c.set(event::STEADY + WALKS_PER_TICK));
-        }
+        at != Tick::NEVER && at.age() <= 2
     }
 }
 
@@ -257,9 +245,19 @@ impl Heap {
 pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;
     heap.counters.medium_allocs.add(1);
-    event::give_kept(heap);
-    crate::purge::on_growth(&heap.grown);
+    retain::give_kept(heap);
     Some(&heap.runs)
+}
+
+/// Whether the pool has handed out another 2 MiB of fresh pages, to whomever, since this was last so for
+/// the calling thread. `fresh`: what it has handed out.
+#[inline]
+pub fn has_grown(fresh: usize) -> bool {
+    let heap = tls::current();
+    fresh.wrapping_sub(heap.grown.get()) >= CHUNK && heap.role.get() == Role::Thread && {
+        heap.grown.set(fresh);
+        true
+    }
 }
 
 /// Counts a slow free of `bytes`. Whether the calling thread should look what is stale and what time

@@ -13,14 +13,13 @@
 //! takes `left` more, at least one; slots are touched only inside the handshake.
 
 use super::free::push;
-use super::{Heap, commons, table};
-use crate::handshake::{Handshake, Inside};
+use super::mode::Mode;
+use super::{Heap, commons};
+use crate::handshake::Inside;
+use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
 use crate::slab::{Block, capacity, dense};
-use crate::sync::{
-    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
-};
-use crate::sys::barrier;
+use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
 
 /// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
 /// has some fifty slabs in its hands, and each two that share a slot send each other out.
@@ -29,8 +28,23 @@ const SLOTS: usize = if cfg!(loom) { 2 } else { 128 };
 const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
 /// Blocks that go out at once.
 const CHAIN: u32 = 16;
-/// Class and number of blocks that were sent: none.
-const NOTHING: (usize, u32) = (0, 0);
+/// What was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    class: u8,
+    blocks: u8,
+    /// Whether a purge may have something to do now.
+    released: bool,
+}
+
+const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
+
+impl Sent {
+    /// Has the commons know.
+    fn note(self, heap: &Heap) {
+        commons::sent(heap, self.class.into(), self.blocks.into());
+    }
+}
 /// Bytes in a chain, if that is more than one block.
 const CHAIN_BYTES: usize = 16 << 10;
 /// And where many threads are.
@@ -44,8 +58,8 @@ fn most(class: usize, crowd: bool) -> u32 {
 }
 
 shared_static! {
-    /// Outboxes that hold anything.
-    static HOLDING: AtomicUsize = AtomicUsize::new(0);
+    /// All outboxes. What lies in one may be all that keeps a slab in use.
+    static TOTAL: Total = Total::new();
 }
 
 /// A slot: empty if its slab is `NIL`.
@@ -123,11 +137,8 @@ const _: () = assert!(Chain::OFFSET == u32::MAX >> Chain::FIRST_SHIFT);
 
 /// A thread's outbox.
 pub struct Outbox {
-    handshake: Handshake,
-    /// Tick of the last block put in first into an empty outbox.
-    since: AtomicU32,
-    /// Whether this one is counted in `HOLDING`.
-    holding: Cell<bool>,
+    /// Notes when a block was put into an empty outbox.
+    holder: Holder,
     /// Slots in use, a power of two, less one.
     mask: Cell<u32>,
     /// The slot that was last looked at, counted on.
@@ -142,9 +153,7 @@ impl Outbox {
         /// An empty one.
         pub fn new() -> Self {
             Outbox {
-                handshake: Handshake::new(),
-                since: AtomicU32::new(0),
-                holding: Cell::new(false),
+                holder: Holder::new(),
                 mask: Cell::new(SLOTS as u32 - 1),
                 hand: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
@@ -154,26 +163,21 @@ impl Outbox {
     }
 
     /// Adds a freed block to a chain of its slab, if there is one; the short way of
-    /// [`put`](Self::put). `false`: there is none.
+    /// [`put`](Self::put). Returns whether a purge may have something to do now; `None`: there is none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> bool {
-        let Some(inside) = self.handshake.enter() else {
-            return false;
-        };
+    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> Option<bool> {
+        let inside = self.holder.enter()?;
         let slot = self.slot(slab);
         if slot.slab.get() != slab {
-            return false;
+            return None;
         }
         // SAFETY: passed on; a chain in a slot takes more.
         let chain = unsafe { Chain(slot.chain.get()).push(block) };
         slot.chain.set(chain.0);
-        if chain.left() == 0 {
-            self.send_full(heap, slot, inside);
-        }
-        true
+        Some(chain.left() == 0 && self.send_full(heap, slot, inside))
     }
 
     #[inline(always)]
@@ -186,22 +190,28 @@ impl Outbox {
 
     #[cold]
     #[inline(never)]
-    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) {
-        let (class, n) = self.send(Some(heap), slot);
+    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) -> bool {
+        let sent = self.send(Some(heap), slot);
         drop(inside);
-        commons::sent(heap, class, n);
+        sent.note(heap);
+        sent.released
     }
 
-    /// Puts a freed block of a class in. `false`: the purge is at it; push the block directly.
+    /// Puts a freed block of a class in. Returns whether a purge may have something to do now; `None`: one
+    /// is at the outbox; push the block directly.
     ///
     /// # Safety
     /// `block` is a freed block of `slab`, which the heap's thread gives up.
     #[inline(never)]
-    pub unsafe fn put(&self, heap: &Heap, slab: u32, class: usize, block: *mut Block) -> bool {
-        let Some(inside) = self.handshake.enter() else {
-            return false;
-        };
-        if table::is_crowd() != self.is_crowd() {
+    pub unsafe fn put(
+        &self,
+        heap: &Heap,
+        slab: u32,
+        class: usize,
+        block: *mut Block,
+    ) -> Option<bool> {
+        let inside = self.holder.enter()?;
+        if (heap.mode() == Mode::Oversubscribed) != self.is_crowd() {
             self.send_all(Some(heap));
             self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
         }
@@ -214,7 +224,9 @@ impl Outbox {
             evicted = self.send(Some(heap), slot);
             stale = self.send_stale(heap);
             slot.slab.set(slab);
-            self.note_holding();
+            if !self.holder.holds() {
+                self.holder.begin(&TOTAL, GRANULE);
+            }
             Chain::of(block, most(class, self.is_crowd()))
         };
         slot.chain.set(chain.0);
@@ -223,15 +235,15 @@ impl Outbox {
         }
         drop(inside);
         if commons::lends_to(heap) {
-            [evicted, stale, full].iter().for_each(|&(class, n)| commons::sent(heap, class, n));
+            [evicted, stale, full].iter().for_each(|sent| sent.note(heap));
         }
-        true
+        Some(evicted.released | stale.released | full.released)
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
     /// grown since it was last looked at: its blocks may be all that keeps a slab in use. In a crowd
     /// there are so few slots that another slab's chain soon sends it out.
-    fn send_stale(&self, heap: &Heap) -> (usize, u32) {
+    fn send_stale(&self, heap: &Heap) -> Sent {
         if self.is_crowd() {
             return NOTHING;
         }
@@ -247,21 +259,14 @@ impl Outbox {
         }
     }
 
-    fn note_holding(&self) {
-        if !self.holding.replace(true) {
-            self.since.store(crate::clock::tick(), Ordering::Relaxed);
-            HOLDING.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// Whether it is one among many.
     fn is_crowd(&self) -> bool {
         self.mask.get() as usize != SLOTS - 1
     }
 
-    /// Pushes a slot's chain, if it has one. Returns its class and length.
+    /// Pushes a slot's chain, if it has one.
     #[inline]
-    fn send(&self, heap: Option<&Heap>, slot: &Slot) -> (usize, u32) {
+    fn send(&self, heap: Option<&Heap>, slot: &Slot) -> Sent {
         match slot.slab.replace(NIL) {
             NIL => NOTHING,
             slab => self.send_chain(heap, slab, Chain(slot.chain.get())),
@@ -269,15 +274,15 @@ impl Outbox {
     }
 
     #[inline(never)]
-    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> (usize, u32) {
+    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> Sent {
         // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
         // given up here.
         unsafe {
             let (class, size) = (dense(slab).class(), dense(slab).block_size());
             let n = most(class, self.is_crowd()) - chain.left();
             self.count(heap, n, size);
-            push(heap, slab, class, chain.ends(), n);
-            (class, n)
+            let released = push(heap, slab, class, chain.ends(), n);
+            Sent { class: class as u8, blocks: n as u8, released }
         }
     }
 
@@ -304,47 +309,33 @@ impl Outbox {
             self.send(heap, slot);
         }
         self.count(heap, 0, 0);
-        if self.holding.replace(false) {
-            HOLDING.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.holder.end(&TOTAL);
     }
 
     /// Sends everything out. Owner only.
     pub fn drain(&self, heap: &Heap) {
-        if let Some(_inside) = self.handshake.enter() {
+        if let Some(_inside) = self.holder.enter() {
             self.send_all(Some(heap));
         }
     }
 
-    /// Sends everything out from another thread, if the oldest block has been there for a tick.
-    pub fn visit(&self, since: Option<u32>) {
-        let young = since
-            .is_some_and(|tick| self.since.load(Ordering::Relaxed).wrapping_sub(tick) as i32 >= 0);
-        if HOLDING.load(Ordering::Relaxed) != 0 && !young {
-            self.handshake.visit(barrier::all_threads, || self.send_all(None));
-        }
+    /// Sends everything out from another thread, if the oldest block has been there for a tick, or at
+    /// any age.
+    pub fn visit(&self, all: bool) {
+        self.holder.visit(all, || self.send_all(None));
     }
 
-    /// In a fork's child: forgets the contents if somebody was frozen at them. Returns whether it holds
-    /// anything.
-    pub fn after_fork_in_child(&self) -> bool {
-        if self.handshake.is_in_use() {
-            self.handshake.reset();
+    /// In a fork's child: forgets the contents if somebody was frozen at them.
+    pub fn after_fork_in_child(&self) {
+        self.holder.after_fork_in_child(&TOTAL, || {
             self.slots.iter().for_each(|slot| slot.slab.set(NIL));
-            self.holding.set(false);
-        }
-        self.holding.get()
+        });
     }
 }
 
-/// Counts anew in a fork's child, which may have frozen a thread that was counting.
-pub fn recount(holding: usize) {
-    HOLDING.store(holding, Ordering::Relaxed);
-}
-
-/// Number of outboxes that hold anything.
-pub fn holding() -> usize {
-    HOLDING.load(Ordering::Relaxed)
+/// What is said of all outboxes.
+pub fn total() -> &'static Total {
+    &TOTAL
 }
 
 // The model checker takes this file in from elsewhere.

@@ -3,9 +3,11 @@
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
+use super::mode::Mode;
+use super::retain::{self, park};
 use super::tls::current;
-use super::{FULL_KEEP, Heap, PARTIAL_KEEP, Role, birth, commons, event, exit, rest, scope};
-use crate::clock;
+use super::{Heap, Role, birth, commons, event, exit, scope, tick};
+use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
@@ -71,8 +73,8 @@ pub fn alloc_exact(class: usize) -> *mut Block {
 /// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin.
 /// Null when memory is out.
 pub fn refill(heap: &Heap, class: usize) -> *mut Block {
-    heap.observe_tick();
-    rest::look(heap, class);
+    heap.used[class & 63].set(Tick::now().into());
+    tick::on_tick(heap);
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
     // SAFETY: the active slab is this heap's, and so is what the helpers return.
@@ -187,24 +189,6 @@ unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32
     list
 }
 
-/// Puts the former active slab where it belongs: it has room, or it is full.
-///
-/// # Safety
-/// The slab is the caller's heap's and in no list, and none of its blocks is in a bin.
-pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the slab is this heap's and in no list, and its bin is empty.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        if s.free.is_null() && !s.has_uncarved() {
-            return retire(heap, slab, class);
-        }
-        s.place = Place::Partial;
-        s.set_countdown(s.out().max(1));
-        // Last, as those into which more was freed are to be used first.
-        heap.partial(class).push_back(slab);
-    }
-}
-
 /// How many bytes of its slab a class that runs empty again and again has carved at least, so that its
 /// bin lasts: nothing while its bin is still counted, then 8 KiB, and 16 KiB in steady use. (A thread that
 /// uses thirty classes a little touches half the pages that it would with 16 KiB at once.)
@@ -234,7 +218,7 @@ unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
             heap.partial(class).remove(slab);
             return Some(slab);
         }
-        if !gives_up(heap) {
+        if heap.mode() == Mode::Alone {
             // Nobody else has had blocks of its slabs, or slabs.
             return None;
         }
@@ -267,19 +251,16 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
         if let Some(slab) = heap.partial(class).pop_front() {
             return Some(slab);
         }
-        event::give_kept_of_others(heap, class);
-        // Not under the commons' lock: taking a heap apart frees blocks, which may end in a purge.
+        retain::give_kept_of_others(heap, class);
+        // Not under the commons' lock: what lies in a heap that is taken apart may be the commons'.
         if heap.role.get() == Role::Thread {
             super::fork::adopt_an_orphan();
         }
         // A class that has filled a slab fills the next one too, unless many threads share the work.
-        let dense = heap.full(class).len() != 0 && !super::table::is_crowd();
+        let dense = heap.full(class).len() != 0 && heap.mode() != Mode::Oversubscribed;
         let slab = pool::take(dense, affinity(heap))?;
         heap.counters.fresh_slabs.add(1);
         slab::init(slab, class, heap.id.get());
-        if heap.role.get() == Role::Thread {
-            crate::purge::on_growth(&heap.grown);
-        }
         Some(slab)
     }
 }
@@ -287,11 +268,7 @@ unsafe fn fresh_slab(heap: &Heap, class: usize) -> Option<u32> {
 /// Whose chunks are looked at first for a slab: the heap's own, if what it has would fill them, nobody
 /// else frees it, and others take slabs too.
 fn affinity(heap: &Heap) -> Option<Affinity> {
-    let own = heap.role.get() == Role::Thread
-        && heap.bytes.held() >= CHUNK as u64
-        && !heap.is_shared()
-        && gives_up(heap)
-        && !super::table::is_crowd();
+    let own = heap.mode() == Mode::Private && heap.bytes.held() >= CHUNK as u64;
     own.then(|| Affinity::of(super::table::index_of(heap)))
 }
 
@@ -317,150 +294,6 @@ unsafe fn freed_full_slab(heap: &Heap, class: usize) -> Option<u32> {
         }
     }
     None
-}
-
-/// Keeps a slab without free blocks as full, or gives it up if there are enough of those.
-pub(super) fn retire(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the slab is this heap's and in no list; so are the members of its lists.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        s.place = Place::Full;
-        s.since = clock::tick();
-        s.set_countdown(slab::threshold(class));
-        heap.full(class).push_back(slab);
-        heap.full_count.set(heap.full_count.get() + 1);
-        if !gives_up(heap) {
-            return;
-        }
-        let (keep, of_class) = match (heap.role.get(), heap.is_shared()) {
-            (Role::Commons, _) => (0, 0),
-            (_, true) => (crate::settings::retain_full(), FULL_KEEP),
-            (_, false) => (crate::settings::retain_full().saturating_mul(UNSHARED_KEEP), u32::MAX),
-        };
-        for _ in 0..GIVE_UP_AT_ONCE {
-            if heap.full_count.get() <= keep && heap.full(class).len() <= of_class {
-                break;
-            }
-            let Some(oldest) = heap.full(class).pop_front() else { break };
-            heap.full_count.set(heap.full_count.get() - 1);
-            give_up_full(heap, oldest, class);
-        }
-    }
-}
-
-/// Whether a heap gives up slabs: not before a second thread has allocated, for there is nobody to
-/// give them to, and its own frees are fastest into its own slabs. A shared heap never does.
-pub(super) fn gives_up(heap: &Heap) -> bool {
-    heap.role.get() != Role::Shared && super::table::counts().1 > 1
-}
-
-/// A heap whose blocks nobody else frees keeps so many times `retain_full` full slabs. What it gave
-/// up it would free into as if it were others', and others would put their blocks there. But what it
-/// keeps is out of others' reach when its thread rests and somebody else frees all that lies in it, as
-/// a garbage collector does.
-const UNSHARED_KEEP: u32 = 4;
-/// And so many partial ones of a class.
-const UNSHARED_PARTIAL_KEEP: u32 = 256;
-
-/// And so many that have become partial lately, 1 GiB of a class: a thread that lets go of much at once
-/// frees into all of them in turn, and would have to claim again what it gives up.
-const UNSHARED_YOUNG_KEEP: u32 = 16 << 10;
-
-/// Most slabs that are given up in one go, when a heap has far more than it should keep because it
-/// was alone until now.
-const GIVE_UP_AT_ONCE: u32 = 8;
-
-/// Gives up a full slab, or keeps it as partial if blocks have come back.
-///
-/// # Safety
-/// The slab is this heap's and in no list.
-#[inline(never)]
-pub(super) unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the line is this thread's until `give_up` succeeds.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        let word = slab::remote(slab);
-        s.place = Place::Unowned;
-        s.former = heap.id.get();
-        slab::dense(slab).owner.store(0, Ordering::Relaxed);
-        if word.give_up(s.out(), false, slab::threshold(class)) {
-            return;
-        }
-        slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
-        s.merge(slab, word.take());
-        keep_partial(heap, slab, class);
-    }
-}
-
-/// Keeps an owned slab with free blocks as partial, or gives it back if it is empty; publishes the
-/// oldest if there are too many.
-///
-/// # Safety
-/// The slab is this heap's and in no list, and none of its blocks is in a bin.
-#[inline(never)]
-pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: as the caller says; the lists are this thread's.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        let out = s.out();
-        if out == 0 {
-            pool::give(slab);
-            return;
-        }
-        s.set_countdown(if event::will_keep(heap, class) { event::RESTING } else { out });
-        s.since = clock::tick();
-        s.place = Place::Partial;
-        heap.partial(class).push_front(slab);
-        if gives_up(heap) {
-            give_up_partial_ones(heap, class);
-        }
-    }
-}
-
-/// Publishes the class's oldest partial slabs if there are too many.
-fn give_up_partial_ones(heap: &Heap, class: usize) {
-    // SAFETY: the slabs in the list are the heap's.
-    unsafe {
-        let (keep, young) = match heap.is_shared() {
-            // A thread that only frees keeps the one that it is just freeing into.
-            true if heap.active(class).get() == NIL => (1, 0),
-            true => (PARTIAL_KEEP, 0),
-            false => (UNSHARED_PARTIAL_KEEP, UNSHARED_YOUNG_KEEP),
-        };
-        for _ in 0..GIVE_UP_AT_ONCE {
-            if heap.partial(class).len() <= keep {
-                break;
-            }
-            let Some(oldest) = heap.partial(class).back() else { break };
-            if heap.partial(class).len() <= young && !(*slab::record(oldest)).rested() {
-                break;
-            }
-            heap.partial(class).remove(oldest);
-            (*slab::record(oldest)).former = heap.id.get();
-            give_up_partial(oldest, false);
-        }
-    }
-}
-
-/// Publishes an owned slab that has room, or gives it back if it is empty. `last`: it is to be used
-/// after all other available ones.
-///
-/// # Safety
-/// The slab is the calling thread's and in no list, and none of its blocks is in a bin.
-pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
-    // SAFETY: as the caller says.
-    unsafe {
-        let s = &mut *slab::record(slab);
-        loop {
-            if s.out() == 0 {
-                return pool::give(slab);
-            }
-            if available::publish(slab, last) {
-                return;
-            }
-            s.merge(slab, slab::remote(slab).take());
-        }
-    }
 }
 
 // The model checker takes this file in from elsewhere.

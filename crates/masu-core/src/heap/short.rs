@@ -10,10 +10,11 @@
 //! in the same order batch after batch, and the processor foresees where each ends; and one that
 //! frees in the reverse order takes up what it touched last.
 
-use super::refill::{ahead, fill_freed, park};
+use super::Heap;
+use super::refill::{ahead, fill_freed};
+use super::retain::{park, will_keep};
 use super::tls::current;
-use super::{Heap, event};
-use crate::clock;
+use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block, Place};
@@ -28,8 +29,8 @@ pub fn refill(size: usize) -> *mut u8 {
         return null_mut();
     }
     let heap = current();
-    let now = clock::tick();
-    if heap.rested.get() != now || !heap.scope.get().is_null() {
+    let now = Tick::now();
+    if heap.tick.get() != now || !heap.scope.get().is_null() {
         return null_mut();
     }
     // SAFETY: the heap is the calling thread's. (Where there is none, no slab is active.)
@@ -39,7 +40,7 @@ pub fn refill(size: usize) -> *mut u8 {
 /// # Safety
 /// The heap is the calling thread's, and the class's bin is empty.
 #[inline(always)]
-unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
+unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     let active = heap.active(class).get();
     if active == NIL {
         return null_mut();
@@ -67,7 +68,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
             s.place = Place::Active;
             heap.active(class).set(next);
         }
-        heap.refilled[class & 63].set(now as u8);
+        heap.used[class & 63].set(now.into());
         heap.counters.refills.add(1);
         fill_freed(heap, s, class)
     }
@@ -81,7 +82,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: u32) -> *mut Block {
 unsafe fn is_kept(heap: &Heap, slab: u32, class: usize) -> bool {
     // SAFETY: as the caller says.
     let s = unsafe { &*slab::record(slab) };
-    u32::from(s.capacity) < FEW && s.out() == 0 && event::will_keep(heap, class)
+    u32::from(s.capacity) < FEW && s.out() == 0 && will_keep(heap, class)
 }
 
 /// Blocks of a slab that are few: of larger slabs two or three make a batch, and the one that was in use last

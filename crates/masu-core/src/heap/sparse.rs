@@ -6,9 +6,9 @@
 //! has rested as long is claimed, hollowed, and put back behind all others, so that denser ones fill
 //! up first and it may run empty.
 
-use super::refill::give_up_partial;
+use super::retain::{self, give_up_partial};
 use super::tls::current;
-use super::{Heap, Role, commons, event, heir};
+use super::{Heap, Role, commons, heir};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -65,7 +65,7 @@ pub fn hollow_own() -> usize {
     if heap.role.get() != Role::Thread {
         return 0;
     }
-    event::give_kept(heap);
+    retain::give_kept(heap);
     hollow_partial(heap, false)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
             unsafe {
                 at = list.after(slab);
                 let s = &*slab::record(slab);
-                let rested = all || s.rested();
+                let rested = all || s.since.rested();
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
                     bytes += hollow_slab(slab);
                 }

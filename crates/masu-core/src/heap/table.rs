@@ -6,7 +6,7 @@
 
 use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
-use crate::clock;
+use crate::clock::AtomicTick;
 use crate::lock::{Guard, Lock};
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
@@ -47,13 +47,12 @@ shared_static! {
     static LEFT_SLABS: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
-    /// The tick at which it was left. Under `LOCK`.
-    static LEFT_AT: AtomicU32 = AtomicU32::new(0);
-}
-shared_static! {
     /// Heaps in use.
     static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
 }
+
+/// When it was left. Under `LOCK`.
+static LEFT_AT: AtomicTick = AtomicTick::new();
 
 /// Where the heap at an index is.
 fn place(index: u32) -> *mut Heap {
@@ -144,7 +143,7 @@ pub fn leave(heap: &'static Heap, slabs: u32) -> bool {
     heap.live.store(FREE, Ordering::Release);
     LEFT.store(index_of(heap), Ordering::Relaxed);
     LEFT_SLABS.store(slabs, Ordering::Relaxed);
-    LEFT_AT.store(clock::tick(), Ordering::Relaxed);
+    LEFT_AT.note();
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
     true
 }
@@ -156,7 +155,7 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
         return None;
     }
     let _guard = LOCK.lock();
-    if !all && LEFT_AT.load(Ordering::Relaxed) == clock::tick() {
+    if !all && LEFT_AT.get().is_now() {
         return None;
     }
     let heap = left()?;
@@ -194,11 +193,6 @@ const CROWD: u32 = 8;
 pub fn is_crowd() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
     live > CROWD && live > CROWD * settings::processors()
-}
-
-/// Bytes mapped for the table.
-pub fn mapped_bytes() -> usize {
-    TABLE.mapped_bytes()
 }
 
 /// Takes the table's lock.

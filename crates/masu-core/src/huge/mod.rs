@@ -27,6 +27,7 @@ mod window;
 
 pub use window::{give_unit, lock_for_fork};
 
+use crate::ledger::{self, HUGE as LIVE};
 use crate::lock::Guard;
 use crate::report;
 use crate::settings;
@@ -37,7 +38,6 @@ use core::ptr::null_mut;
 use ranges::Ranges;
 use window::{UNIT_BYTES, address, unit_of};
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
 static ALLOCS: AtomicUsize = AtomicUsize::new(0);
 static GROWN: AtomicUsize = AtomicUsize::new(0);
 static MOVES: AtomicUsize = AtomicUsize::new(0);
@@ -51,8 +51,6 @@ pub struct Usage {
     pub dirty: usize,
     /// Bytes mapped.
     pub mapped: usize,
-    /// Bytes mapped for records.
-    pub metadata: usize,
     /// Blocks allocated.
     pub allocs: u64,
     /// Growths in place.
@@ -106,7 +104,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let ranges = window::ranges(&lock);
     let (moving, zeroed) = (wanted == Use::Moving, wanted == Use::Zero);
     let judged = !moving && settings::huge_pages();
-    if !moving && !crate::limit::has_room(bytes) {
+    if !moving && !ledger::has_room(bytes) {
         return None;
     }
     let mut reused = true;
@@ -170,22 +168,11 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     Some((address(found) as *mut u8, dirty))
 }
 
-/// Frees a huge block; reports a pointer that is none.
+/// Frees a huge block, on whatever thread, also one without thread-local words. Returns its bytes;
+/// reports a pointer that is none, and returns 0.
 ///
 /// # Safety
 /// If `p` is a live huge block, it is the caller's.
-pub unsafe fn free(p: *mut u8) {
-    // SAFETY: passed on.
-    let bytes = unsafe { give(p) };
-    if bytes != 0 {
-        crate::purge::on_free(bytes);
-    }
-}
-
-/// [`free`] on whatever thread, also one without thread-local words. Returns the block's bytes.
-///
-/// # Safety
-/// As there.
 pub unsafe fn give(p: *mut u8) -> usize {
     let Some(unit) = unit_of(p) else {
         report::foreign_free(p);
@@ -232,7 +219,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let lock = window::lock();
     let record = window::record(unit);
     let old = record.bytes.get();
-    if bytes > old && !crate::limit::has_room(bytes - old) {
+    if bytes > old && !ledger::has_room(bytes - old) {
         return false;
     }
     let had = record.units.get();
@@ -318,7 +305,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     let old = usable_size(p);
     // Pages that move take along what a former use left behind the block's end.
     let left = unit_of(p).map_or(0, |from| window::record(from).dirty.get());
-    if !crate::limit::has_room(size.saturating_sub(old)) {
+    if !ledger::has_room(size.saturating_sub(old)) {
         return null_mut();
     }
     let Some((to, dirty)) = alloc_range(size, align, Use::Moving) else {
@@ -345,7 +332,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
             zero(to, old, left.max(dirty).min(usable_size(to)));
         }
         populate(to as usize, old, usable_size(to));
-        free(p);
+        give(p);
     }
     to
 }
@@ -369,13 +356,11 @@ pub fn dirty_bytes() -> usize {
 
 /// Figures for the statistics.
 pub fn usage() -> Usage {
-    let (mapped, metadata) = window::mapped_bytes();
     let get = |n: &AtomicUsize| n.load(Ordering::Relaxed) as u64;
     Usage {
         live: LIVE.load(Ordering::Relaxed),
         dirty: dirty_bytes(),
-        mapped,
-        metadata,
+        mapped: window::mapped_bytes(),
         allocs: get(&ALLOCS),
         grown: get(&GROWN),
         moves: get(&MOVES),

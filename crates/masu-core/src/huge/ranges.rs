@@ -5,16 +5,15 @@
 
 use super::filled::Filled;
 use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
-use crate::clock;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::clock::Tick;
+use crate::ledger::DIRTY_HUGE as DIRTY;
+use crate::sync::Ordering;
 use core::cell::Cell;
 use core::iter;
 
 const BUCKETS: usize = 24;
 /// Most dirty ranges that a search looks at, newest first.
 const LOOK_AT: usize = 64;
-
-static DIRTY: AtomicUsize = AtomicUsize::new(0);
 
 /// The free ranges.
 pub struct Ranges {
@@ -170,7 +169,7 @@ impl Ranges {
         Self::mark(unit, r.units.get(), RangeState::Dirty);
         DIRTY.fetch_add(r.dirty.get(), Ordering::Relaxed);
         self.dirty_count.set(self.dirty_count.get() + 1);
-        r.tick.set(clock::tick());
+        r.tick.set(Tick::now());
         r.next.set(NONE);
         r.prev.set(self.newest.get());
         if self.newest.get() != NONE {

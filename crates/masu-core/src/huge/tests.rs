@@ -144,8 +144,10 @@ impl World {
     }
 
     fn free_all(&mut self) {
-        // SAFETY: live.
-        self.blocks.drain(..).for_each(|block| unsafe { free(block.p) });
+        for block in self.blocks.drain(..) {
+            // SAFETY: live.
+            unsafe { give(block.p) };
+        }
     }
 
     fn pick(&self, which: Index) -> Option<usize> {
@@ -178,7 +180,7 @@ impl World {
             Step::Free(which) => {
                 if let Some(at) = self.pick(which) {
                     // SAFETY: live.
-                    unsafe { free(self.blocks.swap_remove(at).p) };
+                    unsafe { give(self.blocks.swap_remove(at).p) };
                 }
             }
             Step::Resize { which, size, zeroed, touch } if self.has_room(size) => {
@@ -233,7 +235,7 @@ impl World {
     /// Contents, and the invariants of `window`.
     fn check(&self) {
         self.blocks.iter().for_each(Block::check);
-        let (mapped, _) = window::mapped_bytes();
+        let mapped = window::mapped_bytes();
         let end = (mapped / UNIT_BYTES) as u32;
         let guard = window::lock();
         let mut live = BTreeSet::new();

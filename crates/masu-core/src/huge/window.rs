@@ -11,7 +11,7 @@
 
 use super::pieces::Pieces;
 use super::ranges::Ranges;
-use crate::clock;
+use crate::clock::Tick;
 use crate::lock::{DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, HUGE_BELOW, HUGE_STRIDE, NIL, Table};
 use crate::settings;
@@ -49,7 +49,7 @@ pub struct Record {
     /// In a free range's last unit: its first unit.
     pub first: Cell<u32>,
     /// Tick at which a dirty range was freed.
-    pub tick: Cell<u32>,
+    pub tick: Cell<Tick>,
     /// Length in units.
     pub units: Cell<usize>,
     /// Bytes in use by a live block.
@@ -443,8 +443,7 @@ pub fn purge(all: bool) -> usize {
         let free = ranges(&guard);
         left = left.min(free.dirty_count());
         let Some(oldest) = free.oldest_dirty() else { break };
-        let age = clock::tick().wrapping_sub(record(oldest).tick.get());
-        if !all && age < 2 {
+        if !all && !record(oldest).tick.get().rested() {
             break;
         }
         left = left.saturating_sub(1);
@@ -464,9 +463,9 @@ pub fn purge(all: bool) -> usize {
     purged
 }
 
-/// Bytes mapped for blocks and for records.
-pub fn mapped_bytes() -> (usize, usize) {
-    (MAPPED.load(Ordering::Relaxed) * UNIT_BYTES, RECORDS.mapped_bytes())
+/// Bytes mapped for blocks.
+pub fn mapped_bytes() -> usize {
+    MAPPED.load(Ordering::Relaxed) * UNIT_BYTES
 }
 
 /// No unit.

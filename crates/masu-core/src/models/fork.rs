@@ -50,7 +50,7 @@ fn inherit(inside: bool) {
     exit();
     visit();
     hollow();
-    assert_eq!(outbox::holding(), 0, "an outbox is said to hold something");
+    assert_eq!(outbox::total().holders(), 0, "an outbox is said to hold something");
     let lost = pool::in_use();
     assert!(lost <= if inside { LOST } else { 0 }, "{lost} slabs are lost");
 }

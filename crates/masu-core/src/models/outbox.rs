@@ -34,7 +34,7 @@ fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {
 /// All threads have exited and all blocks are freed.
 fn settled() {
     visit();
-    assert_eq!(outbox::holding(), 0, "an outbox is said to hold something");
+    assert_eq!(outbox::total().holders(), 0, "an outbox is said to hold something");
     assert_eq!(pool::in_use(), 0, "slabs are lost");
 }
 

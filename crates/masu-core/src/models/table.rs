@@ -99,7 +99,7 @@ fn who_walks_over_the_table_sees_heaps_only() {
             table::for_each(|heap| {
                 assert_eq!(heap.role.get(), Role::Thread);
                 assert_eq!(table::index_of_id(heap.id.get()), Some(table::index_of(heap)));
-                heap.outbox.visit(None);
+                heap.outbox.visit(true);
                 let live = heap.live.load(Ordering::Relaxed);
                 assert!(live == table::LIVE || live == table::FREE);
             });

@@ -12,7 +12,7 @@
 //! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
 //! - a thread for which the pool has handed out 2 MiB of fresh pages hollows its sparse slabs, and gives
-//!   back those of other threads whose blocks have all come back ([`on_growth`]).
+//!   back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
@@ -21,7 +21,6 @@ mod relief;
 mod surplus;
 mod ticker;
 
-pub use relief::on_taken;
 pub use ticker::{after_fork_in_child, starts as background_starts};
 
 use crate::clock;
@@ -30,8 +29,7 @@ use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
-use crate::{heap, huge, run, settings, slab};
-use core::cell::Cell;
+use crate::{heap, huge, ledger, run, settings, slab};
 
 /// Time of the last tick in milliseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -40,33 +38,33 @@ static PURGED: AtomicU64 = AtomicU64::new(0);
 
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
-    run::pool::dirty_bytes() + huge::dirty_bytes() + slab::emptied_bytes()
+    ledger::dirty() + slab::emptied_bytes()
 }
 
 /// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and slabs that one
 /// has left to the next.
 fn stale() -> usize {
-    dirty() + run_cache::held_bytes() + (heap::outbox::holding() + heap::left_slabs()) * GRANULE
+    let held = run_cache::total().bytes() + heap::outbox::total().bytes();
+    dirty() + held + heap::left_slabs() * GRANULE
 }
 
 /// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
 const LONELY_BUDGET: usize = 64 << 20;
 
-/// Called at the end of the slow paths of `free`, outside all locks, with the bytes that it was about.
+/// Called at the end of the slow paths of `free`, outside all locks, with what they have released.
 #[inline]
-pub fn on_free(bytes: usize) {
+pub fn on_free(released: usize) {
+    if released != 0 {
+        on_release(released);
+    }
+}
+
+#[inline(never)]
+fn on_release(bytes: usize) {
     // Little is stale in most programs most of the time: they stop here.
     if dirty() >= MINIMUM && heap::freed(bytes) {
         due();
     }
-}
-
-/// The same for a block of `bytes` that is not small, of which `stale` have not gone into the thread's
-/// cache.
-#[inline]
-pub fn on_free_of(bytes: usize, stale: usize) {
-    surplus::on_free_of(bytes);
-    on_free(stale);
 }
 
 /// Below this nobody looks: 512 KiB.
@@ -99,26 +97,30 @@ pub fn due() {
     }
 }
 
-/// Called outside all locks after the pool has served the calling thread. Each time it has handed out
-/// another 2 MiB of fresh pages, to whomever, the thread gives back what its sparse slabs hold: the peak
-/// shall not be the sum of what its threads need at different times. Nor that of what they need in
-/// turns: whole slabs of threads that rest, which others have emptied, go back too. `looked` is the
-/// thread's: what the pool had handed out when it last looked because of it.
+/// Called at the end of the slow paths of an allocation, outside all locks. `large`: of a huge block; others
+/// show by the fresh pages that the pool hands out.
 #[inline]
-pub fn on_growth(looked: &Cell<usize>) {
-    let fresh = run::pool::fresh_bytes();
-    if fresh.wrapping_sub(looked.get()) >= CHUNK {
-        looked.set(fresh);
-        make_up();
+pub fn on_alloc(large: bool) {
+    if large || heap::has_grown(run::pool::fresh_bytes()) {
+        grown(large);
     }
 }
 
+/// The calling thread has a huge block, or the pool has handed out another 2 MiB of fresh pages, to
+/// whomever.
 #[cold]
 #[inline(never)]
-fn make_up() {
-    if settings::decay_ms().is_none() {
-        return;
+fn grown(large: bool) {
+    if !large && settings::decay_ms().is_some() {
+        make_up();
     }
+    relief::look();
+}
+
+/// Gives back what the thread's sparse slabs hold: the peak shall not be the sum of what its threads need at
+/// different times. Nor that of what they need in turns: whole slabs of threads that rest, which others
+/// have emptied, go back too.
+fn make_up() {
     note(heap::hollow_sparse());
     // A look at all slabs, which must be worth it.
     if slab::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
@@ -160,10 +162,9 @@ fn note(bytes: usize) {
 
 /// Empties the caches of threads that have not missed in theirs since the last tick.
 fn visit_caches(all: bool) {
-    let since = (!all).then(|| clock::tick().wrapping_sub(1));
     heap::for_each(|heap| {
-        heap.runs.visit(since);
-        heap.outbox.visit(since);
+        heap.runs.visit(all);
+        heap.outbox.visit(all);
     });
 }
 

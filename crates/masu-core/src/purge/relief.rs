@@ -7,25 +7,16 @@
 //! of what it had already is seen then.
 
 use super::now;
+use crate::ledger;
 use crate::limit;
-use crate::region;
 use crate::settings;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cgroup, time};
 
-/// Chunks handed out when somebody last looked.
-static SEEN: AtomicU32 = AtomicU32::new(0);
-
-/// Called outside all locks after an allocation that may have taken fresh memory. `large`: a huge
-/// block; others show by the chunks that they take.
-#[inline]
-pub fn on_taken(large: bool) {
-    let taken = region::taken();
-    if large || taken != SEEN.load(Ordering::Relaxed) {
-        SEEN.store(taken, Ordering::Relaxed);
-        if limit::begin() {
-            relieve();
-        }
+/// Sees to the soft limit after an allocation that has taken fresh memory. Outside all locks.
+pub fn look() {
+    if limit::begin() {
+        relieve();
     }
 }
 
@@ -37,7 +28,7 @@ const LOOKS: usize = 16;
 #[cold]
 #[inline(never)]
 fn relieve() {
-    let (soft, used) = (limit::soft(), limit::used());
+    let (soft, used) = (limit::soft(), ledger::used());
     let mut over = used > soft;
     if over {
         let resident = if settings::cgroup() { cgroup::resident() } else { None };
@@ -48,13 +39,13 @@ fn relieve() {
             }
             None => {
                 now();
-                over = limit::used() > soft;
+                over = ledger::used() > soft;
             }
         }
     }
     limit::end(over);
     if over {
-        limit::call(limit::used(), soft);
+        limit::call(ledger::used(), soft);
     }
 }
 

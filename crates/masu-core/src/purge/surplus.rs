@@ -11,46 +11,33 @@
 
 use super::note;
 use crate::config::Config;
-use crate::region::GRANULE;
+use crate::ledger::{self, FREED_LONG, LARGE};
 use crate::run::pool;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
 
-/// Bytes in use from which on a heap is large: 128 MiB.
-const LARGE: usize = 128 << 20;
 /// Free bytes, as a share of those in use, that are too many.
 const SHARE: usize = 3;
 /// Bytes that go back in a millisecond at most, on average: half a MiB.
 const PACE: usize = 512 << 10;
-/// Blocks longer than this are no collector's: 64 KiB.
-const LONG: usize = GRANULE;
 /// The decay time up to which this holds, in milliseconds.
 const USUAL: u64 = Config::DEFAULT.decay.to_word();
 
 /// When the next such purge may be, in milliseconds.
 static NOT_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes freed in long blocks since the last tick, and in the one before.
-static LATELY: AtomicUsize = AtomicUsize::new(0);
+/// Bytes freed in long blocks in the tick before this one.
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
-
-/// Notes that a block of `bytes` is freed.
-#[inline]
-pub fn on_free_of(bytes: usize) {
-    if bytes > LONG && pool::in_use_bytes() >= LARGE {
-        LATELY.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
 
 /// A tick has passed.
 pub fn on_tick() {
-    BEFORE.store(LATELY.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    BEFORE.store(FREED_LONG.swap(0, Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// Gives free pages back if they are too many. `decay`: the decay time in milliseconds.
 pub fn look(decay: u64) {
-    let used = pool::in_use_bytes();
-    let long = LATELY.load(Ordering::Relaxed).saturating_add(BEFORE.load(Ordering::Relaxed));
+    let used = ledger::pages();
+    let long = FREED_LONG.load(Ordering::Relaxed).saturating_add(BEFORE.load(Ordering::Relaxed));
     let free = pool::dirty_bytes().saturating_sub(long);
     if used < LARGE || free < used / SHARE || decay > USUAL {
         return;

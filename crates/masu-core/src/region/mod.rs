@@ -56,9 +56,6 @@ static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 /// First chunk of the list of free chunks, `NIL` when empty. Under `LOCK`.
 static FREE_CHUNKS: AtomicU32 = AtomicU32::new(NIL);
 
-/// Chunks handed out so far.
-static TAKEN: AtomicU32 = AtomicU32::new(0);
-
 /// Whether chunks were freed since the tables were last looked at.
 static FREED: AtomicBool = AtomicBool::new(false);
 
@@ -316,7 +313,6 @@ fn grow() -> Result<(), Errno> {
 /// A chunk of zero bytes, by its number, or `None` when the kernel gives no more memory.
 pub fn alloc_chunk() -> Option<u32> {
     let _guard = LOCK.lock();
-    TAKEN.fetch_add(1, Ordering::Relaxed);
     let first = FREE_CHUNKS.load(Ordering::Relaxed);
     if first != NIL {
         // SAFETY: a chunk in the list lies below the limit.
@@ -339,12 +335,6 @@ pub fn alloc_chunk() -> Option<u32> {
     // SAFETY: below the limit now.
     unsafe { chunk_record(chunk) }.link.store(IN_USE, Ordering::Relaxed);
     Some(chunk)
-}
-
-/// How often a chunk was asked for so far. Wraps around.
-#[inline]
-pub fn taken() -> u32 {
-    TAKEN.load(Ordering::Relaxed)
 }
 
 /// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
@@ -453,11 +443,9 @@ pub fn granule_address(granule: usize) -> usize {
     base() + (granule << GRANULE_SHIFT)
 }
 
-/// Bytes mapped for the window and its tables.
-pub fn mapped_bytes() -> (usize, usize) {
-    let tables: usize =
-        [&DENSE, &SLABS, &REMOTES, &CHUNKS, &RUN_CHUNKS].iter().map(|t| t.mapped_bytes()).sum();
-    (MAPPED.load(Ordering::Relaxed), tables + tags::mapped_bytes())
+/// Bytes mapped for the window.
+pub fn mapped_bytes() -> usize {
+    MAPPED.load(Ordering::Relaxed)
 }
 
 /// The lock, for fork.

@@ -1,5 +1,6 @@
 //! A table that lies at a fixed distance below the window and is mapped up to what is needed.
 
+use crate::ledger::TABLES;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{Errno, mem};
 
@@ -35,6 +36,7 @@ impl Table {
         let step = mapped.clamp(FIRST, LARGEST).max((need - mapped).next_multiple_of(FIRST));
         mem::map_at(base - self.below + mapped, step)?;
         self.mapped.store(mapped + step, Ordering::Relaxed);
+        TABLES.fetch_add(step, Ordering::Relaxed);
         Ok(())
     }
 
@@ -43,6 +45,7 @@ impl Table {
         let mapped = self.mapped.swap(0, Ordering::Relaxed);
         if mapped != 0 {
             mem::unmap(base - self.below, mapped);
+            TABLES.fetch_sub(mapped, Ordering::Relaxed);
         }
     }
 

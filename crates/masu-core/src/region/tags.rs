@@ -87,8 +87,3 @@ pub fn get_or_map(number: u32) -> Option<&'static Tag> {
 pub fn heap_of(number: u32) -> u32 {
     get(number).map_or(0, |tag| tag.heap.load(Ordering::Relaxed))
 }
-
-/// Bytes mapped for tags.
-pub fn mapped_bytes() -> usize {
-    RUN_TAGS.mapped_bytes() + HUGE_TAGS.mapped_bytes()
-}

@@ -11,15 +11,12 @@
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
 
 use super::pool;
-use crate::clock;
-use crate::handshake::Handshake;
+use crate::clock::Tick;
+use crate::holder::{Holder, Total};
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
-use crate::sync::{
-    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
-};
-use crate::sys::barrier;
+use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
 use core::ptr::null_mut;
 
 /// Bytes a cache may hold before it has shown that it needs more.
@@ -40,12 +37,8 @@ const BATCH: usize = 16;
 const CROWD: usize = 4;
 
 shared_static! {
-    /// Caches that hold anything.
-    static CACHES: AtomicUsize = AtomicUsize::new(0);
-}
-shared_static! {
-    /// Limits of all caches that hold anything: what the purge may find in them.
-    static HELD: AtomicUsize = AtomicUsize::new(0);
+    /// All caches, with their limits: what the purge may find in them.
+    static TOTAL: Total = Total::new();
 }
 
 struct FreeRun {
@@ -54,17 +47,15 @@ struct FreeRun {
 
 /// A thread's cache.
 pub struct RunCache {
-    handshake: Handshake,
-    /// Tick of the last use.
-    used: AtomicU32,
-    /// Tick of the last time that blocks were given away for want of room.
-    gave: Cell<u32>,
+    /// Notes the misses, and when blocks were given away. Hits cost nothing, so a cache in steady use is
+    /// emptied too now and then, and filled again from pages that are still there.
+    holder: Holder,
+    /// When blocks were last given away for want of room.
+    gave: Cell<Tick>,
     /// Requests that missed in that tick.
     misses: Cell<u32>,
     bytes: AtomicUsize,
     limit: Cell<usize>,
-    /// What this cache has added to `HELD`.
-    held: Cell<usize>,
     /// Bit per class: a request was served since blocks were last given away for want of room.
     served: Cell<u64>,
     lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
@@ -75,13 +66,11 @@ impl RunCache {
         /// An empty cache.
         pub fn new() -> Self {
             RunCache {
-                handshake: Handshake::new(),
-                used: AtomicU32::new(0),
-                gave: Cell::new(u32::MAX),
+                holder: Holder::new(),
+                gave: Cell::new(Tick::NEVER),
                 misses: Cell::new(0),
                 bytes: AtomicUsize::new(0),
                 limit: Cell::new(FIRST_LIMIT),
-                held: Cell::new(0),
                 served: Cell::new(0),
                 lists: array_of![Cell::new(null_mut()); MEDIUM_CLASSES],
             }
@@ -91,7 +80,7 @@ impl RunCache {
     /// A run of exactly `units`, if there is one.
     #[inline]
     pub fn take(&self, units: usize) -> Option<*mut u8> {
-        let _inside = self.handshake.enter()?;
+        let _inside = self.holder.enter()?;
         let class = medium_class(units);
         let list = self.lists.get(class)?;
         let run = list.get();
@@ -108,14 +97,13 @@ impl RunCache {
 
     #[cold]
     fn missed(&self) {
-        let tick = clock::tick();
-        self.used.store(tick, Ordering::Relaxed);
-        let misses = if self.gave.get() == tick { self.misses.get() + 1 } else { 0 };
-        let alone = CACHES.load(Ordering::Relaxed) <= 1;
+        self.holder.note_use();
+        let misses = if self.gave.get().is_now() { self.misses.get() + 1 } else { 0 };
+        let alone = TOTAL.holders() <= 1;
         let enough = misses >= if alone { GROW_AFTER } else { GROW_AFTER_SHARED };
         self.misses.set(if enough { 0 } else { misses });
         if enough {
-            self.limit.set((self.limit.get() * 2).max(FIRST_LIMIT).min(share()));
+            self.limit.set((self.limit.get() * 2).max(FIRST_LIMIT).min(share(0)));
         }
     }
 
@@ -129,7 +117,7 @@ impl RunCache {
         if bytes > settings::run_cache() / LONGEST {
             return pool::give(&[p as usize]);
         }
-        let Some(_inside) = self.handshake.enter() else {
+        let Some(_inside) = self.holder.enter() else {
             return pool::give(&[p as usize]);
         };
         let Some(list) = self.lists.get(medium_class(units)) else {
@@ -139,15 +127,15 @@ impl RunCache {
         if list.get() == run {
             return report::double_free(p);
         }
-        if self.held.get() == 0 {
-            self.started();
+        if !self.holder.holds() {
+            self.begin();
         }
         if self.bytes() + bytes > self.limit.get() {
             if bytes <= self.limit.get() {
                 self.make_room(bytes);
             }
             if self.bytes() + bytes > self.limit.get() {
-                self.gave.set(clock::tick());
+                self.gave.set(Tick::now());
                 return pool::give(&[p as usize]);
             }
         }
@@ -158,22 +146,18 @@ impl RunCache {
     }
 
     #[cold]
-    fn started(&self) {
-        self.used.store(clock::tick(), Ordering::Relaxed);
-        CACHES.fetch_add(1, Ordering::Relaxed);
-        self.limit.set(FIRST_LIMIT.min(share()));
-        self.held.set(self.limit.get().max(1));
-        HELD.fetch_add(self.held.get(), Ordering::Relaxed);
+    fn begin(&self) {
+        self.limit.set(FIRST_LIMIT.min(share(1)));
+        self.holder.begin(&TOTAL, self.limit.get().max(1));
     }
 
     /// Gives back runs until a quarter of the limit and `bytes` are free: those of classes that served
     /// nobody since the last time, then the largest.
     #[cold]
     fn make_room(&self, bytes: usize) {
-        let tick = clock::tick();
-        self.used.store(tick, Ordering::Relaxed);
-        self.gave.set(tick);
-        let limit = self.limit.get().min(share());
+        self.holder.note_use();
+        self.gave.set(Tick::now());
+        let limit = self.limit.get().min(share(0));
         self.limit.set(limit);
         let target = (limit - limit / 4).saturating_sub(bytes);
         let served = self.served.replace(0);
@@ -218,50 +202,28 @@ impl RunCache {
         for class in 0..MEDIUM_CLASSES {
             self.give_class(class, 0);
         }
-        self.ended();
-    }
-
-    fn ended(&self) {
-        if self.held.get() != 0 {
-            CACHES.fetch_sub(1, Ordering::Relaxed);
-            HELD.fetch_sub(self.held.replace(0), Ordering::Relaxed);
-        }
+        self.holder.end(&TOTAL);
     }
 
     /// Gives everything back. Owner only.
     pub fn drain(&self) {
-        if let Some(_inside) = self.handshake.enter() {
+        if let Some(_inside) = self.holder.enter() {
             self.give_all();
         }
     }
 
-    /// Gives everything back from another thread, unless the owner has missed or overflowed since
-    /// tick `since`. Returns whether something is left.
-    ///
-    /// Hits note no tick, so that they cost nothing: a cache in steady use is emptied too now and
-    /// then, and filled again from pages that are still there.
-    pub fn visit(&self, since: Option<u32>) -> bool {
-        if self.bytes() == 0 {
-            return false;
-        }
-        if since
-            .is_some_and(|tick| (self.used.load(Ordering::Relaxed).wrapping_sub(tick) as i32) >= 0)
-        {
-            return true;
-        }
-        !self.handshake.visit(barrier::all_threads, || self.give_all())
+    /// Gives everything back from another thread, unless the owner has missed or overflowed lately, or
+    /// `all` the same. Returns whether something is left.
+    pub fn visit(&self, all: bool) -> bool {
+        self.bytes() != 0 && self.holder.visit(all, || self.give_all())
     }
 
-    /// In a fork's child: forgets the contents if somebody was frozen at them. Returns the limit that
-    /// counts.
-    pub fn after_fork_in_child(&self) -> usize {
-        if self.handshake.is_in_use() {
-            self.handshake.reset();
+    /// In a fork's child: forgets the contents if somebody was frozen at them.
+    pub fn after_fork_in_child(&self) {
+        self.holder.after_fork_in_child(&TOTAL, || {
             self.lists.iter().for_each(|l| l.set(null_mut()));
             self.set_bytes(0);
-            self.held.set(0);
-        }
-        self.held.get()
+        });
     }
 
     /// Bytes in the cache at this moment. Written by the owner only, read by anybody.
@@ -275,29 +237,17 @@ impl RunCache {
     }
 }
 
-/// What one cache may hold at most, given how many there are.
-fn share() -> usize {
+/// What one cache may hold at most, given how many there are and how many `more` are about to be.
+fn share(more: usize) -> usize {
     let most = settings::run_cache();
-    let share = most.saturating_mul(CROWD) / CACHES.load(Ordering::Relaxed).max(CROWD);
+    let share = most.saturating_mul(CROWD) / (TOTAL.holders() + more).max(CROWD);
     // In a crowd little caches would only be filled and emptied: the pool serves all.
     if share < LEAST.min(most) { 0 } else { share }
 }
 
-/// Counts anew in a fork's child, which may have frozen a thread that was counting.
-pub fn recount(caches: usize, held: usize) {
-    CACHES.store(caches, Ordering::Relaxed);
-    HELD.store(held, Ordering::Relaxed);
-}
-
-/// Caches that hold anything, as they are counted.
-#[cfg(all(loom, test))]
-pub fn counted() -> usize {
-    CACHES.load(Ordering::Relaxed)
-}
-
-/// An estimate of the bytes in all threads' caches.
-pub fn held_bytes() -> usize {
-    HELD.load(Ordering::Relaxed)
+/// What is said of all caches.
+pub fn total() -> &'static Total {
+    &TOTAL
 }
 
 // The model checker takes this file in from elsewhere.

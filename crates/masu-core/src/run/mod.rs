@@ -16,6 +16,7 @@ pub mod pool;
 
 pub use chunk_set::Affinity;
 
+use crate::ledger;
 use crate::region::{self, CHUNK, CHUNK_SHIFT};
 use crate::size_class::{UNIT, medium_units};
 use cache::RunCache;
@@ -102,6 +103,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
+    ledger::freed_run(units * UNIT);
     units * UNIT
 }
 

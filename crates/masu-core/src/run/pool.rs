@@ -28,6 +28,7 @@ use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
 use super::inherit;
+use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SLAB_UNITS};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
@@ -38,9 +39,6 @@ use core::cell::UnsafeCell;
 
 shared_static! { static LOCK: CachePadded<Lock> = CachePadded(Lock::new()); }
 shared_static! { static STATE: State = State(UnsafeCell::new([const { Buckets::new() }; 2])); }
-shared_static! { static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0); }
-shared_static! { static USED_UNITS: AtomicUsize = AtomicUsize::new(0); }
-shared_static! { static GRANULES: AtomicUsize = AtomicUsize::new(0); }
 shared_static! { static FRESH_UNITS: AtomicUsize = AtomicUsize::new(0); }
 
 /// Changes a counter. Under `LOCK`, so no atomic addition is needed.
@@ -136,7 +134,7 @@ impl Locked {
         let grows = in_use_bytes() >= region::GROWING || !for_slabs && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
         let inherited = inherit::take_over(address(chunk, 0), c);
-        if inherited || filled && crate::limit::has_room(CHUNK) && region::fault_chunk(chunk) {
+        if inherited || filled && ledger::has_room(CHUNK) && region::fault_chunk(chunk) {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&DIRTY_UNITS, UNITS);
@@ -205,7 +203,7 @@ fn address(chunk: u32, unit: usize) -> usize {
 /// A run of `units` that starts at a multiple of `align` units (a power of two), and whether it
 /// reads as zeroes. `None` when memory is out.
 pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
-    if !crate::limit::has_room(units * UNIT) {
+    if !ledger::has_room(units * UNIT) {
         return None;
     }
     let pool = Locked::lock();
@@ -225,7 +223,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
         pool.set_longest(chunk, c, place.longest);
     }
     change(&DIRTY_UNITS, dirty.wrapping_neg());
-    change(&USED_UNITS, units);
+    change(&RUN_UNITS, units);
     change(&FRESH_UNITS, units - dirty);
     Some((address(chunk, start), dirty == 0))
 }
@@ -234,7 +232,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
 /// is out. `dense`: slabs are filled rather than sprinkled, so that a fresh chunk may be taken in as one
 /// huge page. `own`: whose chunks are to be looked at first.
 pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)> {
-    if !crate::limit::has_room(GRANULE) {
+    if !ledger::has_room(GRANULE) {
         return None;
     }
     let pool = Locked::lock();
@@ -268,7 +266,7 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     change(&DIRTY_UNITS, dirty.wrapping_neg());
     change(&FRESH_UNITS, UNITS_PER_GRANULE - dirty);
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
-    change(&GRANULES, 1);
+    change(&SLAB_UNITS, UNITS_PER_GRANULE);
     // SAFETY: below the limit, and the caller's alone.
     unsafe { region::dense(granule) }.set(Kind::Slab);
     Some((granule, touched * UNIT))
@@ -283,7 +281,7 @@ pub fn give_granule(granule: usize, dirty: u16) {
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     c.give_granule(granule, dirty);
-    change(&GRANULES, 1usize.wrapping_neg());
+    change(&SLAB_UNITS, UNITS_PER_GRANULE.wrapping_neg());
     change(&DIRTY_UNITS, dirty.count_ones() as usize);
     pool.freed(chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
 }
@@ -300,14 +298,14 @@ pub fn give(runs: &[usize]) {
             pool.freed(chunk, c, unit, n);
         }
         change(&DIRTY_UNITS, n);
-        change(&USED_UNITS, n.wrapping_neg());
+        change(&RUN_UNITS, n.wrapping_neg());
     }
 }
 
 /// Changes a live run's length in place, and says whether what it gains reads as zeroes. `None`: the
 /// units behind it are taken.
 pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
-    if new > old && !crate::limit::has_room((new - old) * UNIT) {
+    if new > old && !ledger::has_room((new - old) * UNIT) {
         return None;
     }
     let pool = Locked::lock();
@@ -321,7 +319,7 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
         pool.update(chunk, c);
     }
     change(&DIRTY_UNITS, dirty as usize);
-    change(&USED_UNITS, new.wrapping_sub(old));
+    change(&RUN_UNITS, new.wrapping_sub(old));
     if new > old {
         change(&FRESH_UNITS, (new - old).wrapping_add_signed(dirty));
     }
@@ -421,17 +419,17 @@ pub fn fresh_bytes() -> usize {
 
 /// Granules handed out as slabs.
 pub fn granules_in_use() -> usize {
-    GRANULES.load(Ordering::Relaxed)
+    SLAB_UNITS.load(Ordering::Relaxed) / UNITS_PER_GRANULE
 }
 
 /// Bytes in live runs, those in threads' caches included, slabs not.
 pub fn used_bytes() -> usize {
-    USED_UNITS.load(Ordering::Relaxed) * UNIT
+    RUN_UNITS.load(Ordering::Relaxed) * UNIT
 }
 
 /// Bytes in slabs and in live runs.
 pub fn in_use_bytes() -> usize {
-    granules_in_use() * GRANULE + used_bytes()
+    ledger::pages()
 }
 
 /// Whether free pages that are resident are so many that they have to serve everybody.

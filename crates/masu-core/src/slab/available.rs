@@ -7,7 +7,7 @@
 use super::list::List;
 use super::record::{Place, dense, record, remote, threshold};
 use super::remote::Chain;
-use crate::clock;
+use crate::clock::Tick;
 use crate::lock::Lock;
 use crate::size_class::CLASSES;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
@@ -55,7 +55,7 @@ pub unsafe fn publish(slab: u32, last: bool) -> bool {
         let owner = dense(slab).owner.load(Ordering::Relaxed);
         let _guard = shelf.lock.lock();
         (*s).place = Place::Unowned;
-        (*s).since = clock::tick();
+        (*s).since = Tick::now();
         dense(slab).owner.store(0, Ordering::Relaxed);
         if !remote(slab).give_up(used, true, threshold(class)) {
             dense(slab).owner.store(owner, Ordering::Relaxed);
@@ -98,7 +98,7 @@ pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
         // SAFETY: a listed slab's line rests, unless somebody has just claimed it, and then the
         // claim that follows fails.
         unsafe {
-            let old = all || (*s).rested();
+            let old = all || (*s).since.rested();
             let changed = remote(slab).pending() != 0 || (*s).out() != u32::from((*s).looked);
             old && changed
         }

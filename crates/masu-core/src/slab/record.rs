@@ -10,7 +10,7 @@
 //!    line belongs to the pool's lock.
 
 use super::remote::{Chain, RemoteWord};
-use crate::clock;
+use crate::clock::Tick;
 use crate::region::{
     self, Base, Dense, GRANULE, GRANULE_SHIFT, LINE, NIL, REMOTES_BELOW, SLABS_BELOW,
 };
@@ -71,7 +71,7 @@ pub struct Slab {
     /// bin, and that count as being in one; 0: there are none.
     pub left: u16,
     /// Tick at which nobody owned it any more.
-    pub since: u32,
+    pub since: Tick,
     /// While nobody owns it, the id of the heap that had too many; 0: not so.
     pub former: u32,
     /// Size class.
@@ -81,17 +81,6 @@ pub struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == LINE);
-
-/// Ticks after which what has not been used has rested.
-pub const RESTED: u32 = 2;
-
-impl Slab {
-    /// Whether nobody has used it since the tick before last.
-    #[inline]
-    pub fn rested(&self) -> bool {
-        clock::tick().wrapping_sub(self.since) >= RESTED
-    }
-}
 
 /// The slab that holds an address given by its offset in the window.
 #[inline(always)]

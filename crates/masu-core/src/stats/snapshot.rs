@@ -2,6 +2,7 @@
 
 use super::recent::recent;
 use crate::heap;
+use crate::ledger;
 use crate::region;
 use crate::run;
 use crate::slab::pool;
@@ -86,9 +87,8 @@ pub fn read() -> Stats {
         small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
     s.active = run::pool::in_use_bytes() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
-    let (window, tables) = region::mapped_bytes();
-    s.metadata = tables + heap::mapped_bytes() + heap::shared::mapped_bytes() + h.metadata;
-    s.mapped = window + h.mapped + s.metadata;
+    s.metadata = ledger::tables();
+    s.mapped = region::mapped_bytes() + h.mapped + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

@@ -36,7 +36,7 @@ proptest! {
         unsafe {
             prop_assert!(!zero || is_zero(p, 0, usable));
             p.write_bytes(0xa5, usable);
-            heap::dealloc(p);
+            dealloc(p);
         }
     }
 
@@ -78,7 +78,7 @@ proptest! {
             }
         }
         // SAFETY: not used again.
-        unsafe { heap::dealloc(p) };
+        unsafe { dealloc(p) };
     }
 }
 
@@ -92,6 +92,6 @@ fn what_cannot_be_had_has_no_size() {
     // SAFETY: live until it is freed.
     unsafe {
         assert!(realloc_exact(p, usize::MAX / 2, 16, false).is_null());
-        heap::dealloc(p);
+        dealloc(p);
     }
 }

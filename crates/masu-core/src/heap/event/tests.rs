@@ -1,6 +1,7 @@
 //! What a program of one thread keeps of the slabs that it empties.
 
 use super::*;
+use crate::heap::retain::OFTEN;
 use crate::own_process::alone;
 use crate::{alloc, dealloc};
 

@@ -1,6 +1,7 @@
 //! What a thread that shares nothing pays when it lets go of much at once.
 
 use super::*;
+use crate::heap::mode::Retention;
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::{alloc, dealloc};
@@ -21,9 +22,9 @@ fn remote_share(slabs: usize) -> f64 {
         let heap = current();
         // Again when the clock, which other tests move too, has ticked meanwhile.
         loop {
-            let tick = clock::tick();
+            let tick = Tick::now();
             // Its former thread may have shared something.
-            heap.shared.set(0);
+            heap.shared.set(Tick::NEVER);
             let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
             let mut random = 1u64;
             for i in (1..n).rev() {
@@ -37,7 +38,7 @@ fn remote_share(slabs: usize) -> f64 {
                 // SAFETY: a live block, freed once.
                 unsafe { dealloc(p) };
             }
-            if clock::tick() == tick {
+            if tick.is_now() {
                 return (heap.counters.remote_frees.get() - before) as f64 / n as f64;
             }
         }
@@ -50,17 +51,22 @@ fn remote_share(slabs: usize) -> f64 {
     share.unwrap_or(f64::NAN)
 }
 
+/// What a heap keeps whose blocks stay with its thread.
+fn private() -> &'static Retention {
+    Mode::Private.retention().unwrap()
+}
+
 #[test]
 fn partial_slabs_stay_while_a_thread_frees_into_all_of_them() {
     // Two thirds of the slabs were given up while they were full, and of each an eighth comes back from
     // afar before it is claimed.
-    let share = remote_share(UNSHARED_PARTIAL_KEEP as usize * 3 / 2);
+    let share = remote_share(private().partial as usize * 3 / 2);
     assert!(share < 0.2, "{share}");
 }
 
 #[test]
 fn taking_back_full_slabs_that_were_given_up_gives_up_no_more() {
-    let kept = crate::settings::retain_full() * UNSHARED_KEEP;
+    let kept = private().full();
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
 }
@@ -71,7 +77,7 @@ fn carved(size: usize, rounds: usize) -> usize {
         // SAFETY: a block that nobody else knows.
         unsafe { dealloc(alloc(1)) };
         // The heap's former thread may have used up what there is for a tick.
-        current().tick.set(clock::tick().wrapping_sub(1));
+        current().tick.set(Tick::before(1));
         let mut live = [core::ptr::null_mut(); 10];
         for i in 0..rounds {
             let place = &mut live[i % 10];

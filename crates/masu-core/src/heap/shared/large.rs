@@ -67,7 +67,6 @@ fn give_one(p: *mut u8, caller: Caller) {
     // SAFETY: the caller took the block out of its heap, and nobody else has it.
     unsafe {
         if region::offset(p) >= region::limit() {
-            // Not `free`, which looks at the thread's own words.
             huge::give(p);
             return;
         }

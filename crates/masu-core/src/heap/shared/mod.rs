@@ -36,7 +36,7 @@ mod tally;
 
 pub use gate::Gate;
 pub use large::{grow_huge_by_moving, resize_huge, resize_run};
-pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork, mapped_bytes};
+pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork};
 pub use tally::SharedStats;
 
 use super::{Heap, Role};
@@ -207,11 +207,11 @@ impl SharedHeap {
         self.signal.load(Ordering::Relaxed) != 0 && self.signal.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Frees a block of this heap.
+    /// Frees a block of this heap. Returns the bytes that a purge may have something to do with, or 0.
     ///
     /// # Safety
     /// `block` is a live block of this heap, which the caller gives up.
-    pub(crate) unsafe fn free(&'static self, block: *mut Block) {
+    pub(crate) unsafe fn free(&'static self, block: *mut Block) -> usize {
         let mut freed = 0;
         let inside = match self.gate.try_enter() {
             Some(inside) => {
@@ -227,9 +227,7 @@ impl SharedHeap {
         if let Some(inside) = inside {
             self.leave(inside, Caller::Thread);
         }
-        if freed != 0 {
-            crate::purge::on_free(freed);
-        }
+        freed
     }
 
     /// Goes out, having seen to what was left behind; ends the heap if it is retired and empty.
@@ -332,27 +330,27 @@ impl SharedHeap {
         stats
     }
 
-    /// Frees all blocks at once. O(slabs + medium and huge blocks), however many small blocks live.
+    /// Frees all blocks at once, and returns their bytes.
     ///
     /// # Safety
     /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
-    pub unsafe fn reset(&'static self) {
+    pub(crate) unsafe fn empty(&'static self) -> usize {
         let inside = self.gate.enter();
         let bytes = self.allocated();
         self.wipe(&inside);
         self.leave(inside, Caller::Thread);
-        crate::purge::on_free(bytes);
+        bytes
     }
 
-    /// [`reset`](SharedHeap::reset), and the heap itself goes too.
+    /// [`empty`](Self::empty), and the heap itself goes too.
     ///
     /// # Safety
     /// As there; and the heap is not used any more.
-    pub unsafe fn destroy(&'static self) {
+    pub(crate) unsafe fn end(&'static self) -> usize {
         let inside = self.gate.enter();
         let bytes = self.allocated();
         self.finish(inside);
-        crate::purge::on_free(bytes);
+        bytes
     }
 
     /// Lets go of the heap while blocks of it may live: the last one freed destroys it.

@@ -2,12 +2,12 @@
 
 use super::SharedHeap;
 use super::tally::Charge;
-use crate::clock;
-use crate::heap::{event, exit, refill, sparse, thread_bytes};
+use crate::clock::Tick;
+use crate::heap::{event, exit, refill, retain, sparse, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab::{self, Block, Place, RESTED, pool};
+use crate::slab::{self, Block, Place, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
 
@@ -35,7 +35,7 @@ impl SharedHeap {
             let bin = self.inner.bin(class);
             block = bin.get();
             if block.is_null() {
-                self.inner.borrowed[class & 63].set(clock::tick() as u8);
+                self.inner.used[class & 63].set(Tick::now().into());
                 block = refill::refill(&self.inner, class);
             } else {
                 // SAFETY: a block in the bin is free and linked, and the bin is ours inside the gate.
@@ -118,13 +118,10 @@ impl SharedHeap {
     /// the gate.
     pub(super) fn tidy(&self, all: bool) -> usize {
         let heap = &self.inner;
-        let now = clock::tick() as u8;
         let mut bytes = 0;
         for class in 1..=LAST_CLASS {
             let active = heap.active(class).get();
-            if active == NIL
-                || !all && u32::from(now.wrapping_sub(heap.borrowed[class].get())) < RESTED
-            {
+            if active == NIL || !all && !heap.used[class].get().rested() {
                 continue;
             }
             heap.active(class).set(NIL);
@@ -137,15 +134,13 @@ impl SharedHeap {
                 if s.out() == 0 {
                     bytes += s.touched as usize;
                     pool::give(active);
-                } else if s.free.is_null() {
-                    refill::park(heap, active, class);
                 } else {
-                    refill::keep_partial(heap, active, class);
+                    retain::file(heap, active, class);
                 }
             }
         }
         for class in 1..=LAST_CLASS {
-            bytes += event::give_empty(heap, class);
+            bytes += retain::give_empty(heap, class);
         }
         bytes + sparse::hollow_partial(heap, all)
     }

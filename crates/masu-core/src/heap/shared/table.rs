@@ -103,11 +103,6 @@ pub fn live() -> u32 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Bytes mapped for the table.
-pub fn mapped_bytes() -> usize {
-    TABLE.mapped_bytes()
-}
-
 /// The table's lock. A fork takes it before the heaps' and gives it back after them, so that there are
 /// as many heaps all the time.
 pub fn lock_for_fork() -> &'static Lock {

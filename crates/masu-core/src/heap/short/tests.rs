@@ -1,7 +1,8 @@
 //! The short way leads where the long one does, and is taken where it should be.
 
 use super::*;
-use crate::heap::{FULL_KEEP, alloc_small_slow, flush};
+use crate::heap::mode::Mode;
+use crate::heap::{alloc_small_slow, flush};
 use crate::own_process::alone;
 use crate::region;
 use crate::{alloc, dealloc};
@@ -160,7 +161,7 @@ fn what_is_not_as_simple_is_left_to_the_long_way() {
         unsafe { free(blocks.drain(..5)) };
         crate::clock::advance();
         assert!(refill(SIZE).is_null(), "the first of a tick");
-        heap.rested.set(clock::tick());
+        heap.tick.set(Tick::now());
         let other = last[0].addr();
         std::thread::spawn(move || {
             // SAFETY: a live block, freed once.
@@ -185,17 +186,18 @@ fn a_heap_that_has_enough_full_slabs_gives_one_up() {
         // So that there is somebody to give slabs to.
         std::thread::spawn(once).join().unwrap();
         let heap = current();
-        for kept in [FULL_KEEP, FULL_KEEP + 1] {
-            heap.shared.set(0);
+        let most = Mode::Sharing.retention().unwrap().full_of_class;
+        for kept in [most, most + 1] {
+            heap.shared.set(Tick::NEVER);
             // The active one, one with room, and so many full ones less one.
             let blocks: Vec<_> = (0..15 * (kept + 1)).map(|_| alloc(SIZE)).collect();
             heap.note_sharing();
-            heap.rested.set(clock::tick());
+            heap.tick.set(Tick::now());
             // SAFETY: a live block, freed once.
             unsafe { dealloc(blocks[0]) };
             assert_eq!((heap.partial(class()).len(), heap.full(class()).len()), (1, kept - 1));
             assert_eq!(refill(SIZE), blocks[0]);
-            assert_eq!(heap.full(class()).len(), FULL_KEEP);
+            assert_eq!(heap.full(class()).len(), most);
             // SAFETY: live blocks, each freed once.
             unsafe { free(blocks) };
             flush();
@@ -229,8 +231,8 @@ fn what_was_freed_into_the_active_slab_comes_before_a_slab_that_is_in_use() {
             free(others[..14].iter().copied());
             free(own[..1].iter().copied());
         }
-        assert!(event::will_keep(heap, class()) && heap.partial(class()).len() != 0);
-        heap.rested.set(clock::tick());
+        assert!(will_keep(heap, class()) && heap.partial(class()).len() != 0);
+        heap.tick.set(Tick::now());
         let empty = heap.partial(class()).front().filter(|&slab| {
             // SAFETY: an own slab.
             unsafe { &*slab::record(slab) }.out() == 0

@@ -1,7 +1,7 @@
 //! What becomes resident without having been touched: nothing in a program that leaves its blocks sparse,
 //! little where it does not fill them for the first time.
 
-use super::super::{alloc, alloc_zeroed, free};
+use super::super::{alloc, alloc_zeroed, give};
 use super::*;
 use crate::own_process::alone;
 
@@ -82,7 +82,7 @@ fn after_filled_blocks_the_next_one_comes_with_pages_until_one_is_not_filled() {
             assert!(unasked() || resident(p, bytes) == touched, "{round}");
             touch(p, bytes, 1);
             // SAFETY: the test's.
-            unsafe { free(p) };
+            unsafe { give(p) };
         }
     });
 }

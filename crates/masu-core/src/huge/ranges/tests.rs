@@ -140,7 +140,7 @@ impl Drop for World {
             record(unit).state.set(RangeState::Inside);
         }
         // SAFETY: the block allocated above.
-        unsafe { huge::free(self.block) };
+        unsafe { huge::give(self.block) };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Delay;
-use crate::huge::{alloc, free};
+use crate::huge::{alloc, give};
 use crate::own_process::alone;
 
 const MIB: usize = 1 << 20;
@@ -14,7 +14,7 @@ fn kept_after_growth(bytes: usize) -> usize {
     for times in [8, 4, 2, 1] {
         let longer = alloc(bytes / times, 1);
         // SAFETY: the test's, and live.
-        unsafe { free(core::mem::replace(&mut p, longer)) };
+        unsafe { give(core::mem::replace(&mut p, longer)) };
     }
     Ranges::dirty_bytes()
 }

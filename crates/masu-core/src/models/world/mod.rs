@@ -14,15 +14,6 @@ pub mod sys;
 
 /// Nothing ages here.
 pub mod purge {
-    /// A free's slow path has ended.
-    pub fn on_free(_: usize) {}
-
-    /// The same, of a block that is not small.
-    pub fn on_free_of(_: usize, _: usize) {}
-
-    /// Memory has been taken.
-    pub fn on_growth(_: &core::cell::Cell<usize>) {}
-
     /// There is no background thread.
     pub fn after_fork_in_child() {}
 }
@@ -31,22 +22,6 @@ pub mod purge {
 pub mod sharing {
     /// It comes.
     pub fn begin() {}
-}
-
-/// The coarse clock stands still.
-pub mod clock {
-    /// The tick never changes.
-    pub fn tick() -> u32 {
-        1
-    }
-}
-
-/// Nothing is too much.
-pub mod limit {
-    /// There is room for everything.
-    pub fn has_room(_: usize) -> bool {
-        true
-    }
 }
 
 /// The options that the protocols read.
@@ -65,6 +40,11 @@ pub mod settings {
     /// Most bytes in a thread's cache of medium blocks: 1 MiB.
     pub fn run_cache() -> usize {
         1 << 20
+    }
+
+    /// There is no limit.
+    pub fn limit_hard() -> usize {
+        0
     }
 
     /// Memory is not faulted in ahead.
@@ -110,8 +90,16 @@ pub mod run {
 
     /// Their caches.
     pub mod cache {
+        use crate::holder::Total;
+
+        loom::lazy_static! {
+            static ref TOTAL: Total = Total::new();
+        }
+
         /// There are none.
-        pub fn recount(_: usize, _: usize) {}
+        pub fn total() -> &'static Total {
+            &TOTAL
+        }
     }
 
     /// Their pool, which slabs come from too.
@@ -155,7 +143,7 @@ pub mod huge {
     ///
     /// # Safety
     /// None is needed.
-    pub unsafe fn free(_: *mut u8) {
+    pub unsafe fn give(_: *mut u8) -> usize {
         unreachable!()
     }
 

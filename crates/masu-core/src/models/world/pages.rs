@@ -210,7 +210,7 @@ mod face {
 
         /// The purge looks in. Returns whether something is left.
         pub fn visit(&self) -> bool {
-            process::call(|| self.0.visit(None))
+            process::call(|| self.0.visit(true))
         }
 
         /// Bytes in it.
@@ -218,9 +218,10 @@ mod face {
             self.0.bytes()
         }
 
-        /// In a fork's child, before anything else. Returns the limit that counts.
-        pub fn after_fork_in_child(&self) -> usize {
-            self.0.after_fork_in_child()
+        /// In a fork's child, before anything else.
+        pub fn after_fork_in_child(&self) {
+            super::cache::total().after_fork_in_child();
+            self.0.after_fork_in_child();
         }
     }
 }

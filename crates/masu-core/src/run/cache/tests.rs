@@ -9,7 +9,7 @@ fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
     let cache = RunCache::new();
     for (units, kept) in [(1, true), (longest, true), (longest + 4, false), (256, false)] {
         let (at, _) = pool::take(units, 1).expect("memory");
-        cache.started();
+        cache.begin();
         cache.limit.set(most);
         // SAFETY: the test's run, so long.
         unsafe { cache.put(at as *mut u8, units) };

@@ -19,7 +19,7 @@ fn kept() -> usize {
     // SAFETY: the test's block, so long, and live.
     unsafe {
         p.write_bytes(7, 3 * CHUNK);
-        huge::free(p);
+        huge::give(p);
     }
     huge::dirty_bytes()
 }
@@ -72,7 +72,7 @@ fn chunks_take_over_as_much_as_is_kept() {
         // What is not whole stays for the next huge block.
         let p = huge::alloc(CHUNK / 2 + 1, 1);
         // SAFETY: the test's block, live.
-        unsafe { huge::free(p) };
+        unsafe { huge::give(p) };
         let left = huge::dirty_bytes();
         let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
         assert!(zero && !mem::is_resident(at));

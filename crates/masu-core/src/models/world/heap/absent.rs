@@ -61,9 +61,7 @@ impl RunCache {
     /// Gives nothing back.
     pub fn drain(&self) {}
     /// Holds nothing.
-    pub fn after_fork_in_child(&self) -> usize {
-        0
-    }
+    pub fn after_fork_in_child(&self) {}
 }
 
 pub mod scope {
@@ -95,7 +93,7 @@ pub mod shared {
 
         /// # Safety
         /// None is needed.
-        pub unsafe fn free(&self, _: *mut Block) {
+        pub unsafe fn free(&self, _: *mut Block) -> usize {
             match *self {}
         }
     }

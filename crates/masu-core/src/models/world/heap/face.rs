@@ -3,7 +3,7 @@
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
 use super::tls::{EMPTY, current, gone, set_current};
-use super::{Heap, birth, exit, fast, fork, heir, refill, sparse, table};
+use super::{Heap, birth, exit, fast, fork, free as frees, heir, refill, retain, sparse, table};
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
 use std::cell::RefCell;
@@ -72,7 +72,7 @@ pub fn free(block: usize) {
     process::call(|| {
         region::freed(block);
         // SAFETY: the block was live.
-        unsafe { fast::dealloc(block as *mut u8) };
+        unsafe { frees::free(block as *mut u8) };
     });
 }
 
@@ -83,13 +83,13 @@ pub fn hollow() -> usize {
 
 /// The purge sends out what threads hold in their outboxes.
 pub fn visit() {
-    process::call(|| table::for_each(|heap| heap.outbox.visit(None)));
+    process::call(|| table::for_each(|heap| heap.outbox.visit(true)));
 }
 
 /// Lets go of an owned slab that is in no list.
 pub fn give_up(slab: u32) {
     // SAFETY: the caller owns it.
-    unsafe { refill::give_up_partial(slab, false) };
+    unsafe { retain::give_up_partial(slab, false) };
 }
 
 /// Takes a heap apart whose thread a fork left behind, if there is any.

@@ -22,19 +22,24 @@ mod free;
 pub mod gate;
 #[path = "../../../heap/heir.rs"]
 mod heir;
+#[path = "../../../heap/mode.rs"]
+mod mode;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
 #[path = "../../../heap/refill.rs"]
 mod refill;
-#[path = "../../../heap/rest.rs"]
-mod rest;
+#[path = "../../../heap/retain.rs"]
+mod retain;
 #[path = "../../../heap/sparse.rs"]
 mod sparse;
 #[path = "../../../heap/table.rs"]
 pub mod table;
+#[path = "../../../heap/tick.rs"]
+mod tick;
 mod tls;
 
 use super::atomic::Watch;
+use crate::clock::{LowTick, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::size_class::CLASSES;
 use crate::slab::{Block, List};
@@ -48,12 +53,11 @@ pub use absent::{RunCache, shared};
 pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use table::lock_for_fork;
 
-/// Partial slabs that a heap keeps per class.
-pub const PARTIAL_KEEP: u32 = 1;
-/// Full slabs of one class that a heap keeps.
-pub const FULL_KEEP: u32 = 8;
 /// Looks that an active slab gets in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
+/// Never used: no tick begins.
+pub const EMPTIES_PER_TICK: u8 = PLENTY;
+pub const WALKS_PER_TICK: u8 = 0;
 
 /// A heap, as production code sees it.
 pub struct Heap {
@@ -61,7 +65,7 @@ pub struct Heap {
     pub id: Cell<u32>,
     pub role: Cell<Role>,
     pub zero: Cell<u64>,
-    pub rested: Cell<u32>,
+    pub tick: Cell<Tick>,
     pub full_count: Cell<u32>,
     active: [Cell<u32>; CLASSES],
     partial: [UnsafeCell<List>; CLASSES],
@@ -70,11 +74,10 @@ pub struct Heap {
     pub emptied_class: Cell<usize>,
     pub empties: [Cell<u8>; CLASSES],
     pub walks: [Cell<u8>; CLASSES],
-    pub refilled: [Cell<u8>; CLASSES],
+    pub used: [Cell<LowTick>; CLASSES],
     pub borrowed: [Cell<u8>; CLASSES],
     pub lent: [Cell<u8>; CLASSES],
     pub sent: [Cell<u8>; CLASSES],
-    pub grown: Cell<usize>,
     pub exit_round: Cell<u32>,
     pub next_free: Cell<u32>,
     pub live: AtomicU32,
@@ -117,7 +120,8 @@ impl Heap {
             id: Cell::new(id),
             role: Cell::new(role),
             zero: Cell::new(0),
-            rested: Cell::new(0),
+            // It never changes.
+            tick: Cell::new(Tick::now()),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
@@ -126,11 +130,10 @@ impl Heap {
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(PLENTY) }; CLASSES],
             walks: [const { Cell::new(PLENTY) }; CLASSES],
-            refilled: [const { Cell::new(0) }; CLASSES],
+            used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             lent: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
-            grown: Cell::new(0),
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
@@ -174,9 +177,6 @@ impl Heap {
         self.touch();
         &self.active[class]
     }
-
-    /// The tick never changes.
-    pub fn observe_tick(&self) {}
 
     /// Everything is shared.
     pub fn note_sharing(&self) {}

@@ -4,6 +4,7 @@ use super::*;
 use crate::heap::tls::current;
 use crate::region::{self, NIL};
 use crate::size_class::class_of;
+use crate::slab;
 use crate::sync::Ordering;
 use crate::{alloc, dealloc};
 use std::sync::Barrier;
@@ -63,7 +64,7 @@ fn owned(heap: &Heap, blocks: &[*mut u8]) -> usize {
 
 /// As if the class had last been touched `ticks` ago.
 fn age(heap: &Heap, class: usize, ticks: u32) {
-    let then = clock::tick().wrapping_sub(ticks);
+    let then = Tick::before(ticks);
     for list in [heap.partial(class), heap.full(class)] {
         let mut at = list.front();
         while let Some(slab) = at {
@@ -74,7 +75,7 @@ fn age(heap: &Heap, class: usize, ticks: u32) {
             }
         }
     }
-    heap.refilled[class].set(then as u8);
+    heap.used[class].set(then.into());
 }
 
 fn free(blocks: Vec<*mut u8>) {
@@ -101,12 +102,12 @@ fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
         let mut blocks = blocks();
         // The first slab becomes a partial one, if the thread frees enough of it.
         free(blocks.drain(..8).collect());
-        let now = clock::tick();
+        let now = Tick::now();
         age(heap, class, ticks);
-        heap.shared.set(if shares { now } else { 0 });
-        heap.rested.set(now.wrapping_sub(1));
+        heap.shared.set(if shares { now } else { Tick::NEVER });
+        heap.tick.set(Tick::before(1));
         let owned_before = owned(heap, &blocks);
-        look(heap, class_of(64));
+        on_tick(heap);
         let owned_after = owned(heap, &blocks);
         let active = heap.active(class).get() != NIL;
         let kept = heap.partial(class).len() + heap.full(class).len() + u32::from(active);
@@ -116,7 +117,7 @@ fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
             assert!(bytes.iter().all(|&byte| byte == (i + 8) as u8));
         }
         free(blocks);
-        if clock::tick() == now {
+        if now.is_now() {
             return Looked { owned_before, owned_after, kept };
         }
     }
@@ -125,7 +126,7 @@ fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
 #[test]
 fn a_thread_that_shares_gives_up_what_has_rested() {
     beside_another(|heap| {
-        let looked = look_at_rested(heap, RESTED, true);
+        let looked = look_at_rested(heap, 2, true);
         assert_ne!(looked.owned_before, 0);
         assert_eq!((looked.owned_after, looked.kept), (0, 0));
     });
@@ -134,7 +135,7 @@ fn a_thread_that_shares_gives_up_what_has_rested() {
 #[test]
 fn what_was_used_a_moment_ago_stays() {
     beside_another(|heap| {
-        let looked = look_at_rested(heap, RESTED - 1, true);
+        let looked = look_at_rested(heap, 1, true);
         assert_eq!(looked.owned_after, looked.owned_before);
         assert_ne!(looked.kept, 0);
     });

@@ -1,0 +1,105 @@
+//! What goes on around a heap, and what the heap keeps because of it.
+//!
+//! A slab that a heap gives up serves whoever needs one first, or the purge. But its own thread frees into it
+//! as if it were another's, and others put their blocks there. So a heap whose blocks stay with its
+//! thread keeps much, one whose blocks cross to other threads little.
+//!
+//! The mode is asked for where something is decided, and not noted once in a tick: threads come and go, and
+//! blocks begin to cross, a thousand times faster than the clock ticks.
+
+use super::{Heap, Role, table};
+use crate::settings;
+
+/// What goes on around a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// No second thread has ever allocated, so there is nobody to give anything to; or it is a first-class
+    /// heap, which never gives up slabs.
+    Alone,
+    /// No block has lately crossed between the heap's thread and others.
+    Private,
+    /// Some have.
+    Sharing,
+    /// There are many more threads than processors, so that most of them sleep on what they have.
+    Oversubscribed,
+    /// It is the commons, whose blocks are all freed by others.
+    Lending,
+}
+
+/// What a heap keeps. Beyond that it gives up the oldest.
+pub struct Retention {
+    /// Full slabs of all classes, in times of the option `retain_full`.
+    full: u32,
+    /// Full slabs of a class.
+    pub full_of_class: u32,
+    /// Partial slabs of a class.
+    pub partial: u32,
+    /// Partial slabs of a class of which no slab is active: a thread that only frees keeps the one that it is
+    /// just freeing into.
+    pub partial_of_freer: u32,
+    /// Partial slabs of a class that became so within two ticks.
+    pub young: u32,
+    /// Whether it keeps what nobody has used for two ticks.
+    pub rested: bool,
+}
+
+const ALL: u32 = u32::MAX;
+
+/// Much, but not without end: it is out of others' reach when the thread rests and somebody else frees all
+/// that lies in it, as a garbage collector does. 16,384 young partial slabs are 1 GiB: a thread that lets
+/// go of much at once frees into all of them in turn, and would have to claim again what it gives up.
+const MUCH: Retention = Retention {
+    full: 4,
+    full_of_class: ALL,
+    partial: 256,
+    partial_of_freer: 256,
+    young: 16 << 10,
+    rested: true,
+};
+/// The threads of a server's pool work in turns and sleep in between: each would keep slabs for every class
+/// that it ever used, while the thread whose turn it is takes fresh ones.
+const LITTLE: Retention = Retention {
+    full: 1,
+    full_of_class: 8,
+    partial: if cfg!(loom) { 1 } else { 4 },
+    partial_of_freer: 1,
+    young: 0,
+    rested: false,
+};
+const NO_FULL: Retention = Retention { full: 0, full_of_class: 0, ..LITTLE };
+
+impl Mode {
+    /// What a heap keeps; `None`: everything.
+    #[inline]
+    pub fn retention(self) -> Option<&'static Retention> {
+        match self {
+            Mode::Alone => None,
+            Mode::Private => Some(&MUCH),
+            Mode::Sharing | Mode::Oversubscribed => Some(&LITTLE),
+            Mode::Lending => Some(&NO_FULL),
+        }
+    }
+}
+
+impl Retention {
+    /// Full slabs of all classes.
+    #[inline]
+    pub fn full(&self) -> u32 {
+        settings::retain_full().saturating_mul(self.full)
+    }
+}
+
+impl Heap {
+    /// What goes on around it.
+    #[inline(never)]
+    pub(crate) fn mode(&self) -> Mode {
+        match self.role.get() {
+            Role::Shared => Mode::Alone,
+            Role::Commons => Mode::Lending,
+            _ if table::counts().1 <= 1 => Mode::Alone,
+            _ if table::is_crowd() => Mode::Oversubscribed,
+            _ if self.is_shared() => Mode::Sharing,
+            _ => Mode::Private,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Which slabs a heap keeps, and how it lets go of the others.
+//!
+//! A slab that is not active is put where it belongs ([`file`]): full, partial, or back to the pool if all its
+//! blocks are free. Then the oldest ones of its kind are judged ([`retain`]), by what the heap's
+//! [`Mode`] has it keep.
+//!
+//! A program of one thread in which slabs of one class run empty again and again keeps a few that are
+//! empty, until it needs pages for anything else ([`give_kept`]).
+
+use super::mode::{Mode, Retention};
+use super::{Heap, Role};
+use crate::clock::Tick;
+use crate::region::NIL;
+use crate::slab::{self, Place, available, pool};
+use crate::sync::Ordering;
+
+/// What becomes of a slab that a heap has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// The heap keeps it.
+    Keep,
+    /// It serves whoever needs one.
+    Publish,
+    /// The same, after all others: nobody has used it for a while, so it may run empty.
+    PublishLast,
+}
+
+/// Judges the oldest slab in a list of a heap's.
+///
+/// # Safety
+/// The slab is the heap's.
+unsafe fn retain(heap: &Heap, keeps: &Retention, slab: u32, class: usize) -> Verdict {
+    // SAFETY: as the caller says.
+    let s = unsafe { &*slab::record(slab) };
+    let rested = s.since.rested();
+    if rested && !keeps.rested {
+        return Verdict::PublishLast;
+    }
+    let too_many = if s.place == Place::Full {
+        heap.full_count.get() > keeps.full() || heap.full(class).len() > keeps.full_of_class
+    } else {
+        let frees_only = heap.active(class).get() == NIL;
+        let keep = if frees_only { keeps.partial_of_freer } else { keeps.partial };
+        let n = heap.partial(class).len();
+        n > keep && (rested || n > keeps.young)
+    };
+    if too_many { Verdict::Publish } else { Verdict::Keep }
+}
+
+/// Most slabs that are given up in one go for being too many, when a heap has far more than it should keep
+/// because it was alone until now.
+const AT_ONCE: u32 = 8;
+
+/// Gives up those of a class's full or partial slabs that the heap does not keep: what has rested, and at
+/// `most` so many for being too many.
+fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
+    let mut most = most;
+    loop {
+        let full = place == Place::Full;
+        let oldest = if full { heap.full(class).front() } else { heap.partial(class).back() };
+        let Some(slab) = oldest else { return };
+        // SAFETY: a member of the heap's list; once out of it, it is in none.
+        unsafe {
+            let verdict = retain(heap, keeps, slab, class);
+            match verdict {
+                Verdict::PublishLast => {}
+                Verdict::Publish if most != 0 => most -= 1,
+                _ => return,
+            }
+            (*slab::record(slab)).former = heap.id.get();
+            if full {
+                heap.full(class).remove(slab);
+                heap.full_count.set(heap.full_count.get() - 1);
+                give_up_full(heap, slab, class);
+            } else {
+                heap.partial(class).remove(slab);
+                give_up_partial(slab, verdict == Verdict::PublishLast);
+            }
+        }
+    }
+}
+
+/// The same after a slab has come into that list.
+#[inline(never)]
+fn trim_one(heap: &Heap, place: Place, class: usize) {
+    if let Some(keeps) = heap.mode().retention() {
+        trim(heap, keeps, place, class, AT_ONCE);
+    }
+}
+
+/// Gives up those of a class's slabs that have rested.
+pub(super) fn trim_rested(heap: &Heap, keeps: &Retention, class: usize) {
+    trim(heap, keeps, Place::Partial, class, 0);
+    trim(heap, keeps, Place::Full, class, 0);
+}
+
+/// Puts a slab where it belongs.
+///
+/// # Safety
+/// The slab is the heap's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn file(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if (*slab::record(slab)).free.is_null() {
+            park(heap, slab, class);
+        } else {
+            keep_partial(heap, slab, class);
+        }
+    }
+}
+
+/// Puts the former active slab, of which no block is free that ever was in use, where it belongs: it has
+/// room, or it is full.
+///
+/// # Safety
+/// As for [`file`].
+pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the slab is this heap's and in no list, and its bin is empty.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        if s.free.is_null() && !s.has_uncarved() {
+            s.place = Place::Full;
+            s.since = Tick::now();
+            s.set_countdown(slab::threshold(class));
+            heap.full(class).push_back(slab);
+            heap.full_count.set(heap.full_count.get() + 1);
+            return trim_one(heap, Place::Full, class);
+        }
+        s.place = Place::Partial;
+        s.set_countdown(s.out().max(1));
+        // Last, as those into which more was freed are to be used first.
+        heap.partial(class).push_back(slab);
+    }
+}
+
+/// Keeps a slab with free blocks as partial, or gives it back if it is empty.
+///
+/// # Safety
+/// As for [`file`].
+#[inline(never)]
+pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: as the caller says; the lists are this thread's.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let out = s.out();
+        if out == 0 {
+            return pool::give(slab);
+        }
+        s.set_countdown(if will_keep(heap, class) { RESTING } else { out });
+        s.since = Tick::now();
+        s.place = Place::Partial;
+        heap.partial(class).push_front(slab);
+        trim_one(heap, Place::Partial, class);
+    }
+}
+
+/// Gives up a full slab, or keeps it as partial if blocks have come back.
+///
+/// # Safety
+/// The slab is this heap's and in no list.
+unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the line is this thread's until `give_up` succeeds.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let word = slab::remote(slab);
+        s.place = Place::Unowned;
+        slab::dense(slab).owner.store(0, Ordering::Relaxed);
+        if word.give_up(s.out(), false, slab::threshold(class)) {
+            return;
+        }
+        slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
+        s.merge(slab, word.take());
+        keep_partial(heap, slab, class);
+    }
+}
+
+/// Publishes an owned slab that has room, or gives it back if it is empty. `last`: it is to be used
+/// after all other available ones.
+///
+/// # Safety
+/// The slab is the calling thread's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        loop {
+            if s.out() == 0 {
+                return pool::give(slab);
+            }
+            if available::publish(slab, last) {
+                return;
+            }
+            s.merge(slab, slab::remote(slab).take());
+        }
+    }
+}
+
+/// Lets go of a slab whatever it holds: to the pool, to the available ones, or full.
+///
+/// # Safety
+/// As for [`give_up_partial`].
+pub(super) unsafe fn give_up(slab: u32) {
+    // SAFETY: the slab is the caller's and in no list.
+    unsafe {
+        let s = &mut *slab::record(slab);
+        let word = slab::remote(slab);
+        loop {
+            let has_room = !s.free.is_null() || s.has_uncarved();
+            if has_room {
+                return give_up_partial(slab, false);
+            }
+            s.place = Place::Unowned;
+            slab::dense(slab).owner.store(0, Ordering::Relaxed);
+            if word.give_up(s.out(), false, slab::threshold(s.class as usize)) {
+                return;
+            }
+            s.merge(slab, word.take());
+        }
+    }
+}
+
+/// Slabs of one class that run empty in a row before the next ones are kept.
+pub(super) const OFTEN: u32 = 64;
+/// The countdown of a partial slab that stays although it is empty, or may run empty and stay.
+pub(super) const RESTING: u32 = u32::MAX / 2;
+/// Slabs that are kept at most, 512 KiB.
+const KEPT: u32 = 8;
+
+/// Whether an empty one of the class's partial slabs is kept.
+pub(super) fn keeps(heap: &Heap, class: usize) -> bool {
+    let alone = heap.role.get() == Role::Thread && heap.mode() == Mode::Alone;
+    if !alone || heap.partial(class).len() > KEPT {
+        return false;
+    }
+    give_kept_of_others(heap, class);
+    if heap.emptied_class.replace(class) != class {
+        heap.emptied.set(0);
+    }
+    heap.emptied.set(heap.emptied.get().saturating_add(1));
+    is_keeping(heap)
+}
+
+/// Whether the heap keeps what runs empty of one class, [`Heap::emptied_class`].
+fn is_keeping(heap: &Heap) -> bool {
+    heap.emptied.get() > OFTEN
+}
+
+/// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
+/// Whoever ends that looks at all of them ([`give_empty`]).
+#[inline(never)]
+pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
+    is_keeping(heap)
+        && heap.emptied_class.get() == class
+        && heap.partial(class).len() < KEPT
+        && heap.mode() == Mode::Alone
+}
+
+/// Gives back the slabs that are kept although they are empty: called before the heap takes pages for
+/// anything else, and by its purges. No slab of their class is being looked at.
+#[inline]
+pub fn give_kept(heap: &Heap) {
+    if is_keeping(heap) {
+        heap.emptied.set(0);
+        give_empty(heap, heap.emptied_class.get());
+    }
+}
+
+/// The same for the sake of a class, whose own ones need not go.
+#[inline]
+pub fn give_kept_of_others(heap: &Heap, class: usize) {
+    if heap.emptied_class.get() != class {
+        give_kept(heap);
+    }
+}
+
+/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the
+/// bytes given back.
+#[cold]
+#[inline(never)]
+pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
+    let mut bytes = 0;
+    let list = heap.partial(class);
+    let mut at = list.front();
+    while let Some(slab) = at {
+        // SAFETY: a member of the heap's list; no block of an empty one is in the bin, and nothing else
+        // refers to it.
+        unsafe {
+            at = list.after(slab);
+            let s = &mut *slab::record(slab);
+            match s.out() {
+                0 => {
+                    bytes += s.touched as usize;
+                    list.remove(slab);
+                    pool::give(slab);
+                }
+                // Nobody may have been going to look when it runs empty.
+                out => s.set_countdown(out),
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,47 @@
+//! What a thread does once in a tick: its budgets begin anew, and it gives up what has rested.
+//!
+//! The threads of a server's pool work in turns, and sleep in between. Each would keep, for every class
+//! that it ever used, an active slab and some partial and full ones, while the thread whose turn it is
+//! takes fresh ones. So a thread that refills a bin, or looks at a slab into which it frees, gives up
+//! what has rested since the tick before last: to whoever needs it first, or to the purge, which hollows it.
+//!
+//! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
+//! Where nobody shares anything, nobody else would have a use for the slabs.
+
+use super::{EMPTIES_PER_TICK, Heap, Role, WALKS_PER_TICK, event, exit, retain};
+use crate::clock::Tick;
+use crate::size_class::{LAST_CLASS, size_of_class};
+
+/// Called where a thread has a moment, with no slab in its hands. O(what is given up, and the blocks in its
+/// bins), at most once in a tick.
+#[inline]
+pub fn on_tick(heap: &Heap) {
+    if !heap.tick.get().is_now() {
+        begin(heap);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin(heap: &Heap) {
+    heap.tick.set(Tick::now());
+    heap.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
+    heap.walks.iter().for_each(|c| c.set(event::STEADY + WALKS_PER_TICK));
+    if heap.role.get() != Role::Thread {
+        return;
+    }
+    let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
+    for class in 1..=LAST_CLASS {
+        retain::trim_rested(heap, keeps, class);
+        if heap.used[class].get().rested() {
+            // SAFETY: the heap is the calling thread's.
+            let binned = unsafe { exit::leave_active(heap, class) };
+            heap.bytes.sub(u64::from(binned) * size_of_class(class) as u64);
+        }
+    }
+}
+
+// The model checker takes this file in from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "tick/tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! What a thread holds for its own use until it rests: a cache of medium blocks, an outbox of others' ones.
+//!
+//! The owner puts things in and takes them out without a lock. Once it has not said for a whole tick that
+//! it is at it ([`Holder::note_use`]), the purge empties it in its stead ([`Holder::visit`]). All of a kind
+//! are summed up in a [`Total`], which says how many hold anything, and how much the purge may find.
+//!
+//! ```text
+//!  holds nothing ──begin──▶ counted ──end (owner or visitor, when all has gone)──▶ holds nothing
+//! ```
+//!
+//! Invariants:
+//! 1. the contents are touched inside the handshake only.
+//! 2. `counted` is what the holder has added to its total, and 0 if it has added nothing. It is written
+//!    inside the handshake; a visitor that only wants to know whether to go in reads it outside.
+
+use crate::clock::AtomicTick;
+use crate::handshake::{Handshake, Inside};
+use crate::sync::{AtomicUsize, Ordering, const_unless_loom};
+use crate::sys::barrier;
+
+/// All holders of a kind.
+pub struct Total {
+    holders: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Total {
+    const_unless_loom! {
+        /// None.
+        pub fn new() -> Self {
+            Total { holders: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+        }
+    }
+
+    /// Those that hold anything.
+    #[inline]
+    pub fn holders(&self) -> usize {
+        self.holders.load(Ordering::Relaxed)
+    }
+
+    /// What the purge may find in them, in bytes: an estimate.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// In a fork's child, whose parent may have been counting: each holder counts itself anew, in
+    /// [`Holder::after_fork_in_child`].
+    pub fn after_fork_in_child(&self) {
+        self.holders.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    fn add(&self, bytes: usize) {
+        self.holders.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What guards the contents of one.
+pub struct Holder {
+    handshake: Handshake,
+    used: AtomicTick,
+    counted: AtomicUsize,
+}
+
+impl Default for Holder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Holder {
+    const_unless_loom! {
+        /// Holds nothing.
+        pub fn new() -> Self {
+            Holder {
+                handshake: Handshake::new(),
+                used: AtomicTick::new(),
+                counted: AtomicUsize::new(0),
+            }
+        }
+    }
+
+    /// The owner goes in. `None`: a visitor is at it; do without it this time.
+    #[inline(always)]
+    pub fn enter(&self) -> Option<Inside<'_>> {
+        self.handshake.enter()
+    }
+
+    /// Whether it may hold anything.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        self.counted.load(Ordering::Relaxed) != 0
+    }
+
+    /// The owner, inside, is about to put the first thing in. `bytes`: what a purge may find, not 0.
+    pub fn begin(&self, total: &Total, bytes: usize) {
+        self.note_use();
+        self.counted.store(bytes, Ordering::Relaxed);
+        total.add(bytes);
+    }
+
+    /// All has gone. Inside.
+    pub fn end(&self, total: &Total) {
+        let bytes = self.counted.load(Ordering::Relaxed);
+        if bytes != 0 {
+            self.counted.store(0, Ordering::Relaxed);
+            total.holders.fetch_sub(1, Ordering::Relaxed);
+            total.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps the purge away for a tick.
+    #[inline]
+    pub fn note_use(&self) {
+        self.used.note();
+    }
+
+    /// Another thread's turn: `empty` runs inside, if there is anything that has rested, or anything at
+    /// `all`. Returns whether something is left.
+    pub fn visit(&self, all: bool, empty: impl FnOnce()) -> bool {
+        if !self.holds() {
+            return false;
+        }
+        let young = !all && !self.used.get().rested();
+        young || !self.handshake.visit(barrier::all_threads, empty)
+    }
+
+    /// In a fork's child: has `forget` forget the contents if somebody was frozen at them, and counts the
+    /// holder anew.
+    pub fn after_fork_in_child(&self, total: &Total, forget: impl FnOnce()) {
+        if self.handshake.is_in_use() {
+            self.handshake.reset();
+            self.counted.store(0, Ordering::Relaxed);
+            forget();
+        }
+        let bytes = self.counted.load(Ordering::Relaxed);
+        if bytes != 0 {
+            total.add(bytes);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is in use, as the pools charge it, and the limit that it never passes.
+//!
+//! *In use* is what may be resident: slabs, runs and huge blocks that are taken, what is free and has not
+//! gone back, and the engine's tables. Each pool charges its own account, under its lock or atomically;
+//! the ledger adds them up, and only where a pool is about to take memory that is not resident yet
+//! ([`has_room`]): no fast path knows of it.
+//!
+//! While a pool is told that there is no room, requests go on until [`crate::face`] has given back all
+//! that is free, and then fail. A reserve, a sixty-fourth of the limit, is held back until the first
+//! failure has been delivered ([`failed`]), so that the program can still say so, unwind, and save what
+//! it has; it is held back again once twice as much is not taken.
+
+use crate::settings;
+use crate::size_class::UNIT;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, shared_static};
+
+shared_static! {
+    /// Units in slabs. Under the page pool's lock, as are the next two.
+    pub static SLAB_UNITS: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Units in live runs, those in threads' caches included.
+    pub static RUN_UNITS: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Free units of the page pool that have not gone back.
+    pub static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Bytes of live huge blocks.
+    pub static HUGE: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Bytes kept of freed huge blocks.
+    pub static DIRTY_HUGE: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Bytes mapped for the engine's tables.
+    pub static TABLES: AtomicUsize = AtomicUsize::new(0);
+}
+
+shared_static! {
+    /// Whether a failure has been delivered, so that the reserve may be used.
+    static FAILED: AtomicBool = AtomicBool::new(false);
+}
+
+/// Bytes in slabs and runs from which on a heap is large, so that what it frees at once matters: 128 MiB.
+pub const LARGE: usize = 128 << 20;
+/// Runs longer than this are buffers, which are soon needed again: 64 KiB.
+const LONG: usize = 64 << 10;
+
+shared_static! {
+    /// Bytes of large heaps freed in long runs since the purge's last tick, which takes them.
+    pub static FREED_LONG: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// A run of so many bytes is freed.
+#[inline]
+pub fn freed_run(bytes: usize) {
+    if bytes > LONG && pages() >= LARGE {
+        FREED_LONG.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+fn get(account: &AtomicUsize) -> usize {
+    account.load(Ordering::Relaxed)
+}
+
+/// Bytes in use.
+pub fn used() -> usize {
+    taken() + dirty()
+}
+
+/// Bytes in use that are free.
+#[inline]
+pub fn dirty() -> usize {
+    get(&DIRTY_UNITS) * UNIT + get(&DIRTY_HUGE)
+}
+
+/// Bytes in slabs and in live runs.
+#[inline]
+pub fn pages() -> usize {
+    (get(&SLAB_UNITS) + get(&RUN_UNITS)) * UNIT
+}
+
+/// Bytes mapped for the engine's tables.
+pub fn tables() -> usize {
+    get(&TABLES)
+}
+
+/// Bytes in use that are not free.
+fn taken() -> usize {
+    pages() + get(&HUGE) + tables()
+}
+
+/// Whether `bytes` more may become resident.
+#[inline]
+pub fn has_room(bytes: usize) -> bool {
+    let hard = settings::limit_hard();
+    hard == 0 || fits(hard, bytes)
+}
+
+#[cold]
+#[inline(never)]
+fn fits(hard: usize, bytes: usize) -> bool {
+    let reserve = reserve(hard);
+    let left = hard.saturating_sub(used().saturating_add(bytes));
+    if taken() + 2 * reserve <= hard {
+        FAILED.store(false, Ordering::Relaxed);
+    }
+    left > if FAILED.load(Ordering::Relaxed) { 0 } else { reserve }
+}
+
+/// What is held back until a failure has been delivered: a sixty-fourth, 1 MiB to 8 MiB, of a small
+/// limit an eighth. A slab counts as 64 KiB, and a program that only prints a line may need one of
+/// several classes.
+fn reserve(hard: usize) -> usize {
+    (hard / 64).clamp(1 << 20, 8 << 20).min(hard / 8)
+}
+
+/// A request has failed.
+#[cold]
+pub fn failed() {
+    FAILED.store(true, Ordering::Relaxed);
+}
