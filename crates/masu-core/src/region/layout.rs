@@ -69,7 +69,11 @@ pub const RUN_TAGS_BELOW: usize = SHARED_BELOW + MAX_CAPACITY / 4096 * TAG_STRID
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// All that lies below the base.
-pub const BELOW: usize = if cfg!(miri) { GIB / 8 } else { 10 * GIB };
+#[cfg(not(miri))]
+pub const BELOW: usize = 10 * GIB;
+/// The same where Miri has room.
+#[cfg(miri)]
+pub const BELOW: usize = crate::sys::raw::TABLES;
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SLABS_BELOW < 1 << 31);

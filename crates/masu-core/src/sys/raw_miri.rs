@@ -8,8 +8,6 @@ use std::alloc::{Layout, alloc};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::region::{BELOW, CHUNK};
-
 /// The system calls that are told apart, numbered as on x86-64.
 #[allow(missing_docs, reason = "the names are the kernel's own")]
 pub mod nr {
@@ -32,9 +30,13 @@ pub mod nr {
     pub const MEMBARRIER: usize = 324;
 }
 
+/// Bytes for the engine's tables, below its window.
+pub const TABLES: usize = 128 << 20;
 /// Bytes of small and medium blocks, and as many of huge ones.
 pub const CAPACITY: usize = 256 << 20;
-const SPAN: usize = BELOW + 2 * CAPACITY;
+const SPAN: usize = TABLES + 2 * CAPACITY;
+/// What the window is aligned to.
+const ALIGN: usize = 2 << 20;
 const GRAIN: usize = 4 << 10;
 
 const ENOMEM: usize = 12;
@@ -51,7 +53,7 @@ struct Space {
 }
 
 static SPACE: LazyLock<Space> = LazyLock::new(|| {
-    let layout = Layout::from_size_align(SPAN, CHUNK).expect("a layout");
+    let layout = Layout::from_size_align(SPAN, ALIGN).expect("a layout");
     // SAFETY: the layout is not empty.
     let start = unsafe { alloc(layout) };
     assert!(!start.is_null());
@@ -59,7 +61,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
     Space { start: start.expose_provenance(), mapped }
 });
 
-/// Where the engine finds room for its tables and, [`BELOW`] behind them, its window.
+/// Where the engine finds room for its tables and, [`TABLES`] behind, its window.
 pub fn start() -> usize {
     SPACE.start
 }
