@@ -105,6 +105,8 @@ pub mod run {
     /// Their pool, which slabs come from too.
     pub mod pool {
         pub use crate::slab::pool::lock_for_fork;
+
+        pub use super::super::pages::pool::give;
     }
 
     /// Never called.
@@ -136,6 +138,14 @@ pub mod huge {
     /// # Safety
     /// None is needed.
     pub unsafe fn give_unit(_: usize) -> Option<bool> {
+        unreachable!()
+    }
+
+    /// Never called.
+    ///
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn give(_: *mut u8) -> usize {
         unreachable!()
     }
 
