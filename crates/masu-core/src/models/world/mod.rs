@@ -150,14 +150,6 @@ pub mod huge {
     }
 
     /// Never called.
-    ///
-    /// # Safety
-    /// None is needed.
-    pub unsafe fn give(_: *mut u8) -> usize {
-        unreachable!()
-    }
-
-    /// Never called.
     pub fn usable_size(_: *const u8) -> usize {
         unreachable!()
     }
