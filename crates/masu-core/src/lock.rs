@@ -239,7 +239,7 @@ pub mod fork {
     }
 
     /// What a thread that waits for a lock knows of a fork that holds it.
-    #[cfg_attr(loom, derive(Default))]
+    #[derive(Default)]
     pub struct Patience {
         #[cfg(not(loom))]
         fork: usize,
@@ -264,7 +264,7 @@ pub mod fork {
     impl Patience {
         /// Nothing yet.
         pub fn new() -> Self {
-            Patience { fork: 0, moments: 0 }
+            Self::default()
         }
 
         /// Called before each sleep of a [`MOMENT`]: whether a fork stands still.

@@ -96,7 +96,7 @@ impl Chunk {
                 return None;
             }
             let after = (offset + size).div_ceil(STEP) as u64;
-            let new = (state & !u64::from(u32::MAX)) + ONE | after;
+            let new = ((state & !u64::from(u32::MAX)) + ONE) | after;
             match self.state.compare_exchange(state, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
                     // SAFETY: just cut off, with room for the header before it.
