@@ -284,6 +284,35 @@ fn of_spawning() {
 }
 
 #[test]
+fn of_locks_around_forks() {
+    let plan: &Plan = &[
+        (
+            "lock-over-fork",
+            &["an_early_handler_waits_for_a_thread_that_allocates", "forks_that_wait_leak_nothing"],
+        ),
+        (
+            "crash-late",
+            &[
+                "fork_under_load",
+                "vfork_under_load",
+                "posix_spawn_under_load",
+                "system_under_load",
+                "popen_under_load",
+                "daemon_under_load",
+                "raw_clone_under_load",
+                "forkpty_under_load",
+                "plain_fork_under_load",
+                "four_threads_fork_under_load",
+                "handlers_from_before_threads_under_load",
+                "handlers_from_after_threads_under_load",
+                "a_late_handler_waits_for_a_thread_that_allocates",
+            ],
+        ),
+    ];
+    all_are_found(&common::c_program("fork_locks"), plan, &[], &[]);
+}
+
+#[test]
 fn of_the_operators() {
     let plan: &Plan = &[
         ("misaligned", &["plain_forms", "nothrow_forms"]),

@@ -55,3 +55,35 @@ mod spawn {
         late_atfork_handlers_allocate,
     }
 }
+
+/// Locks that the allocator knows nothing of.
+mod fork_locks {
+    use std::sync::LazyLock;
+
+    use masu_tests::Program;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> =
+            LazyLock::new(|| super::common::c_program("fork_locks"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        fork_under_load,
+        vfork_under_load,
+        posix_spawn_under_load,
+        system_under_load,
+        popen_under_load,
+        daemon_under_load,
+        raw_clone_under_load,
+        forkpty_under_load,
+        plain_fork_under_load,
+        four_threads_fork_under_load,
+        handlers_from_before_threads_under_load,
+        handlers_from_after_threads_under_load,
+        an_early_handler_waits_for_a_thread_that_allocates,
+        a_late_handler_waits_for_a_thread_that_allocates,
+        forks_that_wait_leak_nothing,
+    }
+}

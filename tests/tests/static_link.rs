@@ -84,6 +84,16 @@ fn fork_in_a_static_musl_program() {
     check_each_case(&musl("fork", &["-static"]), |run| run.bare().env("MASU_TEST_SECONDS", "2"));
 }
 
+#[test]
+fn locks_around_a_fork_in_a_static_musl_program() {
+    check_each_case(&musl("fork_locks", &["-static"]), Run::bare);
+}
+
+#[test]
+fn locks_around_a_fork_in_a_musl_program_with_the_library_preloaded() {
+    check_each_case(&musl("fork_locks", &[]), |run| run);
+}
+
 /// A static program of one file of cases, all run in one process.
 fn static_cases(name: &str) {
     let compile = Compile::c("c/check_main.c").file(format!("c/{name}.c")).flag("-static");
@@ -103,6 +113,11 @@ fn tls_destructors_of_a_static_program() {
 #[test]
 fn fork_and_spawn_in_a_static_program() {
     static_cases("spawn");
+}
+
+#[test]
+fn locks_around_a_fork_in_a_static_program() {
+    static_cases("fork_locks");
 }
 
 fn static_cxx(name: &str, flag: &str) -> Program {

@@ -11,7 +11,7 @@ use crate::size_class::{
 };
 use crate::sys::{fatal, host};
 use crate::text::Text;
-use crate::{huge, ledger, limit, run, settings};
+use crate::{huge, ledger, limit, lock, run, settings, spare};
 use core::ffi::c_char;
 use core::ptr::null_mut;
 
@@ -47,16 +47,16 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
     if !p.is_null() {
         return p;
     }
-    or_reclaim(size, || alloc_once(size))
+    or_reclaim(size, 16, || alloc_once(size))
 }
 
 /// Asks once more after everything free, addresses included, has gone back to the kernel: under a
 /// limit on address space, what one pool has to spare is what another one lacks.
 #[inline(always)]
-fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
+fn or_reclaim(size: usize, align: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
     if p.is_null() && size <= isize::MAX as usize && !refused(size) {
-        p = again(ask);
+        p = again(ask, || spare::alloc(exact_size(size, align), align));
     }
     crate::purge::on_alloc(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
@@ -65,10 +65,17 @@ fn or_reclaim(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     p
 }
 
-/// The second time. If that fails too, a request has failed.
+/// The second time; a fork may have stood in the way. If that fails too, a request has failed. `spare`: how
+/// to do without the pools.
 #[inline(always)]
-fn again(ask: impl Fn() -> *mut u8) -> *mut u8 {
-    let p = if reclaim() { ask() } else { null_mut() };
+fn again(ask: impl Fn() -> *mut u8, spare: impl Fn() -> *mut u8) -> *mut u8 {
+    let mut p = null_mut();
+    if lock::fork::has_been() {
+        p = if lock::fork::is_in_progress() { spare() } else { ask() };
+    }
+    if p.is_null() && reclaim() {
+        p = ask();
+    }
     if p.is_null() {
         ledger::failed();
     }
@@ -126,7 +133,7 @@ pub fn alloc_zeroed(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
-    or_reclaim(size, || alloc_zeroed_once(size))
+    or_reclaim(size, 16, || alloc_zeroed_once(size))
 }
 
 fn alloc_zeroed_once(size: usize) -> *mut u8 {
@@ -163,9 +170,9 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         if !p.is_null() {
             return p;
         }
-        return or_reclaim(size, || heap::alloc_exact(aligned_class(size, align)).cast());
+        return or_reclaim(size, align, || heap::alloc_exact(aligned_class(size, align)).cast());
     }
-    or_reclaim(size, || {
+    or_reclaim(size, align, || {
         if let Some(shared) = heap::scope() {
             return shared.alloc_once(size, align, false);
         }
@@ -202,15 +209,14 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         return null_mut();
     }
     if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-        let class = aligned_class(size, align);
         let p = alloc_aligned(size, align);
         if !p.is_null() {
-            // SAFETY: a block of that class, just taken.
-            unsafe { heap::zero_small(p, class, size) }
+            // SAFETY: a block of that class, just taken, or a spare one.
+            unsafe { heap::zero_small(p, aligned_class(size, align), size) }
         }
         return p;
     }
-    or_reclaim(size, || {
+    or_reclaim(size, align, || {
         if let Some(shared) = heap::scope() {
             return shared.alloc_once(size, align, true);
         }
@@ -343,7 +349,8 @@ unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bo
     }
     let mut to = grow();
     if to.is_null() && SharedHeap::of(p).is_none_or(|heap| heap.has_room(new - old)) {
-        to = again(grow);
+        // SAFETY: a spare block of that size, and `p` as the caller says.
+        to = again(grow, || unsafe { moved(p, spare::alloc(new, align), old) });
     }
     if !to.is_null() {
         heap::thread_bytes::resized(old, new);

@@ -10,6 +10,27 @@
 //! While it is forking, the thread may allocate and free, as the program's own handlers do: to it
 //! locks are no obstacle ([`crate::lock::fork`]). What no lock guards is in [`crate::heap::fork`].
 //!
+//! # Nobody waits for a fork
+//!
+//! Between `prepare` and the system call a C library runs the handlers that were registered before the
+//! engine's, and takes locks of its own: glibc that of the name service's configuration and that of the
+//! list of FILEs, musl a dozen. Who has one of them may be about to allocate: a thread in `fflush(NULL)`
+//! holds the list and waits for a FILE, whose reader grows its buffer in `getline`. Taking the C library's
+//! locks first would need names that it does not export and a place before all other handlers, which
+//! no library can be sure of. So the engine's locks have no place in anybody else's order: a thread that
+//! finds a fork standing still ([`Lock::enter`](crate::lock::Lock::enter) returns `None`) goes on without
+//! them.
+//!
+//! - what it allocates comes from `spare.rs`, if its bins and caches have nothing;
+//! - what it frees is left for later (`later.rs`), and a slab that it wants to publish is given up as if
+//!   it were full;
+//! - a heap that it cannot give back as it ends becomes an orphan;
+//! - purges end.
+//!
+//! The child finds every lock's data whole, as ever: nobody went where the locks lead to. Whoever waits
+//! for a fork all the same holds nothing that programs wait for, but for shared heaps: a thread that
+//! allocates from one waits for its lock.
+//!
 //! Invariants:
 //! 1. the locks are the same before and after: the table of shared heaps is locked first and last, so
 //!    no heap comes or goes.
@@ -52,6 +73,7 @@ pub unsafe fn parent() {
         locks().for_each(|lock| lock.release());
         shared::lock_for_fork().release();
     }
+    heap::fork::give_later();
 }
 
 /// After a fork, in the child.
@@ -68,4 +90,5 @@ pub unsafe fn child() {
     purge::after_fork_in_child();
     heap::fork::mark_orphans();
     shared::after_fork_in_child();
+    heap::fork::give_later();
 }

@@ -15,6 +15,7 @@ pub mod duty;
 mod fork;
 pub mod handshake;
 mod holder;
+mod later;
 pub mod lock;
 
 #[cfg(not(loom))]
@@ -44,6 +45,8 @@ mod settings;
 mod sharing;
 pub mod size_class;
 mod slab;
+#[cfg(not(loom))]
+mod spare;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]

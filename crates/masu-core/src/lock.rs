@@ -11,6 +11,13 @@
 //!
 //! Frees and the purge only ever *try* a shared heap's lock, so they may do so whatever they hold.
 //!
+//! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
+//! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order
+//! between the two kinds of locks holds for all libraries, so nobody waits for a fork for ever:
+//! [`Lock::enter`] gives up once a fork stands still, and its callers do without (`fork.rs`).
+//! Only a thread's first lock can be one that a fork holds: while a thread holds any, no fork has them
+//! all. So the locks further inside are simply taken ([`Lock::lock`]).
+//!
 //! Orderings: `lock` acquires what the previous `unlock` released. The release takes part in the total
 //! order of sequentially consistent operations, for who leaves work at a held lock
 //! (`heap/shared/gate.rs`); on x86-64 it is the same instruction.
@@ -43,10 +50,20 @@ impl Lock {
     }
 
     /// Takes the lock, sleeping if it must. The guard gives it back.
+    ///
+    /// For a thread that holds a lock, or that may wait until a fork is over.
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
         self.acquire();
         Guard(self)
+    }
+
+    /// Takes the lock, sleeping if it must. `None`: a fork holds it and stands still, perhaps because of
+    /// the calling thread, which must do without. The guard gives it back.
+    #[inline]
+    pub fn enter(&self) -> Option<Guard<'_>> {
+        let free = self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        (free.is_ok() || self.acquire_slow(true)).then(|| Guard(self))
     }
 
     /// Takes the lock if it is free.
@@ -62,39 +79,47 @@ impl Lock {
     #[inline]
     pub fn acquire(&self) {
         if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.acquire_slow();
+            self.acquire_slow(false);
         }
     }
 
+    /// Returns whether the lock is taken, as it is in the end unless the caller `may_give_up`.
     #[cold]
     #[inline(never)]
-    fn acquire_slow(&self) {
+    fn acquire_slow(&self, may_give_up: bool) -> bool {
         if fork::is_forking_thread() {
-            return;
+            return true;
         }
         for _ in 0..SPINS {
             if self.0.load(Ordering::Relaxed) == FREE
                 && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                return;
+                return true;
             }
             spin_hint();
         }
+        let mut patience = fork::Patience::new();
         // From here on the word says that somebody sleeps, even if we get it at once: then one
         // needless wake follows, never a lost one.
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
-            self.sleep();
+            if may_give_up && patience.is_over() {
+                return false;
+            }
+            self.sleep(may_give_up);
         }
+        true
     }
 
+    /// Sleeps until the lock is given back, or, for who may give up, for [`fork::MOMENT`] at most.
     #[cfg(not(loom))]
-    fn sleep(&self) {
-        crate::sys::futex::wait(self.0.as_ptr(), CONTENDED, None);
+    fn sleep(&self, may_give_up: bool) {
+        let moment = may_give_up.then_some((0, fork::MOMENT));
+        crate::sys::futex::wait(self.0.as_ptr(), CONTENDED, moment);
     }
 
     #[cfg(loom)]
-    fn sleep(&self) {
-        crate::sys::futex::wait(&self.0, CONTENDED);
+    fn sleep(&self, may_give_up: bool) {
+        crate::sys::futex::wait(&self.0, CONTENDED, || may_give_up && fork::is_in_progress());
     }
 
     /// Gives the lock back.
@@ -155,6 +180,11 @@ shared_static! {
 
 /// The thread that is in the middle of a fork holds every lock. Fork handlers of the program may run
 /// then, on that thread, and allocate: for it, and only then, locks are no obstacle.
+///
+/// It may be waiting for another thread. So the others wait for it for two moments at most, and not at
+/// all once one of them has: the fork *stands still*. A copy of a large process's page tables takes
+/// longer than that, but is no reason to give up: who asks the kernel about a mapping waits until it is
+/// done.
 pub mod fork {
     use crate::sync::{AtomicUsize, Ordering, shared_static};
     use crate::sys::thread;
@@ -163,15 +193,31 @@ pub mod fork {
         /// Thread pointer of the thread that is forking, 0 if none is.
         static FORKING: AtomicUsize = AtomicUsize::new(0);
     }
+    shared_static! {
+        /// Forks begun so far.
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    }
+    shared_static! {
+        /// The number of the last one that somebody found to stand still.
+        static STILL: AtomicUsize = AtomicUsize::new(0);
+    }
+
+    /// Nanoseconds that a fork is given, twice: 5 ms.
+    #[cfg(not(loom))]
+    pub const MOMENT: i64 = 5_000_000;
 
     /// Called with all locks held.
     pub fn begin() {
-        FORKING.store(thread::pointer(), Ordering::Relaxed);
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        FORKING.store(thread::pointer(), Ordering::SeqCst);
+        // Moments do not pass by themselves here.
+        #[cfg(loom)]
+        crate::sys::futex::wake_all();
     }
 
     /// Called before the locks are given back or reset.
     pub fn end() {
-        FORKING.store(0, Ordering::Relaxed);
+        FORKING.store(0, Ordering::SeqCst);
     }
 
     /// Whether the calling thread is forking.
@@ -179,5 +225,71 @@ pub mod fork {
     pub fn is_forking_thread() -> bool {
         let forking = FORKING.load(Ordering::Relaxed);
         forking != 0 && forking == thread::pointer()
+    }
+
+    /// Whether a thread is forking and holds all locks. Ordered against what the caller did before by
+    /// sequential consistency.
+    pub fn is_in_progress() -> bool {
+        FORKING.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether any thread has ever forked: if not, nobody has ever given up.
+    pub fn has_been() -> bool {
+        BEGUN.load(Ordering::Relaxed) != 0
+    }
+
+    /// What a thread that waits for a lock knows of a fork that holds it.
+    #[derive(Default)]
+    pub struct Patience {
+        #[cfg(not(loom))]
+        fork: usize,
+        #[cfg(not(loom))]
+        moments: u32,
+    }
+
+    #[cfg(loom)]
+    impl Patience {
+        /// There is none: whoever gives up may do so at once.
+        pub fn new() -> Self {
+            Self::default()
+        }
+
+        /// Whether a fork is in progress.
+        pub fn is_over(&mut self) -> bool {
+            is_in_progress()
+        }
+    }
+
+    #[cfg(not(loom))]
+    impl Patience {
+        /// Nothing yet.
+        pub fn new() -> Self {
+            Self::default()
+        }
+
+        /// Called before each sleep of a [`MOMENT`]: whether a fork stands still.
+        #[cold]
+        #[inline(never)]
+        pub fn is_over(&mut self) -> bool {
+            if !is_in_progress() {
+                self.moments = 0;
+                return false;
+            }
+            let fork = BEGUN.load(Ordering::Relaxed);
+            if self.fork != fork {
+                (self.fork, self.moments) = (fork, 0);
+            }
+            if self.moments >= 2 {
+                STILL.store(fork, Ordering::Relaxed);
+            }
+            if STILL.load(Ordering::Relaxed) == fork {
+                return true;
+            }
+            if self.moments == 1 {
+                crate::sys::mem::wait_for_mappings();
+            }
+            self.moments += 1;
+            false
+        }
     }
 }

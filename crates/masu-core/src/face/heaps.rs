@@ -30,7 +30,8 @@ impl SharedHeap {
     fn alloc_rest(&'static self, p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         let mut p = p;
         if p.is_null() && self.has_room(size) {
-            p = again(|| self.alloc_once(size, align, zeroed));
+            let ask = || self.alloc_once(size, align, zeroed);
+            p = again(ask, ask);
         }
         if !p.is_null() {
             // Small ones count where they are taken.

@@ -92,7 +92,7 @@ pub fn one(class: usize) -> *mut Block {
 
 /// A block and a list of up to `want - 1` more.
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
-    let _guard = LOCK.lock();
+    let Some(_guard) = LOCK.enter() else { return (null_mut(), null_mut()) };
     let commons = commons();
     commons.used[class & 63].set(Tick::now().into());
     let bin = commons.bin(class);
@@ -163,7 +163,7 @@ pub fn rest(all: bool) {
     if !MADE.load(Ordering::Relaxed) {
         return;
     }
-    let _guard = LOCK.lock();
+    let Some(_guard) = LOCK.enter() else { return };
     let commons = commons();
     for class in 1..=LAST_CLASS {
         if !all && !commons.used[class].get().rested() {

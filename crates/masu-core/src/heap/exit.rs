@@ -7,7 +7,7 @@
 
 use super::retain::give_up;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, heir, scope, table};
+use super::{Heap, birth, fork, heir, scope};
 use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{self, Block};
@@ -46,7 +46,7 @@ pub fn end(heap: &'static Heap) {
     abandon_all_but_active(heap);
     if !heir::leave(heap) {
         abandon_active(heap);
-        table::release(heap);
+        fork::release(heap);
     }
     let ended = ENDED.load(Ordering::Acquire);
     if ended != 0 {

@@ -15,11 +15,15 @@
 //! stays allocated.
 
 use super::table::{self, LIVE, ORPHAN};
-use super::tls::current;
-use super::{Heap, exit, outbox};
+use super::tls::{self, current};
+use super::{Heap, exit, outbox, retain};
+use crate::huge;
+use crate::later::{self, Kind};
+use crate::lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
-use crate::run::cache;
+use crate::run::{self, cache};
 use crate::size_class::LAST_CLASS;
+use crate::slab::remote::Chain;
 use crate::slab::{self, Block, Place, Slab};
 use crate::sync::{AtomicU32, Ordering, shared_static};
 use core::ptr::null_mut;
@@ -31,6 +35,7 @@ shared_static! {
 
 /// Marks the other threads' heaps. Runs in the child, which has one thread.
 pub fn mark_orphans() {
+    tls::after_fork_in_child();
     let own = current();
     let mut orphans = 0;
     outbox::total().after_fork_in_child();
@@ -57,6 +62,10 @@ pub fn adopt_an_orphan() {
 
 #[cold]
 fn adopt() {
+    // While a fork stands still, it would only become one again.
+    if lock::fork::is_in_progress() {
+        return;
+    }
     let mut found = None;
     table::for_each(|heap| {
         if found.is_none()
@@ -72,7 +81,63 @@ fn adopt() {
     ORPHANS.fetch_sub(1, Ordering::Relaxed);
     recover(heap);
     exit::abandon(heap);
-    table::release(heap);
+    release(heap);
+}
+
+/// Takes back a heap that owns nothing any more: at once, or, while a fork stands still, as an orphan of
+/// this process.
+pub fn release(heap: &'static Heap) {
+    if !table::release(heap) {
+        heap.live.store(ORPHAN, Ordering::Release);
+        ORPHANS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Gives back what threads freed while a fork stood still, unless one is in progress.
+pub fn give_later() {
+    if lock::fork::is_in_progress() {
+        return;
+    }
+    for (at, kind) in later::take() {
+        // SAFETY: who pushed gave it up as what it is.
+        unsafe {
+            match kind {
+                Kind::Slab => slab::pool::give(slab_at(at)),
+                Kind::Run => run::pool::give(&[at]),
+                Kind::Huge => {
+                    huge::give(at as *mut u8);
+                }
+                Kind::Claimed => give_up_claimed(at),
+            }
+        }
+    }
+}
+
+/// Gives up a slab that a push claimed, without being able to take it off its list, and marked by one of its
+/// free blocks.
+///
+/// # Safety
+/// As it was pushed.
+unsafe fn give_up_claimed(mark: usize) {
+    let slab = slab_at(mark);
+    // SAFETY: the claim made the slab's owner whoever has the mark; its line may be touched once it is off
+    // the list.
+    unsafe {
+        if !slab::available::unlink(slab, slab::dense(slab).class()) {
+            return later::push(mark, Kind::Claimed);
+        }
+        let (s, block) = (&mut *slab::record(slab), mark as *mut Block);
+        (*block).next = null_mut();
+        let at = slab::sixteenths(block);
+        s.splice(slab, Chain { head: at, tail: at, count: 1 });
+        s.merge(slab, slab::remote(slab).take());
+        retain::give_up_partial(slab, false);
+    }
+}
+
+/// The slab that an address lies in.
+fn slab_at(at: usize) -> u32 {
+    slab::slab_of(region::offset(at as *const u8))
 }
 
 /// Makes an orphan's structures whole: its lists are rebuilt from the dense table, which says what

@@ -10,6 +10,7 @@ use super::retain::{give_up_partial, keep_partial};
 use super::shared::{self, SharedHeap};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, birth, commons, thread_bytes};
+use crate::later;
 use crate::region::{self, GRANULE, Kind};
 use crate::slab::remote::{Chain, Pushed};
 use crate::slab::{self, Block, available};
@@ -197,8 +198,9 @@ pub(super) unsafe fn push(
         // SAFETY: the push made this thread the slab's owner: its line is ours, and so are the
         // chain and the blocks.
         Pushed::Claimed { chain, listed, .. } => unsafe {
-            if listed {
-                available::unlink(slab, class);
+            if listed && !available::unlink(slab, class) {
+                set_aside(slab, ends, n, chain);
+                return false;
             }
             let s = &mut *slab::record(slab);
             let joined = chain.count != 0;
@@ -220,6 +222,38 @@ pub(super) unsafe fn push(
         },
     }
     true
+}
+
+/// Leaves a slab for later that a push has claimed but cannot take off its list, since a fork stands still.
+/// What the list's lock guards, the slab's line included, is not touched: the freed blocks go back to the
+/// slab's word, but for one, which marks the slab. So the word's chain is never a full one, and the purge
+/// does not empty the slab.
+///
+/// # Safety
+/// A push of `n` blocks with these ends has claimed the slab with `chain`.
+#[cold]
+#[inline(never)]
+unsafe fn set_aside(slab: u32, ends: (u32, u32), n: u32, chain: Chain) {
+    let at = |block| slab::block_at(slab, block);
+    // SAFETY: all of these blocks are the caller's until they are in the word.
+    unsafe {
+        let mark = at(ends.0);
+        let mut rest = chain;
+        if n > 1 {
+            let joined = chain.count != 0;
+            (*at(ends.1)).next = if joined { at(chain.head) } else { null_mut() };
+            let tail = if joined { chain.tail } else { ends.1 };
+            let head = slab::sixteenths((*mark).next);
+            rest = Chain { head, tail, count: chain.count + n - 1 };
+        }
+        if rest.count != 0 {
+            let last = at(rest.tail);
+            let link = |head: Option<u32>| (*last).next = head.map_or(null_mut(), at);
+            // The claim made the word that of an owned slab, which nobody claims again.
+            slab::remote(slab).push((rest.head, rest.tail), rest.count, u32::MAX, link);
+        }
+        later::push(mark as usize, later::Kind::Claimed);
+    }
 }
 
 /// Whether a heap takes slabs of the class as its own.

@@ -17,7 +17,7 @@
 
 use super::exit::{abandon_active, leave_active};
 use super::mode::Mode;
-use super::{Heap, table};
+use super::{Heap, fork, table};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::slab;
@@ -57,6 +57,6 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
 pub(super) fn rest(all: bool) {
     if let Some(heap) = table::take_left(all) {
         abandon_active(heap);
-        table::release(heap);
+        fork::release(heap);
     }
 }

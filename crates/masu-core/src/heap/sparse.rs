@@ -26,7 +26,7 @@ pub fn hollow(all: bool) -> usize {
     for class in 1..=LAST_CLASS {
         let most = available::count(class);
         for _ in 0..if all { most } else { most.min(AT_ONCE) } {
-            let _discard = DISCARD.lock();
+            let Some(_discard) = DISCARD.enter() else { return bytes };
             let Some((slab, chain)) = available::take_stale(class, all) else { break };
             // SAFETY: the claim made the caller the slab's owner, and the chain is its word's.
             unsafe {
@@ -74,7 +74,7 @@ pub fn hollow_own() -> usize {
 pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     let mut bytes = 0;
     // A fork waits, so that its child finds no slab half hollowed.
-    let _discard = DISCARD.lock();
+    let Some(_discard) = DISCARD.enter() else { return 0 };
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();

@@ -7,7 +7,7 @@
 use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
 use crate::clock::AtomicTick;
-use crate::lock::{Guard, Lock};
+use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
@@ -80,9 +80,9 @@ pub fn index_of_id(id: u32) -> Option<u32> {
     (index < MADE.load(Ordering::Acquire)).then_some(index)
 }
 
-/// A heap for the calling thread; `None` when memory is out.
+/// A heap for the calling thread; `None` when memory is out, or a fork stands still.
 pub fn acquire() -> Option<&'static Heap> {
-    let _guard = LOCK.lock();
+    let _guard = LOCK.enter()?;
     let free = FREE_LIST.load(Ordering::Relaxed);
     let heap = if let Some(heap) = left() {
         heap
@@ -134,9 +134,9 @@ pub fn left_slabs() -> usize {
 }
 
 /// Takes back a heap that owns so many active slabs and nothing else, for the next thread. `false`: there
-/// is one already.
+/// is one already, or a fork stands still.
 pub fn leave(heap: &'static Heap, slabs: u32) -> bool {
-    let _guard = LOCK.lock();
+    let Some(_guard) = LOCK.enter() else { return false };
     if is_left() {
         return false;
     }
@@ -154,7 +154,7 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
     if !is_left() {
         return None;
     }
-    let _guard = LOCK.lock();
+    let _guard = LOCK.enter()?;
     if !all && LEFT_AT.get().is_now() {
         return None;
     }
@@ -164,13 +164,15 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
     Some(heap)
 }
 
-/// Takes back a heap that owns nothing any more.
-pub fn release(heap: &'static Heap) {
-    let _guard = LOCK.lock();
+/// Takes back a heap that owns nothing any more. `false`: a fork stands still.
+#[must_use]
+pub fn release(heap: &'static Heap) -> bool {
+    let Some(_guard) = LOCK.enter() else { return false };
     heap.live.store(FREE, Ordering::Release);
     heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
     FREE_LIST.store(index_of(heap), Ordering::Relaxed);
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
+    true
 }
 
 /// Calls `f` with every heap ever made.
@@ -193,11 +195,6 @@ const CROWD: u32 = 8;
 pub fn is_crowd() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
     live > CROWD && live > CROWD * settings::processors()
-}
-
-/// Takes the table's lock.
-pub fn lock() -> Guard<'static> {
-    LOCK.lock()
 }
 
 /// The lock, for fork.

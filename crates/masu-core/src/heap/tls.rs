@@ -12,7 +12,7 @@
 
 use super::{Heap, Role};
 use crate::region::HEAP_STRIDE;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicU32, Ordering, spin_hint};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
@@ -46,21 +46,39 @@ pub static EMPTY: Apart<Heap> = Apart::new(Heap::new(Role::Empty));
 
 /// Zero until it is made, and so no part of the library's file.
 static GONE: Apart<Late> = Apart::new(Late(UnsafeCell::new(MaybeUninit::zeroed())));
-static MADE: AtomicBool = AtomicBool::new(false);
+static MADE: AtomicU32 = AtomicU32::new(NOT_MADE);
+
+const NOT_MADE: u32 = 0;
+const BEING_MADE: u32 = 1;
+const IS_MADE: u32 = 2;
 
 struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
-// SAFETY: written once, under the table's lock, before anybody has a reference; a heap is `Sync`.
+// SAFETY: written once, by who set `BEING_MADE`, before anybody has a reference; a heap is `Sync`.
 unsafe impl Sync for Late {}
 
-/// The heap of a thread whose destructors have run. Made when the first thread exits.
+/// The heap of a thread whose destructors have run. Made when the first thread exits, under no lock that a
+/// fork may hold.
 pub fn gone() -> &'static Heap {
-    let _guard = super::table::lock();
     let heap = GONE.heap.0.get().cast::<Heap>();
-    // SAFETY: under the lock; nobody has a reference to what is not made.
-    unsafe {
-        if MADE.swap(true, Ordering::Relaxed) { &*heap } else { make(heap, Role::Gone, NO_ID) }
+    loop {
+        match MADE.compare_exchange(NOT_MADE, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {
+                // SAFETY: nobody else makes it, and nobody has a reference to what is not made.
+                let gone = unsafe { make(heap, Role::Gone, NO_ID) };
+                MADE.store(IS_MADE, Ordering::Release);
+                return gone;
+            }
+            // SAFETY: made, and never changed again.
+            Err(IS_MADE) => return unsafe { &*heap },
+            Err(_) => spin_hint(),
+        }
     }
+}
+
+/// In a fork's child, whose other threads do not exist: who was making it will not end.
+pub fn after_fork_in_child() {
+    let _ = MADE.compare_exchange(BEING_MADE, NOT_MADE, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// The id of a heap of the table: the lower half of its address, since the table is shorter than 4 GiB.

@@ -27,11 +27,13 @@ mod window;
 
 pub use window::{give_unit, lock_for_fork};
 
+use crate::later;
 use crate::ledger::{self, HUGE as LIVE};
 use crate::lock::Guard;
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_MAX, UNIT};
+use crate::spare;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{host, mem};
 use core::ptr::null_mut;
@@ -100,7 +102,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let bytes = size.max(1).next_multiple_of(UNIT);
     let n = units(bytes);
     let align = (align / UNIT_BYTES).max(1);
-    let lock = window::lock();
+    let lock = window::enter()?;
     let ranges = window::ranges(&lock);
     let (moving, zeroed) = (wanted == Use::Moving, wanted == Use::Zero);
     let judged = !moving && settings::huge_pages();
@@ -168,17 +170,20 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     Some((address(found) as *mut u8, dirty))
 }
 
-/// Frees a huge block, on whatever thread, also one without thread-local words. Returns its bytes;
-/// reports a pointer that is none, and returns 0.
+/// Frees a huge block, or a spare one, on whatever thread, also one without thread-local words. Returns its
+/// bytes; reports a pointer that is neither, and returns 0.
 ///
 /// # Safety
 /// If `p` is a live huge block, it is the caller's.
 pub unsafe fn give(p: *mut u8) -> usize {
     let Some(unit) = unit_of(p) else {
-        report::foreign_free(p);
-        return 0;
+        let bytes = spare::give(p);
+        if bytes == 0 {
+            report::foreign_free(p);
+        }
+        return bytes;
     };
-    let lock = window::lock();
+    let lock = window::enter();
     let record = window::record(unit);
     if !record.is_live() || address(unit) != p as usize {
         drop(lock);
@@ -186,6 +191,11 @@ pub unsafe fn give(p: *mut u8) -> usize {
         return 0;
     }
     let bytes = record.bytes.get();
+    let Some(lock) = lock else {
+        // SAFETY: a live block of the caller's, which gives it up.
+        unsafe { later::push(p as usize, later::Kind::Huge) };
+        return bytes;
+    };
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
     let ranges = window::ranges(&lock);
     let outgrown = ranges.freed(bytes);
@@ -197,11 +207,12 @@ pub unsafe fn give(p: *mut u8) -> usize {
     bytes
 }
 
-/// Bytes of the huge block that starts at `p`; 0 if none does.
+/// Bytes of the huge or spare block that starts at `p`; 0 if none does.
 pub fn usable_size(p: *const u8) -> usize {
     match unit_of(p).map(window::record) {
         Some(record) if record.is_live() => record.bytes.get(),
-        _ => 0,
+        Some(_) => 0,
+        None => spare::usable_size(p),
     }
 }
 
@@ -216,7 +227,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
     let Some(unit) = unit_of(p) else { return false };
     let bytes = size.next_multiple_of(UNIT);
-    let lock = window::lock();
+    let Some(lock) = window::enter() else { return false };
     let record = window::record(unit);
     let old = record.bytes.get();
     if bytes > old && !ledger::has_room(bytes - old) {
@@ -319,12 +330,14 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
         };
         MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
         if let (Some(unit), true) = (unit_of(to), moved == old) {
-            let lock = window::lock();
+            // The block is the caller's, and so is what its record says of it.
             let record = window::record(unit);
             // A range that could not be extended far enough may be the longer one.
             let left = left.min(record.units.get() * UNIT_BYTES);
             record.dirty.set(left.max(dirty).max(old));
-            fill(&lock, unit, size, 0, zeroed);
+            if let Some(lock) = window::enter() {
+                fill(&lock, unit, size, 0, zeroed);
+            }
             record.dirty.set(record.dirty.get().max(record.bytes.get()));
         }
         host::copy(p.add(moved), to.add(moved), old - moved);

@@ -237,7 +237,7 @@ impl World {
         self.blocks.iter().for_each(Block::check);
         let mapped = window::mapped_bytes();
         let end = (mapped / UNIT_BYTES) as u32;
-        let guard = window::lock();
+        let guard = window::enter().expect("nobody forks");
         let mut live = BTreeSet::new();
         let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (0, 0, 0, false);
         while unit != end {

@@ -119,9 +119,9 @@ pub fn unit_of(p: *const u8) -> Option<u32> {
     (region::base() != 0 && unit < MAPPED.load(Ordering::Acquire)).then_some(unit as u32)
 }
 
-/// Takes the lock.
-pub fn lock() -> Guard<'static> {
-    LOCK.lock()
+/// Takes the lock. `None`: a fork stands still.
+pub fn enter() -> Option<Guard<'static>> {
+    LOCK.enter()
 }
 
 /// The ranges, for who holds the lock.
@@ -159,7 +159,7 @@ fn map(n: usize) -> Option<u32> {
 
 /// Unmaps the clean range at the window's end, if there is one.
 pub fn unmap_end() -> bool {
-    let guard = LOCK.lock();
+    let Some(guard) = LOCK.enter() else { return false };
     discard_all(&guard);
     let mapped = MAPPED.load(Ordering::Relaxed);
     let Some(unit) = ranges(&guard).take_last(mapped as u32) else { return false };
@@ -221,7 +221,7 @@ pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
 /// # Safety
 /// Both blocks are the caller's, and `to` holds nothing.
 pub unsafe fn move_block(from: u32, to: u32) -> usize {
-    let guard = LOCK.lock();
+    let Some(guard) = LOCK.enter() else { return 0 };
     // SAFETY: the caller's contract.
     unsafe { move_to(&guard, from, to, 0) }
 }
@@ -438,7 +438,7 @@ pub fn purge(all: bool) -> usize {
     let mut purged = 0;
     let mut left = usize::MAX;
     while left != 0 {
-        let _discard = DISCARD.lock();
+        let Some(_discard) = DISCARD.enter() else { break };
         let guard = LOCK.lock();
         let free = ranges(&guard);
         left = left.min(free.dirty_count());

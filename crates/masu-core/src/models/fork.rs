@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Invariants: nobody waits for ever, in the parent or in the child, whatever locks others hold when a
-//! fork begins; the thread that forks may allocate and free meanwhile. In the child each block that
+//! fork begins, the engine's and such as it knows nothing of; the thread that forks may allocate and free
+//! meanwhile, and so may others, which have given up waiting and lose nothing. In the child each block that
 //! was live stays as it was until it is freed, which works; no live block is handed out; a thread that
 //! was frozen outside the engine loses nothing: when all blocks are freed, every slab is in the pool.
 //! A thread frozen inside loses what it had in its hands: a slab, and what the outbox held that it was
@@ -25,7 +26,9 @@ use super::world::process::{self, fork, spawn};
 use super::world::{region, settings};
 use super::{PER_SLAB, SIZE, check};
 use crate::fork::{child, parent, prepare};
-use crate::slab::pool;
+use crate::size_class::class_of;
+use crate::slab::{available, pool};
+use loom::sync::{Arc, Mutex};
 
 /// Most slabs that a thread frozen inside the engine loses, or blocks of: that in its hands, and one for
 /// each slot of an outbox.
@@ -119,7 +122,106 @@ fn who_forks_allocates_and_frees_meanwhile() {
         unsafe { parent() };
         other.join().unwrap();
         exit();
+        hollow();
         assert_eq!(pool::in_use(), 0);
+    });
+}
+
+/// A lock that the engine knows nothing of, and that a fork waits for after its `prepare`: of stdio, say.
+fn outer_lock() -> Arc<Mutex<()>> {
+    Arc::new(Mutex::new(()))
+}
+
+/// The holder of such a lock is using the engine: it fills slabs, and frees what others allocated.
+#[test]
+fn a_fork_waits_for_who_uses_the_engine() {
+    check(2, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE)];
+        let outer = outer_lock();
+        let other = spawn({
+            let outer = Arc::clone(&outer);
+            move || {
+                let held = outer.lock().unwrap();
+                begin(1);
+                let mine = alloc(SIZE);
+                theirs.into_iter().for_each(free);
+                free(mine);
+                exit();
+                drop(held);
+            }
+        });
+        prepare();
+        drop(outer.lock().unwrap());
+        // SAFETY: prepared.
+        unsafe { parent() };
+        other.join().unwrap();
+        adopt_an_orphan();
+        exit();
+        hollow();
+        assert_eq!(pool::in_use(), 0, "slabs are lost");
+        assert_eq!(table::counts().0, 0, "a heap is lost");
+    });
+}
+
+/// The same, where the lock's holder lives on the commons, and where it purges.
+#[test]
+fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
+    check(2, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE), alloc(SIZE)];
+        let outer = outer_lock();
+        let other = spawn({
+            let outer = Arc::clone(&outer);
+            move || {
+                let held = outer.lock().unwrap();
+                free(alloc(SIZE));
+                theirs.into_iter().for_each(free);
+                visit();
+                hollow();
+                drop(held);
+            }
+        });
+        prepare();
+        drop(outer.lock().unwrap());
+        // SAFETY: prepared.
+        unsafe { parent() };
+        other.join().unwrap();
+        exit();
+        hollow();
+        assert_eq!(pool::in_use(), 0, "slabs are lost");
+    });
+}
+
+/// A slab that is on the list of available ones is claimed by a free while the fork has the list's lock.
+#[test]
+fn a_listed_slab_is_claimed_while_a_fork_waits() {
+    check(2, || {
+        start();
+        let blocks: Vec<_> = (0..3).map(|_| alloc(SIZE)).collect();
+        // Published, with three blocks out.
+        exit();
+        assert_eq!(available::count(class_of(SIZE)), 1);
+        let outer = outer_lock();
+        let other = spawn({
+            let outer = Arc::clone(&outer);
+            move || {
+                let held = outer.lock().unwrap();
+                begin(1);
+                blocks.into_iter().for_each(free);
+                exit();
+                drop(held);
+            }
+        });
+        prepare();
+        drop(outer.lock().unwrap());
+        // SAFETY: prepared.
+        unsafe { parent() };
+        other.join().unwrap();
+        adopt_an_orphan();
+        hollow();
+        assert_eq!(pool::in_use(), 0, "slabs are lost");
+        assert_eq!(available::count(class_of(SIZE)), 0);
     });
 }
 

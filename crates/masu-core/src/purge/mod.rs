@@ -148,6 +148,7 @@ fn advance() {
 }
 
 fn purge(all: bool) -> usize {
+    heap::fork::give_later();
     let bytes =
         slab::empty_for_sleepers() + heap::hollow(all) + run::pool::purge(all) + huge::purge(all);
     region::trim_tables();

@@ -381,7 +381,7 @@ const UNMAPPED: u32 = 1;
 /// Gives the addresses of free chunks back too, when a limit on address space is all that stands in
 /// the way of somebody else. Returns whether there were any.
 pub fn unmap_free_chunks() -> bool {
-    let _guard = LOCK.lock();
+    let Some(_guard) = LOCK.enter() else { return false };
     let mut any = false;
     let mut chunk = FREE_CHUNKS.load(Ordering::Relaxed);
     while chunk != NIL {

@@ -29,7 +29,7 @@ pub fn trim_tables() {
     if !FREED.swap(false, Ordering::Relaxed) {
         return;
     }
-    let _guard = LOCK.lock();
+    let Some(_guard) = LOCK.enter() else { return FREED.store(true, Ordering::Relaxed) };
     let chunks = (limit() / CHUNK) as u32;
     let mut chunk = 0;
     while chunk < chunks {

@@ -28,6 +28,7 @@ use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
 use super::inherit;
+use crate::later::{self, Kind as Late};
 use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SLAB_UNITS};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
@@ -58,8 +59,14 @@ struct Locked {
 }
 
 impl Locked {
+    /// For who holds a lock further out.
     fn lock() -> Self {
         Locked { _guard: LOCK.lock() }
+    }
+
+    /// `None`: a fork stands still.
+    fn enter() -> Option<Self> {
+        LOCK.enter().map(|guard| Locked { _guard: guard })
     }
 
     fn buckets(&self, for_slabs: bool) -> &Buckets {
@@ -206,7 +213,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     if !ledger::has_room(units * UNIT) {
         return None;
     }
-    let pool = Locked::lock();
+    let pool = Locked::enter()?;
     // A range of that length surely has an aligned start; a shorter one may, but is not worth
     // the search.
     let enough = units + align - 1;
@@ -235,7 +242,7 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     if !ledger::has_room(GRANULE) {
         return None;
     }
-    let pool = Locked::lock();
+    let pool = Locked::enter()?;
     let find = |has| pool.find_granule(has);
     let others = || if plenty_is_free() { find(Has::DirtyRoom) } else { None };
     let found = match own {
@@ -272,9 +279,9 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     Some((granule, touched * UNIT))
 }
 
-/// Takes back a granule, of whose units those in `dirty` may be non-zero.
-pub fn give_granule(granule: usize, dirty: u16) {
-    let pool = Locked::lock();
+/// Takes back a granule, of whose units those in `dirty` may be non-zero. `false`: a fork stands still.
+pub fn give_granule(granule: usize, dirty: u16) -> bool {
+    let Some(pool) = Locked::enter() else { return false };
     // SAFETY: the caller's granule lies below the limit.
     unsafe { region::dense(granule) }.set(Kind::Run);
     let (chunk, granule) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
@@ -284,11 +291,15 @@ pub fn give_granule(granule: usize, dirty: u16) {
     change(&SLAB_UNITS, UNITS_PER_GRANULE.wrapping_neg());
     change(&DIRTY_UNITS, dirty.count_ones() as usize);
     pool.freed(chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
+    true
 }
 
 /// Takes back live runs by their addresses.
 pub fn give(runs: &[usize]) {
-    let pool = Locked::lock();
+    let Some(pool) = Locked::enter() else {
+        // SAFETY: the caller's runs, which it gives up.
+        return runs.iter().for_each(|&at| unsafe { later::push(at, Late::Run) });
+    };
     for &at in runs {
         let (chunk, unit) = split(at);
         // SAFETY: the caller's run lies in a chunk of runs.
@@ -308,7 +319,7 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     if new > old && !ledger::has_room((new - old) * UNIT) {
         return None;
     }
-    let pool = Locked::lock();
+    let pool = Locked::enter()?;
     let (chunk, unit) = split(at);
     // SAFETY: the caller's run lies in a chunk of runs.
     let c = unsafe { record(chunk) };
@@ -338,8 +349,8 @@ pub fn purge(all: bool) -> usize {
     purged
 }
 
-fn with_lock<R>(f: impl FnOnce() -> R) -> R {
-    let _guard = LOCK.lock();
+fn with_lock<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
+    let _guard = LOCK.enter()?;
     f()
 }
 
@@ -348,7 +359,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
     let mut purged = 0;
     let mut from = 0;
     loop {
-        let _discard = DISCARD.lock();
+        let Some(_discard) = DISCARD.enter() else { return purged };
         let pool = Locked::lock();
         if !chunk_set::contains(Has::Dirty, chunk) {
             return purged;

@@ -42,6 +42,9 @@ loom::lazy_static! {
 /// come back from other threads, or all that were out: merge them and decide again. `last`: it is to be
 /// used after all others.
 ///
+/// While a fork stands still, the slab is in no list: it is given up as a full one, to whoever frees into
+/// it.
+///
 /// # Safety
 /// The caller owns the slab, which is in no list and has blocks out.
 pub unsafe fn publish(slab: u32, last: bool) -> bool {
@@ -53,13 +56,16 @@ pub unsafe fn publish(slab: u32, last: bool) -> bool {
         let shelf = &SHELVES[class & (CLASSES - 1)];
         let used = (*s).out();
         let owner = dense(slab).owner.load(Ordering::Relaxed);
-        let _guard = shelf.lock.lock();
+        let guard = shelf.lock.enter();
         (*s).place = Place::Unowned;
         (*s).since = Tick::now();
         dense(slab).owner.store(0, Ordering::Relaxed);
-        if !remote(slab).give_up(used, true, threshold(class)) {
+        if !remote(slab).give_up(used, guard.is_some(), threshold(class)) {
             dense(slab).owner.store(owner, Ordering::Relaxed);
             return false;
+        }
+        if guard.is_none() {
+            return true;
         }
         if last {
             (*shelf.list.get()).push_back(slab);
@@ -71,18 +77,19 @@ pub unsafe fn publish(slab: u32, last: bool) -> bool {
     true
 }
 
-/// Takes a slab off the list after claiming it by a push.
+/// Takes a slab off the list after claiming it by a push. `false`: a fork stands still.
 ///
 /// # Safety
 /// The caller claimed the slab, which was listed, and has not changed its class.
-pub unsafe fn unlink(slab: u32, class: usize) {
+pub unsafe fn unlink(slab: u32, class: usize) -> bool {
     let shelf = &SHELVES[class & (CLASSES - 1)];
-    let _guard = shelf.lock.lock();
+    let Some(_guard) = shelf.lock.enter() else { return false };
     // SAFETY: under the lock; a listed slab is in the list until its claimer takes it off here.
     unsafe {
         (*shelf.list.get()).remove(slab);
         shelf.len.store((*shelf.list.get()).len(), Ordering::Relaxed);
     }
+    true
 }
 
 /// Claims an available slab of the class, with the chain of blocks freed into it.
@@ -111,7 +118,7 @@ fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain
     if shelf.len.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let _guard = shelf.lock.lock();
+    let _guard = shelf.lock.enter()?;
     // SAFETY: under the lock, which owns the list and the links of its members.
     unsafe {
         let list = &mut *shelf.list.get();

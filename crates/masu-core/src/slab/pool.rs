@@ -3,7 +3,8 @@
 //! Invariant: bytes at and after `touched` of a slab that [`take`] returns read as zeroes.
 
 use super::record::{Place, Slab, dense, record};
-use crate::region::{GRANULE, NIL};
+use crate::later;
+use crate::region::{GRANULE, NIL, granule_address};
 use crate::run::{self, Affinity};
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
@@ -33,7 +34,10 @@ pub unsafe fn give(slab: u32) {
         dense(slab).owner.store(0, Ordering::Relaxed);
         touched_units((*s).touched as usize, auxv::page_size())
     };
-    run::pool::give_granule(slab as usize, dirty);
+    if !run::pool::give_granule(slab as usize, dirty) {
+        // SAFETY: the caller hands the slab over.
+        unsafe { later::push(granule_address(slab as usize), later::Kind::Slab) };
+    }
 }
 
 /// The units of a slab that may be non-zero or resident, a bit each, if `touched` bytes of it are.

@@ -230,7 +230,8 @@ impl RemoteWord {
     #[cold]
     #[inline(never)]
     fn wait_for_purge(&self) -> u64 {
-        drop(DISCARD.lock());
+        // A fork that has the lock waited for the purge itself.
+        drop(DISCARD.enter());
         self.0.load(Ordering::Relaxed)
     }
 

@@ -57,6 +57,14 @@ pub fn map_at(addr: usize, len: usize) -> Result<(), Errno> {
     Err(Errno::EEXIST)
 }
 
+/// Maps `len` fresh zero bytes, readable and writable, wherever there is room.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn map(len: usize) -> Result<usize, Errno> {
+    mmap(0, len, 0)
+}
+
 /// Replaces the engine's own mapping at `addr` by fresh zero bytes, which also merges it with its
 /// neighbours again.
 ///
@@ -117,6 +125,13 @@ pub fn is_resident(addr: usize) -> bool {
     let asked =
         unsafe { call(nr::MINCORE, [addr, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
     asked.is_ok() && pages & 1 != 0
+}
+
+/// Waits until no other thread changes or copies the process's mappings, as a fork does.
+pub fn wait_for_mappings() {
+    // Asking for no page at all would come back at once. What the answer is does not matter.
+    let word = 0usize;
+    is_resident((&raw const word).addr() / super::auxv::page_size() * super::auxv::page_size());
 }
 
 /// Allows transparent huge pages in a range: pages are faulted in 2 MiB at a time, if the kernel has

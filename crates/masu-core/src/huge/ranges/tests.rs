@@ -216,7 +216,8 @@ fn run(world: &mut World, step: Step) {
         }
         Step::Grow(pick, from) => {
             if let Some((unit, _)) = world.pick(pick) {
-                window::mark_growing(&window::lock(), unit, from);
+                let lock = window::enter().expect("nobody forks");
+                window::mark_growing(&lock, unit, from);
             }
         }
         Step::CleanOldest => world.clean_oldest(),

@@ -24,7 +24,7 @@ fn what_is_outgrown_is_kept_beside_three_times_as_much() {
     alone!(what_is_outgrown_is_kept_beside_three_times_as_much, || {
         settings::set_decay(Delay::Millis(3_600_000));
         assert!(kept_after_growth(256 * MIB) < 128 * MIB);
-        discard_all(&lock());
+        discard_all(&enter().expect("nobody forks"));
         // The last block of those is live, and the last of these.
         assert_eq!(kept_after_growth(512 * MIB), 256 * MIB);
     });

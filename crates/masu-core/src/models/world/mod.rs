@@ -105,6 +105,8 @@ pub mod run {
     /// Their pool, which slabs come from too.
     pub mod pool {
         pub use crate::slab::pool::lock_for_fork;
+
+        pub use super::super::pages::pool::give;
     }
 
     /// Never called.

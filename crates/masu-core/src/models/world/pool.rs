@@ -1,6 +1,7 @@
 //! The pool of free slabs. What is given back is looked at: its free list must be sound, and none of
 //! its blocks live.
 
+use crate::later;
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, SLABS};
 use crate::run::Affinity;
@@ -22,12 +23,13 @@ loom::lazy_static! {
     static ref POOL: Pool = Pool { lock: Lock::new(), in_use: Cell::new([false; SLABS]) };
 }
 
-fn with<R>(f: impl FnOnce(&mut [bool; SLABS]) -> R) -> R {
-    let _guard = POOL.lock.lock();
+/// `None`: a fork stands still.
+fn with<R>(f: impl FnOnce(&mut [bool; SLABS]) -> R) -> Option<R> {
+    let _guard = POOL.lock.enter()?;
     let mut flags = POOL.in_use.get();
     let result = f(&mut flags);
     POOL.in_use.set(flags);
-    result
+    Some(result)
 }
 
 /// A free slab.
@@ -36,7 +38,7 @@ pub fn take(_: bool, _: Option<Affinity>) -> Option<u32> {
         let slab = in_use.iter().position(|used| !used)?;
         in_use[slab] = true;
         Some(slab as u32)
-    })
+    })?
 }
 
 /// Takes a slab back whose blocks are all free, and checks that they are.
@@ -44,7 +46,7 @@ pub fn take(_: bool, _: Option<Affinity>) -> Option<u32> {
 /// # Safety
 /// The caller owns the slab, which is in no list.
 pub unsafe fn give(slab: u32) {
-    with(|in_use| {
+    let given = with(|in_use| {
         assert!(
             core::mem::replace(&mut in_use[slab as usize], false),
             "slab {slab} given back twice"
@@ -67,6 +69,10 @@ pub unsafe fn give(slab: u32) {
             slab::dense(slab).set(region::Kind::Slab);
         }
     });
+    if given.is_none() {
+        // SAFETY: the caller hands the slab over.
+        unsafe { later::push(region::granule_address(slab as usize), later::Kind::Slab) };
+    }
 }
 
 /// The addresses in a free list, each once.
@@ -92,5 +98,5 @@ pub fn lock_for_fork() -> &'static Lock {
 /// Slabs that are not in the pool.
 #[cfg(test)]
 pub fn in_use() -> usize {
-    with(|in_use| in_use.iter().filter(|used| **used).count())
+    with(|in_use| in_use.iter().filter(|used| **used).count()).expect("nobody forks")
 }

@@ -19,20 +19,21 @@ pub mod futex {
         core::ptr::from_ref(word) as usize
     }
 
-    /// Sleeps while the word is `expected`.
-    pub fn wait(word: &AtomicU32, expected: u32) {
+    /// Sleeps while the word is `expected`, unless the caller `gives_up`: that is asked when everybody is
+    /// woken, too, for whatever time passes in between.
+    pub fn wait(word: &AtomicU32, expected: u32, gives_up: impl Fn() -> bool) {
         assert!(!process::is_child(), "the child waits for a thread that does not exist in it");
         let mut sleepers = SLEEPERS.lock().unwrap();
         // A thread that a fork left behind ends here, and must not have the table then.
-        let now = catch_unwind(AssertUnwindSafe(|| word.load(Ordering::Acquire)));
-        match now {
-            Ok(now) if now == expected => {
+        let sleeps = || word.load(Ordering::Acquire) == expected && !gives_up();
+        match catch_unwind(AssertUnwindSafe(sleeps)) {
+            Ok(true) => {
                 let queue =
                     sleepers.entry(key(word)).or_insert_with(|| Arc::new(Condvar::new())).clone();
                 drop(queue.wait(sleepers).unwrap());
                 process::passed(());
             }
-            Ok(_) => {}
+            Ok(false) => {}
             Err(frozen) => {
                 drop(sleepers);
                 resume_unwind(frozen);

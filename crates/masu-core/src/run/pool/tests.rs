@@ -86,7 +86,7 @@ fn much_that_is_free_serves_every_affinity() {
         // All but the first of each chunk of hers, and the rest of his.
         anns.iter()
             .filter(|&g| !g.is_multiple_of(GRANULES_PER_CHUNK))
-            .for_each(|&g| give_granule(g, !0));
+            .for_each(|&g| assert!(give_granule(g, !0)));
         let his: Vec<_> = (1..GRANULES_PER_CHUNK).map(|_| slab(BOB)).collect();
         assert!(his.iter().all(|&g| chunk_of(g) == chunk_of(bob)), "his own were not the first");
         assert!(plenty_is_free());
@@ -100,7 +100,7 @@ fn a_free_chunk_changes_hands() {
     alone!(a_free_chunk_changes_hands, || {
         let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| slab(ANN)).collect();
         let free = &anns[GRANULES_PER_CHUNK..GRANULES_PER_CHUNK * 2];
-        free.iter().for_each(|&g| give_granule(g, 1));
+        free.iter().for_each(|&g| assert!(give_granule(g, 1)));
         assert!(!plenty_is_free());
         assert_eq!(chunk_of(slab(BOB)), chunk_of(free[0]));
         assert_ne!(chunk_of(slab(ANN)), chunk_of(free[0]));

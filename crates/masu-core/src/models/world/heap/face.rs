@@ -3,7 +3,10 @@
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
 use super::tls::{EMPTY, current, gone, set_current};
-use super::{Heap, birth, exit, fast, fork, free as frees, heir, refill, retain, sparse, table};
+use super::{
+    Heap, Role, birth, exit, fast, fork, free as frees, heir, refill, retain, sparse, table,
+};
+use crate::lock;
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
 use std::cell::RefCell;
@@ -14,15 +17,18 @@ std::thread_local! {
     static HEAPS: RefCell<BTreeMap<usize, *const Heap>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Gives the calling thread a heap.
+/// Gives the calling thread a heap, but for one that finds a fork standing still: it has none then.
 pub fn begin(name: usize) {
     process::call(|| {
         set_current(&EMPTY);
-        let heap = birth::current_or_new().expect("the world is out of heaps");
+        let Some(heap) = birth::current_or_new() else {
+            assert!(lock::fork::has_been(), "the world is out of heaps");
+            return set_current(gone());
+        };
         HEAPS.with_borrow_mut(|heaps| heaps.insert(name, heap));
         if table::counts().1 == 1 {
             // A heap gives nothing up before there was a second one.
-            table::release(table::acquire().unwrap());
+            assert!(table::release(table::acquire().unwrap()));
         }
     });
 }
@@ -38,9 +44,12 @@ pub fn resume(name: usize) {
 pub fn exit() {
     process::call(|| {
         let heap = current();
+        if heap.role.get() != Role::Thread {
+            return;
+        }
         set_current(gone());
         exit::abandon(heap);
-        table::release(heap);
+        fork::release(heap);
     });
 }
 
@@ -61,14 +70,27 @@ pub fn alloc(size: usize) -> usize {
         if block.is_null() {
             block = refill::alloc_small_slow(class_of(size)).cast();
         }
+        if block.is_null() && lock::fork::has_been() {
+            if lock::fork::is_in_progress() {
+                return SPARE;
+            }
+            block = refill::alloc_small_slow(class_of(size)).cast();
+        }
         assert!(!block.is_null(), "the world is out of slabs");
         region::handed_out(block as usize);
         block as usize
     })
 }
 
+/// What a thread gets while a fork stands still, if it has nothing itself: no slab's memory, and nobody
+/// misses it.
+const SPARE: usize = 16;
+
 /// Frees it.
 pub fn free(block: usize) {
+    if block == SPARE {
+        return;
+    }
     process::call(|| {
         region::freed(block);
         // SAFETY: the block was live.
@@ -76,9 +98,13 @@ pub fn free(block: usize) {
     });
 }
 
-/// The purge hollows the available slabs. Returns the bytes given back.
+/// The purge gives back what was freed while a fork stood still, and hollows the available slabs. Returns
+/// the bytes given back.
 pub fn hollow() -> usize {
-    process::call(|| sparse::hollow(true))
+    process::call(|| {
+        fork::give_later();
+        sparse::hollow(true)
+    })
 }
 
 /// The purge sends out what threads hold in their outboxes.

@@ -57,3 +57,6 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
         &*at
     }
 }
+
+/// There is nothing to be made.
+pub fn after_fork_in_child() {}
