@@ -5,12 +5,10 @@
 //! tick and has rested is between half and all of the decay time old.
 
 // No protocol hangs on the clock, so the model checker need not know of it.
+use crate::tuning::RESTED;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 static NOW: AtomicU32 = AtomicU32::new(1);
-
-/// Ticks after which what has not been used has rested.
-const RESTED: u32 = 2;
 
 /// Starts the next tick.
 pub fn advance() {

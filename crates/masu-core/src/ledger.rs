@@ -13,6 +13,7 @@
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, shared_static};
+use crate::tuning::{BUFFER, SURPLUS_FROM};
 
 shared_static! {
     /// Units in slabs. Under the page pool's lock, as are the next two.
@@ -44,11 +45,6 @@ shared_static! {
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
 
-/// Bytes in slabs and runs from which on a heap is large, so that what it frees at once matters: 128 MiB.
-pub const LARGE: usize = 128 << 20;
-/// Runs longer than this are buffers, which are soon needed again: 64 KiB.
-const LONG: usize = 64 << 10;
-
 shared_static! {
     /// Bytes of large heaps freed in long runs since the purge's last tick, which takes them.
     pub static FREED_LONG: AtomicUsize = AtomicUsize::new(0);
@@ -57,7 +53,7 @@ shared_static! {
 /// A run of so many bytes is freed.
 #[inline]
 pub fn freed_run(bytes: usize) {
-    if bytes > LONG && pages() >= LARGE {
+    if bytes > BUFFER && pages() >= SURPLUS_FROM {
         FREED_LONG.fetch_add(bytes, Ordering::Relaxed);
     }
 }

@@ -53,6 +53,7 @@ mod stats;
 mod sys;
 #[cfg(not(loom))]
 pub mod text;
+mod tuning;
 
 /// Makes a section of code begin a cache line of 64 bytes, and so the function that has it to itself: the
 /// functions of a section are as aligned as the section asks.

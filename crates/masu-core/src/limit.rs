@@ -1,7 +1,7 @@
 //! The soft limit on what is in use: passing it makes room and is told. (The hard one is the
 //! [`ledger`](crate::ledger)'s.)
 //!
-//! [`SOFT`] is the option, or what the control group says, looked up once [`LOOK_FROM`] bytes are in use.
+//! [`SOFT`] is the option, or what the control group says, looked up once [`CGROUP_FROM`] bytes are in use.
 //! The state goes
 //!
 //! ```text
@@ -18,6 +18,7 @@ use crate::ledger::used;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::cgroup;
+use crate::tuning::CGROUP_FROM;
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::with_exposed_provenance_mut;
@@ -26,14 +27,11 @@ const BELOW: u32 = 0;
 const BUSY: u32 = 1;
 const OVER: u32 = 2;
 
-/// In use from which on a control group's limit matters: 64 MiB.
-const LOOK_FROM: usize = 64 << 20;
-
 static STATE: AtomicU32 = AtomicU32::new(BELOW);
 /// The soft limit; 0 until it is known.
 static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which somebody must look.
-static WATCH: AtomicUsize = AtomicUsize::new(LOOK_FROM);
+static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
 
 /// What a program has called when the soft limit is passed: bytes in use, the limit, its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
@@ -45,7 +43,7 @@ static DATA: AtomicUsize = AtomicUsize::new(0);
 /// Puts the soft limit in force that the options say.
 pub fn apply() {
     match settings::limit_soft() {
-        LimitOrAuto::AUTO => set_soft(0, LOOK_FROM),
+        LimitOrAuto::AUTO => set_soft(0, CGROUP_FROM),
         0 => set_soft(usize::MAX, usize::MAX),
         soft => set_soft(soft, soft),
     }

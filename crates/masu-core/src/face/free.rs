@@ -44,7 +44,12 @@ fn counted(p: *mut u8) {
 #[inline(never)]
 unsafe fn others(p: *mut u8, granule: u32) {
     // SAFETY: passed on.
-    purge::on_free(unsafe { heap::free_of_others(p, granule) });
+    unsafe {
+        match heap::free_of_others(p, granule) {
+            Some(released) => purge::on_free(released),
+            None => unknown(p),
+        }
+    }
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! The commons: one shared heap that lends blocks to threads with little demand.
 //!
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
-//! pair. So all but the first [`FEW`] heaps take their first blocks of a class from here, in
+//! pair. So all but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in
 //! batches of 1, 2, 4 and 8, and get a slab of their own only then; and in a process with many more
 //! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
@@ -17,19 +17,13 @@ use super::{Heap, Role, exit, free, refill, retain};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
-use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
+use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::Block;
 use crate::sync::{AtomicBool, Ordering, shared_static};
+use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-
-/// Heaps with a lower index get slabs of their own at once.
-const FEW: u32 = if cfg!(loom) { 3 } else { 8 };
-/// Batches before a thread gets a slab of its own for the class.
-const BATCHES: u8 = 4;
-/// Most bytes in a batch, if that is not a single block.
-const BATCH_BYTES: usize = UNIT / 2;
 
 shared_static! {
     static LOCK: CachePadded<Lock> = CachePadded(Lock::new());
@@ -62,7 +56,7 @@ fn commons() -> &'static Heap {
 /// Whether a heap may have taken blocks from the commons.
 #[inline]
 pub fn lends_to(heap: &Heap) -> bool {
-    index_of(heap) >= FEW
+    index_of(heap) >= NEVER_BORROW
 }
 
 /// Whether a heap still takes its blocks of the class from the commons.
@@ -118,9 +112,6 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     }
     (first, rest)
 }
-
-/// Blocks of a class that a thread frees without taking a batch before it is taken to need no more.
-const IDLE_AFTER: u8 = if cfg!(loom) { 2 } else { 64 };
 
 /// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
 /// and frees returns what is left of its last batch, for it may be about to sleep.

@@ -16,14 +16,9 @@ use super::tls::current;
 use super::{Heap, exit, tick};
 use crate::region::{self, NIL};
 use crate::slab::{self, Place, Slab, pool};
+use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
 
-/// Fewest frees between two looks, halved, once a class has used up its exact ones.
-const SOON: u32 = 64;
-/// Refills of a class, once it has used up its exact looks, that make its use a steady one.
-pub(super) const STEADY: u8 = 240;
-/// Bytes carved up to which an empty slab may stay.
-const LITTLE: u32 = 12 << 10;
 /// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
 pub fn countdown_reached_zero(p: *mut u8) {
     let heap = current();
@@ -76,7 +71,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let last = heap.partial(class).len() + heap.full(class).len() == 0;
     let rest = heap.active(class).get();
     if last && rest != NIL {
-        heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY + 1));
+        heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY_AFTER + 1));
         // SAFETY: the active slab is this heap's.
         unsafe { active(heap, rest, &mut *slab::record(rest), class) };
     }
@@ -103,7 +98,7 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     let live = s.out() - in_bin;
     let walks = &heap.walks[class & 63];
     let soonest = soonest(heap, s, class);
-    if walks.get() > STEADY {
+    if walks.get() > STEADY_AFTER {
         walks.set(walks.get() - 1);
     }
     if live != 0 {
@@ -120,13 +115,17 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
 
 /// Fewest frees into an active slab before the next look at it.
 pub(super) fn soonest(heap: &Heap, s: &Slab, class: usize) -> u32 {
-    if heap.walks[class & 63].get() <= STEADY { u32::from(s.carved).max(SOON) * 2 } else { 1 }
+    if heap.walks[class & 63].get() <= STEADY_AFTER {
+        u32::from(s.carved).max(FREES_PER_LOOK) * 2
+    } else {
+        1
+    }
 }
 
 /// Whether an empty slab of the class stays although it is empty.
 fn stays(heap: &Heap, s: &Slab, class: usize) -> bool {
     let empties = &heap.empties[class & 63];
-    if u32::from(s.carved) * s.size > LITTLE {
+    if u32::from(s.carved) * s.size > LITTLE_CARVED {
         return false;
     }
     let spent = empties.get() == 0;

@@ -18,10 +18,10 @@ use crate::sync::Ordering;
 use crate::{huge, report, run};
 use core::ptr::null_mut;
 
-/// Frees a block on the heap's own behalf. Returns what is released.
+/// Frees a small block on the heap's own behalf. Returns what is released.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` is a live block of a slab.
 pub(super) unsafe fn free(p: *mut u8) -> usize {
     // SAFETY: passed on.
     unsafe {
@@ -31,7 +31,9 @@ pub(super) unsafe fn free(p: *mut u8) -> usize {
                 countdown_reached_zero(p);
                 GRANULE
             }
-            Freed::Others(_) | Freed::Unknown => free_from_anywhere(p),
+            Freed::Others(_) | Freed::Unknown => {
+                remote_free(slab::slab_of(region::offset(p)), p.cast())
+            }
         }
     }
 }
@@ -43,18 +45,19 @@ fn stale(released: bool) -> usize {
 }
 
 /// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's
-/// own slabs. The usual case, another thread's block, is dealt with here. Returns what is released.
+/// own slabs, if it is a block of another thread's, the usual case. Returns what is released; `None`: it is
+/// something else, and yet to be freed.
 ///
 /// # Safety
 /// `p` is a live block. What is not is reported where it can be told.
 #[inline]
-pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> usize {
+pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
     let heap = current();
     // A slab has chains in the outbox only while it is in use.
     if heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
         // SAFETY: the block is being freed, so it is ours; it lies in slab `granule`.
         if let Some(released) = unsafe { heap.outbox.add(heap, granule, p.cast()) } {
-            return stale(released);
+            return Some(stale(released));
         }
         // SAFETY: the granule lies below the limit; and as above.
         unsafe {
@@ -64,20 +67,18 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> usize {
                 && shared::by_id(dense.owner.load(Ordering::Relaxed)).is_none()
                 && let Some(released) = heap.outbox.put(heap, granule, class, p.cast())
             {
-                return stale(released);
+                return Some(stale(released));
             }
         }
     }
-    // SAFETY: passed on.
-    unsafe { free_from_anywhere(p) }
+    None
 }
 
 /// Frees any pointer. Returns what is released.
 ///
 /// # Safety
 /// `p` is null or a live block. What is not is reported where it can be told.
-#[cold]
-#[inline(never)]
+#[inline]
 pub unsafe fn free_from_anywhere(p: *mut u8) -> usize {
     if p.is_null() {
         return 0;

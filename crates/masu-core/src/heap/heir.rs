@@ -7,7 +7,7 @@
 //! until the class is used again: its blocks are counted when they are about to be handed out.
 //!
 //! What others cannot have meanwhile is bounded: one heap, in no crowd, one slab a class, into which its
-//! thread has freed no more than [`LITTLE`] since its bin was filled. The purge gives it all up at its next
+//! thread has freed no more than [`LEFT_FREE`] since its bin was filled. The purge gives it all up at its next
 //! tick ([`rest`]).
 //!
 //! ```text
@@ -21,10 +21,8 @@ use super::{Heap, fork, table};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::slab;
+use crate::tuning::LEFT_FREE;
 use core::ptr::null_mut;
-
-/// Free bytes beside those in its bin up to which an active slab is left to the next thread.
-const LITTLE: u32 = 8 << 10;
 
 /// Leaves a heap that owns nothing but its active slabs. `false`: it still has those, or none, and is the
 /// caller's.
@@ -38,7 +36,7 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
         // invariant 3).
         unsafe {
             let active = heap.active(class).get();
-            if active == NIL || (*slab::record(active)).free_bytes() > LITTLE {
+            if active == NIL || (*slab::record(active)).free_bytes() > LEFT_FREE {
                 leave_active(heap, class);
                 continue;
             }

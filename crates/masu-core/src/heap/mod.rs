@@ -74,6 +74,7 @@ use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::slab::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
+use crate::tuning::{LOOK_EVERY, LOOK_FREES, SHARING};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -237,7 +238,7 @@ impl Heap {
     /// Whether blocks crossed between this thread and others lately.
     pub(crate) fn is_shared(&self) -> bool {
         let at = self.shared.get();
-        at != Tick::NEVER && at.age() <= 2
+        at != Tick::NEVER && at.age() <= SHARING
     }
 }
 
@@ -267,16 +268,8 @@ pub fn freed(bytes: usize) -> bool {
     if heap.role.get() != Role::Thread {
         return true;
     }
-    let freed = heap.freed.get() + bytes.max(LOOK_EVERY / 32);
+    let freed = heap.freed.get() + bytes.max(LOOK_EVERY / LOOK_FREES);
     let look = freed >= LOOK_EVERY;
     heap.freed.set(if look { 0 } else { freed });
     look
 }
-
-/// Bytes in slow frees between two looks: 512 KiB, in at most 32 frees.
-const LOOK_EVERY: usize = 512 << 10;
-
-/// A slab of which little was used and that runs empty goes back this often per class and tick.
-const EMPTIES_PER_TICK: u8 = 2;
-/// The bin is counted this often per class and tick to learn exactly when the active slab is empty.
-const WALKS_PER_TICK: u8 = 8;

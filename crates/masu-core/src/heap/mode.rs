@@ -91,12 +91,16 @@ impl Retention {
 
 impl Heap {
     /// What goes on around it.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn mode(&self) -> Mode {
+        if table::is_alone() { Mode::Alone } else { self.mode_among_others() }
+    }
+
+    #[inline(never)]
+    fn mode_among_others(&self) -> Mode {
         match self.role.get() {
             Role::Shared => Mode::Alone,
             Role::Commons => Mode::Lending,
-            _ if table::counts().1 <= 1 => Mode::Alone,
             _ if table::is_crowd() => Mode::Oversubscribed,
             _ if self.is_shared() => Mode::Sharing,
             _ => Mode::Private,

@@ -20,14 +20,8 @@ use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
 use crate::slab::{Block, capacity, dense};
 use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CROWD_CHAIN_BYTES, CROWD_SLOTS, SLOTS};
 
-/// Slots; slabs share them by their numbers. A thread that frees what others allocated at random
-/// has some fifty slabs in its hands, and each two that share a slot send each other out.
-const SLOTS: usize = if cfg!(loom) { 2 } else { 128 };
-/// Slots used where many threads are: each holds little, for there are so many of them.
-const CROWD_SLOTS: usize = if cfg!(loom) { 1 } else { 8 };
-/// Blocks that go out at once.
-const CHAIN: u32 = 16;
 /// What was sent.
 #[derive(Clone, Copy)]
 struct Sent {
@@ -45,10 +39,6 @@ impl Sent {
         commons::sent(heap, self.class.into(), self.blocks.into());
     }
 }
-/// Bytes in a chain, if that is more than one block.
-const CHAIN_BYTES: usize = 16 << 10;
-/// And where many threads are.
-const CROWD_CHAIN_BYTES: usize = 4 << 10;
 
 /// Most blocks in a chain of a class.
 #[inline(always)]

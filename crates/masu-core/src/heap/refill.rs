@@ -10,9 +10,12 @@ use super::{Heap, Role, birth, commons, event, exit, scope, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
-use crate::size_class::{LAST_CLASS, UNIT, size_of_class};
+use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::slab::{self, Block, CARVE, CARVE_GROWING, Place, Slab, available, pool};
 use crate::sync::Ordering;
+use crate::tuning::{
+    AHEAD, AHEAD_BLOCKS, AHEAD_STEADY, FULL_LOOKED_AT, LENT_SIXTEENTHS, STEADY_AFTER,
+};
 use core::ptr::null_mut;
 
 /// A small block when the bin is empty or the thread has no heap yet; null when memory is out. It may
@@ -28,17 +31,13 @@ pub fn alloc_small_slow(class: usize) -> *mut Block {
     alloc_exact(class)
 }
 
-/// A class without a slab is served with blocks of larger classes, if there are any at hand, until
-/// these have wasted half a page, in units of 16 bytes: a program that needs few blocks of many
-/// sizes touches fewer pages.
-const LENT: usize = UNIT / 2 / 16;
-
-/// A block of the next larger class that has one in its bin.
+/// A block of the next larger class that has one in its bin: a program that needs few blocks of many sizes
+/// touches fewer pages so.
 fn lend(heap: &Heap, class: usize) -> *mut Block {
     let lent = &heap.lent[class & 63];
     for larger in class + 1..=LAST_CLASS {
         let wasted = usize::from(lent.get()) + (size_of_class(larger) - size_of_class(class)) / 16;
-        if wasted > LENT {
+        if wasted > LENT_SIXTEENTHS {
             break;
         }
         let bin = heap.bin(larger);
@@ -149,7 +148,7 @@ unsafe fn take_freed(heap: &Heap, slab: u32, class: usize) -> *mut Block {
 #[inline(never)]
 pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Slab, class: usize) -> *mut Block {
     let walks = &heap.walks[class & 63];
-    if matches!(walks.get(), 1..=event::STEADY) {
+    if matches!(walks.get(), 1..=STEADY_AFTER) {
         walks.set(walks.get() - 1);
     }
     heap.zero.set(heap.zero.get() & !(1 << class));
@@ -190,20 +189,17 @@ unsafe fn fill(heap: &Heap, s: &mut Slab, class: usize, list: *mut Block, n: u32
 }
 
 /// How many bytes of its slab a class that runs empty again and again has carved at least, so that its
-/// bin lasts: nothing while its bin is still counted, then 8 KiB, and 16 KiB in steady use. (A thread that
-/// uses thirty classes a little touches half the pages that it would with 16 KiB at once.)
+/// bin lasts: nothing while its bin is still counted, then some, and more in steady use. (A thread that
+/// uses thirty classes a little touches half the pages that it would with all at once.)
 #[inline]
 pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
     let most = match heap.walks[class & 63].get() {
-        0 => 16 << 10,
-        left if left <= event::STEADY => 8 << 10,
+        0 => AHEAD_STEADY,
+        left if left <= STEADY_AFTER => AHEAD,
         _ => 0,
     };
     most.min(AHEAD_BLOCKS * size_of_class(class) as u32)
 }
-
-/// So many blocks make a bin that lasts, however small they are.
-const AHEAD_BLOCKS: u32 = 128;
 
 /// Another slab into which blocks were freed: partial, full, or nobody's.
 ///
@@ -277,10 +273,9 @@ fn affinity(heap: &Heap) -> Option<Affinity> {
 /// # Safety
 /// The heap is the calling thread's.
 unsafe fn freed_full_slab(heap: &Heap, class: usize) -> Option<u32> {
-    const LOOK_AT: usize = 4;
     let list = heap.full(class);
     let mut at = list.front();
-    for _ in 0..LOOK_AT {
+    for _ in 0..FULL_LOOKED_AT {
         let slab = at?;
         // SAFETY: a member of the list, which is the caller's.
         unsafe {

@@ -13,6 +13,7 @@ use crate::clock::Tick;
 use crate::region::NIL;
 use crate::slab::{self, Place, available, pool};
 use crate::sync::Ordering;
+use crate::tuning::{EMPTIED_OFTEN, EMPTY_KEPT, GIVEN_UP_AT_ONCE};
 
 /// What becomes of a slab that a heap has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,12 +48,9 @@ unsafe fn retain(heap: &Heap, keeps: &Retention, slab: u32, class: usize) -> Ver
     if too_many { Verdict::Publish } else { Verdict::Keep }
 }
 
-/// Most slabs that are given up in one go for being too many, when a heap has far more than it should keep
-/// because it was alone until now.
-const AT_ONCE: u32 = 8;
-
 /// Gives up those of a class's full or partial slabs that the heap does not keep: what has rested, and at
 /// `most` so many for being too many.
+#[inline(never)]
 fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
     let mut most = most;
     loop {
@@ -81,10 +79,10 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
 }
 
 /// The same after a slab has come into that list.
-#[inline(never)]
+#[inline]
 fn trim_one(heap: &Heap, place: Place, class: usize) {
     if let Some(keeps) = heap.mode().retention() {
-        trim(heap, keeps, place, class, AT_ONCE);
+        trim(heap, keeps, place, class, GIVEN_UP_AT_ONCE);
     }
 }
 
@@ -219,17 +217,13 @@ pub(super) unsafe fn give_up(slab: u32) {
     }
 }
 
-/// Slabs of one class that run empty in a row before the next ones are kept.
-pub(super) const OFTEN: u32 = 64;
 /// The countdown of a partial slab that stays although it is empty, or may run empty and stay.
 pub(super) const RESTING: u32 = u32::MAX / 2;
-/// Slabs that are kept at most, 512 KiB.
-const KEPT: u32 = 8;
 
 /// Whether an empty one of the class's partial slabs is kept.
 pub(super) fn keeps(heap: &Heap, class: usize) -> bool {
     let alone = heap.role.get() == Role::Thread && heap.mode() == Mode::Alone;
-    if !alone || heap.partial(class).len() > KEPT {
+    if !alone || heap.partial(class).len() > EMPTY_KEPT {
         return false;
     }
     give_kept_of_others(heap, class);
@@ -242,7 +236,7 @@ pub(super) fn keeps(heap: &Heap, class: usize) -> bool {
 
 /// Whether the heap keeps what runs empty of one class, [`Heap::emptied_class`].
 fn is_keeping(heap: &Heap) -> bool {
-    heap.emptied.get() > OFTEN
+    heap.emptied.get() > EMPTIED_OFTEN
 }
 
 /// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
@@ -251,7 +245,7 @@ fn is_keeping(heap: &Heap) -> bool {
 pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
     is_keeping(heap)
         && heap.emptied_class.get() == class
-        && heap.partial(class).len() < KEPT
+        && heap.partial(class).len() < EMPTY_KEPT
         && heap.mode() == Mode::Alone
 }
 

@@ -18,6 +18,7 @@ use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::{SMALL_MAX, class_of};
 use crate::slab::{self, Block, Place};
+use crate::tuning::FEW_BLOCKS;
 use core::ptr::null_mut;
 
 /// A block of at least `size` bytes of those that were freed into the class's active slab, or into its first
@@ -82,12 +83,8 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
 unsafe fn is_kept(heap: &Heap, slab: u32, class: usize) -> bool {
     // SAFETY: as the caller says.
     let s = unsafe { &*slab::record(slab) };
-    u32::from(s.capacity) < FEW && s.out() == 0 && will_keep(heap, class)
+    u32::from(s.capacity) < FEW_BLOCKS && s.out() == 0 && will_keep(heap, class)
 }
-
-/// Blocks of a slab that are few: of larger slabs two or three make a batch, and the one that was in use last
-/// lies in the first-level cache.
-const FEW: u32 = 32;
 
 #[cfg(test)]
 mod tests;

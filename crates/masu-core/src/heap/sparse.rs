@@ -13,9 +13,10 @@ use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
 use crate::slab::{self, available, pool};
+use crate::tuning::{HOLLOWED_AT_ONCE, SPARSE_PER_PAGE};
 
-/// Most slabs of a class that one tick looks at.
-const AT_ONCE: u32 = 256;
+/// Pages of a slab.
+const PAGES: u32 = (GRANULE / UNIT) as u32;
 
 /// Hollows available slabs: those that have rested for a tick, or `all`. Returns the bytes given
 /// back.
@@ -25,7 +26,7 @@ pub fn hollow(all: bool) -> usize {
     let mut bytes = super::shared::hollow(all);
     for class in 1..=LAST_CLASS {
         let most = available::count(class);
-        for _ in 0..if all { most } else { most.min(AT_ONCE) } {
+        for _ in 0..if all { most } else { most.min(HOLLOWED_AT_ONCE) } {
             let Some(_discard) = DISCARD.enter() else { return bytes };
             let Some((slab, chain)) = available::take_stale(class, all) else { break };
             // SAFETY: the claim made the caller the slab's owner, and the chain is its word's.
@@ -78,7 +79,7 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
-        for _ in 0..AT_ONCE {
+        for _ in 0..HOLLOWED_AT_ONCE {
             let Some(slab) = at else { break };
             // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
             unsafe {
@@ -94,12 +95,6 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     bytes
 }
 
-/// Slabs with more blocks out than this are not worth a look while the program waits: with three blocks
-/// out on each page on average, a twentieth of the pages is free.
-const SPARSE: u32 = 3 * (GRANULE / UNIT) as u32;
-/// Most slabs of a class that growth looks at.
-const GLANCES: u32 = 256;
-
 /// Hollows the calling thread's partial slabs that have few blocks out, and puts them behind all
 /// others. Returns the bytes given back.
 pub fn hollow_sparse() -> usize {
@@ -112,14 +107,14 @@ pub fn hollow_sparse() -> usize {
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
-        for _ in 0..list.len().min(GLANCES) {
+        for _ in 0..list.len().min(HOLLOWED_AT_ONCE) {
             let Some(slab) = at else { break };
             // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
             unsafe {
                 at = list.after(slab);
                 let s = &*slab::record(slab);
                 let out = s.out();
-                if out > SPARSE || out == 0 {
+                if out > SPARSE_PER_PAGE * PAGES || out == 0 {
                     continue;
                 }
                 if out == u32::from(s.looked) {

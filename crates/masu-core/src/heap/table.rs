@@ -11,6 +11,7 @@ use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::tuning::CROWD_PER_PROCESSOR;
 
 /// Id of the commons.
 pub const COMMONS_ID: u32 = 1;
@@ -188,13 +189,16 @@ pub fn counts() -> (u32, u32) {
     (LIVE_COUNT.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
 }
 
-/// Heaps per processor from which on the process is crowded.
-const CROWD: u32 = 8;
+/// Whether no second thread has ever allocated.
+#[inline]
+pub fn is_alone() -> bool {
+    MADE.load(Ordering::Relaxed) <= 1
+}
 
 /// Whether there are many more threads than processors, so that most of them sleep.
 pub fn is_crowd() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
-    live > CROWD && live > CROWD * settings::processors()
+    live > CROWD_PER_PROCESSOR && live > CROWD_PER_PROCESSOR * settings::processors()
 }
 
 /// The lock, for fork.

@@ -8,9 +8,10 @@
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
 //! Where nobody shares anything, nobody else would have a use for the slabs.
 
-use super::{EMPTIES_PER_TICK, Heap, Role, WALKS_PER_TICK, event, exit, retain};
+use super::{Heap, Role, exit, retain};
 use crate::clock::Tick;
 use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
 
 /// Called where a thread has a moment, with no slab in its hands. O(what is given up, and the blocks in its
 /// bins), at most once in a tick.
@@ -26,7 +27,7 @@ pub fn on_tick(heap: &Heap) {
 fn begin(heap: &Heap) {
     heap.tick.set(Tick::now());
     heap.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
-    heap.walks.iter().for_each(|c| c.set(event::STEADY + WALKS_PER_TICK));
+    heap.walks.iter().for_each(|c| c.set(STEADY_AFTER + WALKS_PER_TICK));
     if heap.role.get() != Role::Thread {
         return;
     }

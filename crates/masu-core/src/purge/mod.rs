@@ -29,6 +29,7 @@ use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
+use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
 use crate::{heap, huge, ledger, run, settings, slab};
 
 /// Time of the last tick in milliseconds.
@@ -48,9 +49,6 @@ fn stale() -> usize {
     dirty() + held + heap::left_slabs() * GRANULE
 }
 
-/// Stale bytes in a program without other threads before a background thread is worth it: 64 MiB.
-const LONELY_BUDGET: usize = 64 << 20;
-
 /// Called at the end of the slow paths of `free`, outside all locks, with what they have released.
 #[inline]
 pub fn on_free(released: usize) {
@@ -62,13 +60,10 @@ pub fn on_free(released: usize) {
 #[inline(never)]
 fn on_release(bytes: usize) {
     // Little is stale in most programs most of the time: they stop here.
-    if dirty() >= MINIMUM && heap::freed(bytes) {
+    if dirty() >= LOOK_FROM && heap::freed(bytes) {
         due();
     }
 }
-
-/// Below this nobody looks: 512 KiB.
-const MINIMUM: usize = 512 << 10;
 
 /// Ticks, if it is time.
 #[cold]

@@ -12,6 +12,7 @@ use crate::limit;
 use crate::settings;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cgroup, time};
+use crate::tuning::{CGROUP_EVERY, PRESSURE_STALL, SOFT_LOOKS, SOFT_STEP};
 
 /// Sees to the soft limit after an allocation that has taken fresh memory. Outside all locks.
 pub fn look() {
@@ -19,11 +20,6 @@ pub fn look() {
         relieve();
     }
 }
-
-/// The least that must be taken before the kernel is asked again: 1 MiB.
-const STEP: usize = 1 << 20;
-/// Looks on the way from what is resident to the limit.
-const LOOKS: usize = 16;
 
 #[cold]
 #[inline(never)]
@@ -34,7 +30,7 @@ fn relieve() {
         let resident = if settings::cgroup() { cgroup::resident() } else { None };
         match resident.filter(|&resident| resident <= soft) {
             Some(resident) => {
-                limit::watch_from(used + ((soft - resident) / LOOKS).max(STEP));
+                limit::watch_from(used + ((soft - resident) / SOFT_LOOKS).max(SOFT_STEP));
                 over = false;
             }
             None => {
@@ -51,32 +47,25 @@ fn relieve() {
 
 /// When the limits of the control group were read, in milliseconds.
 static READ: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds until they are read again.
-const FRESH: u64 = 10_000;
 
 /// Reads the limits of the control group again if that is due, and sees whether the soft one is still
 /// passed. Called at every tick.
 pub fn on_tick() {
     limit::is_over();
     let (now, read) = (time::now_ms(), READ.load(Ordering::Relaxed));
-    if now.wrapping_sub(read) >= FRESH {
+    if now.wrapping_sub(read) >= CGROUP_EVERY {
         READ.store(now, Ordering::Relaxed);
         settings::refresh_processors();
         limit::refresh();
     }
 }
 
-/// Milliseconds between two looks at the pressure.
-pub const LOOK: u64 = 250;
-/// Milliseconds in which tasks waited for memory, of those between two looks, that are pressure.
-const STALL: u64 = LOOK / 10;
-
 /// Whether tasks of the control group, or else of the machine, have waited for memory a tenth of the
 /// time since the last look, whose total is in `before`.
 pub fn is_pressed(before: &mut Option<u64>) -> bool {
     let total = if settings::cgroup() { cgroup::stalled() } else { None };
     let stalled = |before: u64| total.unwrap_or(0).saturating_sub(before);
-    let pressed = before.is_some_and(|before| stalled(before) >= STALL * 1000);
+    let pressed = before.is_some_and(|before| stalled(before) >= PRESSURE_STALL * 1000);
     *before = total;
     pressed
 }

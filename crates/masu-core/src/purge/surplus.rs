@@ -11,15 +11,12 @@
 
 use super::note;
 use crate::config::Config;
-use crate::ledger::{self, FREED_LONG, LARGE};
+use crate::ledger::{self, FREED_LONG};
 use crate::run::pool;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
+use crate::tuning::{SURPLUS_FROM, SURPLUS_PACE, SURPLUS_PART};
 
-/// Free bytes, as a share of those in use, that are too many.
-const SHARE: usize = 3;
-/// Bytes that go back in a millisecond at most, on average: half a MiB.
-const PACE: usize = 512 << 10;
 /// The decay time up to which this holds, in milliseconds.
 const USUAL: u64 = Config::DEFAULT.decay.to_word();
 
@@ -39,11 +36,11 @@ pub fn look(decay: u64) {
     let used = ledger::pages();
     let long = FREED_LONG.load(Ordering::Relaxed).saturating_add(BEFORE.load(Ordering::Relaxed));
     let free = pool::dirty_bytes().saturating_sub(long);
-    if used < LARGE || free < used / SHARE || decay > USUAL {
+    if used < SURPLUS_FROM || free < used / SURPLUS_PART || decay > USUAL {
         return;
     }
     let (now, next) = (time::now_ms(), NOT_BEFORE.load(Ordering::Relaxed));
-    let then = now + (free / PACE) as u64;
+    let then = now + (free / SURPLUS_PACE) as u64;
     if now >= next
         && NOT_BEFORE.compare_exchange(next, then, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {

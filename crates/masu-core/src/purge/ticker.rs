@@ -12,6 +12,7 @@ use crate::duty::Duty;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{futex, thread};
+use crate::tuning::{PATIENCE, PRESSURE_EVERY};
 use core::cell::UnsafeCell;
 
 static DUTY: Duty = Duty::new();
@@ -29,10 +30,6 @@ unsafe impl Sync for Stack {}
 static STACK_MEMORY: Stack = Stack(UnsafeCell::new([0; STACK]));
 /// What the thread's TLS register points at: a zero word, which nothing reads.
 static TLS: Stack = Stack(UnsafeCell::new([0; STACK]));
-
-/// Ticks without much debt after which the thread ends although some is left, because the program
-/// is at work and pays as it goes.
-const PATIENCE: u32 = 4;
 
 /// Whether the thread exists, and will see what the caller has made stale.
 pub fn is_running() -> bool {
@@ -81,7 +78,7 @@ extern "C" fn run(_: usize) {
     while let Some(decay) = settings::decay_ms() {
         let mut left = decay.div_ceil(2).max(1);
         while left != 0 {
-            let period = left.min(relief::LOOK);
+            let period = left.min(PRESSURE_EVERY);
             left -= period;
             let timeout = (period / 1000, period % 1000 * 1_000_000);
             futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));

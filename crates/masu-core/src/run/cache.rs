@@ -1,11 +1,11 @@
 //! What a thread keeps of the medium blocks it freed.
 //!
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
-//! [`FIRST_LIMIT`] bytes at first. When [`GROW_AFTER`] requests (where threads meet,
-//! [`GROW_AFTER_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
-//! doubles, up to the option `run_cache`, of which no run is more than a part ([`LONGEST`]). All caches
-//! together may hold [`CROWD`] times that: where many threads are at it, each gets its share, and where
-//! that is below [`LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
+//! [`CACHE_FIRST`] bytes at first. When [`CACHE_MISSES`] requests (where threads meet,
+//! [`CACHE_MISSES_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
+//! doubles, up to the option `run_cache`, of which no run is more than a part ([`CACHE_LONGEST`]). All caches
+//! together may hold [`CACHES`] times that: where many threads are at it, each gets its share, and where
+//! that is below [`CACHE_LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
 //! not keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
@@ -17,24 +17,10 @@ use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
+use crate::tuning::{
+    CACHE_BATCH, CACHE_FIRST, CACHE_LEAST, CACHE_LONGEST, CACHE_MISSES, CACHE_MISSES_SHARED, CACHES,
+};
 use core::ptr::null_mut;
-
-/// Bytes a cache may hold before it has shown that it needs more.
-const FIRST_LIMIT: usize = 64 << 10;
-/// A share below this is not worth a cache, which would be filled and emptied all the time.
-const LEAST: usize = 256 << 10;
-/// Runs are kept up to this part of what a thread may keep, 128 KiB by default: longer ones come in so many
-/// lengths that few would serve again, and each would take the place of many.
-const LONGEST: usize = 8;
-/// Misses in one tick, in which blocks were given away too, that show that the cache is too small.
-const GROW_AFTER: u32 = if cfg!(loom) { 1 } else { 1024 };
-/// The same where threads meet at the pool's lock.
-const GROW_AFTER_SHARED: u32 = if cfg!(loom) { 1 } else { 32 };
-/// Most blocks that go back to the pool under one lock.
-const BATCH: usize = 16;
-
-/// Caches of full size that all threads together may have.
-const CROWD: usize = 4;
 
 shared_static! {
     /// All caches, with their limits: what the purge may find in them.
@@ -70,7 +56,7 @@ impl RunCache {
                 gave: Cell::new(Tick::NEVER),
                 misses: Cell::new(0),
                 bytes: AtomicUsize::new(0),
-                limit: Cell::new(FIRST_LIMIT),
+                limit: Cell::new(CACHE_FIRST),
                 served: Cell::new(0),
                 lists: array_of![Cell::new(null_mut()); MEDIUM_CLASSES],
             }
@@ -100,10 +86,10 @@ impl RunCache {
         self.holder.note_use();
         let misses = if self.gave.get().is_now() { self.misses.get() + 1 } else { 0 };
         let alone = TOTAL.holders() <= 1;
-        let enough = misses >= if alone { GROW_AFTER } else { GROW_AFTER_SHARED };
+        let enough = misses >= if alone { CACHE_MISSES } else { CACHE_MISSES_SHARED };
         self.misses.set(if enough { 0 } else { misses });
         if enough {
-            self.limit.set((self.limit.get() * 2).max(FIRST_LIMIT).min(share(0)));
+            self.limit.set((self.limit.get() * 2).max(CACHE_FIRST).min(share(0)));
         }
     }
 
@@ -114,7 +100,7 @@ impl RunCache {
     #[inline]
     pub unsafe fn put(&self, p: *mut u8, units: usize) {
         let bytes = units * UNIT;
-        if bytes > settings::run_cache() / LONGEST {
+        if bytes > settings::run_cache() / CACHE_LONGEST {
             return pool::give(&[p as usize]);
         }
         let Some(_inside) = self.holder.enter() else {
@@ -147,7 +133,7 @@ impl RunCache {
 
     #[cold]
     fn begin(&self) {
-        self.limit.set(FIRST_LIMIT.min(share(1)));
+        self.limit.set(CACHE_FIRST.min(share(1)));
         self.holder.begin(&TOTAL, self.limit.get().max(1));
     }
 
@@ -177,7 +163,7 @@ impl RunCache {
     fn give_class(&self, class: usize, target: usize) {
         let Some(list) = self.lists.get(class) else { return };
         let size = units_of_medium_class(class) * UNIT;
-        let mut batch = [0usize; BATCH];
+        let mut batch = [0usize; CACHE_BATCH];
         loop {
             let mut n = 0;
             while let Some(slot) = batch.get_mut(n) {
@@ -240,9 +226,9 @@ impl RunCache {
 /// What one cache may hold at most, given how many there are and how many `more` are about to be.
 fn share(more: usize) -> usize {
     let most = settings::run_cache();
-    let share = most.saturating_mul(CROWD) / (TOTAL.holders() + more).max(CROWD);
+    let share = most.saturating_mul(CACHES) / (TOTAL.holders() + more).max(CACHES);
     // In a crowd little caches would only be filled and emptied: the pool serves all.
-    if share < LEAST.min(most) { 0 } else { share }
+    if share < CACHE_LEAST.min(most) { 0 } else { share }
 }
 
 /// What is said of all caches.

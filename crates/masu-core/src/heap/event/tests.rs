@@ -1,8 +1,8 @@
 //! What a program of one thread keeps of the slabs that it empties.
 
 use super::*;
-use crate::heap::retain::OFTEN;
 use crate::own_process::alone;
+use crate::tuning::EMPTIED_OFTEN;
 use crate::{alloc, dealloc};
 
 /// Bytes of a block: 16 to a slab.
@@ -23,7 +23,7 @@ fn batches(times: u32) -> u64 {
 #[test]
 fn slabs_that_run_empty_in_a_row_are_kept() {
     alone!(slabs_that_run_empty_in_a_row_are_kept, || {
-        assert!(batches(20) >= u64::from(OFTEN));
+        assert!(batches(20) >= u64::from(EMPTIED_OFTEN));
         assert!(batches(20) <= 20, "one a batch at most");
     });
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::heap::mode::Retention;
 use crate::own_process::alone;
 use crate::region::GRANULE;
+use crate::size_class::UNIT;
 use crate::{alloc, dealloc};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
     let most = settings::run_cache();
-    let longest = most / LONGEST / UNIT;
+    let longest = most / CACHE_LONGEST / UNIT;
     let cache = RunCache::new();
     for (units, kept) in [(1, true), (longest, true), (longest + 4, false), (256, false)] {
         let (at, _) = pool::take(units, 1).expect("memory");

@@ -55,9 +55,6 @@ pub use table::lock_for_fork;
 
 /// Looks that an active slab gets in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
-/// Never used: no tick begins.
-pub const EMPTIES_PER_TICK: u8 = PLENTY;
-pub const WALKS_PER_TICK: u8 = 0;
 
 /// A heap, as production code sees it.
 pub struct Heap {

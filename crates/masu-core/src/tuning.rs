@@ -1,0 +1,136 @@
+//! The constants that experiments chose: what a thread keeps, when the purge looks, how far a cache may go.
+//!
+//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † says that it was
+//! never raced, and only has to be of the right size. What a heap keeps of its slabs is a table of its own
+//! (`heap/mode.rs`). What other constants say follows from how things are laid out.
+//! Under the model checker some are small, so that races come early.
+
+use crate::size_class::UNIT;
+
+/// In the model checker's world, `small`.
+const fn or_loom(value: u32, small: u32) -> u32 {
+    if cfg!(loom) { small } else { value }
+}
+
+// Slabs of a thread.
+
+/// Empty slabs of which little was used that go back, per class and tick. †
+pub const EMPTIES_PER_TICK: u8 = 2;
+/// Times that a bin is counted per class and tick to learn exactly when its slab is empty. †
+pub const WALKS_PER_TICK: u8 = 8;
+/// Frees between two looks at an active slab whose class has used those up: twice this at least, or twice
+/// its blocks. †
+pub const FREES_PER_LOOK: u32 = 64;
+/// Bytes carved of an empty slab up to which it may stay. †
+pub const LITTLE_CARVED: u32 = 12 << 10;
+/// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §19
+pub const STEADY_AFTER: u8 = 240;
+/// Bytes of a slab carved ahead in a class that runs empty again and again, so that its bin lasts. §19
+pub const AHEAD: u32 = 8 << 10;
+/// The same in steady use. §19
+pub const AHEAD_STEADY: u32 = 16 << 10;
+/// Blocks that make a bin that lasts, however small they are. §21
+pub const AHEAD_BLOCKS: u32 = 128;
+/// Units of 16 bytes that a class without a slab may waste by taking blocks of larger ones. §19, §23
+pub const LENT_SIXTEENTHS: usize = UNIT / 2 / 16;
+/// Full slabs at which a refill looks for one that others have freed into. †
+pub const FULL_LOOKED_AT: usize = 4;
+/// Blocks of a slab that are few: two or three such slabs make a batch, and the one in use last lies in the
+/// first-level cache. §27
+pub const FEW_BLOCKS: u32 = 32;
+/// Slabs of one class that run empty in a row before a program of one thread keeps the next ones. §27
+pub const EMPTIED_OFTEN: u32 = 64;
+/// Empty slabs that it then keeps. §27
+pub const EMPTY_KEPT: u32 = 8;
+/// Full or partial slabs that are given up in one go. §10
+pub const GIVEN_UP_AT_ONCE: u32 = 8;
+/// Slabs of a class that one tick, or one look because memory grows, hollows at most. §26
+pub const HOLLOWED_AT_ONCE: u32 = 256;
+/// Blocks out per page on average up to which a slab is sparse: a twentieth of its pages is free then. §26
+pub const SPARSE_PER_PAGE: u32 = 3;
+/// Free bytes of an active slab, beside its bin, up to which it is left to the next thread. §20
+pub const LEFT_FREE: u32 = 8 << 10;
+
+// Threads that need few blocks.
+
+/// Heaps per processor from which on a process is oversubscribed. §9
+pub const CROWD_PER_PROCESSOR: u32 = 8;
+/// Heaps that never borrow of the commons, except in an oversubscribed process. †
+pub const NEVER_BORROW: u32 = or_loom(8, 3);
+/// Batches that a thread borrows before it gets a slab of its own for the class. †
+pub const BATCHES: u8 = 4;
+/// Bytes in a batch. †
+pub const BATCH_BYTES: usize = UNIT / 2;
+/// Blocks of a class freed, with none borrowed meanwhile, after which a thread returns what is left of its
+/// batch. †
+pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
+
+// The outbox.
+
+/// Slots, and those in an oversubscribed process. §9, §18
+pub const SLOTS: usize = or_loom(128, 2) as usize;
+/// See [`SLOTS`].
+pub const CROWD_SLOTS: usize = or_loom(8, 1) as usize;
+/// Blocks in a chain. §2
+pub const CHAIN: u32 = 16;
+/// Bytes in a chain, and that in an oversubscribed process. §9
+pub const CHAIN_BYTES: usize = 16 << 10;
+/// See [`CHAIN_BYTES`].
+pub const CROWD_CHAIN_BYTES: usize = 4 << 10;
+
+// Caches of medium blocks.
+
+/// Bytes that a cache may hold before it has shown that it needs more. §4
+pub const CACHE_FIRST: usize = 64 << 10;
+/// Bytes below which a share is not worth a cache, which would be filled and emptied all the time. §4
+pub const CACHE_LEAST: usize = 256 << 10;
+/// The part of a cache, one in so many, that one block may take. §26
+pub const CACHE_LONGEST: usize = 8;
+/// Misses in a tick, in which blocks were given away too, that show that a cache is too small. §4
+pub const CACHE_MISSES: u32 = or_loom(1024, 1);
+/// The same where threads meet at the pool's lock. §15
+pub const CACHE_MISSES_SHARED: u32 = or_loom(32, 1);
+/// Blocks that go back to the pool under one lock. †
+pub const CACHE_BATCH: usize = 16;
+/// Caches of full size that all threads may have together. §4
+pub const CACHES: usize = 4;
+
+// The purge.
+
+/// Ticks after which what has not been used has rested. §3
+pub const RESTED: u32 = 2;
+/// Ticks during which a heap counts as one that shares. §10
+pub const SHARING: u32 = 2;
+/// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §11
+pub const LOOK_EVERY: usize = 512 << 10;
+/// See [`LOOK_EVERY`].
+pub const LOOK_FREES: usize = 32;
+/// Free bytes below which nobody looks. §11
+pub const LOOK_FROM: usize = 512 << 10;
+/// Stale bytes before a program of one thread gets a background thread. †
+pub const LONELY_BUDGET: usize = 64 << 20;
+/// Ticks without much debt after which the background thread ends. †
+pub const PATIENCE: u32 = 4;
+/// Bytes in slabs and runs from which on what a heap frees at once does not wait for ticks. §17
+pub const SURPLUS_FROM: usize = 128 << 20;
+/// The part of what is in use, one in so many, that is free then. §17
+pub const SURPLUS_PART: usize = 3;
+/// Bytes that go back in a millisecond so, on average. §17
+pub const SURPLUS_PACE: usize = 512 << 10;
+/// Bytes of a run beyond which it is a buffer, which is soon needed again. §22
+pub const BUFFER: usize = 64 << 10;
+
+// Limits.
+
+/// Bytes in use from which on a control group's limit matters. †
+pub const CGROUP_FROM: usize = 64 << 20;
+/// Milliseconds between two readings of the control group's limits. †
+pub const CGROUP_EVERY: u64 = 10_000;
+/// Looks on the way from what is resident to the soft limit, and bytes between two at least. †
+pub const SOFT_LOOKS: usize = 16;
+/// See [`SOFT_LOOKS`].
+pub const SOFT_STEP: usize = 1 << 20;
+/// Milliseconds between two looks at the pressure, and those of them in which tasks waited that are some. †
+pub const PRESSURE_EVERY: u64 = 250;
+/// See [`PRESSURE_EVERY`].
+pub const PRESSURE_STALL: u64 = PRESSURE_EVERY / 10;
