@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use crate::allocators::known_library;
+use crate::allocators::{MASU, file_name, whose};
 use crate::cli::Run;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, warn};
 use crate::library::{self, Library};
@@ -59,8 +59,9 @@ pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
 /// Says which other allocator `LD_PRELOAD` names: it will be loaded and serve nothing.
 fn warn_of_rivals(existing: Option<&OsString>) {
     for entry in existing.iter().flat_map(|value| preload::entries(value)) {
-        let name = Path::new(entry).file_name().unwrap_or_default().to_string_lossy();
-        if known_library(&name).is_some() {
+        let path = Path::new(entry);
+        if whose(path).is_some_and(|allocator| allocator != MASU) {
+            let name = file_name(path);
             warn(&format!("LD_PRELOAD names {name} too; masu comes first and serves malloc"));
         }
     }

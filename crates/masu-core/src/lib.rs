@@ -66,6 +66,30 @@ macro_rules! begins_a_line {
     };
 }
 
+/// The assembly of the note that says that masu is in a program, and behind which door: an ELF note in
+/// `.note.masu`, by the name `masu`, of the type `$door`, with the version. `masu doctor` reads it.
+///
+/// The loader needs no such note, so it takes part in the linker's choice of what to keep only as what it
+/// stands beside does; but it is memory of the program, which no `strip` takes away.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! note {
+    ($door:literal) => {
+        concat!(
+            ".pushsection .note.masu, \"a\", %note\n",
+            ".p2align 2\n",
+            ".long 5, 7703f - 7702f, ",
+            $door,
+            "\n.asciz \"masu\"\n",
+            ".p2align 2\n",
+            "7702: .asciz \"",
+            env!("CARGO_PKG_VERSION"),
+            "\"\n7703: .p2align 2\n",
+            ".popsection"
+        )
+    };
+}
+
 // Under the model checker, what the protocols stand on is modelled.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]

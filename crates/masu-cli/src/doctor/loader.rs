@@ -38,8 +38,9 @@ pub fn ask(interpreter: &Path, program: &Path, preload: &OsStr) -> Option<Trace>
     } else {
         return None;
     }
-    // The loader takes a bare name for a library to look for.
-    let program = std::path::absolute(program).ok()?;
+    // The file itself, as the kernel gives it to the loader: a bare name would be a library's, and
+    // $ORIGIN is where the file is, not where a link to it is.
+    let program = program.canonicalize().ok()?;
     let output = command.arg(program).env("LD_PRELOAD", preload).stdin(Stdio::null()).output();
     let output = output.ok()?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -26,9 +26,14 @@ Marks:
 Exit codes:
   0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line")]
 pub struct Order {
-    /// Look at this process
-    #[arg(short, long = "pid", value_name = "PID", conflicts_with = "command")]
-    pub process: Option<u32>,
+    /// Look at these processes
+    #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',',
+          conflicts_with = "command")]
+    pub process: Option<Vec<u32>>,
+
+    /// Show which allocator every process of this machine runs on, as far as it may be seen
+    #[arg(long, conflicts_with_all = ["process", "command"])]
+    pub all: bool,
 
     /// Start the command under masu for a second, without input or output, and see
     #[arg(long, requires = "command")]
