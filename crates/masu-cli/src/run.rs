@@ -12,7 +12,7 @@ use crate::cli::Run;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, warn};
 use crate::library::{self, Library};
 use crate::obstacle::{self, Obstacle, Weight};
-use crate::{conf, exec, preload, program};
+use crate::{conf, exec, launcher, preload, program};
 
 /// Becomes the program `order` names, with masu preloaded. Returns only if that cannot be.
 pub fn run(order: &Run) -> Failure {
@@ -26,6 +26,7 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     let path = program::find(&order.command[0])?;
     let binary = program::interpreter(&path)?;
     check(&binary, &library)?;
+    warn_of_launched(order, &library);
 
     let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
     let existing = environment.remove(OsStr::new("LD_PRELOAD"));
@@ -54,6 +55,27 @@ pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
         warn(&problem);
     }
     Ok(())
+}
+
+/// Says what keeps masu from the program that the command starts in the end, if it is another one.
+fn warn_of_launched(order: &Run, library: &Library) {
+    let launched = launcher::look_through(&order.command);
+    if launched.by_masu || launched.command.len() == order.command.len() {
+        return;
+    }
+    let shown = launched.command[0].to_string_lossy();
+    if let Some(words) = launched.kept_by {
+        let words = words.join(" ");
+        warn(&format!(
+            "`{words}` gives `{shown}` an environment of its own, without masu; instead: {words} masu run -- …"
+        ));
+    } else if let Ok(binary) =
+        program::find(&launched.command[0]).and_then(|p| program::interpreter(&p))
+    {
+        for Obstacle { what, .. } in obstacle::between(&binary, library) {
+            warn(&format!("`{shown}` {what}"));
+        }
+    }
 }
 
 /// Says which other allocator `LD_PRELOAD` names: it will be loaded and serve nothing.

@@ -152,9 +152,9 @@ fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
     let mut others = Vec::new();
     for file in &files.ordered {
         let offered = file.malloc().filter(|name| !matches!(*name, MASU | "glibc" | "musl"));
-        let rust = process.rust && process.binary.as_ref() == Some(&file.path);
+        let own = process.linked_in && process.binary.as_ref() == Some(&file.path);
         let inside = file.contents.iter().flat_map(|contents| contents.inside.iter().copied());
-        let inside = inside.filter(|name| !(rust && *name == MASU));
+        let inside = inside.filter(|name| !(own && *name == MASU));
         for name in offered.into_iter().chain(inside) {
             if serving != Some((&*file.path, name)) {
                 others.push((file.path.clone(), name.to_owned()));

@@ -73,7 +73,9 @@ impl Loaded {
 /// Who serves a program that consists of these files, the program itself first.
 pub fn first(files: &[Loaded]) -> Option<Serving> {
     let serving = |(i, file): (usize, &Loaded)| {
-        let allocator = file.malloc()?;
+        // The program's own code calls masu's even where it hides it from its libraries.
+        let own = i == 0 && file.contents.as_ref().is_some_and(|contents| contents.masu);
+        let allocator = file.malloc().or(own.then_some(MASU))?;
         let how = match allocator {
             _ if i == 0 => How::Inside,
             "glibc" | "musl" => How::Libc,

@@ -97,10 +97,15 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
     findings.extend(java(contents.as_deref(), &shown));
     let alone = existing.clone().unwrap_or_default();
     let trace = ask(&program, &alone);
-    let files = files(&program, contents.as_ref(), trace.as_ref(), &alone);
-    program.alone = serving::first(&files);
+    program.alone = serving::first(&files(&program, contents.as_ref(), trace.as_ref(), &alone));
     if program.runs_on_masu() && !preloaded {
         findings.extend(linked(&mut program, &shown, trace, &masu));
+        let by_masu = preload::in_front(&library.path, existing.as_deref());
+        if launched.kept_by.is_none() && !program.alone.as_ref().is_some_and(Serving::is_masu) {
+            let trace = ask(&program, &by_masu);
+            program.malloc =
+                serving::first(&files(&program, contents.as_ref(), trace.as_ref(), &by_masu));
+        }
         return Ok((program, findings));
     }
     findings.extend(rivals(&alone, preloaded, &masu));
@@ -198,10 +203,11 @@ fn linked(program: &mut Program, shown: &str, trace: Option<Trace>, masu: &Masu)
         },
     ));
     if let Some((user, provider)) = program.elsewhere.first().filter(|_| !program.rust) {
-        let sentence = format!("`malloc` in {user} is bound to {provider}, not to masu.");
-        findings.push(
-            Finding::warning(ID, sentence).fix(format!("build {provider} without its own malloc")),
+        let sentence = format!(
+            "`malloc` in {user} is bound to {provider}: `{shown}` hides its own from its libraries."
         );
+        let fix = "-rdynamic, and no --exclude-libs or version script that hides malloc";
+        findings.push(Finding::note(ID, sentence).fix(fix));
     }
     findings
 }

@@ -103,12 +103,12 @@ fn key(process: &Entry) -> Key<'_> {
     });
     let malloc = malloc.unwrap_or_else(|| "unknown".to_owned());
     let rust = process.rust && !malloc.starts_with("masu");
-    let mut besides: Vec<_> = process
-        .others
-        .iter()
-        .map(|(path, name)| format!("{name} in {}", file_name(path)))
-        .collect();
-    besides.dedup();
+    let mut inside: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (path, name) in &process.others {
+        inside.entry(file_name(path)).or_default().push(name);
+    }
+    let mut besides: Vec<_> =
+        inside.iter().map(|(file, names)| format!("{} in {file}", names.join(", "))).collect();
     if rust {
         besides.insert(0, format!("{malloc}, for what is not Rust"));
     }
@@ -169,7 +169,9 @@ fn notes(all: &All, rows: &[Row], text: &mut String) {
         let users: Vec<_> =
             users.iter().map(|(user, count)| format!("{count} of {user}")).collect();
         let _ = writeln!(text, "\n  · Not read, for want of rights: {}.", users.join(", "));
-        let _ = writeln!(text, "    → sudo masu doctor --all");
+        if !rustix::process::geteuid().is_root() {
+            let _ = writeln!(text, "    → sudo masu doctor --all");
+        }
     }
 }
 
