@@ -74,14 +74,13 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
         }
     };
     let contents = Contents::of(&elf, &file_name(binary));
-    if elf.interpreter.is_none() {
+    let is_static = elf.interpreter.is_none();
+    if is_static && (contents.masu || contents.rust) {
         // Nothing is loaded, so that the library does not matter.
-        let served = contents.masu || contents.rust;
-        obstacles.extend((!served).then(|| static_program(&contents)));
         return obstacles;
     }
     obstacles.extend(library.and_then(|library| foreign(&elf, library)));
-    obstacles.extend(own(&contents));
+    obstacles.extend(if is_static { Some(static_program(&contents)) } else { own(&contents) });
     obstacles
 }
 

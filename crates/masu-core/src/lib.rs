@@ -66,11 +66,11 @@ macro_rules! begins_a_line {
     };
 }
 
-/// The assembly of the note that says that masu is in a program, and behind which door: an ELF note in
-/// `.note.masu`, by the name `masu`, of the type `$door`, with the version. `masu doctor` reads it.
+/// Assembly that leaves a note in the file that masu becomes part of, by which `masu doctor` knows it: an ELF
+/// note of the name `masu` in `.note.masu`, with the version as text. Its type says which door it is:
+/// 1 the file's `malloc`, 2 Rust's global allocator, 3 an archive under names of its own.
 ///
-/// The loader needs no such note, so it takes part in the linker's choice of what to keep only as what it
-/// stands beside does; but it is memory of the program, which no `strip` takes away.
+/// It holds no code. Linkers keep the notes of every object they take, and `strip` keeps what is loaded.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! note {

@@ -17,14 +17,17 @@ Examples:
   masu doctor                       this machine or container
   masu doctor -- ruby app.rb        would masu take effect in it?
   masu doctor --run -- ./server     start it for a second and see
-  masu doctor -p $(pidof ruby)      is masu in it, with which options?
+  masu doctor -p $(pidof ruby)      is masu in them, with which options?
+  masu doctor --all                 which process runs on which allocator?
   masu doctor --json -p 1 | jq .effect
 
 Marks:
   ✓ as it should be    · worth knowing    ! could be better    ✗ a problem
 
 Exit codes:
-  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line")]
+  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line,
+  or no such process. Of several processes, the highest. With --all: 0, or 1 if a process whose
+  LD_PRELOAD names masu does not run on it")]
 pub struct Order {
     /// Look at these processes
     #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',',
@@ -43,7 +46,7 @@ pub struct Order {
     #[arg(long)]
     pub json: bool,
 
-    /// Print the JSON schema of the answer and do nothing else
+    /// Print the JSON schema of the answer, or of --all's, and do nothing else
     #[arg(long)]
     pub schema: bool,
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use procfs::FromRead;
 use procfs::process::{MemoryMaps, SmapsRollup, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -164,13 +165,10 @@ fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
     others
 }
 
-/// The mappings of the process `id`.
+/// The mappings of the process.
 pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
-    // What the parser says of a file that cannot be opened is not why.
-    fs::File::open(root.process_file("maps")).and_then(|file| {
-        procfs::FromRead::from_read(file)
-            .map_err(|error: procfs::ProcError| io::Error::other(error.to_string()))
-    })
+    let bytes = fs::read(root.process_file("maps"))?;
+    MemoryMaps::from_read(&bytes[..]).map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {

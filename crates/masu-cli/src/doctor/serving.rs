@@ -111,7 +111,10 @@ pub fn in_order(
         others.into_iter().partition(|file| preloads(file).is_some());
     first.sort_by_key(&preloads);
     let preloaded = first.into_iter().map(|file| Loaded { preloaded: true, ..file });
-    let mut ordered: Vec<_> = program.cloned().into_iter().chain(preloaded).collect();
+    // The first is the program, even one of which nothing is known.
+    let unknown = || Loaded { path: PathBuf::new(), contents: None, preloaded: false };
+    let program = program.cloned().unwrap_or_else(unknown);
+    let mut ordered: Vec<_> = std::iter::once(program).chain(preloaded).collect();
     let mut at = 0;
     while let Some(file) = ordered.get(at) {
         let needed = file.contents.as_ref().map(|contents| contents.needed.clone());

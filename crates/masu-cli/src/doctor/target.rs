@@ -12,7 +12,7 @@ use super::finding::Finding;
 use super::loader::{self, Trace};
 use super::masu::Masu;
 use super::serving::{self, How, Loaded, Serving};
-use crate::allocators::{Contents, MASU, file_name, whose};
+use crate::allocators::{Contents, file_name, whose};
 use crate::elf::Elf;
 use crate::failure::{Failure, USAGE};
 use crate::launcher::{self, Launched};
@@ -288,7 +288,7 @@ fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
     for entry in preload::entries(existing) {
         let path = Path::new(entry);
         masu_seen |= masu.is(path);
-        let Some(rival) = whose(path).filter(|&name| name != MASU) else { continue };
+        let Some(rival) = whose(path).filter(|_| !masu.is(path)) else { continue };
         findings.push(if masu_seen {
             Finding::warning(
                 "environment.rival",

@@ -7,6 +7,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use procfs::process::Status;
@@ -68,7 +69,7 @@ struct Entry {
     unit: Option<String>,
 }
 
-/// A process of another user.
+/// A process that could not be read.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Unread {
     /// Its id.
@@ -104,9 +105,15 @@ impl All {
         let status: Option<Status> = root.process("status");
         let Some(status) = status.filter(|status| status.vmsize.is_some()) else { return };
         let user = users.get(&status.euid).cloned().unwrap_or_else(|| status.euid.to_string());
-        let Ok(maps) = process::mappings_of(root) else {
-            self.unread.push(Unread { id, name: status.name, user });
-            return;
+        let maps = match process::mappings_of(root) {
+            Ok(maps) => maps,
+            Err(error) => {
+                let ended = error.raw_os_error() == Some(libc::ESRCH);
+                if !ended && error.kind() != io::ErrorKind::NotFound {
+                    self.unread.push(Unread { id, name: status.name, user });
+                }
+                return;
+            }
         };
         if maps.0.is_empty() {
             return;

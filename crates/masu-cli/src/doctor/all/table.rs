@@ -34,7 +34,8 @@ struct Key<'a> {
 
 struct Row<'a> {
     key: Key<'a>,
-    bytes: u64,
+    /// Where it is known.
+    bytes: Option<u64>,
     ids: Vec<u32>,
 }
 
@@ -54,7 +55,7 @@ pub fn render(all: &All, width: usize) -> String {
             _ => (' ', Style::new()),
         };
         let ids = ids(&row.ids, width.saturating_sub(NAME + ALLOCATOR + MEMORY + 8));
-        let memory = Bytes(row.bytes).to_string();
+        let memory = row.bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string());
         let (name, allocator) = (cut(row.key.name, NAME), cut(&row.key.allocator, ALLOCATOR));
         let _ = writeln!(
             text,
@@ -82,10 +83,12 @@ fn headline(all: &All) -> String {
 }
 
 fn rows(all: &All) -> Vec<Row<'_>> {
-    let mut rows: BTreeMap<Key, (u64, Vec<u32>)> = BTreeMap::new();
+    let mut rows: BTreeMap<Key, (Option<u64>, Vec<u32>)> = BTreeMap::new();
     for process in &all.processes {
         let row = rows.entry(key(process)).or_default();
-        row.0 += process.memory.as_ref().map_or(0, |memory| memory.pss);
+        if let Some(memory) = &process.memory {
+            row.0 = Some(row.0.unwrap_or(0) + memory.pss);
+        }
         row.1.push(process.id);
     }
     let row = |(key, (bytes, ids))| Row { key, bytes, ids };
@@ -168,7 +171,7 @@ fn notes(all: &All, rows: &[Row], text: &mut String) {
         users.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let users: Vec<_> =
             users.iter().map(|(user, count)| format!("{count} of {user}")).collect();
-        let _ = writeln!(text, "\n  · Not read, for want of rights: {}.", users.join(", "));
+        let _ = writeln!(text, "\n  · Not read: {}.", users.join(", "));
         if !rustix::process::geteuid().is_root() {
             let _ = writeln!(text, "    → sudo masu doctor --all");
         }
@@ -178,6 +181,7 @@ fn notes(all: &All, rows: &[Row], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::serving::Serving;
 
     #[test]
     fn as_many_ids_as_fit() {
@@ -185,6 +189,36 @@ mod tests {
         assert_eq!(ids(&[7, 8], 20), "2: 7 8");
         assert_eq!(ids(&[1000, 1001, 1002], 11), "3: 1000 …");
         assert_eq!(ids(&[1000, 1001, 1002], 17), "3: 1000 1001 1002");
+    }
+
+    #[test]
+    fn a_terminal_of_80_columns() {
+        let entry = |id: u32| Entry {
+            id,
+            name: "a-program-with-a-long-name".to_owned(),
+            binary: None,
+            user: "www".to_owned(),
+            malloc: Some(Serving {
+                allocator: "hardened_malloc".to_owned(),
+                how: How::Preloaded,
+                file: "/lib/libh.so".into(),
+            }),
+            rust: false,
+            others: vec![(format!("/lib/{}.so", "long".repeat(30)).into(), "jemalloc".to_owned())],
+            masu: false,
+            asked: false,
+            memory: None,
+            unit: None,
+        };
+        let all = All {
+            schema: super::super::SCHEMA,
+            version: super::super::VERSION,
+            processes: (4_000_000..4_000_020).map(entry).collect(),
+            unread: Vec::new(),
+        };
+        let text = anstream::adapter::strip_str(&render(&all, 80)).to_string();
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(longest, Some(80), "{text}");
     }
 
     #[test]
