@@ -96,9 +96,9 @@ fn a_table_of_processes() {
         machine.set(&format!("proc/{id}/environ"), environment);
     };
     for id in 1000..1030 {
-        process(id, "libmasu.so.0", "LD_PRELOAD=/lib/libmasu.so.0");
+        process(id, "libmasu.so.0", "LD_PRELOAD=/lib/libmasu.so.0\0LAST=1");
     }
-    process(2000, "libjemalloc.so.2", "LD_PRELOAD=/lib/libmasu.so.0");
+    process(2000, "libjemalloc.so.2", "LD_PRELOAD=/lib/libmasu.so.0\0LAST=1");
     status(2, "kthreadd", "");
     status(3000, "secret", "1000");
     machine.set("proc/3000/maps/is/no", "file");
