@@ -20,6 +20,9 @@ static START: unsafe extern "C" fn(c_int, Environment, Environment) = process::s
 #[unsafe(link_section = ".fini_array.00000")]
 static EXIT: extern "C" fn() = process::exit;
 
+// Here for the same reason: the note says that this object's `malloc` is masu's.
+core::arch::global_asm!(masu_core::note!("1"));
+
 /// The body of `malloc`: the engine's fast path here, all else behind a tail call.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {

@@ -1,74 +1,105 @@
-//! Whether a program brings an allocator of its own.
+//! Which allocators are in a file: masu by the note it leaves, others by their names and messages.
 //!
 //! A preloaded library takes over the symbol `malloc`. What a program calls by another name, such
 //! as `_rjem_malloc`, or has bound inside itself, never reaches it: the program runs as well as
 //! before, but measures its own allocator. Most released binaries are stripped, so the names are
 //! looked for first and then the messages that every build of an allocator carries.
+//!
+//! masu has jemalloc's names too, and its messages are its own: where its note is, only messages make
+//! a file jemalloc's.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use memchr::memmem;
 
-use crate::elf::Elf;
+use crate::elf::{Door, Elf};
+
+/// What masu calls itself.
+pub const MASU: &str = "masu";
+/// A `malloc` of which nothing is known.
+pub const UNKNOWN: &str = "a malloc of its own";
 
 /// How one allocator is known.
 struct Signature {
     name: &'static str,
     /// Functions that it defines, under any of its usual prefixes.
     functions: &'static [&'static str],
-    /// The beginning of its own messages.
-    message: Option<&'static str>,
+    /// Texts that every build of it has, all of them; each in two parts, for this command's own file
+    /// would have them otherwise.
+    texts: &'static [(&'static str, &'static str)],
     /// The shared library it also comes as.
     library: &'static str,
+    /// How the functions begin that programs call by no other allocator's names.
+    own: &'static [&'static str],
 }
 
 const KNOWN: &[Signature] = &[
     Signature {
         name: "jemalloc",
         functions: &["je_malloc", "_rjem_malloc", "_rjem_mallocx", "je_mallocx", "mallocx"],
-        message: Some("<jemalloc>: "),
+        texts: &[("<jemal", "loc>: "), ("naren", "as\0")],
         library: "libjemalloc",
+        own: &["je_", "_rjem_"],
     },
     Signature {
         name: "mimalloc",
         functions: &["mi_malloc", "_mi_malloc_generic"],
-        message: Some("mimalloc: error: "),
+        texts: &[("mimalloc: ", "error: "), ("mimal", "loc_%s")],
         library: "libmimalloc",
+        own: &["mi_"],
     },
     Signature {
         name: "tcmalloc",
         functions: &["tc_malloc", "TCMallocInternalMalloc", "MallocExtension_GetNumericProperty"],
-        message: Some("tcmalloc.max_total_thread_cache_bytes"),
+        texts: &[("tcmalloc.", "max_total_thread_cache_bytes")],
         library: "libtcmalloc",
+        own: &["tc_", "MallocExtension", "_ZN15MallocExtension"],
     },
     Signature {
         name: "snmalloc",
         functions: &["sn_malloc", "sn_rust_alloc"],
-        message: None,
+        texts: &[],
         library: "libsnmallocshim",
+        own: &["sn_"],
     },
     Signature {
         name: "Scudo",
         functions: &["__scudo_print_stats", "scudo_malloc"],
-        message: Some("Scudo ERROR: "),
+        texts: &[("Scudo ", "ERROR: ")],
         library: "libscudo",
+        own: &["__scudo_", "scudo_"],
     },
     Signature {
         name: "rpmalloc",
         functions: &["rpmalloc", "rpaligned_alloc"],
-        message: None,
+        texts: &[],
         library: "librpmalloc",
+        own: &["rp"],
     },
     Signature {
         name: "tbbmalloc",
         functions: &["scalable_malloc"],
-        message: None,
+        texts: &[],
         library: "libtbbmalloc",
+        own: &["scalable_"],
     },
-    Signature { name: "Hoard", functions: &["xxmalloc"], message: None, library: "libhoard" },
+    Signature {
+        name: "Hoard",
+        functions: &["xxmalloc"],
+        texts: &[],
+        library: "libhoard",
+        own: &["xx"],
+    },
     Signature {
         name: "hardened_malloc",
         functions: &["h_malloc"],
-        message: None,
+        texts: &[],
         library: "libhardened_malloc",
+        own: &["h_"],
     },
 ];
 
@@ -83,55 +114,180 @@ const SANITIZERS: &[(&str, &str, &str)] = &[
     ("HWAddressSanitizer", "__hwasan_init", "hwasan"),
 ];
 
-/// The allocator that the library in the file `name` is, if it is a known one.
+/// The allocator that a library called `name` is, if it is a known one: for a file that is not there, or
+/// cannot be read.
 pub fn known_library(name: &str) -> Option<&'static str> {
+    if is_masus_name(name) {
+        return Some(MASU);
+    }
     KNOWN.iter().find(|known| name.starts_with(known.library)).map(|known| known.name)
 }
 
-/// What a program brings.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Brings {
-    /// Nothing known: all of its allocations are malloc's.
-    Nothing,
-    /// An allocator inside, under names of its own.
-    Inside(&'static str),
-    /// An allocator as a library that it asks for.
-    Linked(&'static str),
-    /// A `malloc` that the dynamic loader prefers to any preloaded one.
-    Malloc,
-    /// A sanitizer linked in, whose own malloc wins.
-    SanitizerInside(&'static str),
-    /// A sanitizer as a library, which stops the program unless it comes first.
-    SanitizerLinked(&'static str),
+/// Whether a library called `name` is masu.
+pub fn is_masus_name(name: &str) -> bool {
+    name.strip_prefix("libmasu.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What the program `elf` brings.
-pub fn brought_by(elf: &Elf) -> Brings {
-    let defines =
-        |function: &str| elf.exported.iter().chain(&elf.defined).any(|defined| defined == function);
-    let links = |library: &str| elf.needed.iter().any(|needed| needed.starts_with(library));
-    let says = |message: &str| memmem::find(&elf.rodata, message.as_bytes()).is_some();
+/// A sanitizer, and how it came into a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sanitizer {
+    /// Linked in: its own malloc wins.
+    Inside(&'static str),
+    /// As a library, which stops the program unless it comes first.
+    Linked(&'static str),
+}
 
-    for &(name, start, library) in SANITIZERS {
+/// What is in one file, as far as it allocates.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Whose `malloc` it offers to the whole process.
+    pub malloc: Option<&'static str>,
+    /// Whether its `malloc` is masu's, offered to others or not.
+    pub masu: bool,
+    /// Whether masu is Rust's global allocator in it.
+    pub rust: bool,
+    /// The allocators in it that serve its own code, by names of their own: masu among them.
+    pub inside: Vec<&'static str>,
+    /// The allocators it asks for as libraries whose own functions it calls.
+    pub calls: Vec<&'static str>,
+    /// The sanitizer it was built with.
+    pub sanitizer: Option<Sanitizer>,
+    /// Whether it asks for a dynamic loader: neither a static program nor a library does.
+    pub interpreted: bool,
+    /// Whether Go's compiler made it.
+    pub go: bool,
+    /// Whether it is a Java virtual machine, or starts one.
+    pub java: bool,
+    /// Whether it starts as programs for glibc do.
+    pub glibc: bool,
+    /// The libraries it asks for.
+    pub needed: Vec<String>,
+    /// The name that others ask for it by.
+    pub soname: Option<String>,
+}
+
+impl Contents {
+    /// What is in `elf`, a file called `name`.
+    pub fn of(elf: &Elf, name: &str) -> Self {
+        let exports = |function: &str| elf.exported.iter().any(|exported| exported == function);
+        let sanitizer = sanitizer(elf);
+        let masu = elf.doors.contains(&Door::Malloc) || is_masus_name(name);
+        let mut inside: Vec<_> =
+            KNOWN.iter().filter(|known| known.is_in(elf, masu)).map(|known| known.name).collect();
+        let malloc = exports("malloc").then(|| match sanitizer {
+            _ if masu => MASU,
+            Some(Sanitizer::Inside(name)) => name,
+            _ if exports("gnu_get_libc_version") => "glibc",
+            _ if exports("__libc_start_main") => "musl",
+            // What has the names of its own and `malloc` is the one allocator.
+            _ if !inside.is_empty() => inside.remove(0),
+            _ => known_library(name).unwrap_or(UNKNOWN),
+        });
+        let rust = elf.doors.contains(&Door::Global);
+        if rust || elf.doors.contains(&Door::Private) || (masu && malloc.is_none()) {
+            inside.push(MASU);
+        }
+        // A program's own that it does not show to its libraries.
+        let hidden =
+            || elf.interpreter.is_some() && elf.defined.iter().any(|name| name == "malloc");
+        if malloc.is_none() && inside.is_empty() && hidden() {
+            inside.push(UNKNOWN);
+        }
+        let asks = |library: &str| elf.needed.iter().any(|needed| needed.starts_with(library));
+        let calls = KNOWN.iter().filter(|known| asks(known.library) && known.is_called(elf));
+        Self {
+            malloc,
+            masu,
+            rust,
+            inside,
+            calls: calls.map(|known| known.name).collect(),
+            sanitizer,
+            interpreted: elf.interpreter.is_some(),
+            go: elf.is_go,
+            java: asks("libjli.so") || exports("JNI_CreateJavaVM"),
+            glibc: elf.starts_on_glibc,
+            needed: elf.needed.clone(),
+            soname: elf.soname.clone(),
+        }
+    }
+
+    /// What is in the file at `path`; `None` if it is none that a loader loads. A file is read once.
+    pub fn read(path: &Path) -> Option<Arc<Self>> {
+        Self::of_file(File::open(path).ok()?, &file_name(&path.canonicalize().ok()?))
+    }
+
+    /// What is in an open file called `name`.
+    pub fn of_file(file: File, name: &str) -> Option<Arc<Self>> {
+        type Known = HashMap<(u64, u64, i64), Option<Arc<Contents>>>;
+        static READ: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+        let metadata = file.metadata().ok()?;
+        let key = (metadata.dev(), metadata.ino(), metadata.ctime_nsec());
+        let mut read = READ.lock().expect("nothing panics with it");
+        let contents =
+            read.entry(key).or_insert_with(|| Some(Arc::new(Self::of(&Elf::of(file).ok()?, name))));
+        contents.clone()
+    }
+
+    /// Whether masu takes effect in this program, however it is started.
+    pub fn runs_on_masu(&self) -> bool {
+        self.masu || self.rust || self.needed.iter().any(|name| is_masus_name(name))
+    }
+
+    /// Who serves the allocations of this program if no loader loads it.
+    pub fn of_static_program(&self) -> &'static str {
+        match self.inside.iter().find(|&&name| name != MASU) {
+            _ if self.masu => MASU,
+            Some(name) => name,
+            None if self.go => "Go",
+            None if self.glibc => "glibc",
+            None => "libc",
+        }
+    }
+}
+
+impl Signature {
+    fn is_in(&self, elf: &Elf, masu: bool) -> bool {
+        let shared_names = masu || elf.doors.contains(&Door::Private);
+        let by_name = !(shared_names && self.name == "jemalloc")
+            && self.functions.iter().any(|&function| {
+                elf.exported.iter().chain(&elf.defined).any(|defined| defined == function)
+            });
+        by_name || self.speaks_in(elf)
+    }
+
+    fn speaks_in(&self, elf: &Elf) -> bool {
+        let says = |&(start, end): &(&str, &str)| {
+            memmem::find(&elf.constants, format!("{start}{end}").as_bytes()).is_some()
+        };
+        !self.texts.is_empty() && self.texts.iter().all(says)
+    }
+
+    /// Whether the program calls what masu has not.
+    fn is_called(&self, elf: &Elf) -> bool {
+        elf.imported.iter().any(|name| self.own.iter().any(|own| name.starts_with(own)))
+    }
+}
+
+fn sanitizer(elf: &Elf) -> Option<Sanitizer> {
+    let links = |library: &str| elf.needed.iter().any(|needed| needed.starts_with(library));
+    SANITIZERS.iter().find_map(|&(name, start, library)| {
         if links(&format!("lib{library}.")) || links(&format!("libclang_rt.{library}-")) {
-            return Brings::SanitizerLinked(name);
+            return Some(Sanitizer::Linked(name));
         }
-        if defines(start) {
-            return Brings::SanitizerInside(name);
-        }
+        let mut defined = elf.exported.iter().chain(&elf.defined);
+        defined.any(|defined| defined == start).then_some(Sanitizer::Inside(name))
+    })
+}
+
+/// Whose `malloc` the library at `path` offers, or would, were it there.
+pub fn whose(path: &Path) -> Option<&'static str> {
+    match Contents::read(path) {
+        Some(contents) => contents.malloc,
+        None => known_library(&file_name(path)),
     }
-    for signature in KNOWN {
-        if links(signature.library) {
-            return Brings::Linked(signature.name);
-        }
-        if signature.functions.iter().any(|function| defines(function))
-            || signature.message.is_some_and(says)
-        {
-            return Brings::Inside(signature.name);
-        }
-    }
-    if elf.exported.iter().any(|name| name == "malloc") {
-        return Brings::Malloc;
-    }
-    Brings::Nothing
+}
+
+/// The last part of a path.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -6,9 +6,10 @@
 //!   │    ├─ conf        --conf, judged by the engine's own parser
 //!   │    ├─ library     where libmasu.so is, and whether it is an allocator at all
 //!   │    ├─ program     PATH, #! lines, env: which file the kernel will load
+//!   │    ├─ launcher    sudo, nice, env …: which command they start, with whose environment
 //!   │    ├─ obstacle    what stands between masu and the program's file
 //!   │    │    ├─ elf         what an ELF file says about itself
-//!   │    │    ├─ allocators  whether it brings an allocator of its own
+//!   │    │    ├─ allocators  which allocators are in it, masu among them
 //!   │    │    └─ privilege   whether the dynamic loader will ignore LD_PRELOAD
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
@@ -32,6 +33,7 @@ mod doctor;
 mod elf;
 mod exec;
 mod failure;
+mod launcher;
 mod library;
 mod man;
 mod obstacle;

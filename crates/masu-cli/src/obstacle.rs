@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::allocators::{Brings, brought_by};
+use crate::allocators::{Contents, MASU, Sanitizer, UNKNOWN, file_name};
 use crate::elf::{Elf, Unreadable};
 use crate::library::Library;
 use crate::privilege::{Gain, gained_by};
@@ -46,7 +46,10 @@ impl Obstacle {
 
 /// What stands between `library` and the program in the file `binary`, the gravest first.
 pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
-    let mut obstacles: Vec<_> = gained_by(binary).map(rights).into_iter().collect();
+    // Rights matter to who preloads.
+    let linked = Contents::read(binary).is_some_and(|contents| contents.runs_on_masu());
+    let gain = gained_by(binary).filter(|_| !linked);
+    let mut obstacles: Vec<_> = gain.map(rights).into_iter().collect();
     obstacles.extend(in_file(binary, Some(library)));
     obstacles
 }
@@ -70,9 +73,14 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
             return obstacles;
         }
     };
+    let contents = Contents::of(&elf, &file_name(binary));
+    let is_static = elf.interpreter.is_none();
+    if is_static && (contents.masu || contents.rust) {
+        // Nothing is loaded, so that the library does not matter.
+        return obstacles;
+    }
     obstacles.extend(library.and_then(|library| foreign(&elf, library)));
-    obstacles.extend(static_program(&elf));
-    obstacles.extend(own(&elf));
+    obstacles.extend(if is_static { Some(static_program(&contents)) } else { own(&contents) });
     obstacles
 }
 
@@ -90,18 +98,15 @@ fn rights(gain: Gain) -> Obstacle {
     )
 }
 
-/// Whether there is a loader that could preload anything.
-fn static_program(elf: &Elf) -> Option<Obstacle> {
-    if elf.interpreter.is_some() {
-        return None;
-    }
+/// There is no loader that could preload anything.
+fn static_program(contents: &Contents) -> Obstacle {
     let what = "is statically linked, so no library can be preloaded into it";
     let obstacle = Obstacle::new("program.linkage", Weight::Stops, what);
-    Some(if elf.is_go {
+    if contents.go {
         obstacle.remedy("Go has an allocator of its own: GOMEMLIMIT and GOGC limit its memory")
     } else {
         obstacle.remedy("link libmasu.a into it, or build it dynamically linked")
-    })
+    }
 }
 
 /// Whether the two can be in one process.
@@ -126,44 +131,43 @@ fn foreign(elf: &Elf, library: &Library) -> Option<Obstacle> {
 }
 
 /// Whether the program brings an allocator of its own.
-fn own(elf: &Elf) -> Option<Obstacle> {
+fn own(contents: &Contents) -> Option<Obstacle> {
     use Weight::{Partial, Stops, Useless};
     const ID: &str = "program.allocator";
-    Some(match brought_by(elf) {
-        Brings::Nothing if elf.is_go && elf.interpreter.is_some() => Obstacle::new(
-            ID,
-            Partial,
-            "is a Go program: masu serves its C code, and Go's own memory stays Go's",
-        ),
-        Brings::Nothing => return None,
-        Brings::SanitizerLinked(name) => Obstacle::new(
-            "program.sanitizer",
-            Stops,
-            format!("is built with {name}, which has to be its malloc"),
-        )
-        .remedy("run it without masu, or build it without the sanitizer"),
-        Brings::SanitizerInside(name) => Obstacle::new(
-            "program.sanitizer",
-            Useless,
-            format!("is built with {name}, whose malloc wins: masu will serve nothing"),
-        ),
-        Brings::Malloc => Obstacle::new(
-            ID,
-            Useless,
-            "defines malloc itself, and that one wins: masu will serve nothing",
-        ),
-        Brings::Inside(name) => Obstacle::new(
-            ID,
-            Partial,
-            format!("has {name} built in: masu serves only what does not go there"),
-        ),
-        Brings::Linked(name) => Obstacle::new(
-            ID,
-            Partial,
-            format!(
-                "is linked with {name}: masu takes over malloc, and {name}'s own functions stay \
-                 where they are"
-            ),
-        ),
-    })
+    const SANITIZER: &str = "program.sanitizer";
+    match contents.sanitizer {
+        _ if contents.masu => return None,
+        Some(Sanitizer::Linked(name)) => {
+            let what = format!("is built with {name}, which has to be its malloc");
+            return Some(
+                Obstacle::new(SANITIZER, Stops, what)
+                    .remedy("run it without masu, or build it without the sanitizer"),
+            );
+        }
+        Some(Sanitizer::Inside(name)) => {
+            let what = format!("is built with {name}, whose malloc wins: masu will serve nothing");
+            return Some(Obstacle::new(SANITIZER, Useless, what));
+        }
+        None => {}
+    }
+    let other = |names: &[&'static str]| names.iter().find(|&&name| name != MASU).copied();
+    let (weight, what) = if let Some(name) = contents.malloc {
+        let whose = match name {
+            UNKNOWN => "defines malloc itself, and that one wins".to_owned(),
+            name => format!("has {name} built in, whose malloc wins"),
+        };
+        (Useless, format!("{whose}: masu will serve nothing"))
+    } else if let Some(name) = other(&contents.inside) {
+        (Partial, format!("has {name} built in: masu serves only what does not go there"))
+    } else if let Some(name) = contents.calls.first() {
+        let what =
+            format!("calls {name}'s own functions, which stay {name}'s: masu takes over malloc");
+        (Partial, what)
+    } else if contents.go {
+        let what = "is a Go program: masu serves its C code, and Go's own memory stays Go's";
+        (Partial, what.to_owned())
+    } else {
+        return None;
+    };
+    Some(Obstacle::new(ID, weight, what))
 }

@@ -7,12 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use crate::allocators::known_library;
+use crate::allocators::{MASU, file_name, whose};
 use crate::cli::Run;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, warn};
 use crate::library::{self, Library};
 use crate::obstacle::{self, Obstacle, Weight};
-use crate::{conf, exec, preload, program};
+use crate::{conf, exec, launcher, preload, program};
 
 /// Becomes the program `order` names, with masu preloaded. Returns only if that cannot be.
 pub fn run(order: &Run) -> Failure {
@@ -26,6 +26,7 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     let path = program::find(&order.command[0])?;
     let binary = program::interpreter(&path)?;
     check(&binary, &library)?;
+    warn_of_launched(order, &library);
 
     let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
     let existing = environment.remove(OsStr::new("LD_PRELOAD"));
@@ -56,11 +57,33 @@ pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what keeps masu from the program that the command starts in the end, if it is another one.
+fn warn_of_launched(order: &Run, library: &Library) {
+    let launched = launcher::look_through(&order.command);
+    if launched.by_masu || launched.command.len() == order.command.len() {
+        return;
+    }
+    let shown = launched.command[0].to_string_lossy();
+    if let Some(words) = launched.kept_by {
+        let words = words.join(" ");
+        warn(&format!(
+            "`{words}` gives `{shown}` an environment of its own, without masu; instead: {words} masu run -- …"
+        ));
+    } else if let Ok(binary) =
+        program::find(&launched.command[0]).and_then(|p| program::interpreter(&p))
+    {
+        for Obstacle { what, .. } in obstacle::between(&binary, library) {
+            warn(&format!("`{shown}` {what}"));
+        }
+    }
+}
+
 /// Says which other allocator `LD_PRELOAD` names: it will be loaded and serve nothing.
 fn warn_of_rivals(existing: Option<&OsString>) {
     for entry in existing.iter().flat_map(|value| preload::entries(value)) {
-        let name = Path::new(entry).file_name().unwrap_or_default().to_string_lossy();
-        if known_library(&name).is_some() {
+        let path = Path::new(entry);
+        if whose(path).is_some_and(|allocator| allocator != MASU) {
+            let name = file_name(path);
             warn(&format!("LD_PRELOAD names {name} too; masu comes first and serves malloc"));
         }
     }

@@ -125,7 +125,7 @@ fn a_preload_that_is_not_there() {
 fn other_allocators_in_the_process() {
     let fixture = Fixture::new();
     let masu = library(&fixture).display().to_string();
-    let rival = fixture.cc("libjemalloc.so.2", &["-shared", "-fPIC"], "int rival;");
+    let rival = fixture.rival("libjemalloc.so.2");
     let program = waits(&fixture, "plain", &[], "");
     let both = |first: &str, second: &str| start(&program, &format!("{first}:{second}"));
     let json = both(rival.to_str().unwrap(), &masu).doctor(1);
@@ -155,13 +155,77 @@ fn a_library_that_was_replaced() {
     assert!(finding(&json, "process.replaced").fix.starts_with("restart"));
 }
 
+/// The note that every door of masu leaves, of this type.
+fn note(door: u32) -> String {
+    format!(
+        "__asm__(\".pushsection .note.masu, \\\"a\\\", %note\\n.p2align 2\\n.long 5, 4, {door}\\n\"\n\
+         \".asciz \\\"masu\\\"\\n.p2align 2\\n.asciz \\\"0.1\\\"\\n.popsection\");"
+    )
+}
+
 #[test]
 fn masu_linked_into_the_program() {
     let fixture = Fixture::new();
-    let sign = "const char *volatile sign = \"masu: effective configuration\";";
-    let json = start(&waits(&fixture, "linked", &["-static"], sign), "").doctor(0);
-    assert_eq!(json["process"]["linked_in"], true);
-    assert_eq!(finding(&json, "process.masu").sentence, "masu is linked into the program.");
+    for flag in ["-static", "-s"] {
+        let json = start(&waits(&fixture, "linked", &[flag], &note(1)), "").doctor(0);
+        assert_eq!(json["process"]["linked_in"], true);
+        assert_eq!(json["process"]["malloc"]["how"], "inside");
+        let sentence = "masu is linked into the program and serves malloc.";
+        assert_eq!(finding(&json, "process.masu").sentence, sentence);
+    }
+    let json = start(&waits(&fixture, "rust", &[], &note(2)), "").doctor(0);
+    assert_eq!(json["process"]["rust"], true);
+    assert_eq!(json["process"]["malloc"]["allocator"], "glibc");
+    let sentence = finding(&json, "process.masu").sentence;
+    assert!(sentence.contains("global allocator"), "{sentence}");
+    // Under names of its own it serves nobody else; nor does a text about it make a program masu's.
+    let json = start(&waits(&fixture, "private", &[], &note(3)), "").doctor(1);
+    assert!(
+        finding(&json, "process.allocators")
+            .sentence
+            .ends_with("has masu inside, for its own use.")
+    );
+    let text = "const char *volatile text = \"masu: effective configuration\";";
+    let json = start(&waits(&fixture, "text", &[], text), "").doctor(1);
+    assert_eq!(json["process"]["linked_in"], false);
+}
+
+/// `-p $(pidof ruby)`: one report for each, and the worst code of all.
+#[test]
+fn several_processes() {
+    let fixture = Fixture::new();
+    let (library, program) = (library(&fixture), waits(&fixture, "ruby", &[], ""));
+    let on = start(&program, library.to_str().unwrap());
+    let off = start(&program, "");
+    let ask = |arguments: &[&str], code: i32| {
+        let output = masu().arg("doctor").args(arguments).output().unwrap();
+        let said =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{said:?}");
+        said
+    };
+    let (on_id, off_id) = (on.0.id().to_string(), off.0.id().to_string());
+    let headline = |id: &str, does: &str| format!("masu {does} process {id} (ruby)");
+    let (said, _) = ask(&["-p", &on_id, &off_id, &on_id], 1);
+    let serves: Vec<_> = said.lines().filter(|line| line.starts_with("masu ")).collect();
+    assert_eq!(serves.len(), 2, "{said}");
+    assert!(serves[0].starts_with(&headline(&on_id, "serves")), "{said}");
+    assert!(serves[1].starts_with(&headline(&off_id, "does not serve")), "{said}");
+    // What the machine is, is said once.
+    assert_eq!(said.matches("Pages are").count(), 1, "{said}");
+
+    // One that has ended keeps nobody from hearing about the others.
+    let (said, error) = ask(&["-p", &format!("4194305,{on_id}")], 2);
+    assert!(said.starts_with(&headline(&on_id, "serves")), "{said}");
+    assert!(error.contains("process 4194305 cannot be looked at: there is no such process"));
+    // One answer after the other, as jq reads them.
+    let (said, _) = ask(&["--json", "-p", &on_id, &off_id], 1);
+    let answers = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+    let effects: Vec<_> = answers.map(|answer| answer.unwrap()["effect"].clone()).collect();
+    assert_eq!(effects, [true, false]);
+    // `pidof` found none.
+    let (_, error) = ask(&["-p"], 2);
+    assert!(error.starts_with("masu: -p needs the id of a process"), "{error}");
 }
 
 /// A process whose files are made up: what a test cannot bring about.
@@ -199,6 +263,14 @@ fn rights_and_mappings() {
     assert_eq!(finding(&json, "process.options").severity, Severity::Note);
     let settings = json["process"]["settings"].as_array().unwrap();
     assert!(settings.iter().all(|setting| setting["origin"] != "MASU_DECAY"), "{settings:?}");
+    // What a unit started is started otherwise by the unit.
+    set("libc.so", 0, "65530");
+    machine.set("proc/77/cgroup", "0::/system.slice/web.service");
+    let json = ask(1);
+    assert_eq!(json["process"]["unit"], "web.service");
+    let fix = finding(&json, "process.masu").fix;
+    assert!(fix.starts_with("systemctl edit web.service"), "{fix}");
+    assert!(fix.contains("Environment=LD_PRELOAD=/"), "{fix}");
     set("libc.so", 1, "65530");
     let found = finding(&ask(1), "process.masu");
     assert!(found.sentence.contains("rights its caller has not"), "{}", found.sentence);

@@ -283,7 +283,7 @@ fn libraries_of_the_program() {
 #[test]
 fn what_ld_preload_names() {
     let fixture = Fixture::new();
-    let rival = fixture.cc("libjemalloc.so.2", &["-shared", "-fPIC"], "int rival;");
+    let rival = fixture.rival("libjemalloc.so.2");
     let program = fixture.program("plain", &[]);
     let (masu, rival) = (fixture.witness().display().to_string(), rival.display().to_string());
     let with = |value: &str, code: i32| {

@@ -109,7 +109,7 @@ fn what_ld_preload_held_stays_behind_it() {
 #[test]
 fn a_rival_in_ld_preload_is_told() {
     let fixture = Fixture::new();
-    let rival = fixture.cc("libjemalloc.so.2", &["-shared", "-fPIC"], "int rival;");
+    let rival = fixture.rival("libjemalloc.so.2");
     let program = fixture.program("ok", &[]);
     let said = fixture.ran(fixture.run().env("LD_PRELOAD", rival).arg(program));
     insta::assert_snapshot!(said, @"masu: warning: LD_PRELOAD names libjemalloc.so.2 too; masu comes first and serves malloc");
@@ -228,7 +228,8 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
     }
 
     // A stripped one is known by its messages.
-    let message = "const char *volatile message = \"<jemalloc>: Malformed conf string\";";
+    let message = "const char *const volatile messages[] = {\"<jemalloc>: Malformed conf string\", \
+        \"stats.arenas\", \"opt.narenas\"};";
     assert_eq!(warned("stripped", &["-s"], message), format!("`stripped` {jemalloc}"));
 
     let own = "void *__libc_malloc(unsigned long); \
@@ -238,9 +239,21 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
         "`own` defines malloc itself, and that one wins: masu will serve nothing\n"
     );
 
+    // As a library it leaves malloc to masu, and so its other names, which masu has too; but not names
+    // that masu has not.
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libjemalloc.so.2"];
-    let linked = fixture.cc("libjemalloc.so.2", &shared, "int rival;");
+    let functions = format!("{}\n{}", function("mallocx"), function("je_mallctl"));
+    let library = fixture.cc("libjemalloc.so.2", &shared, &functions);
     let rpath = format!("-Wl,--no-as-needed,-rpath,{}", fixture.path("").display());
-    let said = warned("linked", &[&rpath, linked.to_str().unwrap()], "");
-    assert!(said.starts_with("`linked` is linked with jemalloc: masu takes over malloc"), "{said}");
+    let calls = |function: &str| {
+        let call = format!(
+            "void *{function}(unsigned long); void *volatile p;\n\
+            __attribute__((constructor)) static void call(void) {{ p = {function}(0); }}"
+        );
+        warned(&format!("calls_{function}"), &[&rpath, library.to_str().unwrap()], &call)
+    };
+    assert_eq!(calls("mallocx"), "");
+    let said = calls("je_mallctl");
+    let own = "`calls_je_mallctl` calls jemalloc's own functions, which stay jemalloc's: ";
+    assert!(said.starts_with(own), "{said}");
 }

@@ -70,6 +70,30 @@ macro_rules! begins_a_line {
     };
 }
 
+/// Assembly that leaves a note in the file that masu becomes part of, by which `masu doctor` knows it: an ELF
+/// note of the name `masu` in `.note.masu`, with the version as text. Its type says which door it is:
+/// 1 the file's `malloc`, 2 Rust's global allocator, 3 an archive under names of its own.
+///
+/// It holds no code. Linkers keep the notes of every object they take, and `strip` keeps what is loaded.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! note {
+    ($door:literal) => {
+        concat!(
+            ".pushsection .note.masu, \"a\", %note\n",
+            ".p2align 2\n",
+            ".long 5, 7703f - 7702f, ",
+            $door,
+            "\n.asciz \"masu\"\n",
+            ".p2align 2\n",
+            "7702: .asciz \"",
+            env!("CARGO_PKG_VERSION"),
+            "\"\n7703: .p2align 2\n",
+            ".popsection"
+        )
+    };
+}
+
 // Under the model checker, what the protocols stand on is modelled.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]

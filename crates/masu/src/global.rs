@@ -110,9 +110,21 @@ fn alloc(layout: Layout, start: impl Start) -> *mut u8 {
     }
 }
 
+/// Leaves the note that masu is the global allocator wherever this is compiled, which is in programs
+/// that allocate by it and in no others; it runs nothing.
+#[inline(always)]
+fn leave_note() {
+    #[cfg(not(miri))]
+    // SAFETY: no instructions, only a section of the file.
+    unsafe {
+        core::arch::asm!(masu_core::note!("2"), options(nomem, nostack, preserves_flags));
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn alloc_slow(size: usize, start: impl Start) -> *mut u8 {
+    leave_note();
     start.ensure();
     masu_core::alloc_slow(size)
 }

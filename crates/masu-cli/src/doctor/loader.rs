@@ -29,7 +29,8 @@ pub struct Trace {
 pub fn ask(interpreter: &Path, program: &Path, preload: &OsStr) -> Option<Trace> {
     let name = interpreter.file_name()?.to_string_lossy();
     let mut command = Command::new(interpreter);
-    if name.starts_with("ld-musl-") {
+    let is_musl = name.starts_with("ld-musl-");
+    if is_musl {
         command.arg("--list");
     } else if name.starts_with("ld-linux") || name.starts_with("ld64.so") {
         command.env("LD_TRACE_LOADED_OBJECTS", "1");
@@ -38,12 +39,18 @@ pub fn ask(interpreter: &Path, program: &Path, preload: &OsStr) -> Option<Trace>
     } else {
         return None;
     }
-    // The loader takes a bare name for a library to look for.
-    let program = std::path::absolute(program).ok()?;
+    // The file itself, as the kernel gives it to the loader: a bare name would be a library's, and
+    // $ORIGIN is where the file is, not where a link to it is.
+    let program = program.canonicalize().ok()?;
     let output = command.arg(program).env("LD_PRELOAD", preload).stdin(Stdio::null()).output();
     let output = output.ok()?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Some(read(&said(&output.stdout), &said(&output.stderr)))
+    let mut trace = read(&said(&output.stdout), &said(&output.stderr));
+    // musl's loader names itself first, and a second time, as the C library, where it is in the order.
+    if is_musl && trace.libraries.len() > 1 && Path::new(&trace.libraries[0]) == interpreter {
+        trace.libraries.remove(0);
+    }
+    Some(trace)
 }
 
 fn read(out: &str, err: &str) -> Trace {

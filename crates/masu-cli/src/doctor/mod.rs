@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! run ─ target     a command: its file (crate::obstacle), then its dynamic loader (loader)
-//!   ├─ process     a process that runs
+//!   ├─ process     a process that runs: its files (mapped), its systemd unit (unit)
+//!   │    └─ serving    whose malloc comes first among a program's files
+//!   ├─ all         --all: every process, in a table
 //!   ├─ trial       --run: a command, started
 //!   ├─ library     libmasu.so: found where, mappable, open to all
 //!   ├─ settings    options, by the engine's own reading
@@ -14,34 +16,41 @@
 //! how bad it is, and the way out. Nothing is changed anywhere, and no program is run but the loader,
 //! unless `--run` says so.
 
+mod all;
 mod bytes;
 mod finding;
 mod ground;
 mod library;
 mod loader;
+mod mapped;
 mod masu;
 pub mod order;
 mod process;
 mod report;
 mod root;
+mod serving;
 mod settings;
 mod target;
 mod text;
 mod trial;
+mod unit;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::CString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use crate::library::Library;
+use all::All;
 use finding::{Finding, Severity};
 use ground::Ground;
 use order::Order;
 use report::Report;
 use root::Root;
+use text::Amount;
 
 /// Everything is sound.
 const SOUND: u8 = 0;
@@ -54,50 +63,81 @@ const COLUMNS: u16 = 100;
 /// Does what `order` says; the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     if order.schema {
-        print(&report::schema())?;
+        print(&if order.all { all::schema() } else { report::schema() })?;
         return Ok(SOUND);
     }
-    let report = examine(order)?;
-    if order.json {
-        print(&report.json())?;
-    } else {
-        print(&text::render(&report, width()))?;
+    if order.all {
+        let all = All::read(order.root.as_deref())?;
+        print(&if order.json { all.json() } else { all::render(&all, width()) })?;
+        return Ok(if all.is_a_problem() { PROBLEM } else { SOUND });
     }
+    match &order.process {
+        Some(processes) => look_at(order, processes),
+        None => tell(order, &examine(order, None)?, Amount::All),
+    }
+}
+
+/// One report for each process. One that is not there keeps nobody from hearing about the others.
+fn look_at(order: &Order, processes: &[u32]) -> Result<u8, Failure> {
+    if processes.is_empty() {
+        let failure = Failure::new(USAGE, "-p needs the id of a process");
+        return Err(failure.remedy("pidof and pgrep print nothing if no process has that name"));
+    }
+    let (mut code, mut seen) = (SOUND, BTreeSet::new());
+    let mut amount = Amount::All;
+    for &process in processes.iter().filter(|&&process| seen.insert(process)) {
+        let told = examine(order, Some(process)).and_then(|report| tell(order, &report, amount));
+        if told.is_ok() {
+            amount = Amount::Further;
+        }
+        code = code.max(match told {
+            Ok(code) => code,
+            Err(failure) => failure.tell(),
+        });
+    }
+    Ok(code)
+}
+
+/// Prints the report; the exit code that it stands for.
+fn tell(order: &Order, report: &Report, amount: Amount) -> Result<u8, Failure> {
+    let text = if order.json { report.json() } else { text::render(report, width(), amount) };
+    print(&text)?;
     Ok(if report.worst == Severity::Problem { PROBLEM } else { SOUND })
 }
 
-fn examine(order: &Order) -> Result<Report, Failure> {
-    let root = Root::new(order.root.as_deref(), order.process);
+fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
+    let root = Root::new(order.root.as_deref(), id);
     let ground = Ground::read(&root);
     let mut findings = Vec::new();
     let library = find_library(order, &root, &mut findings)?;
     let (mut program, mut process) = (None, None);
 
-    if let (Some(name), Some(library)) = (order.command.first(), &library) {
-        let (facts, found) = target::look(name, library)?;
+    if let (false, Some(library)) = (order.command.is_empty(), &library) {
+        let (facts, found) = target::look(&order.command, library)?;
         program = Some(facts);
         findings.extend(found);
         if order.run {
             findings.extend(trial::run(&order.command, library));
         }
     }
-    if let Some(id) = order.process {
+    if let Some(id) = id {
         let (facts, found) = process::look(id, &root, library.as_ref(), ground.mappings())?;
         process = Some(facts);
         findings.extend(found);
     } else if root.is_live() {
         findings.extend(settings::mistakes(&own_variables()));
     }
-    findings.extend(ground.findings(order.process.is_none() && root.is_live()));
+    findings.extend(ground.findings(id.is_none() && root.is_live()));
     findings.sort_by_key(|finding| Reverse(finding.severity));
 
     let worst = findings.first().map_or(Severity::Ok, |finding| finding.severity);
     let about = order.command.first().map(|name| name.to_string_lossy().into_owned());
+    let about = program.as_ref().map(|program| program.name.clone()).or(about);
     let about = process.as_ref().map(process_name).or(about);
     let effect = about.as_ref().map(|_| !findings.iter().any(prevents));
     let tense = match (&process, &program) {
         (Some(_), _) => Tense::Runs,
-        (None, Some(program)) if program.preloaded => Tense::Is,
+        (None, Some(program)) if program.preloaded || program.runs_on_masu() => Tense::Is,
         (None, _) => Tense::Would,
     };
     let headline = headline(about.as_deref(), tense, effect, worst);
@@ -152,7 +192,7 @@ fn prevents(finding: &Finding) -> bool {
 enum Tense {
     /// A process.
     Runs,
-    /// A command, for which LD_PRELOAD names masu.
+    /// A command in which masu is, or for which LD_PRELOAD names it.
     Is,
     /// A command, under `masu run`.
     Would,

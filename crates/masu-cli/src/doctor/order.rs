@@ -17,18 +17,26 @@ Examples:
   masu doctor                       this machine or container
   masu doctor -- ruby app.rb        would masu take effect in it?
   masu doctor --run -- ./server     start it for a second and see
-  masu doctor -p $(pidof ruby)      is masu in it, with which options?
+  masu doctor -p $(pidof ruby)      is masu in them, with which options?
+  masu doctor --all                 which process runs on which allocator?
   masu doctor --json -p 1 | jq .effect
 
 Marks:
   ✓ as it should be    · worth knowing    ! could be better    ✗ a problem
 
 Exit codes:
-  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line")]
+  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line,
+  or no such process. Of several processes, the highest. With --all: 0, or 1 if a process whose
+  LD_PRELOAD names masu does not run on it")]
 pub struct Order {
-    /// Look at this process
-    #[arg(short, long = "pid", value_name = "PID", conflicts_with = "command")]
-    pub process: Option<u32>,
+    /// Look at these processes
+    #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',',
+          conflicts_with = "command")]
+    pub process: Option<Vec<u32>>,
+
+    /// Show which allocator every process of this machine runs on, as far as it may be seen
+    #[arg(long, conflicts_with_all = ["process", "command"])]
+    pub all: bool,
 
     /// Start the command under masu for a second, without input or output, and see
     #[arg(long, requires = "command")]
@@ -38,7 +46,7 @@ pub struct Order {
     #[arg(long)]
     pub json: bool,
 
-    /// Print the JSON schema of the answer and do nothing else
+    /// Print the JSON schema of the answer, or of --all's, and do nothing else
     #[arg(long)]
     pub schema: bool,
 

@@ -1,24 +1,24 @@
 //! A process that runs: is masu in it, with which options, beside whom, and in how much memory.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
-use procfs::process::{MMPermissions, MMapPath, MemoryMaps, SmapsRollup, Status};
+use procfs::FromRead;
+use procfs::process::{MemoryMaps, SmapsRollup, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bytes::Bytes;
 use super::finding::Finding;
-use super::masu::{Masu, file_name};
+use super::mapped::{Files, environment, sees, undeleted, variable};
 use super::root::Root;
+use super::serving::{self, How, Serving};
 use super::settings::{self, Setting};
-use super::target::{inside, judge};
-use crate::allocators::known_library;
-use crate::elf::Elf;
+use super::target::judge;
+use super::unit::Unit;
+use crate::allocators::{MASU, file_name, known_library};
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle::{self, Weight};
@@ -35,10 +35,14 @@ pub struct Process {
     pub name: String,
     /// The file it runs.
     pub binary: Option<PathBuf>,
+    /// Who serves its `malloc`.
+    pub malloc: Option<Serving>,
     /// The libmasu.so that is mapped.
     pub masu: Option<PathBuf>,
     /// Whether masu is linked into the program itself.
     pub linked_in: bool,
+    /// Whether masu is the program's global allocator in the sense of Rust.
+    pub rust: bool,
     /// Whether it runs with rights that its caller has not (AT_SECURE).
     pub secure: bool,
     /// The options in force, if masu is there and the environment can be read.
@@ -51,6 +55,15 @@ pub struct Process {
     pub mappings: Option<u64>,
     /// How many threads it has.
     pub threads: Option<u64>,
+    /// The systemd unit that it belongs to.
+    pub unit: Option<String>,
+}
+
+impl Process {
+    /// Whether masu serves it, its `malloc` or Rust's allocations.
+    pub fn runs_on_masu(&self) -> bool {
+        self.rust || self.malloc.as_ref().is_some_and(Serving::is_masu)
+    }
 }
 
 /// Bytes of memory.
@@ -76,138 +89,101 @@ pub fn look(
     most_mappings: Option<u64>,
 ) -> Result<(Process, Vec<Finding>), Failure> {
     let maps = maps(id, root)?;
-    let status: Option<Status> = root.process("status");
-    let masu = Masu::new(library.map(|library| library.path.as_path()));
-    let files = Files::of(&maps, root);
     let environment = environment(root);
     let variables = environment.as_deref().unwrap_or_default();
-    let mut process = Process {
-        id,
-        name: status.as_ref().map(|status| status.name.clone()).unwrap_or_default(),
-        binary: fs::read_link(root.process_file("exe")).ok().map(|path| undeleted(&path).0),
-        secure: root.auxiliary(AT_SECURE) == Some(1),
-        memory: memory(root),
-        mappings: Some(maps.0.len() as u64),
-        threads: status.map(|status| status.threads),
-        ..Process::default()
-    };
-    let mapped = files.0.iter().find(|file| masu.is(&file.path));
-    process.masu = mapped.map(|file| file.path.clone());
-    let binary = process.binary.as_deref().and_then(|binary| files.named(binary));
-    process.linked_in = binary.is_some_and(|file| has_masu(&file.here));
-    process.others = files.allocators(&masu);
-    let there = process.masu.is_some() || process.linked_in;
+    let (process, files) = facts(id, &maps, variables, root);
 
     let mut findings = Vec::new();
-    if there {
-        findings.extend(served(&process, variables, &masu, mapped.is_some_and(|f| f.deleted)));
-        process.settings = settings::of(variables, process.secure);
+    if process.runs_on_masu() {
+        findings.push(served(&process));
+        findings.extend(process.masu.iter().filter(|path| files.deleted.contains(path)).map(
+            |_| {
+                let sentence = "libmasu.so was replaced since the process started.";
+                Finding::note("process.replaced", sentence)
+                    .fix("restart the process to run on the new one")
+            },
+        ));
         findings.push(options(&process, environment.is_some()));
         if !process.secure {
             findings.extend(settings::mistakes(variables));
         }
     } else {
         let context = (variables, environment.is_some());
-        findings.push(absent(&process, context, &masu, binary, library, root));
+        findings.push(absent(&process, context, library, root));
     }
-    findings.extend(beside(&process));
+    findings.extend(beside(&process, &files));
     findings.extend(process.memory.as_ref().map(resident));
     findings.extend(mappings(&process, most_mappings));
     Ok((process, findings))
 }
 
+/// Reads what there is to know about the process `id`, which has these mappings and variables.
+pub fn facts(id: u32, maps: &MemoryMaps, variables: &[CString], root: &Root) -> (Process, Files) {
+    let status: Option<Status> = root.process("status");
+    let binary = fs::read_link(root.process_file("exe")).ok().map(|path| undeleted(&path).0);
+    let files = Files::of(maps, binary.as_deref(), variables, root);
+    let own = binary.as_ref().and_then(|_| files.program()?.contents.clone());
+    let mut process = Process {
+        id,
+        name: status.as_ref().map(|status| status.name.clone()).unwrap_or_default(),
+        malloc: serving::first(&files.ordered),
+        masu: files.masu().map(|file| file.path.clone()),
+        linked_in: own.as_ref().is_some_and(|own| own.masu || own.rust),
+        rust: own.is_some_and(|own| own.rust),
+        secure: root.auxiliary(AT_SECURE) == Some(1),
+        settings: Vec::new(),
+        others: Vec::new(),
+        memory: memory(root),
+        mappings: Some(maps.0.len() as u64),
+        threads: status.map(|status| status.threads),
+        unit: Unit::of(root).map(|unit| unit.name),
+        binary,
+    };
+    process.masu = process.masu.filter(|path| Some(path) != process.binary.as_ref());
+    process.others = others(&process, &files);
+    if process.runs_on_masu() {
+        process.settings = settings::of(variables, process.secure);
+    }
+    (process, files)
+}
+
+/// The other allocators: libraries that are one and do not serve, and files that have one inside.
+fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
+    let serving = process.malloc.as_ref().map(|serving| (&*serving.file, &*serving.allocator));
+    let mut others = Vec::new();
+    for file in &files.ordered {
+        let offered = file.malloc().filter(|name| !matches!(*name, MASU | "glibc" | "musl"));
+        let own = process.linked_in && process.binary.as_ref() == Some(&file.path);
+        let inside = file.contents.iter().flat_map(|contents| contents.inside.iter().copied());
+        let inside = inside.filter(|name| !(own && *name == MASU));
+        for name in offered.into_iter().chain(inside) {
+            if serving != Some((&*file.path, name)) {
+                others.push((file.path.clone(), name.to_owned()));
+            }
+        }
+    }
+    others
+}
+
+/// The mappings of the process.
+pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
+    let bytes = fs::read(root.process_file("maps"))?;
+    MemoryMaps::from_read(&bytes[..]).map_err(|error| io::Error::other(error.to_string()))
+}
+
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
-    let file = root.process_file("maps");
-    if let Err(error) = fs::read(&file) {
+    mappings_of(root).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "there is no such process".to_owned(),
             io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => error.to_string(),
         };
         let failure = Failure::new(USAGE, format!("process {id} cannot be looked at: {why}"));
-        return Err(match error.kind() {
+        match error.kind() {
             io::ErrorKind::PermissionDenied => failure.remedy("ask as that user, or as root"),
             _ => failure,
-        });
-    }
-    root.process("maps").ok_or_else(|| {
-        Failure::new(USAGE, format!("process {id} cannot be looked at: `{}`", file.display()))
-    })
-}
-
-/// A file of which code is mapped.
-struct MappedFile {
-    /// As the process names it.
-    path: PathBuf,
-    /// Where it is for us: the process may have a root of its own.
-    here: PathBuf,
-    /// Whether it was removed or replaced since.
-    deleted: bool,
-}
-
-struct Files(Vec<MappedFile>);
-
-impl Files {
-    fn of(maps: &MemoryMaps, root: &Root) -> Self {
-        let mut files: Vec<MappedFile> = Vec::new();
-        for map in &maps.0 {
-            let MMapPath::Path(path) = &map.pathname else { continue };
-            if !map.perms.contains(MMPermissions::EXECUTE) {
-                continue;
-            }
-            let (path, deleted) = undeleted(path);
-            if files.iter().all(|file| file.path != path) {
-                let own = root.process_file("root").join(path.strip_prefix("/").unwrap_or(&path));
-                let here = if own.exists() { own } else { root.at(&path) };
-                files.push(MappedFile { path, here, deleted });
-            }
         }
-        Self(files)
-    }
-
-    fn named(&self, path: &Path) -> Option<&MappedFile> {
-        self.0.iter().find(|file| file.path == path)
-    }
-
-    /// The other allocators: libraries that are one, and files that have one inside.
-    fn allocators(&self, masu: &Masu) -> Vec<(PathBuf, String)> {
-        let others = self.0.iter().filter(|file| !masu.is(&file.path));
-        let named = |file: &MappedFile| known_library(file_name(&file.path));
-        others
-            .filter_map(|file| {
-                let name = named(file).or_else(|| inside(&file.here))?;
-                Some((file.path.clone(), name.to_owned()))
-            })
-            .collect()
-    }
-}
-
-/// The path without the mark of a file that is gone.
-fn undeleted(path: &Path) -> (PathBuf, bool) {
-    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
-        Some(path) => (PathBuf::from(OsStr::from_bytes(path)), true),
-        None => (path.to_path_buf(), false),
-    }
-}
-
-/// Whether masu is linked into the program in the file `path`.
-fn has_masu(path: &Path) -> bool {
-    let Ok(elf) = Elf::read(path) else { return false };
-    memmem::find(&elf.rodata, b"masu: effective configuration").is_some()
-}
-
-/// The variables it was started with.
-fn environment(root: &Root) -> Option<Vec<CString>> {
-    let bytes = fs::read(root.process_file("environ")).ok()?;
-    let variables = bytes.split(|&byte| byte == 0).filter(|variable| !variable.is_empty());
-    Some(variables.filter_map(|variable| CString::new(variable).ok()).collect())
-}
-
-fn variable<'a>(variables: &'a [CString], name: &str) -> Option<&'a OsStr> {
-    let value = |variable: &'a CString| {
-        variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
-    };
-    variables.iter().find_map(value).map(OsStr::from_bytes)
+    })
 }
 
 fn memory(root: &Root) -> Option<Memory> {
@@ -226,45 +202,37 @@ fn memory(root: &Root) -> Option<Memory> {
 
 const ID: &str = "process.masu";
 
-/// masu is there: does it serve?
-fn served(process: &Process, variables: &[CString], masu: &Masu, deleted: bool) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let preload = variable(variables, "LD_PRELOAD").unwrap_or_default();
-    let first = preload::entries(preload)
-        .map(Path::new)
-        .find(|entry| masu.is(entry) || known_library(file_name(entry)).is_some());
-    match first.filter(|entry| !masu.is(entry) && !process.linked_in) {
-        Some(rival) => findings.push(
-            Finding::problem(ID, format!("LD_PRELOAD names {} before masu.", rival.display()))
-                .fix("start it with: masu run, which puts masu first"),
-        ),
-        None => findings.push(Finding::ok(
-            ID,
-            match &process.masu {
-                Some(library) => format!("{} is mapped.", library.display()),
-                None => "masu is linked into the program.".to_owned(),
-            },
-        )),
-    }
-    if deleted {
-        findings.push(
-            Finding::note("process.replaced", "libmasu.so was replaced since the process started.")
-                .fix("restart the process to run on the new one"),
-        );
-    }
-    findings
+/// masu serves: from where?
+fn served(process: &Process) -> Finding {
+    const RUST: &str = "masu is the program's global allocator and serves Rust's allocations.";
+    let malloc = process.malloc.as_ref().map(|serving| match serving {
+        Serving { how: How::Inside, .. } if serving.is_masu() => {
+            "masu is linked into the program and serves malloc.".to_owned()
+        }
+        Serving { how: How::Linked, file, .. } if serving.is_masu() => {
+            format!("The program is linked with {}, which serves malloc.", file.display())
+        }
+        Serving { file, .. } if serving.is_masu() => {
+            format!("{} is mapped and serves malloc.", file.display())
+        }
+        Serving { allocator, .. } => {
+            format!("malloc, for code in other languages, is {allocator}'s.")
+        }
+    });
+    let rust = process.rust.then(|| RUST.to_owned());
+    Finding::ok(ID, rust.into_iter().chain(malloc).collect::<Vec<_>>().join(" "))
 }
 
-/// masu is not there: why?
+/// masu does not serve: why?
 fn absent(
     process: &Process,
     (variables, known): (&[CString], bool),
-    masu: &Masu,
-    binary: Option<&MappedFile>,
     library: Option<&Library>,
     root: &Root,
 ) -> Finding {
-    let name = &process.name;
+    if let (Some(masu), Some(first)) = (&process.masu, &process.malloc) {
+        return behind(masu, first, process);
+    }
     if process.secure {
         return Finding::problem(
             ID,
@@ -272,20 +240,24 @@ fn absent(
         )
         .fix("name libmasu.so in /etc/ld.so.preload, which holds for every program of the system");
     }
-    let obstacles = binary.map(|file| obstacle::in_file(&file.here, library)).unwrap_or_default();
-    if let Some(stops) = obstacles.iter().find(|obstacle| obstacle.weight == Weight::Stops) {
-        return Finding { id: ID, ..judge(name, stops) };
+    let exe = root.process_file("exe");
+    let binary =
+        process.binary.as_deref().map(|path| if exe.exists() { exe } else { root.at(path) });
+    let obstacles = binary.map(|file| obstacle::in_file(&file, library)).unwrap_or_default();
+    let hopeless = |weight| matches!(weight, Weight::Stops | Weight::Useless);
+    if let Some(obstacle) = obstacles.iter().find(|obstacle| hopeless(obstacle.weight)) {
+        let shown = process.binary.as_deref().map(file_name).unwrap_or_default();
+        return Finding { id: ID, ..judge(&shown, obstacle) };
     }
     if !known {
         return Finding::problem(ID, "masu is not mapped; its environment cannot be read.")
             .fix("ask as the user it runs as, or as root");
     }
     let preload = variable(variables, "LD_PRELOAD").unwrap_or_default();
-    if let Some(entry) = preload::entries(preload).map(Path::new).find(|entry| masu.is(entry)) {
+    let named = preload::entries(preload).map(Path::new);
+    if let Some(entry) = named.into_iter().find(|entry| is_masu(entry)) {
         let shown = entry.display();
-        let relative = entry.strip_prefix("/").ok();
-        let there = relative.is_some_and(|path| root.process_file("root").join(path).is_file());
-        return if there || !entry.has_root() {
+        return if sees(entry, root) || !entry.has_root() {
             let sentence = format!("LD_PRELOAD names {shown}, and the loader did not map it.");
             Finding::problem(ID, sentence)
                 .fix("start it by hand and read what the loader says on stderr")
@@ -294,8 +266,42 @@ fn absent(
                 .fix("correct the path, as the process sees it")
         };
     }
-    Finding::problem(ID, "It was started without masu: LD_PRELOAD does not name it.")
-        .fix(format!("restart it with: masu run -- {}", command_line(root).unwrap_or(name.clone())))
+    let serves = process.malloc.as_ref().map_or("", |serving| &serving.allocator);
+    let serves = if serves.is_empty() { String::new() } else { format!(" It runs on {serves}.") };
+    let sentence = format!("It was started without masu: LD_PRELOAD does not name it.{serves}");
+    Finding::problem(ID, sentence).fix(match Unit::of(root) {
+        Some(unit) => unit.preloads(library.map(|library| &*library.path)),
+        None => {
+            let line = command_line(root).unwrap_or_else(|| process.name.clone());
+            format!("restart it with: masu run -- {line}")
+        }
+    })
+}
+
+fn is_masu(entry: &Path) -> bool {
+    known_library(&file_name(entry)) == Some(MASU)
+}
+
+/// masu is mapped, and another allocator serves.
+fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
+    let Serving { allocator, how, file } = first;
+    let (file, masu) = (file.display(), masu.display());
+    match how {
+        How::Preloaded => Finding::problem(ID, format!("LD_PRELOAD names {file} before masu."))
+            .fix("start it with: masu run, which puts masu first"),
+        How::Inside => {
+            let name = &process.name;
+            let sentence =
+                format!("{masu} is mapped, and `{name}` has {allocator}, whose malloc wins.");
+            Finding::problem(ID, sentence)
+                .fix("build it without that allocator; most programs have an option for it")
+        }
+        How::Linked | How::Libc => {
+            let sentence =
+                format!("{masu} was loaded later: malloc is that of {file} ({allocator}).");
+            Finding::problem(ID, sentence).fix("start it with: masu run")
+        }
+    }
 }
 
 /// Its command line, as a shell would read it, if it is not too long to show.
@@ -337,26 +343,40 @@ fn options(process: &Process, known: bool) -> Finding {
     )
 }
 
-/// Other allocators in the process.
-fn beside(process: &Process) -> Vec<Finding> {
+/// Other allocators in the process, and languages that have one.
+fn beside(process: &Process, files: &Files) -> Vec<Finding> {
+    const ALLOCATORS: &str = "process.allocators";
+    let on_masu = process.runs_on_masu();
     let others = process.others.iter().map(|(path, name)| {
         let shown = path.display();
         let is_program = process.binary.as_deref() == Some(path);
-        if is_program {
+        let offers = files.ordered.iter().any(|file| file.path == *path && file.malloc().is_some());
+        if is_program && on_masu {
             let sentence =
                 format!("{shown} has {name} built in: masu serves only what does not go there.");
-            Finding::warning("process.allocators", sentence)
+            Finding::warning(ALLOCATORS, sentence)
                 .fix("build it without that allocator; most programs have an option for it")
-        } else if known_library(file_name(path)).is_some() {
-            Finding::note("process.allocators", format!("{name} is mapped too: {shown}."))
+        } else if offers {
+            Finding::note(ALLOCATORS, format!("{name} is mapped too: {shown}."))
         } else {
-            Finding::note(
-                "process.allocators",
-                format!("{shown} has {name} inside, for its own use."),
-            )
+            Finding::note(ALLOCATORS, format!("{shown} has {name} inside, for its own use."))
         }
     });
-    others.collect()
+    let mut findings: Vec<_> = others.collect();
+    let has = |what: fn(&crate::allocators::Contents) -> bool| {
+        files.ordered.iter().any(|file| file.contents.as_deref().is_some_and(what))
+    };
+    if on_masu && has(|contents| contents.go) {
+        let sentence =
+            "It is a Go program: masu serves its C code, and Go's own memory stays Go's.";
+        findings.push(Finding::warning(ALLOCATORS, sentence).fix("GOMEMLIMIT and GOGC limit it"));
+    }
+    if on_masu && has(|contents| contents.java) {
+        let sentence =
+            "It is a Java virtual machine: masu serves its native memory, not Java's heap.";
+        findings.push(Finding::note(ALLOCATORS, sentence).fix("-Xmx limits the heap"));
+    }
+    findings
 }
 
 fn resident(memory: &Memory) -> Finding {

@@ -3,16 +3,19 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
 use super::loader::{self, Trace};
-use super::masu::{Masu, file_name};
-use crate::allocators::{Brings, brought_by, known_library};
+use super::masu::Masu;
+use super::serving::{self, How, Loaded, Serving};
+use crate::allocators::{Contents, file_name, whose};
 use crate::elf::Elf;
 use crate::failure::{Failure, USAGE};
+use crate::launcher::{self, Launched};
 use crate::library::Library;
 use crate::obstacle::{self, Obstacle, Weight};
 use crate::{preload, program};
@@ -20,7 +23,7 @@ use crate::{preload, program};
 /// The facts about the program.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Program {
-    /// As it was typed.
+    /// As it was typed; behind `sudo`, `nice` and their like, what they start.
     pub name: String,
     /// The file that is executed.
     pub path: PathBuf,
@@ -28,6 +31,12 @@ pub struct Program {
     pub binary: PathBuf,
     /// Whether LD_PRELOAD names libmasu.so already; else `masu run` would put it there.
     pub preloaded: bool,
+    /// Who serves its `malloc`, or would under `masu run`.
+    pub malloc: Option<Serving>,
+    /// Who serves it if it is started by itself.
+    pub alone: Option<Serving>,
+    /// Whether masu is the program's global allocator in the sense of Rust.
+    pub rust: bool,
     /// The libraries it starts with, in the order in which symbols are looked for.
     pub libraries: Vec<String>,
     /// Files that use malloc and get masu's.
@@ -36,43 +45,78 @@ pub struct Program {
     pub elsewhere: Vec<(String, String)>,
 }
 
-/// Looks at the program that `name` stands for.
-pub fn look(name: &OsStr, library: &Library) -> Result<(Program, Vec<Finding>), Failure> {
+impl Program {
+    /// Whether masu takes effect without `masu run`.
+    pub fn runs_on_masu(&self) -> bool {
+        self.rust || self.alone.as_ref().is_some_and(Serving::is_masu)
+    }
+}
+
+/// Looks at the program that `command` starts.
+pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Finding>), Failure> {
+    let launched = launcher::look_through(command);
+    let name = &launched.command[0];
     let path = program::find(name).map_err(|failure| failure.with_code(USAGE))?;
     let masu = Masu::new(Some(&library.path));
-    let existing = env::var_os("LD_PRELOAD");
+    let existing = environment(&launched);
     let preloaded = masu.is_in(existing.as_deref());
-    let interpreter = program::interpreter(&path);
     let mut findings = Vec::new();
-    let binary = match interpreter {
-        Ok(binary) => binary,
-        Err(failure) => {
-            findings.push(Finding::failure("program.interpreter", failure));
-            path.clone()
-        }
+    let (binary, lost) = match program::interpreter(&path) {
+        Ok(binary) => (binary, None),
+        Err(failure) => (path.clone(), Some(Finding::failure("program.interpreter", failure))),
     };
-    let stuck = !findings.is_empty();
+    let stuck = lost.is_some();
+    findings.extend(lost);
+    let contents = Contents::read(&binary);
     let mut program = Program {
         name: name.to_string_lossy().into_owned(),
         path,
-        binary,
         preloaded,
+        malloc: None,
+        alone: None,
+        rust: contents.as_ref().is_some_and(|contents| contents.rust),
+        binary,
         libraries: Vec::new(),
         served: Vec::new(),
         elsewhere: Vec::new(),
     };
 
+    let shown = file_name(&program.binary);
     let obstacles = obstacle::between(&program.binary, library);
-    let shown = file_name(&program.binary).to_owned();
     findings.extend(obstacles.iter().map(|obstacle| judge(&shown, obstacle)));
     // What cannot be loaded need not be asked about.
     if stuck || obstacles.iter().any(|obstacle| obstacle.weight == Weight::Stops) {
+        if contents.as_ref().is_some_and(|contents| !contents.interpreted) {
+            program.alone =
+                serving::first(&files(&program, contents.as_ref(), None, OsStr::new("")));
+            program.malloc = program.alone.clone();
+        }
         return Ok((program, findings));
     }
     findings.push(kind(&program, &shown));
-    findings.extend(rivals(existing.as_deref().unwrap_or_default(), preloaded, &masu));
-    if !preloaded {
-        findings.push(not_by_itself(&program, library));
+    findings.extend(java(contents.as_deref(), &shown));
+    let alone = existing.clone().unwrap_or_default();
+    let trace = ask(&program, &alone);
+    program.alone = serving::first(&files(&program, contents.as_ref(), trace.as_ref(), &alone));
+    if program.runs_on_masu() && !preloaded {
+        findings.extend(linked(&mut program, &shown, trace, &masu));
+        let by_masu = preload::in_front(&library.path, existing.as_deref());
+        if launched.kept_by.is_none() && !program.alone.as_ref().is_some_and(Serving::is_masu) {
+            let trace = ask(&program, &by_masu);
+            program.malloc =
+                serving::first(&files(&program, contents.as_ref(), trace.as_ref(), &by_masu));
+        }
+        return Ok((program, findings));
+    }
+    findings.extend(rivals(&alone, preloaded, &masu));
+    if let Some(finding) = kept(&launched, &shown, preloaded) {
+        findings.push(finding);
+        program.malloc = program.alone.clone();
+        return Ok((program, findings));
+    }
+    if !preloaded && !launched.by_masu {
+        let lost = trace.as_ref().and_then(|trace| only_by_masu(trace, &shown));
+        findings.push(lost.unwrap_or_else(|| not_by_itself(&program, library)));
     }
     let value = match existing {
         Some(value) if preloaded => value,
@@ -80,6 +124,120 @@ pub fn look(name: &OsStr, library: &Library) -> Result<(Program, Vec<Finding>), 
     };
     findings.extend(ask_loader(&mut program, &shown, &value, &masu));
     Ok((program, findings))
+}
+
+/// The LD_PRELOAD that the program would get.
+fn environment(launched: &Launched) -> Option<OsString> {
+    match &launched.preload {
+        Some(value) => Some(value.clone()),
+        None if launched.kept_by.is_some() => None,
+        None => env::var_os("LD_PRELOAD"),
+    }
+}
+
+/// What a launcher does to LD_PRELOAD.
+fn kept(launched: &Launched, shown: &str, preloaded: bool) -> Option<Finding> {
+    let words = launched.kept_by.as_ref().filter(|_| !preloaded)?.join(" ");
+    let by = words.split(' ').next_back().filter(|word| !word.starts_with('-')).unwrap_or(&words);
+    let by = if words.contains(' ') { &words } else { by };
+    let command: Vec<_> = launched.command.iter().map(|word| word.to_string_lossy()).collect();
+    let sentence =
+        format!("`{by}` gives `{shown}` an environment of its own: LD_PRELOAD does not reach it.");
+    Some(
+        Finding::problem("program.launcher", sentence)
+            .fix(format!("{words} masu run -- {}", command.join(" "))),
+    )
+}
+
+/// The files that the program starts with.
+fn files(
+    program: &Program,
+    contents: Option<&Arc<Contents>>,
+    trace: Option<&Trace>,
+    preload: &OsStr,
+) -> Vec<Loaded> {
+    let own = contents.map(|contents| Loaded {
+        path: program.binary.clone(),
+        contents: Some(contents.clone()),
+        preloaded: false,
+    });
+    let others = trace.iter().flat_map(|trace| &trace.libraries).map(|library| Loaded {
+        path: library.into(),
+        contents: Contents::read(Path::new(library)),
+        preloaded: preload::entries(preload)
+            .any(|entry| same_file(&entry.to_string_lossy(), library)),
+    });
+    own.into_iter().chain(others).collect()
+}
+
+/// masu is in the program, by itself or as a library it is linked with.
+fn linked(program: &mut Program, shown: &str, trace: Option<Trace>, masu: &Masu) -> Vec<Finding> {
+    const ID: &str = "program.malloc";
+    const EVER: &str = "however the program is started";
+    let mut findings = Vec::new();
+    if let Some(trace) = trace {
+        findings.extend(troubles(&trace, shown, masu));
+        findings.extend(brought_along(&trace, masu));
+        sort_bindings(program, &trace, masu);
+        program.libraries = trace.libraries;
+    }
+    program.malloc = program.alone.clone();
+    let malloc = program.malloc.as_ref();
+    findings.push(Finding::ok(
+        ID,
+        match malloc.filter(|serving| serving.is_masu()) {
+            Some(serving) if serving.how == How::Inside => {
+                format!("masu is linked into `{shown}` and serves malloc {EVER}.")
+            }
+            Some(serving) => {
+                let file = serving.file.display();
+                format!("`{shown}` is linked with {file}: masu serves malloc {EVER}.")
+            }
+            None => {
+                let other = malloc.map_or("the C library", |serving| &serving.allocator);
+                format!(
+                    "masu is the global allocator of `{shown}` and serves Rust's allocations {EVER}. \
+                     malloc, for code in other languages, is {other}'s without `masu run`."
+                )
+            }
+        },
+    ));
+    if let Some((user, provider)) = program.elsewhere.first().filter(|_| !program.rust) {
+        let sentence = format!(
+            "`malloc` in {user} is bound to {provider}: `{shown}` hides its own from its libraries."
+        );
+        let fix = "-rdynamic, and no --exclude-libs or version script that hides malloc";
+        findings.push(Finding::note(ID, sentence).fix(fix));
+    }
+    findings
+}
+
+/// A virtual machine has memory that is no allocator's.
+fn java(contents: Option<&Contents>, shown: &str) -> Option<Finding> {
+    contents.filter(|contents| contents.java).map(|_| {
+        let sentence = format!(
+            "`{shown}` starts a Java virtual machine: masu serves its native memory, not Java's heap."
+        );
+        Finding::note("program.allocator", sentence).fix("-Xmx limits the heap")
+    })
+}
+
+/// A program that is linked with masu and does not find it.
+fn only_by_masu(trace: &Trace, shown: &str) -> Option<Finding> {
+    let library = trace.missing.iter().find(|name| crate::allocators::is_masus_name(name))?;
+    let sentence = format!(
+        "`{shown}` is linked with {library}, which its loader does not find: it starts only under \
+         `masu run`."
+    );
+    Some(Finding::warning("program.libraries", sentence).fix(
+        "ldconfig, if the library's directory is one of the system's; else name it in LD_LIBRARY_PATH",
+    ))
+}
+
+/// What the program's dynamic loader says.
+fn ask(program: &Program, preload: &OsStr) -> Option<Trace> {
+    let interpreter = Elf::read(&program.binary).ok()?.interpreter?;
+    loader::ask(Path::new(&interpreter), &program.binary, preload)
 }
 
 /// An obstacle as a finding about the program that is `shown` so.
@@ -112,7 +270,11 @@ fn kind(program: &Program, shown: &str) -> Finding {
         Ok(elf) => {
             let libc = if elf.is_musl() { "musl" } else { "glibc" };
             let machine = elf.machine;
-            Finding::ok(ID, format!("{binary}{by}: {machine}, linked dynamically, for {libc}."))
+            let how = match elf.interpreter {
+                Some(_) => format!("linked dynamically, for {libc}"),
+                None => "linked statically".to_owned(),
+            };
+            Finding::ok(ID, format!("{binary}{by}: {machine}, {how}."))
         }
         Err(_) => Finding::note(ID, format!("`{shown}` is no ELF file; /bin/sh will read it."))
             .fix("a first line such as #!/bin/sh"),
@@ -125,9 +287,8 @@ fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
     let mut masu_seen = !preloaded;
     for entry in preload::entries(existing) {
         let path = Path::new(entry);
-        let name = file_name(path);
         masu_seen |= masu.is(path);
-        let Some(rival) = known_library(name) else { continue };
+        let Some(rival) = whose(path).filter(|_| !masu.is(path)) else { continue };
         findings.push(if masu_seen {
             Finding::warning(
                 "environment.rival",
@@ -147,21 +308,25 @@ fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
 
 fn not_by_itself(program: &Program, library: &Library) -> Finding {
     let name = &program.name;
+    let other = program.alone.as_ref().map_or("the C library's malloc", |s| &s.allocator);
     Finding::note(
         "environment.preload",
-        format!("Only `masu run` puts masu there: started by itself, `{name}` runs without."),
+        format!("Only `masu run` puts masu there: started by itself, `{name}` runs on {other}."),
     )
     .fix(format!("masu run -- {name}   or   export LD_PRELOAD={}", library.path.display()))
 }
 
 fn ask_loader(program: &mut Program, shown: &str, value: &OsString, masu: &Masu) -> Vec<Finding> {
     const ID: &str = "program.malloc";
-    let interpreter = Elf::read(&program.binary).ok().and_then(|elf| elf.interpreter);
-    let Some(interpreter) = interpreter else { return Vec::new() };
+    let Some(interpreter) = Elf::read(&program.binary).ok().and_then(|elf| elf.interpreter) else {
+        return Vec::new();
+    };
     let Some(trace) = loader::ask(Path::new(&interpreter), &program.binary, value) else {
         let sentence = format!("The loader {interpreter} was not asked: it is no known one.");
         return vec![Finding::note(ID, sentence).fix("masu doctor --run starts the program")];
     };
+    let contents = Contents::read(&program.binary);
+    program.malloc = serving::first(&files(program, contents.as_ref(), Some(&trace), value));
     let mut findings = troubles(&trace, shown, masu);
     findings.extend(brought_along(&trace, masu));
     sort_bindings(program, &trace, masu);
@@ -208,24 +373,14 @@ fn troubles(trace: &Trace, shown: &str, masu: &Masu) -> Vec<Finding> {
 /// Libraries with an allocator inside.
 fn brought_along(trace: &Trace, masu: &Masu) -> Vec<Finding> {
     let others = trace.libraries.iter().filter(|library| !masu.is(Path::new(library)));
+    let inside = |library: &String| Contents::read(Path::new(library))?.inside.first().copied();
     others
-        .filter_map(|library| Some((library, inside(Path::new(library))?)))
+        .filter_map(|library| Some((library, inside(library)?)))
         .map(|(library, name)| {
             let sentence = format!("{library} has {name} inside, for its own use.");
             Finding::note("program.libraries", sentence)
         })
         .collect()
-}
-
-/// The allocator that is inside the library in the file `path`, if that is not what the library is.
-pub fn inside(path: &Path) -> Option<&'static str> {
-    if known_library(file_name(path)).is_some() {
-        return None;
-    }
-    match brought_by(&Elf::read(path).ok()?) {
-        Brings::Inside(name) => Some(name),
-        _ => None,
-    }
 }
 
 /// Sorts the users of `malloc` by whose they get.

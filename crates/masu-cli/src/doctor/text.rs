@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-use super::finding::Severity;
+use super::finding::{Finding, Severity};
 use super::report::Report;
 
 /// How far sentences are indented: a mark, and the longest area.
@@ -14,12 +14,25 @@ const MARGIN: usize = 2 + 2 + 12;
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
+/// How much of a report is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// All of it.
+    All,
+    /// The report on a further process: not what the machine is for all of them.
+    Further,
+}
+
 /// Lays it out for a terminal of `width` columns, with colours for who wants them.
-pub fn render(report: &Report, width: usize) -> String {
+pub fn render(report: &Report, width: usize, amount: Amount) -> String {
     let column = width.saturating_sub(MARGIN).max(24);
-    let mut text = format!("{BOLD}{}{BOLD:#}\n", report.headline);
+    let further = amount == Amount::Further;
+    let between = if further { "\n" } else { "" };
+    let mut text = format!("{between}{BOLD}{}{BOLD:#}\n", report.headline);
+    let machine = |finding: &&Finding| matches!(finding.area(), "kernel" | "memory");
+    let shown = report.findings.iter().filter(|finding| !(further && machine(finding)));
     let (sound, others): (Vec<_>, Vec<_>) =
-        report.findings.iter().partition(|finding| finding.severity == Severity::Ok);
+        shown.partition(|finding| finding.severity == Severity::Ok);
 
     let mut area = "";
     for (i, finding) in others.into_iter().enumerate() {

@@ -90,7 +90,8 @@ impl Machine {
         machine
     }
 
-    fn root(&self) -> PathBuf {
+    /// Its root directory.
+    pub fn root(&self) -> PathBuf {
         self.fixture.path("root")
     }
 

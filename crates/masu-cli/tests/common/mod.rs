@@ -60,6 +60,11 @@ impl Fixture {
         if path.exists() { path } else { self.cc("libwitness.so", &["-shared", "-fPIC"], WITNESS) }
     }
 
+    /// Another allocator, as a library that has `name` and this name of its own.
+    pub fn rival(&self, name: &str) -> PathBuf {
+        self.cc(name, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], WITNESS)
+    }
+
     /// An executable script.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let (path, source) = (self.path(name), self.path(&format!("{name}.text")));

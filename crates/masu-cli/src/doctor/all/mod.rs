@@ -1,0 +1,167 @@
+//! `--all`: which allocator every process of the machine runs on.
+//!
+//! Processes are read one by one while they come and go: one that has ended meanwhile is left out. Those
+//! of other users are told apart from those that could be read, and nothing is said about them.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use procfs::process::Status;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::mapped::{environment, variable};
+use super::process::{self, Memory};
+use super::root::Root;
+use super::serving::Serving;
+use crate::allocators::{MASU, file_name, known_library};
+use crate::failure::Failure;
+use crate::preload;
+
+pub use table::render;
+
+/// The name of the format.
+const SCHEMA: &str = "masu-doctor-all";
+/// Bumped whenever a field changes its meaning.
+const VERSION: u32 = 1;
+
+/// What `masu doctor --all` found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct All {
+    /// `masu-doctor-all`.
+    schema: &'static str,
+    /// Bumped whenever a field changes its meaning.
+    version: u32,
+    /// The processes that could be read, by id.
+    processes: Vec<Entry>,
+    /// Those that could not.
+    unread: Vec<Unread>,
+}
+
+/// A process.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Entry {
+    /// Its id.
+    id: u32,
+    /// The name of the file it runs.
+    name: String,
+    /// The file it runs.
+    binary: Option<PathBuf>,
+    /// The user it runs as.
+    user: String,
+    /// Who serves its `malloc`; null if that could not be told.
+    malloc: Option<Serving>,
+    /// Whether masu is the program's global allocator in the sense of Rust.
+    rust: bool,
+    /// Files that bring another allocator, and which.
+    others: Vec<(PathBuf, String)>,
+    /// Whether masu serves it, its `malloc` or Rust's allocations.
+    masu: bool,
+    /// Whether its LD_PRELOAD names masu.
+    asked: bool,
+    /// What it takes of memory.
+    memory: Option<Memory>,
+    /// The systemd unit that it belongs to.
+    unit: Option<String>,
+}
+
+/// A process that could not be read.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Unread {
+    /// Its id.
+    id: u32,
+    /// Its name, as `ps -o comm` shows it.
+    name: String,
+    /// The user it runs as.
+    user: String,
+}
+
+impl All {
+    /// Reads the processes under `directory`.
+    pub fn read(directory: Option<&Path>) -> Result<Self, Failure> {
+        let machine = Root::new(directory, None);
+        let proc = machine.at("/proc");
+        let entries = fs::read_dir(&proc).map_err(|error| {
+            Failure::new(1, format!("cannot read `{}`: {error}", proc.display()))
+        })?;
+        let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+        let mut ids: Vec<u32> = entries.flatten().filter_map(id).collect();
+        ids.sort_unstable();
+        let users = users(&machine);
+        let mut all =
+            Self { schema: SCHEMA, version: VERSION, processes: Vec::new(), unread: Vec::new() };
+        for id in ids.into_iter().filter(|&id| !machine.is_live() || id != std::process::id()) {
+            all.add(id, &Root::new(directory, Some(id)), &users);
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, id: u32, root: &Root, users: &BTreeMap<u32, String>) {
+        // The kernel's own threads have no memory, nor has what has ended.
+        let status: Option<Status> = root.process("status");
+        let Some(status) = status.filter(|status| status.vmsize.is_some()) else { return };
+        let user = users.get(&status.euid).cloned().unwrap_or_else(|| status.euid.to_string());
+        let maps = match process::mappings_of(root) {
+            Ok(maps) => maps,
+            Err(error) => {
+                let ended = error.raw_os_error() == Some(libc::ESRCH);
+                if !ended && error.kind() != io::ErrorKind::NotFound {
+                    self.unread.push(Unread { id, name: status.name, user });
+                }
+                return;
+            }
+        };
+        if maps.0.is_empty() {
+            return;
+        }
+        let environment = environment(root).unwrap_or_default();
+        let (process, _) = process::facts(id, &maps, &environment, root);
+        let named = variable(&environment, "LD_PRELOAD").unwrap_or_default();
+        let asked = preload::entries(named)
+            .any(|entry| known_library(&file_name(Path::new(entry))) == Some(MASU));
+        self.processes.push(Entry {
+            id,
+            name: process.binary.as_deref().map(file_name).unwrap_or(process.name.clone()),
+            user,
+            masu: process.runs_on_masu(),
+            asked,
+            binary: process.binary,
+            malloc: process.malloc,
+            rust: process.rust,
+            others: process.others,
+            memory: process.memory,
+            unit: process.unit,
+        });
+    }
+
+    /// Whether a process was to run on masu and does not.
+    pub fn is_a_problem(&self) -> bool {
+        self.processes.iter().any(|process| process.asked && !process.masu)
+    }
+
+    /// The JSON, with a line break at its end.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data") + "\n"
+    }
+}
+
+/// The users of the machine.
+fn users(machine: &Root) -> BTreeMap<u32, String> {
+    let list = machine.text("/etc/passwd").unwrap_or_default();
+    let user = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        Some((fields.nth(1)?.parse().ok()?, name))
+    };
+    list.lines().filter_map(user).collect()
+}
+
+/// The JSON schema of [`All`].
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(All);
+    serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
+}

@@ -1,0 +1,182 @@
+//! The files that a process has mapped, in the loader's order, each read as the process sees it: it may
+//! have a root of its own, and a file may have been replaced since.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+use super::root::Root;
+use super::serving::{self, Loaded};
+use crate::allocators::{Contents, file_name};
+use crate::preload;
+
+/// The files of a process.
+pub struct Files {
+    /// The program first.
+    pub ordered: Vec<Loaded>,
+    /// Those that were removed or replaced since they were mapped.
+    pub deleted: Vec<PathBuf>,
+}
+
+/// A file that is mapped to be executed.
+struct Mapped {
+    loaded: Loaded,
+    /// Its device and number.
+    identity: Option<(u64, u64)>,
+    deleted: bool,
+}
+
+impl Files {
+    /// The files in `maps`, of a process that runs `binary` and was started with `variables`.
+    pub fn of(
+        maps: &MemoryMaps,
+        binary: Option<&Path>,
+        variables: &[CString],
+        root: &Root,
+    ) -> Self {
+        let mut mapped: Vec<Mapped> = Vec::new();
+        for map in &maps.0 {
+            let MMapPath::Path(path) = &map.pathname else { continue };
+            let (path, deleted) = undeleted(path);
+            let known = mapped.iter().any(|file| file.loaded.path == path);
+            if map.perms.contains(MMPermissions::EXECUTE) && !known {
+                mapped.push(read(map, path, deleted, root));
+            }
+        }
+        let program = binary.map(|path| Loaded {
+            path: path.to_path_buf(),
+            contents: File::open(root.process_file("exe"))
+                .ok()
+                .and_then(|file| Contents::of_file(file, &file_name(path)))
+                .or_else(|| Contents::read(&root.at(path))),
+            preloaded: false,
+        });
+        let deleted = mapped.iter().filter(|file| file.deleted);
+        let deleted = deleted.map(|file| file.loaded.path.clone()).collect();
+        mapped.retain(|file| Some(&*file.loaded.path) != binary);
+        let preloads = Preloads::of(variables, root);
+        let position = |file: &Loaded| {
+            let mapped = mapped.iter().find(|mapped| mapped.loaded.path == file.path)?;
+            preloads.position(mapped)
+        };
+        let others = mapped.iter().map(|file| file.loaded.clone()).collect();
+        Self { ordered: serving::in_order(program.as_ref(), others, position), deleted }
+    }
+
+    /// The program.
+    pub fn program(&self) -> Option<&Loaded> {
+        self.ordered.first()
+    }
+
+    /// The first file that offers masu's `malloc`.
+    pub fn masu(&self) -> Option<&Loaded> {
+        self.ordered.iter().find(|file| file.malloc() == Some(crate::allocators::MASU))
+    }
+}
+
+fn read(map: &MemoryMap, path: PathBuf, deleted: bool, root: &Root) -> Mapped {
+    let (start, end) = map.address;
+    // The very file, whatever its name leads to now; only who may do much may open it so.
+    let exact = File::open(root.process_file(&format!("map_files/{start:x}-{end:x}")));
+    let file = match exact {
+        Ok(file) => Some(file),
+        Err(_) if deleted => None,
+        Err(_) => open(&path, root),
+    };
+    let metadata = file.as_ref().and_then(|file| file.metadata().ok());
+    let identity = metadata.map(|metadata| (metadata.dev(), metadata.ino()));
+    let contents = file.and_then(|file| Contents::of_file(file, &file_name(&path)));
+    Mapped { loaded: Loaded { path, contents, preloaded: false }, identity, deleted }
+}
+
+/// Opens `path` as the process sees it.
+fn open(path: &Path, root: &Root) -> Option<File> {
+    if !root.is_live() {
+        return File::open(root.at(path)).ok();
+    }
+    let own = root.process_file("root");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own_root = rustix::fs::openat(CWD, &own, flags, Mode::empty()).ok()?;
+    let inside = path.strip_prefix("/").ok()?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    // A link that begins with a slash counts from that root, too.
+    match openat2(&own_root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+        Ok(file) => Some(file.into()),
+        Err(rustix::io::Errno::NOSYS) => File::open(own.join(inside)).ok(),
+        Err(_) => None,
+    }
+}
+
+/// Whether the process sees a file at `path`.
+pub fn sees(path: &Path, root: &Root) -> bool {
+    open(path, root).is_some()
+}
+
+/// What was to be preloaded.
+struct Preloads {
+    entries: Vec<(PathBuf, Option<(u64, u64)>)>,
+    /// Whether the environment tells: a program may have written over it.
+    told: bool,
+}
+
+impl Preloads {
+    fn of(variables: &[CString], root: &Root) -> Self {
+        let list = root.process_text("/etc/ld.so.preload").unwrap_or_default();
+        let list = list.replace('\n', " ");
+        let value = variable(variables, "LD_PRELOAD").unwrap_or_default();
+        let entries = preload::entries(value).chain(preload::entries(OsStr::new(&list)));
+        let identity = |path: &Path| {
+            let metadata = open(path, root)?.metadata().ok()?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        let entries = entries.map(PathBuf::from).map(|path| {
+            let identity = identity(&path);
+            (path, identity)
+        });
+        let told = variables.iter().any(|variable| variable.to_bytes().contains(&b'='));
+        Self { entries: entries.collect(), told }
+    }
+
+    /// Which of them it is. Where nobody tells, an allocator that nothing asks for must be one.
+    fn position(&self, file: &Mapped) -> Option<usize> {
+        let by_name = |path: &Path| {
+            path == file.loaded.path || {
+                !path.has_root() && file.loaded.is_called(&file_name(path))
+            }
+        };
+        let named = self.entries.iter().position(|(path, identity)| {
+            by_name(path) || (identity.is_some() && *identity == file.identity)
+        });
+        let guessed = !self.told
+            && matches!(file.loaded.malloc(), Some(name) if name != "glibc" && name != "musl");
+        named.or(guessed.then_some(self.entries.len()))
+    }
+}
+
+/// The path without the mark of a file that is gone.
+pub fn undeleted(path: &Path) -> (PathBuf, bool) {
+    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => (PathBuf::from(OsStr::from_bytes(path)), true),
+        None => (path.to_path_buf(), false),
+    }
+}
+
+/// The variables it was started with.
+pub fn environment(root: &Root) -> Option<Vec<CString>> {
+    let bytes = fs::read(root.process_file("environ")).ok()?;
+    let variables = bytes.split(|&byte| byte == 0).filter(|variable| !variable.is_empty());
+    Some(variables.filter_map(|variable| CString::new(variable).ok()).collect())
+}
+
+/// The value of a variable.
+pub fn variable<'a>(variables: &'a [CString], name: &str) -> Option<&'a OsStr> {
+    let value = |variable: &'a CString| {
+        variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+    };
+    variables.iter().find_map(value).map(OsStr::from_bytes)
+}

@@ -1,0 +1,26 @@
+//! A Rust program whose global allocator is masu, for the doctor's matrix. Does what `c/doctor_probe.c` does:
+//! by Rust's allocator, or, asked for `c`, by `malloc`.
+
+use std::hint::black_box;
+use std::io::{Read, Write};
+
+#[global_allocator]
+static GLOBAL: masu::Masu = masu::Masu;
+
+const BLOCKS: usize = 48 << 10;
+const BYTES: usize = 1000;
+
+fn main() {
+    let by_malloc = std::env::args().nth(1).is_some_and(|way| way == "c");
+    for _ in 0..BLOCKS {
+        if by_malloc {
+            // SAFETY: any size may be asked for; the block is left to the end.
+            black_box(unsafe { libc::malloc(BYTES) });
+        } else {
+            black_box(Vec::<u8>::with_capacity(BYTES)).leak();
+        }
+    }
+    println!("ready {}", std::process::id());
+    std::io::stdout().flush().expect("a pipe");
+    let _ = std::io::stdin().read(&mut [0]);
+}
