@@ -3,13 +3,11 @@
 use serde::Serialize;
 
 use crate::race::latency::Latency;
-use crate::race::results::{Curve, Measured, Results, Role};
-use crate::report::compare::series;
+use crate::race::results::{Curve, Measured, Results};
 use crate::report::standing::Standing;
-use crate::report::text::{header_lines, only_command};
-use crate::report::{Metric, SCALE_LIMITS, Summary, check_sentence, headline, sentence};
+use crate::report::text::{CHOICE, header_lines, only_command, partial};
+use crate::report::{Metric, Place, SCALE_LIMITS, Summary, check_sentence, headline, sentence};
 use crate::scale::Curve as ScaleCurve;
-use crate::stats::{Verdict, interval};
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -19,6 +17,8 @@ pub struct View<'r> {
     sentence: Option<String>,
     /// How the subject stands, where there were several.
     headline: String,
+    /// Why this is not all, if it is not.
+    partial: Option<&'static str>,
     header: Vec<String>,
     arms: Vec<Arm<'r>>,
     summary: Columns,
@@ -65,8 +65,8 @@ struct Title {
 struct Columns {
     metrics: Vec<&'static str>,
     noise: Vec<Option<f64>>,
-    /// By arm.
-    rows: Vec<(usize, Vec<Option<f64>>)>,
+    /// By arm: the mean, and whether nothing tells it from the least.
+    rows: Vec<(usize, Vec<Option<(f64, bool)>>)>,
     /// The system's allocator against the best of several entries of itself.
     null: Option<(usize, Vec<Option<f64>>)>,
 }
@@ -128,12 +128,20 @@ impl<'r> View<'r> {
             title,
             sentence: command.map(|measured| sentence(results, measured)),
             headline: headline(results),
-            header: header_lines(results),
+            partial: partial(results),
+            header: header_lines(results).into_iter().chain([CHOICE.into()]).collect(),
             arms: results.shown().map(|id| Arm::new(results, id)).collect(),
             summary: Columns {
                 metrics: summary.metrics.iter().map(|metric| metric.key()).collect(),
                 noise: summary.noise,
-                rows: summary.rows,
+                rows: summary
+                    .rows
+                    .into_iter()
+                    .map(|(arm, means)| {
+                        let pair = |one: crate::report::Mean| (one.ratio, one.is_best);
+                        (arm, means.into_iter().map(|mean| mean.map(pair)).collect())
+                    })
+                    .collect(),
                 null: summary.null,
             },
             metrics: Metric::ALL.into_iter().filter(seen).map(title_of).collect(),
@@ -201,20 +209,21 @@ impl<'r> Workload<'r> {
 
 fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
     let standing = Standing::new(results, measured, metric);
-    let bar = |place: &crate::report::Place| {
-        let values: Vec<f64> = series(measured, metric, place.arm).into_values().collect();
-        let interval = interval(&values)?;
-        Some(Bar {
+    let bar = |place: &Place| {
+        let figure = place.figure;
+        // A single round has no interval.
+        let known = figure.spread().is_some();
+        let end = |end: f64| if known { end } else { figure.centre };
+        Bar {
             arm: place.arm,
-            value: interval.centre,
-            low: interval.low,
-            high: interval.high,
-            shown: metric.show(interval.centre),
-            ratio: place.to_leader.map(|judged| judged.ratio.centre),
-            best: results.arms[place.arm].role != Role::Aside
-                && place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss),
-        })
+            value: figure.centre,
+            low: end(figure.low),
+            high: end(figure.high),
+            shown: metric.show(figure.centre),
+            ratio: place.ratio(),
+            best: place.is_best,
+        }
     };
-    let bars: Vec<Bar> = standing.places.iter().filter_map(bar).collect();
+    let bars: Vec<Bar> = standing.places.iter().map(bar).collect();
     (!bars.is_empty()).then_some(Row { metric: metric.key(), noise: standing.noise, bars })
 }
