@@ -162,6 +162,8 @@ fn mistakes_end_with_two_and_say_what_to_do() {
         (&["--time", "0s", "--", "true"], "no time at all"),
         (&["--json", "-", "--md", "-", "--", "true"], "only one of --json, --html and --md"),
         (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),
+        (&["--suite", "qiuck"], "did you mean quick?"),
+        (&["--suite", "larsen"], "did you mean larson?"),
         (&["--suite", "quick", "--", "true"], "exclude each other"),
         (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense`"),
         (&["--against", "/nonexistent.so", "--", "true"], "`/nonexistent.so` cannot be opened"),
