@@ -267,6 +267,20 @@ fn every_page_is_in_the_index() {
     }
 }
 
+/// What the crate's page says it adds to a program is what was measured, to the kilobyte.
+#[test]
+fn the_crates_cost_is_the_measured_one() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let (measured, page) = (read("docs/benchmarks/build-cost.md"), read("crates/masu/README.md"));
+    for (row, before) in [("| masu  ", ""), ("| masu, for size", "make it ")] {
+        let line = measured.lines().find(|line| line.starts_with(row)).expect(row);
+        let bytes = line.rsplit('+').next().and_then(|cell| cell.split_whitespace().next());
+        let bytes: f64 = bytes.and_then(|bytes| bytes.parse().ok()).expect("a number of bytes");
+        let said = format!("{before}{:.0} KB", bytes / 1000.0);
+        assert!(page.contains(&said), "the page does not say {said}");
+    }
+}
+
 #[test]
 fn patterns_fit_what_they_should() {
     for (line, pattern, expected) in [

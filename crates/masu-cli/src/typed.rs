@@ -59,7 +59,7 @@ pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<F
     let at = arguments.iter().position(|one| one == OsStr::new(word))?;
     let line: Vec<_> = arguments[at..].iter().map(|one| one.to_string_lossy()).collect();
     let line = line.join(" ");
-    Some(Failure::new(USAGE, format!("`{word}` is a program and no command of masu")).remedy(format!(
-        "to run it on masu:  masu run -- {line}\nto compare:         masu bench -- {line}"
-    )))
+    Some(Failure::new(USAGE, format!("`{word}` is a program and no command of masu")).remedy(
+        format!("to run it on masu:  masu run -- {line}\nto compare:         masu bench -- {line}"),
+    ))
 }

@@ -53,7 +53,9 @@ fn an_option_behind_the_program_goes_to_it_and_that_is_said() {
       for program, without this warning: masu run -- program … --stats
     ");
     assert!(said(&[program, "x", "--limit=1GiB"]).contains("`--limit=1GiB` stands behind"));
-    for fine in [&["--", program, "--stats"][..], &[program, "--", "--stats"], &[program, "--rounds"]] {
+    for fine in
+        [&["--", program, "--stats"][..], &[program, "--", "--stats"], &[program, "--rounds"]]
+    {
         assert_eq!(said(fine), "", "{fine:?}");
     }
 }

@@ -58,7 +58,8 @@ macro_rules! version {
             // The re-export's trait is asked for, and the crate's own is used.
             fn resized<A: masu::$api::alloc::Allocator>(a: A) {
                 let (small, large) = (Layout::new::<[u8; 24]>(), Layout::new::<[u8; 5000]>());
-                let block = $api::alloc::Allocator::allocate_zeroed(&a, small).unwrap().cast::<u8>();
+                let block =
+                    $api::alloc::Allocator::allocate_zeroed(&a, small).unwrap().cast::<u8>();
                 // SAFETY: a block of this allocator with that layout, then with the new one.
                 unsafe {
                     block.write_bytes(1, small.size());

@@ -62,7 +62,15 @@ fn of_an_earlier_standard() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let result = Command::new(&compiler)
-        .args(["-std=c++11", "-fsyntax-only", "-x", "c++", "-include", "masu/masu.hpp", "/dev/null"])
+        .args([
+            "-std=c++11",
+            "-fsyntax-only",
+            "-x",
+            "c++",
+            "-include",
+            "masu/masu.hpp",
+            "/dev/null",
+        ])
         .arg("-I")
         .arg(here.join("../libmasu/include"))
         .output();

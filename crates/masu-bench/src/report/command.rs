@@ -51,7 +51,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     style.draw(&mut table);
     let mut text = match first {
         [] => String::new(),
-        _ => format!("{table}\n{}\n\n", style.prose(LEGEND)),
+        _ => format!("{table}\n\n{}\n\n", style.prose(LEGEND)),
     };
     text += &format!("{}\n", sentence(results, measured));
     text += &misbehaviour(results, measured);
@@ -114,8 +114,14 @@ mod tests {
         ]);
         let text = render(&results, &results.workloads[0], Style::Markdown);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[2].starts_with("| other 1") && lines[2].contains("1.00 s ±0.0 % (1.00)"), "{text}");
-        assert!(lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s ±0.0 % (2.00)"), "{text}");
+        assert!(
+            lines[2].starts_with("| other 1") && lines[2].contains("1.00 s ±0.0 % (1.00)"),
+            "{text}"
+        );
+        assert!(
+            lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s ±0.0 % (2.00)"),
+            "{text}"
+        );
         assert!(lines[4].starts_with("| noise") && lines[4].contains("±1.0 %"), "{text}");
         assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
         assert!(text.contains("Out of the race: masu stopped after 1 s."), "{text}");

@@ -72,9 +72,9 @@ fn times(judged: Option<Judged>) -> String {
 fn memory(results: &Results, measured: &Measured) -> String {
     let system = results.shown().find(|&arm| results.arms[arm].library.is_none());
     let subject = results.shown().next().expect("a race has a subject");
-    let both = system.filter(|&system| system != subject).filter(|&system| {
-        [system, subject].into_iter().all(|arm| measured.failure(arm).is_none())
-    });
+    let both = system
+        .filter(|&system| system != subject)
+        .filter(|&system| [system, subject].into_iter().all(|arm| measured.failure(arm).is_none()));
     let Some(system) = both else { return String::new() };
     let Some(judged) = Judged::between(results, measured, Metric::Peak, subject, system) else {
         return String::new();
@@ -111,7 +111,10 @@ mod tests {
         );
         let glibc = said(&[1.5; 8], &[1.0; 8], &[2.0; 8]);
         assert!(glibc.starts_with("glibc is the fastest: masu takes 1.50 ± 0.00 and"), "{glibc}");
-        assert!(glibc.ends_with("masu takes 1.50 ± 0.00 times the peak memory of glibc."), "{glibc}");
+        assert!(
+            glibc.ends_with("masu takes 1.50 ± 0.00 times the peak memory of glibc."),
+            "{glibc}"
+        );
     }
 
     #[test]

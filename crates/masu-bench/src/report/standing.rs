@@ -61,6 +61,8 @@ pub struct Place {
     pub to_best: Option<Judged>,
     /// Whether it is the best, or nothing tells it from the best.
     pub is_best: bool,
+    /// Whether it is the first of those.
+    pub leads: bool,
 }
 
 impl Place {
@@ -98,13 +100,16 @@ impl Standing {
             let to_best = ratio.map(judge);
             let level = to_best.is_some_and(|judged| judged.verdict == Verdict::Tie);
             let figure = interval(mine)?;
-            Some(Place { arm, figure, to_best, is_best: level && !aside(arm) })
+            Some(Place { arm, figure, to_best, is_best: level && !aside(arm), leads: false })
         };
         let mut places: Vec<Place> = arms.iter().zip(&all).filter_map(place).collect();
         let key = |place: &Place| place.ratio().unwrap_or(f64::MAX);
         places.sort_by(|a, b| {
             key(a).total_cmp(&key(b)).then(a.figure.centre.total_cmp(&b.figure.centre))
         });
+        if let Some(first) = places.iter_mut().find(|place| place.is_best) {
+            first.leads = true;
+        }
         Standing { noise, places }
     }
 
@@ -178,11 +183,12 @@ pub(super) fn noise(results: &Results, measured: &Measured, metric: Metric) -> O
         let same = |one: &crate::race::results::Entrant| one.is_same(&results.arms[twin]);
         let (first, _) = entrants().find(|(_, one)| one.is_shown() && same(one))?;
         let theirs = of(twin);
-        noise_floor(paired(&of(first), |round| theirs.get(&round).copied())?)
+        let twin = paired(&of(first), |round| theirs.get(&round).copied())?;
+        Some(noise_floor(Some(twin)))
     });
-    let floor = twins.min_by(f64::total_cmp)?;
-    let medians = results.shown().filter_map(|arm| interval(&of(arm))).map(|one| one.centre);
-    let least = medians.min_by(f64::total_cmp)?;
+    let floor = twins.filter(|floor| floor.is_finite()).min_by(f64::total_cmp)?;
+    let middle = |arm: usize| median(&of(arm).into_values().collect::<Vec<_>>());
+    let least = results.shown().filter_map(middle).min_by(f64::total_cmp)?;
     Some(floor.max(metric.resolution() / least))
 }
 

@@ -6,6 +6,8 @@
 //! with the system's allocator alone: one entry of it against the best of several others should
 //! come out at 1.
 
+use serde::Serialize;
+
 use super::compare::of_role;
 use super::standing::{Best, Series, series};
 use super::{Comparison, Metric, list};
@@ -30,23 +32,19 @@ pub struct Summary {
 }
 
 /// The geometric mean of an allocator's ratios to the best of each row.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mean {
     /// At least 1.
     pub ratio: f64,
     /// Whether it is the least of its column, or within the noise of a row of that.
     pub is_best: bool,
+    /// Whether it is the least.
+    pub leads: bool,
 }
 
 impl Summary {
-    /// Computes it.
-    pub fn new(results: &Results) -> Self {
-        let all = METRICS.into_iter().map(|metric| Comparison::new(results, metric));
-        Self::of(results, &all.collect::<Vec<_>>())
-    }
-
-    /// The same from comparisons that are there already.
-    pub fn of(results: &Results, comparisons: &[Comparison]) -> Self {
+    /// Sums `comparisons` up, those of [`METRICS`].
+    pub fn new(results: &Results, comparisons: &[Comparison]) -> Self {
         let summed = |one: &&Comparison| METRICS.contains(&one.metric) && !one.rows.is_empty();
         let all: Vec<&Comparison> = comparisons.iter().filter(summed).collect();
         let noise = |one: &&Comparison| {
@@ -61,7 +59,7 @@ impl Summary {
         let mean = |arm: usize, one: &Comparison, noise: Option<f64>| {
             let (mean, least) = (one.mean(arm)?, least(one)?);
             let is_best = mean <= least * (1.0 + noise.unwrap_or(0.0));
-            Some(Mean { ratio: mean.max(1.0), is_best })
+            Some(Mean { ratio: mean.max(1.0), is_best, leads: mean == least })
         };
         let means = |arm: usize| {
             all.iter().zip(&noise).map(|(one, &noise)| mean(arm, one, noise)).collect()
@@ -92,9 +90,9 @@ fn null(results: &Results, all: &[&Comparison]) -> Option<(usize, Vec<Option<f64
 
 /// How the subject stands over all workloads, in two sentences; nothing if it was compared with
 /// nobody.
-pub fn headline(results: &Results) -> String {
-    let all = METRICS.map(|metric| Comparison::new(results, metric));
-    let said = all.iter().filter_map(|one| {
+pub fn headline(results: &Results, comparisons: &[Comparison]) -> String {
+    let summed = comparisons.iter().filter(|one| METRICS.contains(&one.metric));
+    let said = summed.filter_map(|one| {
         let name = match one.metric {
             Metric::Cpu => "processor time",
             metric => metric.name(),
@@ -110,7 +108,8 @@ pub fn headline(results: &Results) -> String {
         [only] => results.arms[*only].name.clone(),
         peers => format!("the best of the {} others in each row", peers.len()),
     };
-    let (won, tied, lost) = Comparison::new(results, Metric::Cpu).score();
+    let cpu = comparisons.iter().find(|one| one.metric == Metric::Cpu);
+    let (won, tied, lost) = cpu.map_or((0, 0, 0), Comparison::score);
     format!(
         "Compared with {rivals}, {subject} takes {said}; below 1 it is ahead. In processor time it \
          wins {won} rows, ties {tied} and loses {lost}."
@@ -132,6 +131,14 @@ mod tests {
     use super::*;
     use crate::testing::results;
 
+    fn comparisons(results: &Results) -> Vec<Comparison> {
+        METRICS.map(|metric| Comparison::new(results, metric)).into()
+    }
+
+    fn summary(results: &Results) -> Summary {
+        Summary::new(results, &comparisons(results))
+    }
+
     fn wall(summary: &Summary) -> Vec<f64> {
         summary.rows.iter().map(|(_, means)| means[0].unwrap().ratio).collect()
     }
@@ -143,7 +150,7 @@ mod tests {
             ("glibc", Role::Peer, &[4.0; 4]),
             ("other", Role::Peer, &[2.0; 4]),
         ]);
-        let summary = Summary::new(&results);
+        let summary = self::summary(&results);
         assert_eq!(summary.metrics, [Metric::Wall, Metric::Cpu, Metric::Peak]);
         assert_eq!(wall(&summary), [1.0, 4.0, 2.0]);
         assert_eq!(summary.null, None);
@@ -154,7 +161,7 @@ mod tests {
     fn nobody_is_better_than_the_virtual_best() {
         let zigzag = [1.0, 1.3, 1.0, 1.3, 1.0, 1.3];
         let zagzig = [1.2, 0.9, 1.2, 0.9, 1.2, 0.9];
-        let summary = Summary::new(&results(&[
+        let summary = self::summary(&results(&[
             ("masu", Role::Subject, &zigzag),
             ("glibc", Role::Peer, &zagzig),
         ]));
@@ -164,13 +171,14 @@ mod tests {
 
     #[test]
     fn what_is_within_the_noise_of_the_least_is_a_tie() {
-        let summary = Summary::new(&results(&[
+        let summary = self::summary(&results(&[
             ("masu", Role::Subject, &[1.0; 6]),
             ("glibc", Role::Peer, &[1.05; 6]),
             ("other", Role::Peer, &[1.2; 6]),
             ("glibc", Role::Twin, &[0.95; 6]),
         ]));
-        let best: Vec<bool> = summary.rows.iter().map(|(_, means)| means[0].unwrap().is_best).collect();
+        let best: Vec<bool> =
+            summary.rows.iter().map(|(_, means)| means[0].unwrap().is_best).collect();
         assert_eq!(best, [true, true, false]);
     }
 
@@ -184,7 +192,7 @@ mod tests {
         let mut entrants = vec![("masu", Role::Subject, &walls[0][..])];
         entrants.push(("glibc", Role::Peer, &walls[1]));
         entrants.extend(walls[2..].iter().map(|walls| ("glibc", Role::Copy, &walls[..])));
-        let (copies, ratios) = Summary::new(&results(&entrants)).null.unwrap();
+        let (copies, ratios) = summary(&results(&entrants)).null.unwrap();
         assert_eq!(copies, 7);
         assert!((ratios[0].unwrap() - 1.0).abs() < 0.04, "{ratios:?}");
     }
@@ -192,6 +200,7 @@ mod tests {
     #[test]
     fn the_headline_says_how_the_subject_stands() {
         let walls = [&[1.0; 4], &[4.0; 4], &[2.0; 4]];
+        let headline = |results: &Results| headline(results, &comparisons(results));
         let said = headline(&results(&[
             ("masu", Role::Subject, walls[0]),
             ("glibc", Role::Peer, walls[1]),
@@ -216,6 +225,6 @@ mod tests {
     fn a_failed_allocator_has_no_ratio() {
         let results =
             results(&[("masu", Role::Subject, &[f64::NAN; 4]), ("glibc", Role::Peer, &[4.0; 4])]);
-        assert_eq!(Summary::new(&results).rows[0].1[0], None);
+        assert_eq!(summary(&results).rows[0].1[0], None);
     }
 }

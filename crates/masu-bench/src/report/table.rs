@@ -11,21 +11,14 @@ use crate::stats::Verdict;
 
 /// Everybody against the virtual best.
 pub fn summary(results: &Results, comparisons: &[Comparison], style: Style) -> String {
-    let summary = Summary::of(results, comparisons);
+    let summary = Summary::new(results, comparisons);
     let mut table = Table::new();
     let titles = summary.metrics.iter().map(|metric| metric.name());
     table.set_header(std::iter::once("ratio to the best of each row").chain(titles));
     for (arm, means) in &summary.rows {
-        // The mark says something where there are several to be told apart.
-        let cells = means.iter().enumerate().map(|(column, mean)| match mean {
+        let cells = means.iter().map(|mean| match mean {
             Some(mean) => {
-                let least = summary.rows.iter().filter_map(|(_, means)| means[column]);
-                let least = least.map(|one| one.ratio).fold(f64::MAX, f64::min);
-                let verdict = match (mean.is_best, mean.ratio > least) {
-                    (true, true) => Verdict::Tie,
-                    (true, false) => Verdict::Win,
-                    (false, _) => Verdict::Loss,
-                };
+                let verdict = standing(mean.leads, mean.is_best);
                 coloured(shown(mean.ratio, verdict), verdict, style)
             }
             None => right("-".into()),
@@ -67,9 +60,9 @@ fn cells(comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
     let noise = noise_text(row.standing.noise, 0);
     let fixed = [Cell::new(&row.workload), right(best), right(noise)];
     let cells = comparison.arms.iter().map(|&arm| match row.place(arm) {
-        Some(place) => ratio(place).map_or(right("-".into()), |(text, verdict)| {
-            coloured(text, verdict, style)
-        }),
+        Some(place) => {
+            ratio(place).map_or(right("-".into()), |(text, verdict)| coloured(text, verdict, style))
+        }
         None => right("failed".into()),
     });
     fixed.into_iter().chain(cells).collect()
@@ -83,12 +76,16 @@ pub fn figure(metric: Metric, place: &Place) -> String {
 /// The ratio to the best, and what it says: won by the best, tied by what is not to be told apart from
 /// it. None if it was not compared.
 pub fn ratio(place: &Place) -> Option<(String, Verdict)> {
-    let (judged, ratio) = (place.to_best?, place.ratio()?);
-    let verdict = match judged.verdict {
-        Verdict::Tie if ratio == 1.0 => Verdict::Win,
-        other => other,
-    };
+    let (ratio, verdict) = (place.ratio()?, standing(place.leads, place.is_best));
     Some((shown(ratio, verdict), verdict))
+}
+
+fn standing(leads: bool, is_best: bool) -> Verdict {
+    match (leads, is_best) {
+        (true, _) => Verdict::Win,
+        (false, true) => Verdict::Tie,
+        (false, false) => Verdict::Loss,
+    }
 }
 
 fn shown(ratio: f64, verdict: Verdict) -> String {
@@ -331,7 +328,11 @@ mod tests {
             ];
             losses(&[Comparison::new(&results(&entrants), Metric::Wall)])
         };
-        assert_eq!(lost(&[9.0, 2.0]), "- time: 0 won, 1 tied, 0 lost\n", "two rounds prove nothing");
+        assert_eq!(
+            lost(&[9.0, 2.0]),
+            "- time: 0 won, 1 tied, 0 lost\n",
+            "two rounds prove nothing"
+        );
         let rounds = [2.0, 3.0, 2.0, 3.0, 4.0, 4.0];
         assert_eq!(
             lost(&rounds),
@@ -360,7 +361,10 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(begins)).expect(begins);
             line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(row("| churn")[1..7], ["churn", "1.00 s ±0.0 %", "±1 %", "1.00", "2.00", "~1.00"]);
+        assert_eq!(
+            row("| churn")[1..7],
+            ["churn", "1.00 s ±0.0 %", "±1 %", "1.00", "2.00", "~1.00"]
+        );
         assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
         assert_eq!(row("| glibc")[2], "2.00");
         assert_eq!(row("| other")[2], "~1.00");

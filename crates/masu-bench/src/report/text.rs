@@ -32,7 +32,7 @@ impl Style {
     pub fn prose(self, text: &str) -> String {
         match self {
             Style::Terminal { .. } => wrapped(text),
-            Style::Markdown => format!("\n{text}"),
+            Style::Markdown => text.into(),
         }
     }
 
@@ -72,9 +72,9 @@ pub fn render(results: &Results, style: Style) -> String {
         metrics.iter().map(|&metric| Comparison::new(results, metric)).collect();
     text += &style.heading("Everybody against the virtual best");
     text += &table::summary(results, &comparisons, style);
-    text += &match headline(results) {
+    text += &match headline(results, &comparisons) {
         said if said.is_empty() => said,
-        said => format!("\n{said}\n"),
+        said => format!("\n{}\n", style.prose(&said)),
     };
     for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
         text += &style.heading(comparison.metric.title());
@@ -231,7 +231,7 @@ fn header(results: &Results, style: Style) -> String {
         lines.push("Nobody took part twice, so the noise is not known.".into());
     }
     match style {
-        Style::Terminal { .. } => lines.join("\n") + "\n",
+        Style::Terminal { .. } => lines.iter().map(|line| wrapped(line) + "\n").collect(),
         Style::Markdown => format!("# The race\n\n{}\n", lines.join("\n\n")),
     }
 }

@@ -104,7 +104,10 @@ macro_rules! allocator {
             }
 
             #[inline]
-            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
+            fn allocate_zeroed(
+                &self,
+                layout: Layout,
+            ) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
                 self.allocate_block(layout, true).ok_or($api::alloc::AllocError)
             }
 

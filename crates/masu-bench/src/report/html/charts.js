@@ -149,7 +149,7 @@ function barChart(bars) {
   // An interval of few rounds may be so wide that it would leave the bars no room.
   const most = Math.max(...bars.map((bar) => Math.min(bar.high, bar.value * 2)));
   const x = linear(0, most, left, width - right);
-  const winners = bars.filter((bar) => bar.best).length;
+  const winners = bars.filter((bar) => bar.is_best).length;
   bars.forEach((bar, place) => {
     const y = place * row + 3;
     const middle = y + row / 2 - 2;
@@ -162,10 +162,10 @@ function barChart(bars) {
         group.append(el("line", { class: "whisker", x1: x(end), x2: x(end), y1: middle - 3.5, y2: middle + 3.5 }));
       }
     }
-    const ratio = bar.best ? (winners > 1 ? "tie" : "best") : bar.ratio === null ? "" : `×${ratioText(bar.ratio)}`;
+    const ratio = bar.is_best ? (winners > 1 ? "tie" : "best") : bar.ratio === null ? "" : `×${ratioText(bar.ratio)}`;
     group.append(el("text", { x: width - 46, y: middle + 4, "text-anchor": "end" }, bar.shown));
-    const mark = el("text", { x: width, y: middle + 4, "text-anchor": "end", class: bar.best ? "strong" : "" }, ratio);
-    if (bar.best) mark.style.fill = "var(--good)";
+    const mark = el("text", { x: width, y: middle + 4, "text-anchor": "end", class: bar.is_best ? "strong" : "" }, ratio);
+    if (bar.is_best) mark.style.fill = "var(--good)";
     group.append(mark);
     hint(group, bar.hint);
     svg.append(group);

@@ -40,26 +40,20 @@ function drawLegend() {
 /** An arm's ratio to the best, over all workloads or of the only one, and whether nothing tells it from
  * the best. */
 function standing(id, metric) {
-  if (single) {
-    const bar = data.workloads[0].rows.find((one) => one.metric === metric)?.bars.find((one) => one.arm === id);
-    return bar?.ratio == null ? null : { ratio: bar.ratio, best: bar.best };
-  }
-  const column = data.summary.metrics.indexOf(metric);
-  const mean = data.summary.rows.find(([arm]) => arm === id)?.[1][column];
-  return mean ? { ratio: mean[0], best: mean[1] } : null;
+  const own = single
+    ? data.workloads[0].rows.find((one) => one.metric === metric)?.bars.find((one) => one.arm === id)
+    : data.summary.rows.find(([arm]) => arm === id)?.[1][data.summary.metrics.indexOf(metric)];
+  return own?.ratio == null ? null : own;
 }
 
 /** Whether somebody else is the best and this one is not to be told apart from it. */
-function ties(id, metric) {
-  const own = standing(id, metric);
-  return Boolean(own?.best) && data.arms.some((arm) => standing(arm.id, metric)?.ratio < own.ratio);
-}
+const isTie = (own) => Boolean(own?.is_best && !own.leads);
 
 function drawScatter() {
   const time = data.metrics.some((metric) => metric.key === "wall") ? "wall" : "cpu";
   const point = (arm) => ({
     name: arm.name, x: standing(arm.id, time)?.ratio, y: standing(arm.id, "peak")?.ratio, colour: colours.get(arm.id), strong: arm.subject,
-    tie: { x: ties(arm.id, time), y: ties(arm.id, "peak") },
+    tie: { x: isTie(standing(arm.id, time)), y: isTie(standing(arm.id, "peak")) },
   });
   const points = data.arms.filter((arm) => shown(arm.id)).map(point).filter((one) => one.x && one.y);
   const what = single ? "Ratios to the best in each; 1 is the best, less is better."
@@ -91,7 +85,7 @@ function drawSummary() {
     const name = el("td", {}, el("span", { class: "dot", style: `--own:var(--c${colours.get(arm.id)})` }), arm.name);
     const cells = columns.map((key) => {
       const own = standing(arm.id, key);
-      return el("td", own?.best ? { class: "best" } : {}, own ? `${ties(arm.id, key) ? "~" : ""}${ratioText(own.ratio)}` : "–");
+      return el("td", own?.is_best ? { class: "best" } : {}, own ? `${isTie(own) ? "~" : ""}${ratioText(own.ratio)}` : "–");
     });
     return el("tr", arm.subject ? { class: "subject" } : {}, name, ...cells);
   });

@@ -6,7 +6,9 @@ use crate::race::latency::Latency;
 use crate::race::results::{Curve, Measured, Results};
 use crate::report::standing::Standing;
 use crate::report::text::{CHOICE, header_lines, only_command, partial};
-use crate::report::{Metric, Place, SCALE_LIMITS, Summary, check_sentence, headline, sentence};
+use crate::report::{
+    Comparison, Mean, Metric, Place, SCALE_LIMITS, Summary, check_sentence, headline, sentence,
+};
 use crate::scale::Curve as ScaleCurve;
 
 /// Everything on the page.
@@ -65,8 +67,8 @@ struct Title {
 struct Columns {
     metrics: Vec<&'static str>,
     noise: Vec<Option<f64>>,
-    /// By arm: the mean, and whether nothing tells it from the least.
-    rows: Vec<(usize, Vec<Option<(f64, bool)>>)>,
+    /// By arm.
+    rows: Vec<(usize, Vec<Option<Mean>>)>,
     /// The system's allocator against the best of several entries of itself.
     null: Option<(usize, Vec<Option<f64>>)>,
 }
@@ -101,8 +103,10 @@ struct Bar {
     shown: String,
     /// To the best of the row.
     ratio: Option<f64>,
-    /// Whether nothing tells it from the best.
-    best: bool,
+    /// Whether it is the best, or nothing tells it from the best.
+    is_best: bool,
+    /// Whether it is the first of those.
+    leads: bool,
 }
 
 impl<'r> View<'r> {
@@ -113,9 +117,10 @@ impl<'r> View<'r> {
             Some(measured) => measured.about.clone(),
             None => format!("{} against {}", results.arms[0].name, count(results)),
         };
-        let summary = Summary::new(results);
-        let workloads: Vec<Workload> =
-            results.workloads.iter().map(|measured| Workload::new(results, measured)).collect();
+        let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
+        let summary = Summary::new(results, &comparisons);
+        let of = |measured| Workload::new(results, measured, &comparisons);
+        let workloads: Vec<Workload> = results.workloads.iter().map(of).collect();
         let seen = |metric: &Metric| {
             workloads.iter().any(|one| one.rows.iter().any(|row| row.metric == metric.key()))
         };
@@ -127,21 +132,14 @@ impl<'r> View<'r> {
         View {
             title,
             sentence: command.map(|measured| sentence(results, measured)),
-            headline: headline(results),
+            headline: headline(results, &comparisons),
             partial: partial(results),
             header: header_lines(results).into_iter().chain([CHOICE.into()]).collect(),
             arms: results.shown().map(|id| Arm::new(results, id)).collect(),
             summary: Columns {
                 metrics: summary.metrics.iter().map(|metric| metric.key()).collect(),
                 noise: summary.noise,
-                rows: summary
-                    .rows
-                    .into_iter()
-                    .map(|(arm, means)| {
-                        let pair = |one: crate::report::Mean| (one.ratio, one.is_best);
-                        (arm, means.into_iter().map(|mean| mean.map(pair)).collect())
-                    })
-                    .collect(),
+                rows: summary.rows,
                 null: summary.null,
             },
             metrics: Metric::ALL.into_iter().filter(seen).map(title_of).collect(),
@@ -192,13 +190,16 @@ impl<'r> Arm<'r> {
 }
 
 impl<'r> Workload<'r> {
-    fn new(results: &'r Results, measured: &'r Measured) -> Self {
-        let row = |metric| row(results, measured, metric);
+    fn new(results: &'r Results, measured: &'r Measured, comparisons: &[Comparison]) -> Self {
+        let standing = |one: &Comparison| {
+            let standing = one.rows.iter().find(|row| row.workload == measured.name)?;
+            row(one.metric, &standing.standing)
+        };
         let failure = |arm| Some((arm, measured.failure(arm)?.1.to_string()));
         Workload {
             name: &measured.name,
             about: &measured.about,
-            rows: Metric::ALL.into_iter().filter_map(row).collect(),
+            rows: comparisons.iter().filter_map(standing).collect(),
             curves: &measured.curves,
             latencies: &measured.latencies,
             failures: results.shown().filter_map(failure).collect(),
@@ -207,8 +208,7 @@ impl<'r> Workload<'r> {
     }
 }
 
-fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
-    let standing = Standing::new(results, measured, metric);
+fn row(metric: Metric, standing: &Standing) -> Option<Row> {
     let bar = |place: &Place| {
         let figure = place.figure;
         // A single round has no interval.
@@ -221,7 +221,8 @@ fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
             high: end(figure.high),
             shown: metric.show(figure.centre),
             ratio: place.ratio(),
-            best: place.is_best,
+            is_best: place.is_best,
+            leads: place.leads,
         }
     };
     let bars: Vec<Bar> = standing.places.iter().map(bar).collect();
