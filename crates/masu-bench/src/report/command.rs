@@ -20,7 +20,7 @@ const METRICS: [Metric; 6] = [
 const LEGEND: &str = "\
 In brackets: how many times as much as the best of the column; 1.00 is the best, more is worse. `~` marks \
 what is not to be told apart from the best: the difference is within the noise, which is what two entries \
-of the same allocator differ by, or within its own 95 % interval. ± is such an interval too.";
+of the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
 
 /// The table and the sentence.
 pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
@@ -53,7 +53,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
         [] => String::new(),
         _ => format!("{table}\n\n{}\n\n", style.prose(LEGEND)),
     };
-    text += &format!("{}\n", sentence(results, measured));
+    text += &format!("{}\n", style.prose(&sentence(results, measured)));
     text += &misbehaviour(results, measured);
     if measured.varies {
         text += "It prints something else every time, so what it printed was not compared.\n";
@@ -115,14 +115,14 @@ mod tests {
         let text = render(&results, &results.workloads[0], Style::Markdown);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
-            lines[2].starts_with("| other 1") && lines[2].contains("1.00 s ±0.0 % (1.00)"),
+            lines[2].starts_with("| other 1") && lines[2].contains("1.00 s ±0.0% (1.00)"),
             "{text}"
         );
         assert!(
-            lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s ±0.0 % (2.00)"),
+            lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s ±0.0% (2.00)"),
             "{text}"
         );
-        assert!(lines[4].starts_with("| noise") && lines[4].contains("±1.0 %"), "{text}");
+        assert!(lines[4].starts_with("| noise") && lines[4].contains("±1.0%"), "{text}");
         assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
         assert!(text.contains("Out of the race: masu stopped after 1 s."), "{text}");
         assert!(text.contains("other is the fastest: glibc takes 2.00 ± 0.00 times"), "{text}");

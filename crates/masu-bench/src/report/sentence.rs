@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(
             said(&[1.0; 8], &[1.5; 8], &[1.2; 8]),
             "masu is the fastest: other takes 1.20 ± 0.00 and glibc 1.50 ± 0.00 times as long, beyond \
-             the noise of ±1.0 %. masu takes 0.67 ± 0.00 times the peak memory of glibc."
+             the noise of ±1.0%. masu takes 0.67 ± 0.00 times the peak memory of glibc."
         );
         let glibc = said(&[1.5; 8], &[1.0; 8], &[2.0; 8]);
         assert!(glibc.starts_with("glibc is the fastest: masu takes 1.50 ± 0.00 and"), "{glibc}");
@@ -122,7 +122,7 @@ mod tests {
         let said = said(&[1.0; 8], &[1.005; 8], &[2.0; 8]);
         assert!(
             said.starts_with(
-                "A tie in time between masu and glibc, within the noise of ±1.0 %; beyond it, other \
+                "A tie in time between masu and glibc, within the noise of ±1.0%; beyond it, other \
                  takes 2.00 ± 0.00 times as long."
             ),
             "{said}"
@@ -138,7 +138,7 @@ mod tests {
         let said = said(&[1.0; 8], &[1.07; 8], &erratic);
         assert!(
             said.starts_with(
-                "A tie in time between masu and other, within the noise of ±1.0 %; beyond it, glibc \
+                "A tie in time between masu and other, within the noise of ±1.0%; beyond it, glibc \
                  takes 1.07 ± 0.00 times as long."
             ),
             "{said}"

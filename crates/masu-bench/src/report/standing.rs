@@ -194,15 +194,22 @@ pub(super) fn noise(results: &Results, measured: &Measured, metric: Metric) -> O
 
 /// A fraction of noise for people.
 pub(super) fn noise_text(noise: Option<f64>, digits: usize) -> String {
-    noise.map_or("unknown".into(), |noise| format!("±{:.digits$} %", noise * 100.0))
+    noise.map_or("unknown".into(), |noise| percent(noise, digits))
 }
 
 /// How far a figure or a ratio is certain, for people; nothing where it is not known.
 pub(super) fn spread_text(ratio: Ratio) -> String {
-    ratio.spread().map_or(String::new(), |spread| match spread * 100.0 {
-        percent if percent < 9.95 => format!(" ±{percent:.1} %"),
-        percent => format!(" ±{percent:.0} %"),
-    })
+    let digits = |spread| usize::from(spread < 0.0995);
+    ratio.spread().map_or(String::new(), |spread| format!(" {}", percent(spread, digits(spread))))
+}
+
+/// `±2.5%`. Without a space, since a narrow table breaks its cells there; of what may be twice as much
+/// or half, more digits say nothing.
+fn percent(fraction: f64, digits: usize) -> String {
+    match fraction * 100.0 {
+        much if much > 100.0 => "±>100%".into(),
+        some => format!("±{some:.digits$}%"),
+    }
 }
 
 #[cfg(test)]
@@ -266,6 +273,14 @@ mod tests {
         assert_eq!(standing.noise, None);
         assert!(standing.places.iter().all(|place| place.is_best));
         assert!((place(&standing, 1).ratio().unwrap() - 9.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_wide_open_has_no_digits() {
+        assert_eq!(noise_text(Some(0.0249), 1), "±2.5%");
+        assert_eq!(noise_text(Some(1735811.0), 1), "±>100%");
+        assert_eq!(spread_text(Ratio { centre: 1.0, low: 0.2, high: 2.0 }), " ±>100%");
+        assert_eq!(spread_text(Ratio { centre: 1.0, low: 0.8, high: 1.2 }), " ±25%");
     }
 
     /// 2.5 against 2.7 MiB are some pages that the kernel had or had not counted yet.

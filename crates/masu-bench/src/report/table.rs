@@ -98,7 +98,7 @@ fn shown(ratio: f64, verdict: Verdict) -> String {
 pub const LEGEND: &str = "\
 Ratios say how many times as much as the best of the row: 1.00 is the best, more is worse. `~` marks what \
 is not to be told apart from the best: the difference is within the noise, which is what two entries of \
-the same allocator differ by, or within its own 95 % interval. ± is such an interval too.";
+the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
 
 fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
     let cell = right(text);
@@ -336,7 +336,7 @@ mod tests {
         let rounds = [2.0, 3.0, 2.0, 3.0, 4.0, 4.0];
         assert_eq!(
             lost(&rounds),
-            "- time: 0 won, 0 tied, 1 lost\n  - churn: 3.00 ±50 % times glibc\n"
+            "- time: 0 won, 0 tied, 1 lost\n  - churn: 3.00 ±50% times glibc\n"
         );
     }
 
@@ -361,10 +361,7 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(begins)).expect(begins);
             line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            row("| churn")[1..7],
-            ["churn", "1.00 s ±0.0 %", "±1 %", "1.00", "2.00", "~1.00"]
-        );
+        assert_eq!(row("| churn")[1..7], ["churn", "1.00 s ±0.0%", "±1%", "1.00", "2.00", "~1.00"]);
         assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
         assert_eq!(row("| glibc")[2], "2.00");
         assert_eq!(row("| other")[2], "~1.00");

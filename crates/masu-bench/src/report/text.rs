@@ -1,6 +1,6 @@
 //! A race as text.
 
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 
 use super::summary::METRICS;
 pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
@@ -23,7 +23,10 @@ impl Style {
     /// Draws the lines of a table.
     pub fn draw(self, table: &mut Table) {
         match self {
-            Style::Terminal { .. } => table.load_style(presets::UTF8_FULL_CONDENSED),
+            // In a terminal that is too narrow, cells break between their figures.
+            Style::Terminal { .. } => table
+                .load_style(presets::UTF8_FULL_CONDENSED)
+                .set_content_arrangement(ContentArrangement::Dynamic),
             Style::Markdown => table.load_style(presets::ASCII_MARKDOWN),
         };
     }

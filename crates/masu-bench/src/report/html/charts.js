@@ -113,7 +113,7 @@ function scatterChart(points, room) {
   svg.append(best, el("text", { class: "halo", x: x(1) + 13, y: y(1) - 7 }, "virtual best"));
   // No label lies on a dot or on another label.
   const dots = points.map((point) => ({ x: x(point.x) - 9, width: 18, y: y(point.y) + 4 }));
-  const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }, ...dots];
+  const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }, { x: x(1) - 9, width: 18, y: y(1) + 4 }, ...dots];
   const isFree = (label) => !taken.some((t) => label.x < t.x + t.width && t.x < label.x + label.width && Math.abs(label.y - t.y) < 14);
   for (const point of [...points].sort((a, b) => Number(b.strong) - Number(a.strong))) {
     const [cx, cy] = [x(point.x), y(point.y)];

@@ -91,7 +91,7 @@ function drawSummary() {
   });
   const noise = columns.map((key) => {
     const own = single ? data.workloads[0].rows.find((row) => row.metric === key)?.noise : data.summary.noise[columns.indexOf(key)];
-    return el("td", {}, own == null ? "–" : `±${(own * 100).toFixed(1)} %`);
+    return el("td", {}, own == null ? "–" : own > 1 ? "±>100%" : `±${(own * 100).toFixed(1)}%`);
   });
   body.push(el("tr", { class: "quiet" }, el("td", {}, single ? "noise" : "noise of one row"), ...noise));
   if (!single && data.summary.null) {
