@@ -267,6 +267,44 @@ fn every_page_is_in_the_index() {
     }
 }
 
+/// What the crate's page says it adds to a program is what was measured, to the kilobyte.
+#[test]
+fn the_crates_cost_is_the_measured_one() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let (measured, page) = (read("docs/benchmarks/build-cost.md"), read("crates/masu/README.md"));
+    for (row, before) in [("| masu  ", ""), ("| masu, for size", "make it ")] {
+        let line = measured.lines().find(|line| line.starts_with(row)).expect(row);
+        let bytes = line.rsplit('+').next().and_then(|cell| cell.split_whitespace().next());
+        let bytes: f64 = bytes.and_then(|bytes| bytes.parse().ok()).expect("a number of bytes");
+        let said = format!("{before}{:.0} KB", bytes / 1000.0);
+        assert!(page.contains(&said), "the page does not say {said}");
+    }
+}
+
+/// The README's table of the full race is that of the race's document.
+#[test]
+fn the_readmes_figures_are_the_races() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().replace([' ', '~'], "")).collect()
+    };
+    let (page, race) = (read("README.md"), read("docs/benchmarks/full.md"));
+    let lines = |text: &str, first: &str| -> Vec<Vec<String>> {
+        let all = text.lines().skip_while(|line| !line.starts_with(first));
+        all.take_while(|line| line.starts_with('|')).map(cells).collect()
+    };
+    let page = lines(&page, "| geometric means over");
+    let race = lines(&race, "| ratio to the best of each row");
+    let column = |name: &str| race[0].iter().position(|cell| cell == name).expect("a figure");
+    for (row, figure) in page[2..].iter().zip(["time", "cpu", "peakmemory"]) {
+        for (name, ratio) in page[0].iter().zip(row).skip(1) {
+            let of = race.iter().find(|cells| cells[0] == *name).expect("an allocator");
+            assert_eq!(*ratio, of[column(figure)], "{figure} of {name}");
+        }
+    }
+    assert_eq!(page.len(), 5);
+}
+
 #[test]
 fn patterns_fit_what_they_should() {
     for (line, pattern, expected) in [

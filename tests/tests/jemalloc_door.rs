@@ -416,3 +416,33 @@ fn the_headers_compile_alone_as_c_and_as_cxx() {
         }
     }
 }
+
+/// Debian's redis asks jemalloc's functions for its figures: `MEMORY MALLOC-STATS` says whose they are.
+#[test]
+fn redis_is_told_who_answers() {
+    let installed = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if !is_masu() || !installed("redis-server") || !installed("redis-cli") {
+        return println!("left out: this is not masu, or there is no redis");
+    }
+    let place = masu_tests::scratch();
+    let socket = place.path().join("socket");
+    let mut redis = Command::new("redis-server");
+    redis.args(["--port", "0", "--save", "", "--daemonize", "no", "--logfile", "log"]);
+    redis.arg("--unixsocket").arg(&socket).current_dir(place.path()).env("LD_PRELOAD", door());
+    let mut redis = redis.spawn().unwrap();
+    let ask = || {
+        Command::new("redis-cli").arg("-s").arg(&socket).args(["memory", "malloc-stats"]).output()
+    };
+    let mut said = String::new();
+    for _ in 0..100 {
+        said = String::from_utf8_lossy(&ask().unwrap().stdout).into_owned();
+        if said.contains("Begin jemalloc") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    redis.kill().unwrap();
+    redis.wait().unwrap();
+    let second = said.lines().nth(1).unwrap_or_default();
+    assert!(second.starts_with("These are masu's ("), "{said:.300}");
+}

@@ -41,6 +41,13 @@ impl std::fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
+/// Every name there is.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    let suites = SUITES.iter().map(|(name, _)| *name);
+    let workloads = masu_workloads::ALL.iter().map(|workload| workload.name);
+    suites.chain(workloads).chain(programs::ALL.iter().map(|program| program.name))
+}
+
 /// Every name there is, for messages.
 pub fn names() -> String {
     let suites: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
@@ -159,6 +166,7 @@ mod tests {
         assert_eq!(all.programs.len(), programs::ALL.len());
         assert!(choice(&["quick"]).unwrap().workloads.iter().all(|workload| !workload.sleeps));
         assert_eq!(choice(&["nonsense"]).unwrap_err(), Unknown("nonsense".into()));
+        assert!(all_names().all(|name| choice(&[name]).is_ok()));
         let names = names();
         assert!(SUITES.iter().all(|(name, _)| names.contains(name)), "{names}");
     }

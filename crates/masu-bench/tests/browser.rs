@@ -167,7 +167,109 @@ fn a_single_command_has_its_sentence() {
     let (_directory, page) = written(&results);
     let dom = opened(&page, "");
     assert!(dom.contains("faster and smaller"), "nobody is in that corner");
-    assert!(dom.contains("Nobody wins: only glibc served it"), "{}", around(&dom, "sentence"));
+    assert!(dom.contains("Nobody wins: only glibc ran it"), "{}", around(&dom, "sentence"));
     assert!(dom.contains("All figures") && dom.contains("Peak resident memory"));
     assert_eq!(count(&dom, "NaN"), 0, "{}", around(&dom, "NaN"));
+}
+
+/// The committed race: seven allocators, fifteen workloads.
+fn committed() -> Results {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/race.json");
+    Results::parse(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The scatter in a page that was opened.
+fn scatter(dom: &str) -> &str {
+    let drawn = &dom[dom.find("id=\"scatter\"").unwrap()..];
+    &drawn[..drawn.find("</svg>").unwrap()]
+}
+
+/// The numbers of an attribute, in the elements that `begin` so.
+fn numbers(drawn: &str, begin: &str, attribute: &str) -> Vec<f64> {
+    let elements = drawn.split('<').filter(|element| element.starts_with(begin));
+    let value = |element: &str| {
+        let value = element.split_once(&format!(" {attribute}=\""))?.1;
+        value[..value.find('"')?].parse().ok()
+    };
+    elements.filter_map(value).collect()
+}
+
+#[test]
+fn nobody_stands_before_the_virtual_best_and_ties_are_marked() {
+    if browser().is_none() {
+        return;
+    }
+    let suite = committed();
+    let mut single = committed();
+    single.workloads.retain(|one| one.name == "churn");
+    single.workloads[0].work = None;
+    for (results, tied) in [(&suite, false), (&single, true)] {
+        let (_directory, page) = written(results);
+        let dom = opened(&page, "theme=light");
+        let drawn = scatter(&dom);
+        let best = numbers(drawn, "line class=\"guide\"", "x1")[0];
+        let dots = numbers(drawn, "circle", "cx");
+        assert!(dots.len() == 7 && dots.iter().all(|dot| *dot > best - 0.01), "{best}: {dots:?}");
+        assert_eq!(drawn.contains("class=\"tied\"") && drawn.contains("~ time"), tied, "{drawn}");
+        // The table says the same.
+        let table = &dom[dom.find("id=\"summary\"").unwrap()..];
+        assert_eq!(table[..table.find("</table>").unwrap()].contains(">~1."), tied);
+    }
+}
+
+/// A page that shows the one at `page` in a frame so many pixels wide, since a window cannot be as narrow
+/// as a phone, and then puts the frame's contents in its own place.
+fn framed(width: u32, page: &Path) -> String {
+    let inner = serde_json::to_string(&std::fs::read_to_string(page).unwrap()).unwrap();
+    let inner = inner.replace('<', "\\u003c");
+    format!(
+        "<!DOCTYPE html><body><iframe id=\"frame\" width=\"{width}\" height=\"900\" frameborder=\"0\"></iframe>
+        <script>
+        frame.onload = () => setTimeout(() => {{
+          const inside = frame.contentDocument.documentElement;
+          inside.querySelector('body').dataset.wide = inside.scrollWidth;
+          document.documentElement.replaceWith(document.importNode(inside, true));
+        }}, 500);
+        frame.srcdoc = {inner};
+        </script>"
+    )
+}
+
+#[test]
+fn on_a_phone_what_goes_on_beside_the_edge_is_seen_to() {
+    if browser().is_none() {
+        return;
+    }
+    let (directory, page) = written(&committed());
+    let phone = directory.path().join("phone.html");
+    std::fs::write(&phone, framed(360, &page)).unwrap();
+    let element = |dom: &str, id: &str| {
+        let at = dom.find(&format!("id=\"{id}\"")).unwrap();
+        dom[at..at + dom[at..].find('>').unwrap()].to_owned()
+    };
+    let dom = opened(&phone, "");
+    for id in ["legend", "summary", "map"] {
+        let element = element(&dom, id);
+        assert!(element.contains("data-more=\"right\""), "{element}");
+    }
+    assert!(numbers(&dom, "body", "data-wide")[0] <= 360.0, "the page itself is not scrolled");
+    let dom = opened(&page, "");
+    assert!(!element(&dom, "legend").contains("data-more"), "where there is room, nothing fades");
+}
+
+#[test]
+fn partial_results_are_said_on_top() {
+    if browser().is_none() {
+        return;
+    }
+    let mut results = committed();
+    let top = |results: &Results| {
+        let (_directory, page) = written(results);
+        let dom = opened(&page, "");
+        dom[..dom.find("id=\"legend\"").unwrap()].to_owned()
+    };
+    assert!(top(&results).contains("role=\"status\" hidden"));
+    results.complete = false;
+    let said = top(&results);
+    assert!(said.contains("role=\"status\">Interrupted: these are partial results.<"), "{said}");
 }

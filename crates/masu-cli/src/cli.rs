@@ -42,10 +42,14 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Print a manual page, or write all of them into a directory
-    #[command(hide = true)]
+    /// Show a manual page, or write all of them into a directory
+    #[command(after_help = "\
+Pages: masu, run, bench, doctor, completions, man, libmasu (the library), masu-conf (its settings).
+
+In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
+pipe goes its source, for `man -l -`.")]
     Man {
-        /// The page: masu, run, libmasu, …
+        /// The page
         #[arg(default_value = "masu")]
         page: String,
         /// Write all pages there, each as a file like masu-run.1

@@ -8,7 +8,8 @@ use std::ptr;
 use masu_core::config::{Config, LimitOrAuto};
 
 use crate::cli::Run;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, USAGE, warn};
+use crate::near;
 
 /// A variable of the environment.
 type Variable = (OsString, OsString);
@@ -29,6 +30,9 @@ pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
     if let (Some(soft), Some(hard)) = (&order.soft_limit, &order.limit) {
         in_order(soft, hard)?;
     }
+    if let Some(limit) = &order.limit {
+        enough(limit)?;
+    }
     Ok(variables)
 }
 
@@ -37,11 +41,43 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     let reject = |why: &str| Failure::new(USAGE, format!("{option}: {why}"));
     // A list of options in the place of a value is a mistake, whatever it holds.
     let item = format!("{key}:{}", value.replace(',', ";"));
+    let value = value.trim();
     match mistakes(&item)?.first() {
         Some(mistake) => Err(reject(mistake.trim_start_matches(&format!("{key}: ")))),
-        None if value.trim().is_empty() => Err(reject("the value is empty")),
-        None => Ok((variable(key), value.trim().into())),
+        None if value.is_empty() => Err(reject("the value is empty")),
+        None if key.starts_with("limit") && is_zero(value) => Err(reject(&format!(
+            "{value} is no limit at all"
+        ))
+        .remedy(format!("leave {option} out; `{option} off` lifts one that the environment sets"))),
+        None => Ok((variable(key), value.into())),
     }
+}
+
+/// Whether `size` is nothing, in whatever unit.
+fn is_zero(size: &str) -> bool {
+    let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
+}
+
+/// What the smallest programs need, and what others were seen to need.
+const LEAST: usize = 2 << 20;
+
+/// Warns of a limit that hardly a program starts under. It holds all the same: whoever tests how a
+/// program fails wants it.
+fn enough(limit: &str) -> Result<(), Failure> {
+    let hard = parse(&format!("limit_hard:{limit}"), &mut |_| {})?.limit_hard;
+    if hard == 0 || hard >= LEAST {
+        return Ok(());
+    }
+    let unit = match limit.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!(" ({limit} bytes; did you mean {limit}MiB?)"),
+        false => String::new(),
+    };
+    warn(&format!(
+        "--limit {limit}{unit} is less than programs need: a shell takes 2 MiB, Python 4, Ruby 8; \
+         malloc will fail from the start"
+    ));
+    Ok(())
 }
 
 /// The soft limit is there to be reached first.
@@ -92,9 +128,19 @@ fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
     let brief = |line: &str| {
         let line = line.trim_start_matches("masu: warning: ");
         let line = line.trim_start_matches("MASU_CONF: ");
-        line.trim_end_matches("; MASU_VERBOSE=1 lists the keys").to_owned()
+        let line = line.trim_end_matches("; MASU_VERBOSE=1 lists the keys");
+        match policy_meant(line) {
+            Some(policy) => format!("{line}; did you mean {policy}?"),
+            None => line.to_owned(),
+        }
     };
     Ok(said.lines().map(brief).collect())
+}
+
+/// The policy that was probably meant, where `line` is about one: `policy: "fast" is not default, …`.
+fn policy_meant(line: &str) -> Option<&str> {
+    let (written, names) = line.strip_prefix("policy: \"")?.split_once("\" is not ")?;
+    near::to(written, names.split(", ").flat_map(|names| names.split(" or ")))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   ├─ typed            slips on the command line that can be read all the same
+//!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
@@ -36,11 +38,13 @@ mod failure;
 mod launcher;
 mod library;
 mod man;
+mod near;
 mod obstacle;
 mod preload;
 mod privilege;
 mod program;
 mod run;
+mod typed;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};
@@ -68,9 +72,15 @@ extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc:
 /// Does what `arguments` say; the exit code.
 #[cfg_attr(test, expect(dead_code, reason = "the tests have an entry point of their own"))]
 fn start(arguments: Vec<OsString>) -> u8 {
-    let done = match Cli::try_parse_from(arguments) {
-        Ok(cli) => dispatch(cli.verb),
+    let done = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => {
+            typed::warn_of_misplaced(&arguments, &cli.verb);
+            dispatch(cli.verb)
+        }
         Err(answer) => {
+            if let Some(failure) = typed::program_for_verb(&arguments, &answer) {
+                return failure.tell();
+            }
             // Help and version arrive here too, with exit code 0.
             let code = u8::try_from(answer.exit_code()).unwrap_or(2);
             answer.print().map(|()| code).map_err(|e| Failure::output(&e))
@@ -94,7 +104,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Man { page, dir } => {
             match dir {
                 Some(dir) => man::write(&dir),
-                None => man::print(&page),
+                None => man::show(&page),
             }?;
             Ok(0)
         }

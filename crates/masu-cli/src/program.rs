@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
+use crate::near;
 
 /// The kernel reads this much of a `#!` line, and follows this many of them.
 const LINE: usize = 256;
@@ -30,7 +31,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = name.to_string_lossy();
     let mut why = Failure::new(NOT_FOUND, format!("`{shown}`: no such program"));
     if by_word {
-        why = why.remedy("it is in no directory of PATH; give its path, like ./program");
+        why = why.remedy(match meant(&shown, &path) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "it is in no directory of PATH; give its path, like ./program".into(),
+        });
     }
     for candidate in candidates {
         match executable(&candidate) {
@@ -43,6 +47,20 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
         }
     }
     Err(why)
+}
+
+/// The program in a directory of `path` that was probably meant by `name`. Short names are near to too
+/// many.
+fn meant(name: &str, path: &OsStr) -> Option<String> {
+    const SHORTEST: usize = 4;
+    if name.len() < SHORTEST {
+        return None;
+    }
+    let entries = env::split_paths(path).filter_map(|dir| dir.read_dir().ok()).flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: std::collections::BTreeSet<String> =
+        names.filter(|one| one.len().abs_diff(name.len()) <= 1).collect();
+    near::to(name, names.iter().map(String::as_str)).map(String::from)
 }
 
 fn executable(path: &Path) -> io::Result<()> {

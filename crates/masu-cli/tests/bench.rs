@@ -37,7 +37,7 @@ fn a_command_is_raced_and_judged() {
     let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo hi; sleep 0.2"]), 0);
     assert!(!said.contains("% "), "the bar is for terminals: {said}");
     assert!(out.contains("│ masu 0.1.0") && out.contains("│ glibc 2."), "{out}");
-    assert!(out.contains("A tie:") || out.contains(" wins:"), "{out}");
+    assert!(out.contains("A tie in time") || out.contains(" is the fastest: "), "{out}");
     assert!(out.contains("Fewer than 5 rounds"), "{out}");
     assert!(out.contains("In all 9 runs the kernel's mappings showed"), "{out}");
     assert!(!out.contains('\u{1b}'), "no colours in a file: {out}");
@@ -61,7 +61,7 @@ fn who_misbehaves_wins_nothing_and_the_exit_code_says_so() {
     let fixture = Fixture::new();
     let script = "case $LD_PRELOAD in *witness*) echo spoilt;; *) echo good;; esac";
     let (out, _) = ended(bench(&fixture).args(["--", "sh", "-c", script]), 1);
-    assert!(out.contains("Nobody wins: only glibc served it without a failure."), "{out}");
+    assert!(out.contains("Nobody wins: only glibc ran it without a failure."), "{out}");
     assert!(out.contains("Out of the race: masu printed something else: from line 1 on"), "{out}");
 }
 
@@ -162,6 +162,8 @@ fn mistakes_end_with_two_and_say_what_to_do() {
         (&["--time", "0s", "--", "true"], "no time at all"),
         (&["--json", "-", "--md", "-", "--", "true"], "only one of --json, --html and --md"),
         (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),
+        (&["--suite", "qiuck"], "did you mean quick?"),
+        (&["--suite", "larsen"], "did you mean larson?"),
         (&["--suite", "quick", "--", "true"], "exclude each other"),
         (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense`"),
         (&["--against", "/nonexistent.so", "--", "true"], "`/nonexistent.so` cannot be opened"),

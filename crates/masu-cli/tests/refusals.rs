@@ -183,6 +183,10 @@ fn programs_that_are_not_there_or_not_executable() {
     masu: `no-such-program`: no such program
       it is in no directory of PATH; give its path, like ./program
     ");
+    insta::assert_snapshot!(fixture.refused(fixture.run().arg("ehco"), 127), @r"
+    masu: `ehco`: no such program
+      did you mean echo?
+    ");
     let said = fixture.refused(fixture.run().arg("./no-such-program"), 127);
     assert_eq!(said, "masu: `./no-such-program`: no such program\n");
     assert_eq!(fixture.refused(fixture.run().arg(""), 127), "masu: ``: no such program\n");

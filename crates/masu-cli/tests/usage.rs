@@ -34,6 +34,30 @@ fn mistyped_command_lines() {
     assert!(said.contains("'--stats'"), "{said}");
     let said = answer(&["rum", "ls"], 2).1;
     assert!(said.contains("'run'"), "{said}");
+    insta::assert_snapshot!(answer(&["ls", "-l", "."], 2).1, @r"
+    masu: `ls` is a program and no command of masu
+      to run it on masu:  masu run -- ls -l .
+      to compare:         masu bench -- ls -l .
+    ");
+}
+
+#[test]
+fn an_option_behind_the_program_goes_to_it_and_that_is_said() {
+    let fixture = Fixture::new();
+    let program = fixture.program("program", &[]);
+    let program = program.to_str().unwrap();
+    let said = |arguments: &[&str]| fixture.ran(fixture.run().args(arguments));
+    insta::assert_snapshot!(said(&[program, "--stats"]), @r"
+    masu: warning: `--stats` stands behind `program`, so program gets it
+      for masu:        masu run --stats … -- program …
+      for program, without this warning: masu run -- program … --stats
+    ");
+    assert!(said(&[program, "x", "--limit=1GiB"]).contains("`--limit=1GiB` stands behind"));
+    for fine in
+        [&["--", program, "--stats"][..], &[program, "--", "--stats"], &[program, "--rounds"]]
+    {
+        assert_eq!(said(fine), "", "{fine:?}");
+    }
 }
 
 #[test]
@@ -66,11 +90,31 @@ fn mistyped_limits_and_policies() {
     insta::assert_snapshot!(said(&["--limit", "512 apples"]), @r#"masu: --limit: "512 apples" is not a size like 512MiB or off"#);
     insta::assert_snapshot!(said(&["--soft-limit", "512MiB,decay:1s"]), @r#"masu: --soft-limit: "512MiB;decay:1s" is not auto, a size like 512MiB or off"#);
     insta::assert_snapshot!(said(&["--policy", "fast"]), @r#"masu: --policy: "fast" is not default, low-memory, throughput, container or realtime"#);
+    insta::assert_snapshot!(said(&["--policy", "contianer"]), @r#"masu: --policy: "contianer" is not default, low-memory, throughput, container or realtime; did you mean container?"#);
+    insta::assert_snapshot!(said(&["--conf", "policy:low_memry"]), @r#"
+    masu: --conf: policy: "low_memry" is not default, low-memory, throughput, container or realtime; did you mean low-memory?
+      `masu run --help` lists the keys
+    "#);
+    insta::assert_snapshot!(said(&["--limit", "0"]), @r"
+    masu: --limit: 0 is no limit at all
+      leave --limit out; `--limit off` lifts one that the environment sets
+    ");
+    assert!(said(&["--soft-limit", "00 KiB"]).contains("--soft-limit: 00 KiB is no limit at all"));
     insta::assert_snapshot!(said(&["--limit", ""]), @r#"masu: --limit: "" is not a size like 512MiB or off"#);
     insta::assert_snapshot!(said(&["--limit", "1GiB", "--soft-limit", "2GiB"]), @r"
     masu: --soft-limit 2GiB is above --limit 1GiB, which comes first then
       make the soft limit the smaller one
     ");
+}
+
+#[test]
+fn a_limit_that_nothing_starts_under_is_told() {
+    let fixture = Fixture::new();
+    let program = fixture.program("program", &[]);
+    let said = |limit: &str| fixture.ran(fixture.run().args(["--limit", limit]).arg(&program));
+    assert_eq!(said("2MiB"), "");
+    insta::assert_snapshot!(said("1MiB"), @"masu: warning: --limit 1MiB is less than programs need: a shell takes 2 MiB, Python 4, Ruby 8; malloc will fail from the start");
+    assert!(said("512").contains("--limit 512 (512 bytes; did you mean 512MiB?) is less than"));
 }
 
 #[test]
@@ -107,6 +151,46 @@ fn manual_pages_are_written() {
     assert_eq!(answer(&["man", "run"], 0).0, run);
     assert_eq!(answer(&["man", "masu-run"], 0).0, run);
     assert!(answer(&["man", "rum"], 2).1.contains("there are masu-run, "));
+}
+
+/// Runs `masu man run` in a terminal of its own, with nothing but `viewers` in the path; the exit code
+/// and what the terminal shows.
+fn man_in_a_terminal(fixture: &Fixture) -> Option<(i32, String)> {
+    let command = format!("{} man run", env!("CARGO_BIN_EXE_masu"));
+    let script = ["/usr/bin/script", "/bin/script"].iter().find(|path| fs::exists(path).unwrap());
+    let Some(script) = script else {
+        eprintln!("left out: there is no `script`, which makes a terminal");
+        return None;
+    };
+    let output = Command::new(script)
+        .args(["-qec", &command, "/dev/null"])
+        .env("PATH", fixture.path("viewers"))
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Some((output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap()))
+}
+
+#[test]
+fn a_terminal_gets_a_page_and_no_source() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("viewers")).unwrap();
+    let Some((code, said)) = man_in_a_terminal(&fixture) else { return };
+    assert!(code == 1 && said.contains("neither man nor mandoc nor groff"), "{code}: {said}");
+    assert!(said.contains("masu man masu-run > masu-run.1"), "{said}");
+    assert!(!said.contains(".TH"), "{said}");
+
+    let first = "read first; echo \"$0 $*: $first\"";
+    fixture.script("viewers/groff", &format!("#!/bin/sh\n{first}"));
+    let (code, said) = man_in_a_terminal(&fixture).unwrap();
+    assert!(code == 0 && said.contains("groff -man -Kutf8 -Tutf8: .ie"), "{code}: {said}");
+    // Who knows no -l is passed over.
+    fixture.script("viewers/man", "#!/bin/sh\nexit 1");
+    assert!(man_in_a_terminal(&fixture).unwrap().1.contains("groff -man"));
+    fixture.script("viewers/man", &format!("#!/bin/sh\n{first}"));
+    let (code, said) = man_in_a_terminal(&fixture).unwrap();
+    assert!(code == 0 && said.contains("man -l -: .ie"), "{code}: {said}");
 }
 
 /// groff says what is wrong with a page.

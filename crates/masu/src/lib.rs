@@ -26,8 +26,11 @@
 //!
 //! # Features
 //!
-//! - `allocator-api2` (default): [`Heap`] as an allocator for collections, by that crate's trait.
-//! - `nightly`: the standard library's `Allocator` instead, for `Vec` and `Box` themselves.
+//! - `allocator-api2` (default): [`Heap`] as an allocator for collections, by that crate's trait, in its
+//!   version 0.4, which is re-exported as [`allocator_api2`].
+//! - `allocator-api2-02` (default): the same for version 0.2, which hashbrown, bumpalo and others use;
+//!   re-exported as [`allocator_api2_02`].
+//! - `nightly`: the standard library's `Allocator` too, for `Vec` and `Box` themselves.
 //! - `tls-descriptors`: how a thread finds its heap. The default, a word of the thread's static
 //!   memory, works in every program, in every library that a program is linked with, and, on glibc, in
 //!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
@@ -39,6 +42,11 @@ extern crate alloc;
 #[cfg(all(test, loom))]
 #[macro_use]
 extern crate std;
+
+#[cfg(feature = "allocator-api2")]
+pub use allocator_api2;
+#[cfg(feature = "allocator-api2-02")]
+pub use allocator_api2_02;
 
 #[cfg(not(loom))]
 mod config;
@@ -64,3 +72,8 @@ pub use global::{Configured, Masu};
 pub use heap::{ArcHeap, Heap, scope, unscoped};
 pub use pool::{BufferPool, ObjectPool, Pool, PoolBox, SharedPool};
 pub use slab::{GenSlab, PinSlab, SharedSlab, Slab};
+
+/// What the crate's page shows is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

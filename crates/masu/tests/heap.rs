@@ -49,6 +49,49 @@ fn collections_live_in_heaps() {
     assert_eq!((stats.allocated, stats.blocks), (0, 0), "{stats:?}");
 }
 
+/// The current version of allocator-api2 and the one that most crates still have, each through its own
+/// name and through the re-export, which is the same trait.
+macro_rules! version {
+    ($name:ident, $api:ident) => {
+        #[test]
+        fn $name() {
+            // The re-export's trait is asked for, and the crate's own is used.
+            fn resized<A: masu::$api::alloc::Allocator>(a: A) {
+                let (small, large) = (Layout::new::<[u8; 24]>(), Layout::new::<[u8; 5000]>());
+                let block =
+                    $api::alloc::Allocator::allocate_zeroed(&a, small).unwrap().cast::<u8>();
+                // SAFETY: a block of this allocator with that layout, then with the new one.
+                unsafe {
+                    block.write_bytes(1, small.size());
+                    let block = a.grow_zeroed(block, small, large).unwrap().cast::<u8>();
+                    let bytes = std::slice::from_raw_parts(block.as_ptr(), large.size());
+                    assert!(bytes[..24] == [1; 24] && bytes[24..].iter().all(|byte| *byte == 0));
+                    let block = a.shrink(block, large, small).unwrap().cast::<u8>();
+                    a.deallocate(block, small);
+                }
+                assert!(a.allocate(Layout::new::<[u8; 4 << 20]>()).is_err(), "beyond the limit");
+            }
+            let heap = Heap::builder().hard_limit(2 << 20).build().unwrap();
+            let mut numbers = $api::vec::Vec::new_in(&heap);
+            numbers.extend(0..50_000u64);
+            numbers.truncate(10);
+            numbers.shrink_to_fit();
+            assert!(heap.owns(numbers.as_ptr()) && numbers.iter().sum::<u64>() == 45);
+            resized(&heap);
+            assert_eq!(heap.stats().blocks, 1);
+
+            let shared = ArcHeap::from(self::heap());
+            let kept = $api::boxed::Box::new_in([7u8; 100], shared.clone());
+            assert_eq!(shared.stats().blocks, 1);
+            drop(shared);
+            assert_eq!(*kept, [7; 100]);
+        }
+    };
+}
+
+version!(allocator_api2_0_4, allocator_api2);
+version!(allocator_api2_0_2, allocator_api2_02);
+
 #[test]
 fn a_heap_shared_by_threads_lives_as_long_as_what_is_in_it() {
     let heap = ArcHeap::from(heap());

@@ -56,6 +56,31 @@ fn with_checked_data_races() {
     run("object_pool_tsan", &["-fsanitize=thread"]);
 }
 
+/// Before C++17 one line says what is needed, and none follows it.
+#[test]
+fn of_an_earlier_standard() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let result = Command::new(&compiler)
+        .args([
+            "-std=c++11",
+            "-fsyntax-only",
+            "-x",
+            "c++",
+            "-include",
+            "masu/masu.hpp",
+            "/dev/null",
+        ])
+        .arg("-I")
+        .arg(here.join("../libmasu/include"))
+        .output();
+    let Ok(result) = result else { return eprintln!("left out, no C++ compiler ({compiler})") };
+    let said = String::from_utf8_lossy(&result.stderr);
+    assert!(!result.status.success());
+    assert_eq!(said.matches("error").count(), said.matches("#error").count() + 1, "{said}");
+    assert!(said.contains("masu.hpp needs C++17 or later: compile with -std=c++17"), "{said}");
+}
+
 #[test]
 fn of_a_later_standard() {
     run("object_pool_20", &["-std=c++20"]);

@@ -12,6 +12,10 @@
 #ifndef MASU_MASU_HPP
 #define MASU_MASU_HPP
 
+#if __cplusplus < 201703L
+#error "masu.hpp needs C++17 or later: compile with -std=c++17"
+#else
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -433,4 +437,5 @@ inline std::pmr::memory_resource *memory_resource() noexcept {
 
 } // namespace masu
 
+#endif // C++17
 #endif // MASU_MASU_HPP

@@ -94,7 +94,15 @@ struct Report<'a> {
 impl Report<'_> {
     fn whole(&mut self, opts: &[u8]) {
         let with = |letter: u8| !opts.contains(&letter);
-        self.title("{\"jemalloc\":{", "___ Begin jemalloc statistics ___\n");
+        self.title(
+            "{\"jemalloc\":{",
+            concat!(
+                "___ Begin jemalloc statistics ___\n",
+                "These are masu's (",
+                env!("CARGO_PKG_VERSION"),
+                "), through jemalloc's interface\n"
+            ),
+        );
         self.first = true;
         if with(b'g') {
             self.section("version", true);

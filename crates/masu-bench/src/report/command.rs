@@ -2,8 +2,7 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 
-use super::compare::noise_text;
-use super::standing::{Place, Standing};
+use super::standing::{Place, Standing, noise_text};
 use super::{Metric, Style, sentence, table};
 use crate::race::results::{Measured, Results};
 use crate::stats::Verdict;
@@ -16,6 +15,12 @@ const METRICS: [Metric; 6] = [
     Metric::Faults,
     Metric::Switches,
 ];
+
+/// What the signs mean, below the table.
+const LEGEND: &str = "\
+In brackets: how many times as much as the best of the column; 1.00 is the best, more is worse. `~` marks \
+what is not to be told apart from the best: the difference is within the noise, which is what two entries \
+of the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
 
 /// The table and the sentence.
 pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
@@ -46,9 +51,9 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     style.draw(&mut table);
     let mut text = match first {
         [] => String::new(),
-        _ => format!("{table}\n\n"),
+        _ => format!("{table}\n\n{}\n\n", style.prose(LEGEND)),
     };
-    text += &format!("{}\n", sentence(results, measured));
+    text += &format!("{}\n", style.prose(&sentence(results, measured)));
     text += &misbehaviour(results, measured);
     if measured.varies {
         text += "It prints something else every time, so what it printed was not compared.\n";
@@ -56,22 +61,16 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     text + &table::latencies(results, style) + &table::instructions(results, style)
 }
 
-/// The median, and in brackets the ratio to the best; `~` marks one within the noise.
+/// The median and how far it is certain, and in brackets the ratio to the best of the column.
 fn cell(metric: Metric, place: &Place, style: Style) -> Cell {
-    let value = metric.show(place.median);
-    let (text, verdict) = match place.to_leader {
-        Some(judged) if judged.verdict == Verdict::Tie && judged.ratio.centre != 1.0 => {
-            (format!("{value} (~{:.2})", judged.ratio.centre), Verdict::Win)
-        }
-        Some(judged) if judged.verdict == Verdict::Loss => {
-            (format!("{value} ({:.2})", judged.ratio.centre), Verdict::Loss)
-        }
-        Some(judged) => (format!("{value} ({:.2})", judged.ratio.centre), Verdict::Win),
-        None => (value, Verdict::Tie),
+    let text = table::figure(metric, place);
+    let (text, verdict) = match table::ratio(place) {
+        Some((ratio, verdict)) => (format!("{text} ({ratio})"), verdict),
+        None => (text, Verdict::Loss),
     };
     let cell = Cell::new(text).set_alignment(CellAlignment::Right);
     match (style, verdict) {
-        (Style::Terminal { colour: true }, Verdict::Win) => cell.fg(Color::Green),
+        (Style::Terminal { colour: true }, Verdict::Win | Verdict::Tie) => cell.fg(Color::Green),
         _ => cell,
     }
 }
@@ -115,10 +114,17 @@ mod tests {
         ]);
         let text = render(&results, &results.workloads[0], Style::Markdown);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[2].starts_with("| other 1") && lines[2].contains("1.00 s (1.00)"), "{text}");
-        assert!(lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s (2.00)"), "{text}");
-        assert!(lines[4].starts_with("| noise") && lines[4].contains("1.0 %"), "{text}");
+        assert!(
+            lines[2].starts_with("| other 1") && lines[2].contains("1.00 s ±0.0% (1.00)"),
+            "{text}"
+        );
+        assert!(
+            lines[3].starts_with("| glibc 1") && lines[3].contains("2.00 s ±0.0% (2.00)"),
+            "{text}"
+        );
+        assert!(lines[4].starts_with("| noise") && lines[4].contains("±1.0%"), "{text}");
+        assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
         assert!(text.contains("Out of the race: masu stopped after 1 s."), "{text}");
-        assert!(text.contains("other wins: 2.00 times as fast as glibc"), "{text}");
+        assert!(text.contains("other is the fastest: glibc takes 2.00 ± 0.00 times"), "{text}");
     }
 }

@@ -1,13 +1,16 @@
 //! Every allocator against the *virtual best*: what somebody would get who took, for each workload,
-//! the best of the peers. Geometric means over the workloads.
+//! the best of all. Geometric means over the workloads; 1 is the virtual best, and nobody is better.
 //!
-//! The best of several noisy figures looks better than it is, so the best is chosen on odd rounds
-//! and everybody is compared with it on even ones. How well that works is shown by the same done
+//! The best of several noisy figures looks better than it is, so no round has a say in the choice of
+//! what it is compared with (see `standing`). How well that works is shown by the same done
 //! with the system's allocator alone: one entry of it against the best of several others should
 //! come out at 1.
 
-use super::compare::{Series, best_of, compares, of_role, paired, series};
-use super::{Comparison, Metric};
+use serde::Serialize;
+
+use super::compare::of_role;
+use super::standing::{Best, Series, series};
+use super::{Comparison, Metric, list};
 use crate::race::results::{Results, Role};
 use crate::stats::{geometric_mean, median};
 
@@ -19,8 +22,8 @@ pub const METRICS: [Metric; 4] = [Metric::Wall, Metric::Cpu, Metric::Peak, Metri
 pub struct Summary {
     /// The columns: time, processor time, peak and settled memory, as far as anything reports them.
     pub metrics: Vec<Metric>,
-    /// The subject, then the peers: their index, and their ratio in each column.
-    pub rows: Vec<(usize, Vec<Option<f64>>)>,
+    /// The subject, then the peers: their index, and their mean in each column.
+    pub rows: Vec<(usize, Vec<Option<Mean>>)>,
     /// The system's allocator against the best of so many entries of itself.
     pub null: Option<(usize, Vec<Option<f64>>)>,
     /// What two entries of the same allocator differ by, as a fraction: the median of all rows where
@@ -28,65 +31,88 @@ pub struct Summary {
     pub noise: Vec<Option<f64>>,
 }
 
+/// The geometric mean of an allocator's ratios to the best of each row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Mean {
+    /// At least 1.
+    pub ratio: f64,
+    /// Whether it is the least of its column, or within the noise of a row of that.
+    pub is_best: bool,
+    /// Whether it is the least.
+    pub leads: bool,
+}
+
 impl Summary {
-    /// Computes it.
-    pub fn new(results: &Results) -> Self {
-        let reported = |metric: &Metric| !Comparison::new(results, *metric).rows.is_empty();
-        let metrics: Vec<Metric> = METRICS.into_iter().filter(reported).collect();
-        let peers = of_role(results, Role::Peer);
-        let mut copies = of_role(results, Role::Copy);
-        let against = |arm: usize, others: &[usize]| -> Vec<Option<f64>> {
-            metrics.iter().map(|&metric| mean_ratio(results, metric, arm, others)).collect()
+    /// Sums `comparisons` up, those of [`METRICS`].
+    pub fn new(results: &Results, comparisons: &[Comparison]) -> Self {
+        let summed = |one: &&Comparison| METRICS.contains(&one.metric) && !one.rows.is_empty();
+        let all: Vec<&Comparison> = comparisons.iter().filter(summed).collect();
+        let noise = |one: &&Comparison| {
+            let known = one.rows.iter().filter_map(|row| row.standing.noise);
+            median(&known.collect::<Vec<_>>())
         };
-        let system = peers.iter().copied().find(|&arm| results.arms[arm].library.is_none());
-        if let Some(system) = system.filter(|_| !copies.is_empty()) {
-            // The second entry is one of the several.
-            let twins = of_role(results, Role::Twin).into_iter();
-            copies.extend(twins.filter(|&twin| results.arms[twin].is_same(&results.arms[system])));
-        }
-        let null = system.filter(|_| copies.len() > 1);
-        let noise = |&metric: &Metric| {
-            let rows = Comparison::new(results, metric).rows;
-            median(&rows.iter().filter_map(|row| row.noise).collect::<Vec<_>>())
+        let noise: Vec<Option<f64>> = all.iter().map(noise).collect();
+        let least = |one: &Comparison| {
+            let peers = one.arms.iter().filter(|&&arm| results.arms[arm].role != Role::Aside);
+            peers.filter_map(|&arm| one.mean(arm)).min_by(f64::total_cmp)
+        };
+        let mean = |arm: usize, one: &Comparison, noise: Option<f64>| {
+            let (mean, least) = (one.mean(arm)?, least(one)?);
+            let is_best = mean <= least * (1.0 + noise.unwrap_or(0.0));
+            Some(Mean { ratio: mean.max(1.0), is_best, leads: mean == least })
+        };
+        let means = |arm: usize| {
+            all.iter().zip(&noise).map(|(one, &noise)| mean(arm, one, noise)).collect()
         };
         Summary {
-            rows: results.shown().map(|arm| (arm, against(arm, &peers))).collect(),
-            null: null.map(|system| (copies.len(), against(system, &copies))),
-            noise: metrics.iter().map(noise).collect(),
-            metrics,
+            metrics: all.iter().map(|one| one.metric).collect(),
+            rows: results.shown().map(|arm| (arm, means(arm))).collect(),
+            null: null(results, &all),
+            noise,
         }
     }
 }
 
+/// The system's allocator against the best of the further entries of itself, where there are several.
+fn null(results: &Results, all: &[&Comparison]) -> Option<(usize, Vec<Option<f64>>)> {
+    let peers = of_role(results, Role::Peer);
+    let system = peers.into_iter().find(|&arm| results.arms[arm].library.is_none())?;
+    let mut copies = of_role(results, Role::Copy);
+    if copies.is_empty() {
+        return None;
+    }
+    // The second entry is one of the several.
+    let twins = of_role(results, Role::Twin).into_iter();
+    copies.extend(twins.filter(|&twin| results.arms[twin].is_same(&results.arms[system])));
+    let mean = |one: &&Comparison| mean_ratio(results, one.metric, system, &copies);
+    (copies.len() > 1).then(|| (copies.len(), all.iter().map(mean).collect()))
+}
+
 /// How the subject stands over all workloads, in two sentences; nothing if it was compared with
 /// nobody.
-pub fn headline(results: &Results) -> String {
-    let summary = Summary::new(results);
-    let Some((_, ratios)) = summary.rows.first() else { return String::new() };
-    let figures = summary.metrics.iter().zip(ratios);
-    let said: Vec<String> = figures
-        .filter_map(|(metric, ratio)| {
-            let name = match metric {
-                Metric::Cpu => "processor time",
-                metric => metric.name(),
-            };
-            Some(format!("{:.2} in {name}", (*ratio)?))
-        })
-        .collect();
-    let Some((last, others)) = said.split_last() else { return String::new() };
-    let all = match others {
-        [] => last.clone(),
-        others => format!("{} and {last}", others.join(", ")),
-    };
+pub fn headline(results: &Results, comparisons: &[Comparison]) -> String {
+    let summed = comparisons.iter().filter(|one| METRICS.contains(&one.metric));
+    let said = summed.filter_map(|one| {
+        let name = match one.metric {
+            Metric::Cpu => "processor time",
+            metric => metric.name(),
+        };
+        Some(format!("{:.2} times the {name}", one.against_rivals()?))
+    });
+    let said = list(&said.collect::<Vec<_>>());
+    if said.is_empty() {
+        return said;
+    }
     let subject = &results.arms[0].name;
     let rivals = match of_role(results, Role::Peer).as_slice() {
         [only] => results.arms[*only].name.clone(),
-        peers => format!("the best of {} in each row", peers.len()),
+        peers => format!("the best of the {} others in each row", peers.len()),
     };
-    let (won, tied, lost) = Comparison::new(results, Metric::Cpu).score();
+    let cpu = comparisons.iter().find(|one| one.metric == Metric::Cpu);
+    let (won, tied, lost) = cpu.map_or((0, 0, 0), Comparison::score);
     format!(
-        "{subject} against {rivals}: {all}, where 1 is level and less is \
-         better. In processor time it wins {won}, ties {tied} and loses {lost}."
+        "Compared with {rivals}, {subject} takes {said}; below 1 it is ahead. In processor time it \
+         wins {won} rows, ties {tied} and loses {lost}."
     )
 }
 
@@ -95,8 +121,7 @@ fn mean_ratio(results: &Results, metric: Metric, arm: usize, others: &[usize]) -
     let ratios = results.workloads.iter().filter_map(|measured| {
         let of = |arm: usize| series(measured, metric, arm);
         let all: Vec<Series> = others.iter().map(|&other| of(other)).collect();
-        let best = best_of(&all)?;
-        Some(paired(&of(arm), &all[best], compares(measured))?.centre)
+        Some(Best::of(&all)?.ratio(&of(arm))?.centre)
     });
     geometric_mean(&ratios.collect::<Vec<_>>())
 }
@@ -106,21 +131,55 @@ mod tests {
     use super::*;
     use crate::testing::results;
 
+    fn comparisons(results: &Results) -> Vec<Comparison> {
+        METRICS.map(|metric| Comparison::new(results, metric)).into()
+    }
+
+    fn summary(results: &Results) -> Summary {
+        Summary::new(results, &comparisons(results))
+    }
+
     fn wall(summary: &Summary) -> Vec<f64> {
-        summary.rows.iter().map(|(_, ratios)| ratios[0].unwrap()).collect()
+        summary.rows.iter().map(|(_, means)| means[0].unwrap().ratio).collect()
     }
 
     #[test]
-    fn everybody_is_compared_with_the_best_peer() {
+    fn everybody_is_compared_with_the_best_of_all() {
         let results = results(&[
             ("masu", Role::Subject, &[1.0; 4]),
             ("glibc", Role::Peer, &[4.0; 4]),
             ("other", Role::Peer, &[2.0; 4]),
         ]);
-        let summary = Summary::new(&results);
+        let summary = self::summary(&results);
         assert_eq!(summary.metrics, [Metric::Wall, Metric::Cpu, Metric::Peak]);
-        assert_eq!(wall(&summary), [0.5, 2.0, 1.0]);
+        assert_eq!(wall(&summary), [1.0, 4.0, 2.0]);
         assert_eq!(summary.null, None);
+    }
+
+    /// Two that are level, each ahead where it is not chosen from.
+    #[test]
+    fn nobody_is_better_than_the_virtual_best() {
+        let zigzag = [1.0, 1.3, 1.0, 1.3, 1.0, 1.3];
+        let zagzig = [1.2, 0.9, 1.2, 0.9, 1.2, 0.9];
+        let summary = self::summary(&results(&[
+            ("masu", Role::Subject, &zigzag),
+            ("glibc", Role::Peer, &zagzig),
+        ]));
+        let means = summary.rows.iter().flat_map(|(_, means)| means).flatten();
+        assert!(means.clone().count() > 0 && means.clone().all(|mean| mean.ratio >= 1.0));
+    }
+
+    #[test]
+    fn what_is_within_the_noise_of_the_least_is_a_tie() {
+        let summary = self::summary(&results(&[
+            ("masu", Role::Subject, &[1.0; 6]),
+            ("glibc", Role::Peer, &[1.05; 6]),
+            ("other", Role::Peer, &[1.2; 6]),
+            ("glibc", Role::Twin, &[0.95; 6]),
+        ]));
+        let best: Vec<bool> =
+            summary.rows.iter().map(|(_, means)| means[0].unwrap().is_best).collect();
+        assert_eq!(best, [true, true, false]);
     }
 
     /// The reason why choosing and comparing use different rounds: with the same rounds for both,
@@ -133,7 +192,7 @@ mod tests {
         let mut entrants = vec![("masu", Role::Subject, &walls[0][..])];
         entrants.push(("glibc", Role::Peer, &walls[1]));
         entrants.extend(walls[2..].iter().map(|walls| ("glibc", Role::Copy, &walls[..])));
-        let (copies, ratios) = Summary::new(&results(&entrants)).null.unwrap();
+        let (copies, ratios) = summary(&results(&entrants)).null.unwrap();
         assert_eq!(copies, 7);
         assert!((ratios[0].unwrap() - 1.0).abs() < 0.04, "{ratios:?}");
     }
@@ -141,6 +200,7 @@ mod tests {
     #[test]
     fn the_headline_says_how_the_subject_stands() {
         let walls = [&[1.0; 4], &[4.0; 4], &[2.0; 4]];
+        let headline = |results: &Results| headline(results, &comparisons(results));
         let said = headline(&results(&[
             ("masu", Role::Subject, walls[0]),
             ("glibc", Role::Peer, walls[1]),
@@ -149,15 +209,15 @@ mod tests {
         ]));
         assert_eq!(
             said,
-            "masu against the best of 2 in each row: 0.50 in time, 0.50 in processor time and 0.50 \
-             in peak memory, where 1 is level and less is better. In processor time it wins 1, ties \
-             0 and loses 0."
+            "Compared with the best of the 2 others in each row, masu takes 0.50 times the time, 0.50 \
+             times the processor time and 0.50 times the peak memory; below 1 it is ahead. In \
+             processor time it wins 1 rows, ties 0 and loses 0."
         );
         let one = headline(&results(&[
             ("masu", Role::Subject, walls[0]),
             ("glibc", Role::Peer, walls[1]),
         ]));
-        assert!(one.starts_with("masu against glibc: 0.25 in time,"), "{one}");
+        assert!(one.starts_with("Compared with glibc, masu takes 0.25 times the time,"), "{one}");
         assert_eq!(headline(&results(&[("masu", Role::Subject, &[1.0; 4])])), "");
     }
 
@@ -165,6 +225,6 @@ mod tests {
     fn a_failed_allocator_has_no_ratio() {
         let results =
             results(&[("masu", Role::Subject, &[f64::NAN; 4]), ("glibc", Role::Peer, &[4.0; 4])]);
-        assert_eq!(Summary::new(&results).rows[0].1[0], None);
+        assert_eq!(summary(&results).rows[0].1[0], None);
     }
 }

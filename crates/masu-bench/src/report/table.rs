@@ -2,26 +2,33 @@
 
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
-use super::compare::noise_text;
-use super::{Comparison, Judged, Row, Style, Summary};
+use super::standing::{noise_text, spread_text};
+use super::{Comparison, Metric, Place, Row, Style, Summary};
 use crate::race::results::Results;
 use crate::scale::check::{self, Check, TOLERANCE};
 use crate::scale::{Curve, Point};
-use crate::stats::{Ratio, Verdict};
+use crate::stats::Verdict;
 
 /// Everybody against the virtual best.
-pub fn summary(results: &Results, style: Style) -> String {
-    let summary = Summary::new(results);
+pub fn summary(results: &Results, comparisons: &[Comparison], style: Style) -> String {
+    let summary = Summary::new(results, comparisons);
     let mut table = Table::new();
     let titles = summary.metrics.iter().map(|metric| metric.name());
-    table.set_header(std::iter::once("geometric mean of ratios").chain(titles));
-    for (arm, ratios) in &summary.rows {
-        table.add_row(means(&results.arms[*arm].name, ratios));
+    table.set_header(std::iter::once("ratio to the best of each row").chain(titles));
+    for (arm, means) in &summary.rows {
+        let cells = means.iter().map(|mean| match mean {
+            Some(mean) => {
+                let verdict = standing(mean.leads, mean.is_best);
+                coloured(shown(mean.ratio, verdict), verdict, style)
+            }
+            None => right("-".into()),
+        });
+        table.add_row(std::iter::once(Cell::new(&results.arms[*arm].name)).chain(cells));
     }
-    let one = vec![Some(1.0); summary.metrics.len()];
-    table.add_row(means("virtual best of the peers", &one));
     if let Some((copies, ratios)) = &summary.null {
-        table.add_row(means(&format!("null: the system's against {copies} of its own"), ratios));
+        let name = Cell::new(format!("null: the system's against {copies} of its own"));
+        let ratio = |ratio: &Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
+        table.add_row(std::iter::once(name).chain(ratios.iter().map(ratio).map(right)));
     }
     let noise = summary.noise.iter().map(|&noise| right(noise_text(noise, 1)));
     table.add_row(std::iter::once(Cell::new("noise of a row")).chain(noise));
@@ -29,24 +36,16 @@ pub fn summary(results: &Results, style: Style) -> String {
     table.to_string() + "\n"
 }
 
-fn means(name: &str, ratios: &[Option<f64>]) -> Vec<Cell> {
-    let ratio =
-        |ratio: &Option<f64>| right(ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")));
-    std::iter::once(Cell::new(name)).chain(ratios.iter().map(ratio)).collect()
-}
-
-/// The subject against each peer in one metric.
-pub fn comparison(comparison: &Comparison, style: Style) -> String {
+/// Everybody in one metric: the best's figure, and how many times as much each takes.
+pub fn comparison(results: &Results, comparison: &Comparison, style: Style) -> String {
     let mut table = Table::new();
-    let fixed = ["workload", comparison.subject.as_str(), "noise"];
-    let peers = comparison.peers.iter().map(String::as_str);
-    table.set_header(fixed.into_iter().chain(peers).chain(["best of the others"]));
+    let names = comparison.arms.iter().map(|&arm| results.arms[arm].name.as_str());
+    table.set_header(["workload", "the best", "noise"].into_iter().chain(names));
     for row in &comparison.rows {
         table.add_row(cells(comparison, row, style));
     }
-    let columns = comparison.peers.len() + 1;
-    let means = (0..columns).map(|column| match comparison.mean(column) {
-        Some(mean) => right(format!("{mean:.2}")),
+    let means = comparison.arms.iter().map(|&arm| match comparison.mean(arm) {
+        Some(mean) => right(format!("{:.2}", mean.max(1.0))),
         None => right("-".into()),
     });
     let label = [Cell::new("geometric mean"), Cell::new(""), Cell::new("")];
@@ -56,36 +55,55 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
 }
 
 fn cells(comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
-    let mine = row.mine.map_or("failed".into(), |value| comparison.metric.show(value));
-    let mut cells = vec![Cell::new(&row.workload), right(mine), right(noise_text(row.noise, 0))];
-    for cell in &row.cells {
-        cells.push(match cell {
-            Some(judged) => coloured(shown(judged), judged, style),
-            None => right("-".into()),
-        });
-    }
-    cells.push(match &row.best {
-        Some((peer, judged)) => coloured(format!("{} {peer}", shown(judged)), judged, style),
-        None => right("-".into()),
+    let best = row.standing.places.iter().find(|place| place.is_best);
+    let best = best.map_or("-".into(), |best| figure(comparison.metric, best));
+    let noise = noise_text(row.standing.noise, 0);
+    let fixed = [Cell::new(&row.workload), right(best), right(noise)];
+    let cells = comparison.arms.iter().map(|&arm| match row.place(arm) {
+        Some(place) => {
+            ratio(place).map_or(right("-".into()), |(text, verdict)| coloured(text, verdict, style))
+        }
+        None => right("failed".into()),
     });
-    cells
+    fixed.into_iter().chain(cells).collect()
 }
 
-fn shown(judged: &Judged) -> String {
-    let ratio = judged.ratio.centre;
-    let digits = if ratio >= 10.0 { 0 } else { 2 };
-    match judged.verdict {
-        Verdict::Win => format!("{ratio:.digits$}"),
-        Verdict::Tie => format!("~{ratio:.digits$}"),
-        Verdict::Loss => format!("{ratio:.digits$}!"),
+/// A figure with how far it is certain.
+pub fn figure(metric: Metric, place: &Place) -> String {
+    metric.show(place.figure.centre) + &spread_text(place.figure)
+}
+
+/// The ratio to the best, and what it says: won by the best, tied by what is not to be told apart from
+/// it. None if it was not compared.
+pub fn ratio(place: &Place) -> Option<(String, Verdict)> {
+    let (ratio, verdict) = (place.ratio()?, standing(place.leads, place.is_best));
+    Some((shown(ratio, verdict), verdict))
+}
+
+fn standing(leads: bool, is_best: bool) -> Verdict {
+    match (leads, is_best) {
+        (true, _) => Verdict::Win,
+        (false, true) => Verdict::Tie,
+        (false, false) => Verdict::Loss,
     }
 }
 
-fn coloured(text: String, judged: &Judged, style: Style) -> Cell {
+fn shown(ratio: f64, verdict: Verdict) -> String {
+    let digits = if ratio >= 10.0 { 0 } else { 2 };
+    let mark = if verdict == Verdict::Tie { "~" } else { "" };
+    format!("{mark}{ratio:.digits$}")
+}
+
+/// What the signs mean, below a table.
+pub const LEGEND: &str = "\
+Ratios say how many times as much as the best of the row: 1.00 is the best, more is worse. `~` marks what \
+is not to be told apart from the best: the difference is within the noise, which is what two entries of \
+the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
+
+fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
     let cell = right(text);
-    match (style, judged.verdict) {
-        (Style::Terminal { colour: true }, Verdict::Win) => cell.fg(Color::Green),
-        (Style::Terminal { colour: true }, Verdict::Loss) => cell.fg(Color::Red),
+    match (style, verdict) {
+        (Style::Terminal { colour: true }, Verdict::Win | Verdict::Tie) => cell.fg(Color::Green),
         _ => cell,
     }
 }
@@ -94,8 +112,8 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// How long single operations took, where workloads have them: a column for each allocator, and the
-/// least of each row marked.
+/// How long single operations took, where workloads have them: a column for each allocator. They come
+/// from one run each, so nothing is said of who is best.
 pub fn latencies(results: &Results, style: Style) -> String {
     const SHOWN: [(f64, &str); 4] =
         [(0.5, "50 %"), (0.99, "99 %"), (0.999, "99.9 %"), (1.0, "longest")];
@@ -112,13 +130,11 @@ pub fn latencies(results: &Results, style: Style) -> String {
                 let mut quantiles = of(arm)?.quantiles.iter();
                 quantiles.find(|(quantile, _)| *quantile == wanted).map(|(_, ns)| *ns)
             };
-            let least = results.shown().filter_map(at).min();
             let (workload, count) = match place {
                 0 => (measured.name.as_str(), count.to_string()),
                 _ => ("", String::new()),
             };
             let figures = results.shown().map(|arm| match at(arm) {
-                Some(ns) if Some(ns) == least => best(duration(ns), style),
                 Some(ns) => right(duration(ns)),
                 None => right("-".into()),
             });
@@ -130,15 +146,6 @@ pub fn latencies(results: &Results, style: Style) -> String {
     match table.is_empty() {
         true => String::new(),
         false => format!("{}{table}\n", style.heading("Latency of single operations")),
-    }
-}
-
-/// The best figure of a row.
-fn best(text: String, style: Style) -> Cell {
-    match style {
-        Style::Terminal { colour: true } => right(text).fg(Color::Green),
-        Style::Terminal { colour: false } => right(text),
-        Style::Markdown => right(format!("**{text}**")),
     }
 }
 
@@ -279,13 +286,8 @@ pub fn losses(comparisons: &[Comparison]) -> String {
         let mut losses: Vec<_> = comparison.losses().collect();
         losses.sort_by(|a, b| b.2.ratio.centre.total_cmp(&a.2.ratio.centre));
         for (row, peer, judged) in losses {
-            let Ratio { centre, low, high } = judged.ratio;
-            // A single round has no interval.
-            let interval = match low < high {
-                true => format!(" ({low:.2} to {high:.2})"),
-                false => String::new(),
-            };
-            text += &format!("  - {}: {centre:.2} times {peer}{interval}\n", row.workload);
+            let (centre, spread) = (judged.ratio.centre, spread_text(judged.ratio));
+            text += &format!("  - {}: {centre:.2}{spread} times {peer}\n", row.workload);
         }
     }
     text
@@ -316,7 +318,7 @@ mod tests {
     use crate::testing::results;
 
     #[test]
-    fn a_loss_has_an_interval_where_there_is_one() {
+    fn a_loss_has_its_interval() {
         let lost = |mine: &[f64]| {
             let others = vec![1.0; mine.len()];
             let entrants = [
@@ -326,9 +328,43 @@ mod tests {
             ];
             losses(&[Comparison::new(&results(&entrants), Metric::Wall)])
         };
-        let head = "- time: 0 won, 0 tied, 1 lost\n";
-        assert_eq!(lost(&[9.0, 2.0]), format!("{head}  - churn: 2.00 times glibc\n"));
-        let rounds = [9.0, 2.0, 9.0, 3.0, 9.0, 4.0];
-        assert_eq!(lost(&rounds), format!("{head}  - churn: 3.00 times glibc (2.00 to 4.00)\n"));
+        assert_eq!(
+            lost(&[9.0, 2.0]),
+            "- time: 0 won, 1 tied, 0 lost\n",
+            "two rounds prove nothing"
+        );
+        let rounds = [2.0, 3.0, 2.0, 3.0, 4.0, 4.0];
+        assert_eq!(
+            lost(&rounds),
+            "- time: 0 won, 0 tied, 1 lost\n  - churn: 3.00 ±50% times glibc\n"
+        );
+    }
+
+    /// In the tables as in the summary: as much as the best, never the other way round.
+    #[test]
+    fn ratios_have_one_direction() {
+        let results = results(&[
+            ("masu", Role::Subject, &[1.0; 6]),
+            ("glibc", Role::Peer, &[2.0; 6]),
+            ("other", Role::Peer, &[1.005; 6]),
+            ("glibc", Role::Twin, &[2.0; 6]),
+        ]);
+        let text = crate::report::render(
+            &{
+                let mut two = results.clone();
+                two.workloads.push(two.workloads[0].clone());
+                two
+            },
+            Style::Markdown,
+        );
+        let row = |begins: &str| {
+            let line = text.lines().find(|line| line.starts_with(begins)).expect(begins);
+            line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(row("| churn")[1..7], ["churn", "1.00 s ±0.0%", "±1%", "1.00", "2.00", "~1.00"]);
+        assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
+        assert_eq!(row("| glibc")[2], "2.00");
+        assert_eq!(row("| other")[2], "~1.00");
+        assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
     }
 }

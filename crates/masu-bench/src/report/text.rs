@@ -1,6 +1,6 @@
 //! A race as text.
 
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 
 use super::summary::METRICS;
 pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
@@ -23,9 +23,20 @@ impl Style {
     /// Draws the lines of a table.
     pub fn draw(self, table: &mut Table) {
         match self {
-            Style::Terminal { .. } => table.load_style(presets::UTF8_FULL_CONDENSED),
+            // In a terminal that is too narrow, cells break between their figures.
+            Style::Terminal { .. } => table
+                .load_style(presets::UTF8_FULL_CONDENSED)
+                .set_content_arrangement(ContentArrangement::Dynamic),
             Style::Markdown => table.load_style(presets::ASCII_MARKDOWN),
         };
+    }
+
+    /// A paragraph, broken into lines where nothing else does that.
+    pub fn prose(self, text: &str) -> String {
+        match self {
+            Style::Terminal { .. } => wrapped(text),
+            Style::Markdown => text.into(),
+        }
     }
 
     /// The heading of a section.
@@ -35,6 +46,22 @@ impl Style {
             Style::Markdown => format!("\n## {title}\n\n"),
         }
     }
+}
+
+/// Columns of a paragraph in a terminal.
+const WIDTH: usize = 100;
+
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a first one");
+        match line.chars().count() + 1 + word.chars().count() {
+            _ if line.is_empty() => line.push_str(word),
+            width if width <= WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.into()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// The whole report.
@@ -47,14 +74,14 @@ pub fn render(results: &Results, style: Style) -> String {
     let comparisons: Vec<Comparison> =
         metrics.iter().map(|&metric| Comparison::new(results, metric)).collect();
     text += &style.heading("Everybody against the virtual best");
-    text += &table::summary(results, style);
-    text += &match headline(results) {
+    text += &table::summary(results, &comparisons, style);
+    text += &match headline(results, &comparisons) {
         said if said.is_empty() => said,
-        said => format!("\n{said}\n"),
+        said => format!("\n{}\n", style.prose(&said)),
     };
     for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
         text += &style.heading(comparison.metric.title());
-        text += &table::comparison(comparison, style);
+        text += &table::comparison(results, comparison, style);
     }
     text += &table::latencies(results, style);
     text += &table::instructions(results, style);
@@ -129,12 +156,7 @@ pub fn header_lines(results: &Results) -> Vec<String> {
         ),
     ];
     lines.extend(proof(results));
-    if results.out_of_time {
-        let text = "The time that was set was up before everybody had run: partial results.";
-        lines.push(text.into());
-    } else if !results.complete {
-        lines.push("Interrupted: these are partial results.".into());
-    }
+    lines.extend(partial(results).map(String::from));
     for aside in results.arms.iter().filter(|arm| arm.role == Role::Aside) {
         lines.push(format!(
             "{} is shown and is nobody's best: there more than the allocator differs.",
@@ -146,10 +168,19 @@ pub fn header_lines(results: &Results) -> Vec<String> {
     }
     if results.rounds < ENOUGH && only_command(results).is_none() {
         lines.push(format!(
-            "Fewer than {ENOUGH} rounds: a first look. The intervals are too narrow to be trusted."
+            "Fewer than {ENOUGH} rounds: a first look. So few tell apart only what differs much."
         ));
     }
     lines
+}
+
+/// Why this is not all that was asked for, if it is not.
+pub fn partial(results: &Results) -> Option<&'static str> {
+    match (results.out_of_time, results.complete) {
+        (true, _) => Some("The time was up before everybody had run: these are partial results."),
+        (false, false) => Some("Interrupted: these are partial results."),
+        (false, true) => None,
+    }
 }
 
 /// How many rounds there were, of the workload with the fewest and of that with the most.
@@ -188,22 +219,22 @@ fn proof(results: &Results) -> Option<String> {
     }
 }
 
+/// Why the best is not simply the least figure.
+pub const CHOICE: &str = "\
+The best of a row is chosen in one half of the rounds and compared with in the other, and the other way \
+round: the best of several noisy figures looks better than it is.";
+
 fn header(results: &Results, style: Style) -> String {
     let mut lines = header_lines(results);
-    let subject = &results.arms[0].name;
     if only_command(results).is_none() {
-        lines.push(format!(
-            "Figures are {subject}'s medians; the other columns are its ratio to each allocator, \
-             below 1 is better. `~` marks a difference within the noise, which is what two entries \
-             of the same allocator differ by; `!` marks a loss. The best allocator of a row is \
-             chosen on odd rounds and compared on even ones.",
-        ));
+        lines.push(table::LEGEND.into());
+        lines.push(CHOICE.into());
     }
     if results.arms.iter().all(|arm| arm.role != Role::Twin) {
         lines.push("Nobody took part twice, so the noise is not known.".into());
     }
     match style {
-        Style::Terminal { .. } => lines.join("\n") + "\n",
+        Style::Terminal { .. } => lines.iter().map(|line| wrapped(line) + "\n").collect(),
         Style::Markdown => format!("# The race\n\n{}\n", lines.join("\n\n")),
     }
 }

@@ -1,4 +1,8 @@
-//! The ratio of two paired series, with a bootstrap interval.
+//! The ratio of two paired series, with its interval.
+//!
+//! The interval comes from resampling the rounds. Of fewer than [`FEW`] rounds there are too few
+//! samples for that, and all of them together span less than what they leave open; there Student's
+//! distribution is used, whose interval is as wide as so few rounds deserve. One round has none.
 
 use serde::Serialize;
 
@@ -15,14 +19,50 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    /// Half the interval's width, as a fraction of the centre: the farther end counts. None if the
+    /// interval is unbounded, as that of a single round.
+    pub fn spread(self) -> Option<f64> {
+        let spread = (self.high / self.centre).max(self.centre / self.low) - 1.0;
+        spread.is_finite().then_some(spread)
+    }
+}
+
 const RESAMPLES: usize = 2000;
 const TAIL: f64 = 0.025;
+
+/// Rounds from which on resampling gives an interval.
+const FEW: usize = 5;
+
+/// Student's quantiles at `1 - TAIL`, for 2, 3 and 4 rounds.
+const STUDENT: [f64; FEW - 2] = [12.706, 4.303, 3.182];
 
 /// The ratio of `mine` to `theirs`, round by round; none without a common round.
 pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
     let logarithms: Vec<f64> =
         mine.iter().zip(theirs).map(|(mine, theirs)| (mine / theirs).ln()).collect();
     let centre = median(&logarithms)?;
+    let (low, high) = match logarithms.len() {
+        1 => (f64::NEG_INFINITY, f64::INFINITY),
+        few @ 2..FEW => {
+            let half = STUDENT[few - 2] * standard_error(&logarithms);
+            (centre - half, centre + half)
+        }
+        _ => resampled(&logarithms),
+    };
+    Some(Ratio { centre: centre.exp(), low: low.exp(), high: high.exp() })
+}
+
+/// How far the mean of so many values may be off.
+fn standard_error(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (count - 1.0) / count).sqrt()
+}
+
+/// The interval of the median of `logarithms`.
+fn resampled(logarithms: &[f64]) -> (f64, f64) {
     // A fixed seed: the same measurements always give the same report.
     let mut rng = fastrand::Rng::with_seed(0x6d61_7375);
     let mut resample = vec![0.0; logarithms.len()];
@@ -34,11 +74,7 @@ pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
         .collect();
     medians.sort_by(f64::total_cmp);
     let quantile = |share: f64| medians[(share * (medians.len() - 1) as f64).round() as usize];
-    Some(Ratio {
-        centre: centre.exp(),
-        low: quantile(TAIL).exp(),
-        high: quantile(1.0 - TAIL).exp(),
-    })
+    (quantile(TAIL), quantile(1.0 - TAIL))
 }
 
 /// The median of positive values, with the interval that holds it.
@@ -99,6 +135,35 @@ mod tests {
         assert!(few.low < few.centre && few.centre < few.high);
         assert!(many.low < 5.0 && 5.0 < many.high, "{many:?}");
         assert!((many.high - many.low) < (few.high - few.low) / 2.0);
+    }
+
+    /// Resampling two rounds would give an interval that misses the truth half of the time.
+    #[test]
+    fn few_rounds_have_the_interval_they_deserve() {
+        for rounds in 2..FEW {
+            let hits = (0..400)
+                .filter(|seed| {
+                    let mine = series(rounds, 1.2, 0.05, 2 * seed);
+                    let theirs = series(rounds, 1.0, 0.05, 2 * seed + 1);
+                    let ratio = ratio(&mine, &theirs).unwrap();
+                    ratio.low <= 1.2 && 1.2 <= ratio.high
+                })
+                .count();
+            assert!(hits >= 370, "{rounds} rounds: {hits} of 400");
+        }
+    }
+
+    #[test]
+    fn one_round_has_no_interval() {
+        let ratio = ratio(&[2.0], &[1.0]).unwrap();
+        assert_eq!((ratio.centre, ratio.low, ratio.high), (2.0, 0.0, f64::INFINITY));
+        assert_eq!(ratio.spread(), None);
+    }
+
+    #[test]
+    fn the_spread_is_the_farther_end() {
+        let ratio = Ratio { centre: 2.0, low: 1.9, high: 2.5 };
+        assert!((ratio.spread().unwrap() - 0.25).abs() < 1e-12);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! for a while disturbs all of them. The ratio of two arms is therefore taken round by
 //! round; its centre is the median, its interval comes from resampling the rounds.
 //! A ratio counts as a difference only if its interval excludes 1 *and* it is larger
-//! than what two runs of the same allocator show, the noise floor.
+//! than what two entries of the same allocator show, the noise floor. Texts, tables and
+//! plots all go by this one rule.
 
 mod bootstrap;
 mod verdict;

@@ -19,8 +19,8 @@ pub enum Verdict {
 /// Differences below one per cent are never claimed, however still the machine was.
 const RESOLUTION: f64 = 0.01;
 
-/// What two runs of the same allocator differ by, as a fraction: the far end of the null
-/// arm's interval, at least the resolution.
+/// What two entries of the same allocator differ by, as a fraction: the far end of the null
+/// arm's interval, at least the resolution. Infinite if a single round left it open.
 pub fn noise_floor(null: Option<Ratio>) -> f64 {
     let far = null.map_or(0.0, |ratio| ratio.low.ln().abs().max(ratio.high.ln().abs()));
     far.exp().max(1.0 + RESOLUTION) - 1.0
@@ -58,5 +58,6 @@ mod tests {
         assert!((noise_floor(Some(ratio(0.9, 1.0, 1.02))) - (1.0 / 0.9 - 1.0)).abs() < 1e-12);
         assert!((noise_floor(Some(ratio(1.0, 1.0, 1.0))) - 0.01).abs() < 1e-12);
         assert!((noise_floor(None) - 0.01).abs() < 1e-12);
+        assert_eq!(noise_floor(Some(ratio(0.0, 1.0, f64::INFINITY))), f64::INFINITY);
     }
 }

@@ -14,7 +14,7 @@ use crate::cli::Bench;
 use crate::elf::Elf;
 use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::library::Library;
-use crate::{program, run};
+use crate::{near, program, run};
 
 /// What is measured, and how much of it unless the command line says otherwise.
 pub struct What {
@@ -62,7 +62,12 @@ pub fn to_measure(order: &Bench, library: &Library) -> Result<What, Failure> {
 
 fn suite(names: &[String]) -> Result<What, Failure> {
     let choice = Choice::of(names).map_err(|unknown| {
-        Failure::new(USAGE, format!("--suite: {unknown}")).remedy(suite::names())
+        let names = suite::names();
+        let remedy = match near::to(&unknown.0, suite::all_names()) {
+            Some(meant) => format!("did you mean {meant}?\n{names}"),
+            None => names,
+        };
+        Failure::new(USAGE, format!("--suite: {unknown}")).remedy(remedy)
     })?;
     let suite = choice
         .prepare(1, None)

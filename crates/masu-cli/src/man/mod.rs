@@ -1,4 +1,4 @@
-//! The manual pages, for packages to install and for `masu man | man -l -`.
+//! The manual pages, for packages to install and for `masu man`.
 //!
 //! - `command`: `masu(1)` and a page for each of its verbs, from what can be typed.
 //! - `manual`: `libmasu(3)` and `masu-conf(7)`, written by hand, with the engine's keys filled in.
@@ -7,8 +7,9 @@ mod command;
 mod manual;
 
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::failure::{Failure, USAGE};
 
@@ -44,8 +45,9 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the page called `name`: `masu-run`, or `run` for short.
-pub fn print(name: &str) -> Result<(), Failure> {
+/// Shows the page called `name`: `masu-run`, or `run` for short. A terminal gets it as `man` shows it,
+/// a file or a pipe gets its source.
+pub fn show(name: &str) -> Result<(), Failure> {
     let pages = pages()?;
     let long = format!("masu-{name}");
     let page = pages.iter().find(|page| page.name() == name || page.name() == long);
@@ -54,8 +56,44 @@ pub fn print(name: &str) -> Result<(), Failure> {
         return Err(Failure::new(USAGE, format!("there is no manual page `{name}`"))
             .remedy(format!("there are {}", names.join(", "))));
     };
+    if stdout().is_terminal() {
+        return rendered(page);
+    }
     let mut out = stdout().lock();
     out.write_all(page.source.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|error| Failure::output(&error))
+}
+
+/// What shows the source of a page on a terminal, the best first; each reads standard input.
+const VIEWERS: [&[&str]; 3] =
+    [&["man", "-l", "-"], &["mandoc", "-a"], &["groff", "-man", "-Kutf8", "-Tutf8"]];
+
+/// Shows `page` on the terminal.
+fn rendered(page: &Page) -> Result<(), Failure> {
+    for viewer in VIEWERS {
+        match fed(viewer, &page.source) {
+            Ok(status) if status.success() => return Ok(()),
+            // Another man may know no `-l`.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::output(&error)),
+        }
+    }
+    let (name, file) = (page.name(), &page.file);
+    let help = match name.strip_prefix("masu-") {
+        Some("conf") | None => "`masu run --help` lists the configuration".to_owned(),
+        Some(verb) => format!("`masu {verb} --help` says the same in short"),
+    };
+    Err(Failure::new(1, "nothing here shows manual pages: neither man nor mandoc nor groff").remedy(
+        format!("install one (apt-get install man-db), or take the source: masu man {name} > {file}\n{help}"),
+    ))
+}
+
+/// Runs `viewer` on `source`.
+fn fed(viewer: &[&str], source: &str) -> io::Result<ExitStatus> {
+    let mut child = Command::new(viewer[0]).args(&viewer[1..]).stdin(Stdio::piped()).spawn()?;
+    // A viewer that ends early has said why.
+    let _ = child.stdin.take().expect("it is piped").write_all(source.as_bytes());
+    child.wait()
 }

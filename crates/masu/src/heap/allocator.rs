@@ -1,14 +1,13 @@
-//! The `Allocator` trait for heaps: of the `allocator-api2` crate, which is the standard library's with
-//! the feature `nightly`.
+//! The `Allocator` trait for heaps: of the `allocator-api2` crate in both of the versions that are in
+//! use. That of 0.2 is the standard library's with the feature `nightly`.
 
 use super::{ArcHeap, Heap};
-use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::Layout;
 use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
 
-/// `size` bytes at a block, or the error.
-fn slice(p: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
-    NonNull::new(p).map(|p| NonNull::slice_from_raw_parts(p, size)).ok_or(AllocError)
+/// `size` bytes at a block; none without a block.
+fn slice(p: *mut u8, size: usize) -> Option<NonNull<[u8]>> {
+    NonNull::new(p).map(|p| NonNull::slice_from_raw_parts(p, size))
 }
 
 /// What a block of no bytes is: nothing, at an aligned address.
@@ -20,9 +19,9 @@ fn empty(align: usize) -> NonNull<[u8]> {
 
 impl Heap {
     #[inline]
-    fn allocate_block(&self, layout: Layout, zeroed: bool) -> Result<NonNull<[u8]>, AllocError> {
+    fn allocate_block(&self, layout: Layout, zeroed: bool) -> Option<NonNull<[u8]>> {
         if layout.size() == 0 {
-            return Ok(empty(layout.align()));
+            return Some(empty(layout.align()));
         }
         let p = self.raw.alloc(layout.size(), layout.align(), zeroed);
         self.after_allocation();
@@ -30,7 +29,7 @@ impl Heap {
     }
 
     /// # Safety
-    /// As for [`Allocator::deallocate`].
+    /// As for `Allocator::deallocate`.
     #[inline]
     unsafe fn free_block(&self, p: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
@@ -40,14 +39,14 @@ impl Heap {
     }
 
     /// # Safety
-    /// As for [`Allocator::grow`].
+    /// As for `Allocator::grow`.
     unsafe fn grow_block(
         &self,
         p: NonNull<u8>,
         old: Layout,
         new: Layout,
         zeroed: bool,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    ) -> Option<NonNull<[u8]>> {
         if old.size() == 0 {
             return self.allocate_block(new, zeroed);
         }
@@ -67,17 +66,17 @@ impl Heap {
     }
 
     /// # Safety
-    /// As for [`Allocator::shrink`].
+    /// As for `Allocator::shrink`.
     unsafe fn shrink_block(
         &self,
         p: NonNull<u8>,
         old: Layout,
         new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    ) -> Option<NonNull<[u8]>> {
         if new.size() == 0 {
             // SAFETY: the caller's block.
             unsafe { self.free_block(p, old) };
-            return Ok(empty(new.align()));
+            return Some(empty(new.align()));
         }
         let block = p.as_ptr();
         let aligned = (block as usize).is_multiple_of(new.align());
@@ -95,18 +94,21 @@ impl Heap {
 }
 
 macro_rules! allocator {
-    ($type:ty) => {
+    ($api:ident, $type:ty) => {
         // SAFETY: blocks stay valid until the heap is destroyed or reset, which a borrow or a counted
         // reference prevents; all copies of the allocator mean the same heap.
-        unsafe impl Allocator for $type {
+        unsafe impl $api::alloc::Allocator for $type {
             #[inline]
-            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                self.allocate_block(layout, false)
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
+                self.allocate_block(layout, false).ok_or($api::alloc::AllocError)
             }
 
             #[inline]
-            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                self.allocate_block(layout, true)
+            fn allocate_zeroed(
+                &self,
+                layout: Layout,
+            ) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
+                self.allocate_block(layout, true).ok_or($api::alloc::AllocError)
             }
 
             #[inline]
@@ -120,9 +122,9 @@ macro_rules! allocator {
                 p: NonNull<u8>,
                 old: Layout,
                 new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
+            ) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
                 // SAFETY: passed on.
-                unsafe { self.grow_block(p, old, new, false) }
+                unsafe { self.grow_block(p, old, new, false) }.ok_or($api::alloc::AllocError)
             }
 
             unsafe fn grow_zeroed(
@@ -130,9 +132,9 @@ macro_rules! allocator {
                 p: NonNull<u8>,
                 old: Layout,
                 new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
+            ) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
                 // SAFETY: passed on.
-                unsafe { self.grow_block(p, old, new, true) }
+                unsafe { self.grow_block(p, old, new, true) }.ok_or($api::alloc::AllocError)
             }
 
             unsafe fn shrink(
@@ -140,13 +142,19 @@ macro_rules! allocator {
                 p: NonNull<u8>,
                 old: Layout,
                 new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
+            ) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {
                 // SAFETY: passed on.
-                unsafe { self.shrink_block(p, old, new) }
+                unsafe { self.shrink_block(p, old, new) }.ok_or($api::alloc::AllocError)
             }
         }
     };
 }
 
-allocator!(&Heap);
-allocator!(ArcHeap);
+#[cfg(feature = "allocator-api2")]
+allocator!(allocator_api2, &Heap);
+#[cfg(feature = "allocator-api2")]
+allocator!(allocator_api2, ArcHeap);
+#[cfg(feature = "allocator-api2-02")]
+allocator!(allocator_api2_02, &Heap);
+#[cfg(feature = "allocator-api2-02")]
+allocator!(allocator_api2_02, ArcHeap);

@@ -8,7 +8,7 @@ use core::ops::Deref;
 /// every collection in it holds one.
 ///
 /// ```
-/// use allocator_api2::vec::Vec;
+/// use masu::allocator_api2::vec::Vec;
 /// use masu::{ArcHeap, Heap};
 ///
 /// let heap = ArcHeap::from(Heap::new()?);

@@ -51,7 +51,7 @@ impl HeapBuilder {
     /// Most bytes: allocations beyond fail with an error, as they do when memory is out.
     ///
     /// ```
-    /// use allocator_api2::boxed::Box;
+    /// use masu::allocator_api2::boxed::Box;
     ///
     /// let heap = masu::Heap::builder().hard_limit(1000).build()?;
     /// assert!(Box::try_new_in([0u8; 500], &heap).is_ok());
@@ -80,7 +80,7 @@ impl HeapBuilder {
     ///         counted.fetch_add(1, Ordering::Relaxed);
     ///     })
     ///     .build()?;
-    /// let values = [1, 2, 3].map(|i| allocator_api2::boxed::Box::new_in([i; 400], &heap));
+    /// let values = [1, 2, 3].map(|i| masu::allocator_api2::boxed::Box::new_in([i; 400], &heap));
     /// assert_eq!(calls.load(Ordering::Relaxed), 1);
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```

@@ -44,7 +44,7 @@ pub struct HeapRow {
 /// waits until all are read. The threads' own heaps are in [`ctl::heaps`](crate::ctl::heaps).
 ///
 /// ```
-/// use allocator_api2::vec::Vec;
+/// use masu::allocator_api2::vec::Vec;
 /// use masu::{Heap, heap};
 ///
 /// let tenants = ["a", "b"].map(|name| Heap::builder().name(name).build().unwrap());

@@ -2,12 +2,12 @@
 //! at once.
 //!
 //! A [`Heap`] may be used by any thread. Collections live in it through the `Allocator` trait of the
-//! `allocator-api2` crate (or, with the feature `nightly`, of the standard library): `&Heap` is an
-//! allocator for values that do not outlive the borrow, and [`ArcHeap`] is one for values that keep their
-//! heap alive. When a heap is dropped, all its memory goes back without a look at single blocks.
+//! `allocator-api2` crate, in its versions 0.4 and 0.2 (or, with the feature `nightly`, of the standard
+//! library): `&Heap` is an allocator for values that do not outlive the borrow, and [`ArcHeap`] is one for
+//! values that keep their heap alive. [`masu::allocator_api2`](crate::allocator_api2) is the crate itself. When a heap is dropped, all its memory goes back without a look at single blocks.
 //!
 //! ```
-//! use allocator_api2::vec::Vec;
+//! use masu::allocator_api2::vec::Vec;
 //! use masu::Heap;
 //!
 //! let heap = Heap::builder().name("request").hard_limit(64 << 20).build()?;
@@ -27,7 +27,7 @@
 //! never waits for it. Threads that allocate a lot at the same time had better have a heap each. A heap
 //! takes 8 KiB, and at least one page for each size class in use.
 
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02"))]
 mod allocator;
 mod arc;
 mod builder;
@@ -57,7 +57,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// ```compile_fail,E0505
 /// # use masu::Heap;
 /// let heap = Heap::new().unwrap();
-/// let values = allocator_api2::vec::Vec::<u8, _>::with_capacity_in(100, &heap);
+/// let values = masu::allocator_api2::vec::Vec::<u8, _>::with_capacity_in(100, &heap);
 /// drop(heap);
 /// drop(values);
 /// ```
@@ -67,7 +67,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// ```compile_fail,E0502
 /// # use masu::Heap;
 /// let mut heap = Heap::new().unwrap();
-/// let value = allocator_api2::boxed::Box::new_in(7, &heap);
+/// let value = masu::allocator_api2::boxed::Box::new_in(7, &heap);
 /// heap.reset().unwrap();
 /// assert_eq!(*value, 7);
 /// ```
@@ -78,7 +78,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// # use masu::Heap;
 /// let leaked: &mut i32 = {
 ///     let heap = Heap::new().unwrap();
-///     allocator_api2::boxed::Box::leak(allocator_api2::boxed::Box::new_in(7, &heap))
+///     masu::allocator_api2::boxed::Box::leak(masu::allocator_api2::boxed::Box::new_in(7, &heap))
 /// };
 /// *leaked = 8;
 /// ```
@@ -164,7 +164,7 @@ impl Heap {
     /// What the heap holds and has done. O(slabs of 64 KiB).
     ///
     /// ```
-    /// use allocator_api2::boxed::Box;
+    /// use masu::allocator_api2::boxed::Box;
     ///
     /// let heap = masu::Heap::new()?;
     /// let _values = [Box::new_in([0u8; 100], &heap), Box::new_in([1u8; 100], &heap)];
@@ -181,7 +181,7 @@ impl Heap {
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
-    /// let _value = allocator_api2::boxed::Box::new_in([0u8; 100], &heap);
+    /// let _value = masu::allocator_api2::boxed::Box::new_in([0u8; 100], &heap);
     /// assert_eq!(heap.allocated(), 112);
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
@@ -194,7 +194,7 @@ impl Heap {
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
-    /// let value = allocator_api2::boxed::Box::new_in(7, &heap);
+    /// let value = masu::allocator_api2::boxed::Box::new_in(7, &heap);
     /// assert!(heap.owns(&raw const *value));
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
@@ -207,7 +207,7 @@ impl Heap {
     /// what [`HeapBuilder::on_soft_limit`] was given.
     ///
     /// ```
-    /// use allocator_api2::vec::Vec;
+    /// use masu::allocator_api2::vec::Vec;
     ///
     /// let heap = masu::Heap::new()?;
     /// heap.set_limits(None, Some(1000));
@@ -225,7 +225,7 @@ impl Heap {
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
-    /// drop(allocator_api2::boxed::Box::new_in([0u8; 100], &heap));
+    /// drop(masu::allocator_api2::boxed::Box::new_in([0u8; 100], &heap));
     /// heap.trim();
     /// assert_eq!(heap.stats().active, 0);
     /// # Ok::<(), masu::heap::HeapError>(())
@@ -244,7 +244,7 @@ impl Heap {
     /// Only after a scope: when there is no memory for fresh one. The heap is then as before.
     ///
     /// ```
-    /// use allocator_api2::{boxed::Box, vec::Vec};
+    /// use masu::allocator_api2::{boxed::Box, vec::Vec};
     ///
     /// let mut heap = masu::Heap::new()?;
     /// for round in 0..3 {

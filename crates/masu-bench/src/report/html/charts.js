@@ -4,7 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 function el(name, attributes = {}, ...children) {
-  const svg = ["svg", "g", "line", "path", "rect", "circle", "text", "title"].includes(name);
+  const svg = ["svg", "g", "line", "path", "rect", "circle", "text", "tspan", "title"].includes(name);
   const element = svg ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
@@ -80,8 +80,15 @@ function frame(width, height, margin, x, y, xTicks, yTicks) {
 const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 const logarithmic = (low, high, from, to) => linear(Math.log(low), Math.log(high), from, to);
 
+/** What the best and this one tie in, as the text behind a name; nothing for the best itself. */
+function tieText(point) {
+  const ties = [point.tie.x && "time", point.tie.y && "memory"].filter(Boolean);
+  return ties.length ? ` ~ ${ties.join(", ")}` : "";
+}
+
 /** Points of time and memory ratios; less of both, the lower left corner, is better. `room` is how
- * wide it will be, so that its letters are as large as all others on a narrow window too. */
+ * wide it will be, so that its letters are as large as all others on a narrow window too. A ring
+ * instead of a dot, and `~` behind the name, mark what is not to be told apart from the best. */
 function scatterChart(points, room) {
   const width = Math.max(320, Math.min(620, room || 620));
   const height = Math.round(width * 0.3 + 244);
@@ -102,18 +109,21 @@ function scatterChart(points, room) {
   svg.append(el("text", { x: width - margin.right, y: height - 8, "text-anchor": "end" }, "time →"));
   svg.append(el("text", { x: margin.left - 44, y: 12 }, "↑ memory"));
   const best = el("path", { class: "best-mark", d: `M${x(1)} ${y(1) - 8}l8 8l-8 8l-8 -8z` });
-  hint(best, "the virtual best: for each workload the best of the peers");
+  hint(best, "the virtual best: for each workload the best of all");
   svg.append(best, el("text", { class: "halo", x: x(1) + 13, y: y(1) - 7 }, "virtual best"));
   // No label lies on a dot or on another label.
   const dots = points.map((point) => ({ x: x(point.x) - 9, width: 18, y: y(point.y) + 4 }));
-  const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }, ...dots];
+  const taken = [{ x: x(1) - 9, width: 95, y: y(1) - 7 }, { x: x(1) - 9, width: 18, y: y(1) + 4 }, ...dots];
   const isFree = (label) => !taken.some((t) => label.x < t.x + t.width && t.x < label.x + label.width && Math.abs(label.y - t.y) < 14);
   for (const point of [...points].sort((a, b) => Number(b.strong) - Number(a.strong))) {
     const [cx, cy] = [x(point.x), y(point.y)];
-    const dot = el("circle", { cx, cy, r: point.strong ? 10 : 7.5, style: `fill:var(--c${point.colour})`, "fill-opacity": 0.92 });
-    hint(dot, `${point.name}\ntime ${ratioText(point.x)}, memory ${ratioText(point.y)}`);
+    const tie = tieText(point);
+    const paint = tie ? `fill:var(--panel);stroke:var(--c${point.colour});stroke-width:4` : `fill:var(--c${point.colour})`;
+    const dot = el("circle", { cx, cy, r: (point.strong ? 10 : 7.5) - (tie ? 2 : 0), style: paint, "fill-opacity": 0.92, ...(tie ? { class: "tied" } : {}) });
+    const figure = (ratio, tied) => `${tied ? "~" : ""}${ratioText(ratio)}`;
+    hint(dot, `${point.name}\ntime ${figure(point.x, point.tie.x)}, memory ${figure(point.y, point.tie.y)}`);
     svg.append(dot);
-    const room = point.name.length * 7 + 4;
+    const room = (point.name.length + tie.length) * 7 + 4;
     // Beside its dot if there is room, else a little below or above.
     const places = [0, 14, -14, 28, -28, 42, -42].flatMap((down) => [["start", cx + 14], ["end", cx - 14 - room]]
       .map(([anchor, left]) => ({ anchor, x: left, y: cy + 4 + down, width: room })));
@@ -123,7 +133,7 @@ function scatterChart(points, room) {
     svg.append(el("text", {
       class: point.strong ? "strong halo" : "halo", x: label.anchor === "start" ? label.x : label.x + room, y: label.y,
       "text-anchor": label.anchor,
-    }, point.name));
+    }, point.name, ...(tie ? [el("tspan", { class: "tie" }, tie)] : [])));
   }
   // Who is there already needs no sign to the corner.
   const corner = { x: margin.left + 8, width: 130, y: height - margin.bottom - 10 };
@@ -136,9 +146,10 @@ function barChart(bars) {
   const [width, row, left, right] = [400, 22, 92, 118];
   const height = bars.length * row + 4;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-  const most = Math.max(...bars.map((bar) => bar.high));
+  // An interval of few rounds may be so wide that it would leave the bars no room.
+  const most = Math.max(...bars.map((bar) => Math.min(bar.high, bar.value * 2)));
   const x = linear(0, most, left, width - right);
-  const winners = bars.filter((bar) => bar.best).length;
+  const winners = bars.filter((bar) => bar.is_best).length;
   bars.forEach((bar, place) => {
     const y = place * row + 3;
     const middle = y + row / 2 - 2;
@@ -146,15 +157,15 @@ function barChart(bars) {
     group.append(el("text", { x: left - 8, y: middle + 4, "text-anchor": "end", class: bar.strong ? "strong" : "" }, bar.name));
     group.append(el("rect", { x: left, y, width: Math.max(1.5, x(bar.value) - left), height: row - 7, rx: 3, style: `fill:var(--c${bar.colour})` }));
     if (bar.high > bar.low) {
-      group.append(el("line", { class: "whisker", x1: x(bar.low), x2: x(bar.high), y1: middle, y2: middle }));
-      for (const end of [bar.low, bar.high]) {
+      group.append(el("line", { class: "whisker", x1: x(bar.low), x2: x(Math.min(bar.high, most)), y1: middle, y2: middle }));
+      for (const end of [bar.low, bar.high].filter((end) => end <= most)) {
         group.append(el("line", { class: "whisker", x1: x(end), x2: x(end), y1: middle - 3.5, y2: middle + 3.5 }));
       }
     }
-    const ratio = bar.best ? (winners > 1 ? "tie" : "best") : bar.ratio === null ? "" : `×${ratioText(bar.ratio)}`;
+    const ratio = bar.is_best ? (winners > 1 ? "tie" : "best") : bar.ratio === null ? "" : `×${ratioText(bar.ratio)}`;
     group.append(el("text", { x: width - 46, y: middle + 4, "text-anchor": "end" }, bar.shown));
-    const mark = el("text", { x: width, y: middle + 4, "text-anchor": "end", class: bar.best ? "strong" : "" }, ratio);
-    if (bar.best) mark.style.fill = "var(--good)";
+    const mark = el("text", { x: width, y: middle + 4, "text-anchor": "end", class: bar.is_best ? "strong" : "" }, ratio);
+    if (bar.is_best) mark.style.fill = "var(--good)";
     group.append(mark);
     hint(group, bar.hint);
     svg.append(group);

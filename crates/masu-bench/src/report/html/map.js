@@ -8,9 +8,9 @@ const heat = (ratio) => Math.round(Math.min(1, Math.log(ratio) / Math.log(4)) * 
 function mapCell(bar, failed, text) {
   if (failed) return el("td", { class: "cell out", title: text }, "✗");
   if (!bar || bar.ratio === null) return el("td", { class: "cell" });
-  const kind = bar.best ? "cell good" : "cell";
+  const kind = bar.is_best ? "cell good" : "cell";
   const cell = el("td", { class: kind }, ratioText(bar.ratio));
-  if (!bar.best) cell.style.background = `color-mix(in srgb, var(--bad) ${heat(bar.ratio)}%, transparent)`;
+  if (!bar.is_best) cell.style.background = `color-mix(in srgb, var(--bad) ${heat(bar.ratio)}%, transparent)`;
   hint(cell, text);
   return cell;
 }

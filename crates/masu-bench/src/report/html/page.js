@@ -37,25 +37,28 @@ function drawLegend() {
   }));
 }
 
-/** An arm's ratio to the best, for the scatter: over all workloads, or of the only one. */
-function ratios(id, metric) {
-  if (single) {
-    const row = data.workloads[0].rows.find((one) => one.metric === metric);
-    return row?.bars.find((bar) => bar.arm === id)?.ratio ?? null;
-  }
-  const column = data.summary.metrics.indexOf(metric);
-  return data.summary.rows.find(([arm]) => arm === id)?.[1][column] ?? null;
+/** An arm's ratio to the best, over all workloads or of the only one, and whether nothing tells it from
+ * the best. */
+function standing(id, metric) {
+  const own = single
+    ? data.workloads[0].rows.find((one) => one.metric === metric)?.bars.find((one) => one.arm === id)
+    : data.summary.rows.find(([arm]) => arm === id)?.[1][data.summary.metrics.indexOf(metric)];
+  return own?.ratio == null ? null : own;
 }
+
+/** Whether somebody else is the best and this one is not to be told apart from it. */
+const isTie = (own) => Boolean(own?.is_best && !own.leads);
 
 function drawScatter() {
   const time = data.metrics.some((metric) => metric.key === "wall") ? "wall" : "cpu";
   const point = (arm) => ({
-    name: arm.name, x: ratios(arm.id, time), y: ratios(arm.id, "peak"), colour: colours.get(arm.id), strong: arm.subject,
+    name: arm.name, x: standing(arm.id, time)?.ratio, y: standing(arm.id, "peak")?.ratio, colour: colours.get(arm.id), strong: arm.subject,
+    tie: { x: isTie(standing(arm.id, time)), y: isTie(standing(arm.id, "peak")) },
   });
   const points = data.arms.filter((arm) => shown(arm.id)).map(point).filter((one) => one.x && one.y);
-  $("scatter-note").textContent = single
-    ? "Ratios to the best in each; the lower left corner is the place to be."
-    : "Geometric means of the ratios to the virtual best: the best of the peers in each workload.";
+  const what = single ? "Ratios to the best in each; 1 is the best, less is better."
+    : "Geometric means of the ratios to the virtual best: the best of all in each workload.";
+  $("scatter-note").textContent = `${what} A ring, and ~ behind a name: not to be told apart from the best in that.`;
   $("scatter").replaceChildren(points.length ? scatterChart(points, $("scatter").clientWidth) : el("p", {}, "Nothing to show."));
 }
 
@@ -63,7 +66,7 @@ function drawSummary() {
   const columns = single ? data.metrics.map((metric) => metric.key).filter((key) => key !== "cycles") : data.summary.metrics;
   const by = columns.includes(state.by) ? state.by : columns[0];
   const down = state.down === "1";
-  const value = (id, key) => ratios(id, key);
+  const value = (id, key) => standing(id, key)?.ratio ?? null;
   const order = data.arms.filter((arm) => shown(arm.id)).sort((a, b) => {
     const difference = (value(a.id, by) ?? Infinity) - (value(b.id, by) ?? Infinity);
     return down ? -difference : difference;
@@ -81,15 +84,14 @@ function drawSummary() {
   const body = order.map((arm) => {
     const name = el("td", {}, el("span", { class: "dot", style: `--own:var(--c${colours.get(arm.id)})` }), arm.name);
     const cells = columns.map((key) => {
-      const ratio = value(arm.id, key);
-      const least = Math.min(...order.map((one) => value(one.id, key) ?? Infinity));
-      return el("td", ratio === least ? { class: "best" } : {}, ratio === null ? "–" : ratioText(ratio));
+      const own = standing(arm.id, key);
+      return el("td", own?.is_best ? { class: "best" } : {}, own ? `${isTie(own) ? "~" : ""}${ratioText(own.ratio)}` : "–");
     });
     return el("tr", arm.subject ? { class: "subject" } : {}, name, ...cells);
   });
   const noise = columns.map((key) => {
     const own = single ? data.workloads[0].rows.find((row) => row.metric === key)?.noise : data.summary.noise[columns.indexOf(key)];
-    return el("td", {}, own == null ? "–" : `${(own * 100).toFixed(1)} %`);
+    return el("td", {}, own == null ? "–" : own > 1 ? "±>100%" : `±${(own * 100).toFixed(1)}%`);
   });
   body.push(el("tr", { class: "quiet" }, el("td", {}, single ? "noise" : "noise of one row"), ...noise));
   if (!single && data.summary.null) {
@@ -99,7 +101,7 @@ function drawSummary() {
     body.push(el("tr", { class: "quiet" }, el("td", {}, `null: best of ${copies} × ${system}`), ...cells));
   }
   $("table-title").textContent = single ? "All figures" : "Against the virtual best";
-  $("table-note").textContent = "Less is better. The best is chosen on odd rounds and compared on even ones.";
+  $("table-note").textContent = "How many times as much as the best; less is better. ~ and green: not to be told apart from the best, within the noise.";
   $("summary").replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
@@ -254,6 +256,16 @@ function drawScale() {
   $("scale-charts").replaceChildren(...charts);
 }
 
+/** Marks on which sides there is more to scroll to. */
+function edges() {
+  for (const box of document.querySelectorAll(".scroll")) {
+    const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    const more = [box.scrollLeft > 1 && "left", rest > 1 && "right"].filter(Boolean).join(" ");
+    if (more) box.dataset.more = more;
+    else delete box.dataset.more;
+  }
+}
+
 function draw() {
   theme();
   drawLegend();
@@ -261,6 +273,7 @@ function draw() {
   drawSummary();
   drawCards();
   drawScale();
+  edges();
 }
 
 function setUp() {
@@ -269,6 +282,8 @@ function setUp() {
   const said = data.sentence ?? data.headline;
   $("sentence").hidden = !said;
   $("sentence").textContent = said;
+  $("partial").hidden = !data.partial;
+  $("partial").textContent = data.partial ?? "";
   $("scale-note").replaceChildren(...data.scale_note.map((line) => el("p", { class: "note" }, line)));
   $("details-title").textContent = single ? "The program under each allocator" : "Workload by workload";
   $("about").replaceChildren(...data.header.map((line) => el("p", {}, line)));
@@ -283,7 +298,9 @@ function setUp() {
   $("filter").addEventListener("input", (event) => choose("filter", event.target.value));
   $("theme").addEventListener("click", () => choose("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
-  addEventListener("resize", drawScatter);
+  addEventListener("resize", () => { drawScatter(); edges(); });
+  // Scrolling does not bubble; it is seen on its way down.
+  addEventListener("scroll", edges, { capture: true, passive: true });
   draw();
   document.body.dataset.ready = "1";
 }

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use crate::race::latency::Latency;
-use crate::race::results::{Curve, Measured, Results, Role};
-use crate::report::compare::series;
+use crate::race::results::{Curve, Measured, Results};
 use crate::report::standing::Standing;
-use crate::report::text::{header_lines, only_command};
-use crate::report::{Metric, SCALE_LIMITS, Summary, check_sentence, headline, sentence};
+use crate::report::text::{CHOICE, header_lines, only_command, partial};
+use crate::report::{
+    Comparison, Mean, Metric, Place, SCALE_LIMITS, Summary, check_sentence, headline, sentence,
+};
 use crate::scale::Curve as ScaleCurve;
-use crate::stats::{Verdict, interval};
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -19,6 +19,8 @@ pub struct View<'r> {
     sentence: Option<String>,
     /// How the subject stands, where there were several.
     headline: String,
+    /// Why this is not all, if it is not.
+    partial: Option<&'static str>,
     header: Vec<String>,
     arms: Vec<Arm<'r>>,
     summary: Columns,
@@ -66,7 +68,7 @@ struct Columns {
     metrics: Vec<&'static str>,
     noise: Vec<Option<f64>>,
     /// By arm.
-    rows: Vec<(usize, Vec<Option<f64>>)>,
+    rows: Vec<(usize, Vec<Option<Mean>>)>,
     /// The system's allocator against the best of several entries of itself.
     null: Option<(usize, Vec<Option<f64>>)>,
 }
@@ -101,8 +103,10 @@ struct Bar {
     shown: String,
     /// To the best of the row.
     ratio: Option<f64>,
-    /// Whether nothing tells it from the best.
-    best: bool,
+    /// Whether it is the best, or nothing tells it from the best.
+    is_best: bool,
+    /// Whether it is the first of those.
+    leads: bool,
 }
 
 impl<'r> View<'r> {
@@ -113,9 +117,10 @@ impl<'r> View<'r> {
             Some(measured) => measured.about.clone(),
             None => format!("{} against {}", results.arms[0].name, count(results)),
         };
-        let summary = Summary::new(results);
-        let workloads: Vec<Workload> =
-            results.workloads.iter().map(|measured| Workload::new(results, measured)).collect();
+        let comparisons = Metric::ALL.map(|metric| Comparison::new(results, metric));
+        let summary = Summary::new(results, &comparisons);
+        let of = |measured| Workload::new(results, measured, &comparisons);
+        let workloads: Vec<Workload> = results.workloads.iter().map(of).collect();
         let seen = |metric: &Metric| {
             workloads.iter().any(|one| one.rows.iter().any(|row| row.metric == metric.key()))
         };
@@ -127,8 +132,9 @@ impl<'r> View<'r> {
         View {
             title,
             sentence: command.map(|measured| sentence(results, measured)),
-            headline: headline(results),
-            header: header_lines(results),
+            headline: headline(results, &comparisons),
+            partial: partial(results),
+            header: header_lines(results).into_iter().chain([CHOICE.into()]).collect(),
             arms: results.shown().map(|id| Arm::new(results, id)).collect(),
             summary: Columns {
                 metrics: summary.metrics.iter().map(|metric| metric.key()).collect(),
@@ -184,13 +190,16 @@ impl<'r> Arm<'r> {
 }
 
 impl<'r> Workload<'r> {
-    fn new(results: &'r Results, measured: &'r Measured) -> Self {
-        let row = |metric| row(results, measured, metric);
+    fn new(results: &'r Results, measured: &'r Measured, comparisons: &[Comparison]) -> Self {
+        let standing = |one: &Comparison| {
+            let standing = one.rows.iter().find(|row| row.workload == measured.name)?;
+            row(one.metric, &standing.standing)
+        };
         let failure = |arm| Some((arm, measured.failure(arm)?.1.to_string()));
         Workload {
             name: &measured.name,
             about: &measured.about,
-            rows: Metric::ALL.into_iter().filter_map(row).collect(),
+            rows: comparisons.iter().filter_map(standing).collect(),
             curves: &measured.curves,
             latencies: &measured.latencies,
             failures: results.shown().filter_map(failure).collect(),
@@ -199,22 +208,23 @@ impl<'r> Workload<'r> {
     }
 }
 
-fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
-    let standing = Standing::new(results, measured, metric);
-    let bar = |place: &crate::report::Place| {
-        let values: Vec<f64> = series(measured, metric, place.arm).into_values().collect();
-        let interval = interval(&values)?;
-        Some(Bar {
+fn row(metric: Metric, standing: &Standing) -> Option<Row> {
+    let bar = |place: &Place| {
+        let figure = place.figure;
+        // A single round has no interval.
+        let known = figure.spread().is_some();
+        let end = |end: f64| if known { end } else { figure.centre };
+        Bar {
             arm: place.arm,
-            value: interval.centre,
-            low: interval.low,
-            high: interval.high,
-            shown: metric.show(interval.centre),
-            ratio: place.to_leader.map(|judged| judged.ratio.centre),
-            best: results.arms[place.arm].role != Role::Aside
-                && place.to_leader.is_some_and(|judged| judged.verdict != Verdict::Loss),
-        })
+            value: figure.centre,
+            low: end(figure.low),
+            high: end(figure.high),
+            shown: metric.show(figure.centre),
+            ratio: place.ratio(),
+            is_best: place.is_best,
+            leads: place.leads,
+        }
     };
-    let bars: Vec<Bar> = standing.places.iter().filter_map(bar).collect();
+    let bars: Vec<Bar> = standing.places.iter().map(bar).collect();
     (!bars.is_empty()).then_some(Row { metric: metric.key(), noise: standing.noise, bars })
 }

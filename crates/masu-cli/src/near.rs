@@ -1,0 +1,25 @@
+//! What a mistyped word was probably meant to be.
+
+/// The one of `words` that is nearest to `written`, if at most a third of it would have to change. Two
+/// letters that changed places are one change.
+pub fn to<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    let written = written.to_lowercase();
+    let far = |word: &&str| strsim::damerau_levenshtein(&written, &word.to_lowercase());
+    let nearest = words.min_by_key(far)?;
+    (far(&nearest) <= written.chars().count() / 3).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_meant_if_it_is_near() {
+        let words = ["default", "low-memory", "container"];
+        let meant = |written| to(written, words.into_iter());
+        assert_eq!(meant("contianer"), Some("container"));
+        assert_eq!(meant("LOW_MEMORY"), Some("low-memory"));
+        assert_eq!(meant("fast"), None);
+        assert_eq!(meant(""), None);
+    }
+}

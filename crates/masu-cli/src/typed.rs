@@ -1,0 +1,65 @@
+//! What the command line shows to be a slip, though it can be read: an option of ours behind the
+//! program's name, and a program where a verb belongs.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use crate::cli::{Cli, Verb};
+use crate::failure::{Failure, USAGE, warn};
+use crate::program;
+
+/// Warns where `arguments`, which were read as `verb`, have an option of ours behind the program's name:
+/// the program gets it. Whoever wrote `--` before the program means the program.
+pub fn warn_of_misplaced(arguments: &[OsString], verb: &Verb) {
+    let (name, command) = match verb {
+        Verb::Run(order) => ("run", &order.command),
+        Verb::Bench(order) => ("bench", &order.command),
+        _ => return,
+    };
+    let before = arguments.len().checked_sub(command.len() + 1).map(|at| &arguments[at]);
+    let Some((program, rest)) = command.split_first() else { return };
+    if before.is_some_and(|word| word == "--") {
+        return;
+    }
+    // Behind a `--` of the program's own everything is an operand.
+    let options = rest.iter().take_while(|word| *word != "--");
+    let Some(option) = options.map(|word| word.to_string_lossy()).find(|word| is_ours(name, word))
+    else {
+        return;
+    };
+    let program = program.to_string_lossy();
+    warn(&format!(
+        "`{option}` stands behind `{program}`, so {program} gets it\n  \
+         for masu:        masu {name} {option} … -- {program} …\n  \
+         for {program}, without this warning: masu {name} -- {program} … {option}"
+    ));
+}
+
+/// Whether `word` is a long option of the verb `name`.
+fn is_ours(name: &str, word: &str) -> bool {
+    let command: Command = Cli::command();
+    let Some(verb) = command.find_subcommand(name) else { return false };
+    let Some(long) = word.strip_prefix("--") else { return false };
+    let long = long.split_once('=').map_or(long, |(long, _)| long);
+    verb.get_arguments().filter_map(|argument| argument.get_long()).any(|ours| ours == long)
+}
+
+/// What to say to a program in the place of a verb, as in `masu ruby app.rb`; `None` if `error` is about
+/// something else, or is about a verb that is mistyped.
+pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    program::find(OsStr::new(word)).ok()?;
+    let at = arguments.iter().position(|one| one == OsStr::new(word))?;
+    let line: Vec<_> = arguments[at..].iter().map(|one| one.to_string_lossy()).collect();
+    let line = line.join(" ");
+    Some(Failure::new(USAGE, format!("`{word}` is a program and no command of masu")).remedy(
+        format!("to run it on masu:  masu run -- {line}\nto compare:         masu bench -- {line}"),
+    ))
+}
