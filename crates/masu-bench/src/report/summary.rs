@@ -43,7 +43,7 @@ pub struct Mean {
 }
 
 impl Summary {
-    /// Sums `comparisons` up, those of [`METRICS`].
+    /// Sums `comparisons` up: those of time, processor time, and peak and settled memory.
     pub fn new(results: &Results, comparisons: &[Comparison]) -> Self {
         let summed = |one: &&Comparison| METRICS.contains(&one.metric) && !one.rows.is_empty();
         let all: Vec<&Comparison> = comparisons.iter().filter(summed).collect();
