@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -112,6 +113,8 @@ void *malloc(size_t size) {
     if (spoilt()) return NULL;
     if (is("misaligned")) return answer(offset_block(size, 8));
     if (is("one-empty-block") && size == 0) { static char empty[16]; return empty; }
+    if (is("overcommits") && size > (size_t)1 << 30 && size < (size_t)1 << 46)
+        return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (is("large-is-null") && size > (size_t)512 << 20) return NULL;
     if (is("impossible-succeeds") && size > (size_t)1 << 46) return __libc_malloc(64);
     if (is("overlap") && size >= 8) {
@@ -132,6 +135,7 @@ void free(void *block) {
     if (block == NULL) return;
     if (spoilt()) return;
     if (armed) forget(block);
+    if (is("free-leaks")) return;
     if (is("free-sets-errno")) errno = EINVAL;
     if (is("one-empty-block") && malloc_usable_size(block) == 0) return;
     if (is("overlap")) {
@@ -239,7 +243,9 @@ int posix_memalign(void **out, size_t alignment, size_t size) {
         if (!is("any-alignment-will-do")) return EINVAL;
         alignment = 16;
     }
+    int before = errno;
     void *block = memalign(alignment, size);
+    if (is("posix-memalign-keeps-errno")) errno = before;
     if (block == NULL && is("failure-writes-pointer")) *out = NULL;
     if (block == NULL) return is("no-enomem") ? 0 : ENOMEM;
     *out = block;

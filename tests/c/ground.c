@@ -28,7 +28,8 @@ static const int of_libc[] = {SYS_write,         SYS_exit,           SYS_exit_gr
 // What the allocator may use besides, and must do without where it is refused.
 static const int optional[] = {SYS_madvise,    SYS_mremap, SYS_clock_gettime,     SYS_getpid,
                                SYS_gettid,     SYS_prctl,  SYS_sched_getaffinity, SYS_membarrier,
-                               SYS_openat,     SYS_read,   SYS_close,             SYS_mincore};
+                               SYS_openat,     SYS_read,   SYS_close,             SYS_mincore,
+                               SYS_prlimit64};
 
 static void filter_system_calls(unsigned optional_answer) {
     enum { most = 100 };

@@ -49,6 +49,15 @@ CASE(small_bursts_start_no_thread) {
     expect_single();
 }
 
+// Run where no thread can be made, by a tracer that counts the attempts.
+CASE(three_seconds_of_bursts) {
+    for (long end = now_ms() + 3000; now_ms() < end;) {
+        burst(60 << 20);
+        sleep_ms(10);
+    }
+    expect_single();
+}
+
 // Run with background_thread:off.
 CASE(no_burst_starts_a_thread_when_told_so) {
     for (int i = 0; i < 3; i++) {
@@ -92,7 +101,8 @@ static void kill_all_but_the_documented(void) {
     static const int allowed[] = {SYS_write,   SYS_exit_group, SYS_mmap,  SYS_munmap,        SYS_madvise,
                                   SYS_mremap,  SYS_mprotect,   SYS_futex, SYS_clock_gettime, SYS_getpid,
                                   SYS_gettid,  SYS_prctl,      SYS_sched_getaffinity, SYS_membarrier,
-                                  SYS_clock_nanosleep,           SYS_mincore};
+                                  SYS_clock_nanosleep,           SYS_mincore,
+                                 SYS_prlimit64};
     struct sock_filter code[64];
     int at = 0;
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));

@@ -155,6 +155,34 @@ fn of_the_core() {
 }
 
 #[test]
+fn of_what_glibc_asks_for() {
+    let plan: &Plan = &[
+        ("impossible-succeeds", &["no_door_gives_more_than_half_the_address_space"]),
+        ("posix-memalign-keeps-errno", &["posix_memalign_says_enomem_in_errno_too"]),
+        ("misaligned", &["realloc_aligns_every_size_to_16"]),
+        ("mallopt-is-odd", &["mallopt_takes_what_programs_set"]),
+        (
+            "silent-statistics",
+            &["malloc_stats_prints_the_lines_that_programs_parse_and_is_no_cancellation_point"],
+        ),
+        ("no-xml", &["malloc_info_of_many_threads_adds_up"]),
+        ("overlap", &["an_obstack_grows_and_is_cut_back"]),
+        (
+            "free-leaks",
+            &[
+                "freed_aligned_blocks_serve_again",
+                "a_full_heap_refuses_and_an_emptied_one_grows",
+                "a_fork_needs_no_room_for_what_was_freed",
+            ],
+        ),
+        ("lock-over-fork", &["signal_handlers_fork_while_malloc_runs"]),
+        ("no-enomem", &["every_door_says_enomem_to_threads_that_meet_the_limit"]),
+        ("overcommits", &["the_kernel_decides_on_overcommitment"]),
+    ];
+    all_are_found(&common::c_program("glibc"), plan, &[], &[]);
+}
+
+#[test]
 fn of_large_blocks() {
     let plan: &Plan = &[
         ("large-is-null", &["sizes_up_to_1_gib_are_usable_at_both_ends"]),

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::LazyLock;
 
-use masu_tests::{Compile, Program, Run, check_offered};
+use masu_tests::{Compile, Program, Run, check_offered, is_masu};
 
 /// The conformance core, with the hostile grounds of `ground.c`.
 fn core() -> &'static Program {
@@ -68,6 +68,81 @@ fn small_blocks_below_144_mib_of_address_space() {
         "impossible_sizes_fail_with_enomem",
     ]);
     below("-v 147456", run).run().success();
+}
+
+/// What a program that does little needs of addresses, in KiB: the least `ulimit -v` with which it says what
+/// it says without a limit.
+fn least_address_space(program: &[&str], bare: bool) -> u64 {
+    let run = |limit: Option<u64>| {
+        let run = Run::new(program[0]).args(&program[1..]);
+        let run = if bare { run.bare() } else { run };
+        match limit {
+            Some(limit) => below(&format!("-v {limit}"), run).run(),
+            None => run.run(),
+        }
+    };
+    let wanted = run(None).success().stdout;
+    let (mut fails, mut works) = (1 << 10, 1 << 17);
+    while works - fails > 64 {
+        let middle = (fails + works) / 2;
+        let outcome = run(Some(middle));
+        if outcome.status.success() && outcome.stdout == wanted {
+            works = middle;
+        } else {
+            fails = middle;
+        }
+    }
+    works
+}
+
+/// A page of a table, and a slab of 64 KiB for each of some classes of blocks, is what masu needs beyond
+/// glibc's heap.
+#[test]
+fn small_programs_need_hardly_more_address_space() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let programs: [&[&str]; 4] = [
+        &["/bin/true"],
+        &["bash", "--norc", "-c", "x=1; for i in 1 2 3; do x=$x$i; done; echo $x"],
+        &["perl", "-e", "print 1"],
+        &["python3", "-c", "print(1)"],
+    ];
+    for program in programs {
+        let (plain, loaded) =
+            (least_address_space(program, true), least_address_space(program, false));
+        println!("{}: {plain} -> {loaded} KiB", program[0]);
+        assert!(loaded <= plain + 1600, "{}: {plain} -> {loaded} KiB", program[0]);
+    }
+}
+
+/// The limit that stands in the way is named, once; the program may end without a word.
+#[test]
+fn a_limit_that_is_met_is_told_once() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let limits = common::c_program("limits");
+    let told = |case: &str, conf: &str| -> Vec<String> {
+        let outcome = Run::program(&limits).arg(case).env("MASU_CONF", conf).run().success();
+        outcome
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("masu: "))
+            .map(str::to_owned)
+            .collect()
+    };
+    for (case, name) in [
+        ("address_space_lowered_after_start", "RLIMIT_AS, ulimit -v"),
+        ("data_size_lowered_after_start", "RLIMIT_DATA, ulimit -d"),
+    ] {
+        let lines = told(case, "");
+        assert!(lines.len() == 1 && lines[0].contains(name), "{lines:?}");
+        assert!(lines[0].starts_with("masu: out of memory: "), "{lines:?}");
+        assert_eq!(told(case, "show_errors:false"), [""; 0]);
+    }
 }
 
 #[test]

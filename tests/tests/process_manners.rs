@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::LazyLock;
 
-use masu_tests::{Program, case, check_offered};
+use masu_tests::{Program, Run, case, check_offered, is_masu, preload};
 
 fn program() -> &'static Program {
     static PROGRAM: LazyLock<Program> = LazyLock::new(|| common::c_program("manners"));
@@ -24,6 +24,7 @@ masu_tests::cases! {
     beyond_system:
     seccomp_after_a_burst;
     apart:
+    three_seconds_of_bursts,
     no_burst_starts_a_thread_when_told_so,
 }
 
@@ -31,6 +32,26 @@ masu_tests::cases! {
 fn no_burst_starts_a_thread_when_told_so() {
     let run = case(program(), "no_burst_starts_a_thread_when_told_so");
     check_offered(run.env("MASU_CONF", "background_thread:off").run());
+}
+
+/// A sandbox that refuses `clone` is asked again after one second, then after two, and so on.
+#[test]
+fn a_thread_that_is_refused_is_asked_for_ever_more_rarely() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let log = masu_tests::scratch();
+    let log = log.path().join("log");
+    let run = Run::new("strace").bare().args(["-f", "--seccomp-bpf", "-qq", "-e", "trace=clone"]);
+    let run = run.args(["-e", "inject=clone:error=EPERM", "-o"]).arg(&log);
+    let run = run.args(preload().iter().flat_map(|pair| ["-E", pair]));
+    let run = run.args(["-E", "MASU_CONF=background_thread:on"]).arg(program().path());
+    run.arg("three_seconds_of_bursts").run().success();
+    let log = std::fs::read_to_string(&log).expect("strace wrote its log");
+    let attempts = log.lines().filter(|line| line.contains("clone(")).count();
+    // At 0, 1 and 3 seconds.
+    assert!((1..=3).contains(&attempts), "{attempts} attempts:\n{log}");
 }
 
 /// With the thread wanted, all of it must work as well.

@@ -34,7 +34,8 @@ fn aligned(size: usize, align: usize) -> *mut u8 {
     if align <= NATURAL { allocate(size) } else { or_enomem(try_aligned(size, align)) }
 }
 
-/// `posix_memalign` of POSIX. `errno` and, on failure, `*place` stay as they are.
+/// `posix_memalign` of POSIX. On failure `*place` stays as it is. When memory is out, `errno` says so
+/// too, as glibc has it.
 ///
 /// # Safety
 /// `place` may be written.
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn posix_memalign(
     if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
         return EINVAL;
     }
-    let block = try_aligned(size, align);
+    let block = aligned(size, align);
     if block.is_null() {
         return ENOMEM;
     }

@@ -110,22 +110,35 @@ pub extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
     matches!(parameter, -8..=-1 | 1..=4).into()
 }
 
-/// `malloc_stats` of glibc, on stderr.
+/// `malloc_stats` of glibc, on stderr: its lines first, which programs parse, then what masu knows
+/// beyond them. No cancellation point, as in glibc.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     let stats = masu_core::stats();
+    let info = MallInfo2::from(&stats);
     let mut sink = |bytes: &[u8]| masu_core::write_stderr(bytes);
     let mut text = Text::new(&mut sink);
-    for (name, value) in [
-        ("system bytes", stats.resident),
-        ("in use bytes", stats.allocated),
+    let heap = [("system bytes", info.arena), ("in use bytes", info.uordblks)];
+    // There are no mapped regions beside the heap, now or ever.
+    let regions = [("max mmap regions", info.hblks), ("max mmap bytes", info.hblkhd)];
+    let beyond = [
         ("dirty bytes", stats.dirty),
         ("metadata bytes", stats.metadata),
         ("mapped bytes", stats.mapped),
-    ] {
-        text.left(name, 16).str(" = ");
-        let number = masu_core::text::decimal(value as u64);
-        text.right(number.as_str(), 12).line();
+    ];
+    text.str("Arena 0:").line();
+    lines(&mut text, &heap);
+    text.str("Total (incl. mmap):").line();
+    lines(&mut text, &heap);
+    lines(&mut text, &regions);
+    lines(&mut text, &beyond);
+}
+
+/// A line for each figure, in the columns of `malloc_stats`.
+fn lines(text: &mut Text, figures: &[(&str, usize)]) {
+    for (name, value) in figures {
+        let number = masu_core::text::decimal(*value as u64);
+        text.left(name, 16).str(" = ").right(number.as_str(), 10).line();
     }
 }
 

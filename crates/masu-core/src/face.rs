@@ -47,16 +47,17 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
     if !p.is_null() {
         return p;
     }
-    or_reclaim(size, 16, || alloc_once(size))
+    or_reclaim(size, 16, true, || alloc_once(size))
 }
 
 /// Asks once more after everything free, addresses included, has gone back to the kernel: under a
-/// limit on address space, what one pool has to spare is what another one lacks.
+/// limit on address space, what one pool has to spare is what another one lacks. `page`: a small block
+/// may be a page of its own.
 #[inline(always)]
-fn or_reclaim(size: usize, align: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
+fn or_reclaim(size: usize, align: usize, page: bool, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
     if p.is_null() && size <= isize::MAX as usize && !refused(size) {
-        p = again(ask, || spare::alloc(exact_size(size, align), align));
+        p = again(size, page, ask, || spare::alloc(exact_size(size, align), align));
     }
     crate::purge::on_alloc(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
@@ -65,29 +66,62 @@ fn or_reclaim(size: usize, align: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     p
 }
 
-/// The second time; a fork may have stood in the way. If that fails too, a request has failed. `spare`: how
-/// to do without the pools.
+/// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
+/// request has failed. `spare`: how to do without the pools.
 #[inline(always)]
-fn again(ask: impl Fn() -> *mut u8, spare: impl Fn() -> *mut u8) -> *mut u8 {
-    let mut p = null_mut();
+fn again(
+    size: usize,
+    page: bool,
+    ask: impl Fn() -> *mut u8,
+    spare: impl Fn() -> *mut u8,
+) -> *mut u8 {
     if lock::fork::has_been() {
-        p = if lock::fork::is_in_progress() { spare() } else { ask() };
+        let p = if lock::fork::is_in_progress() { spare() } else { ask() };
+        if !p.is_null() {
+            return p;
+        }
     }
-    if p.is_null() && reclaim() {
-        p = ask();
+    for reclaim in [reclaim, unmap_free] {
+        if reclaim(size) {
+            let p = ask();
+            if !p.is_null() {
+                return p;
+            }
+        }
     }
-    if p.is_null() {
-        ledger::failed();
-    }
-    p
+    failed(size, page)
 }
 
 #[cold]
 #[inline(never)]
-fn reclaim() -> bool {
+fn reclaim(_: usize) -> bool {
     let purged = crate::purge::now() != 0;
     let unmapped = region::unmap_free_chunks();
-    huge::unmap_end() || unmapped || purged
+    huge::unmap_free() || unmapped || purged
+}
+
+/// Gives the addresses of what is free in chunks back, for a block that they may suffice for. Returns
+/// whether there were any.
+#[cold]
+#[inline(never)]
+fn unmap_free(size: usize) -> bool {
+    size <= region::mapped_bytes() && run::unmap_free()
+}
+
+/// A request has failed, unless there is a page for it.
+#[cold]
+#[inline(never)]
+fn failed(size: usize, page: bool) -> *mut u8 {
+    if page && size <= SMALL_MAX && region::base() != 0 && heap::scope().is_none() {
+        // Where no slab can be had there may be that.
+        let p = run::alloc_zeroed(None, size);
+        if !p.is_null() {
+            return p;
+        }
+    }
+    ledger::failed();
+    crate::report::out_of_memory(size);
+    null_mut()
 }
 
 /// Whether it is the limit of a scope's heap that stands in the way, not memory.
@@ -133,7 +167,7 @@ pub fn alloc_zeroed(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
-    or_reclaim(size, 16, || alloc_zeroed_once(size))
+    or_reclaim(size, 16, true, || alloc_zeroed_once(size))
 }
 
 fn alloc_zeroed_once(size: usize) -> *mut u8 {
@@ -170,9 +204,11 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         if !p.is_null() {
             return p;
         }
-        return or_reclaim(size, align, || heap::alloc_exact(aligned_class(size, align)).cast());
+        return or_reclaim(size, align, align <= UNIT, || {
+            heap::alloc_exact(aligned_class(size, align)).cast()
+        });
     }
-    or_reclaim(size, align, || {
+    or_reclaim(size, align, align <= UNIT, || {
         if let Some(shared) = heap::scope() {
             return shared.alloc_once(size, align, false);
         }
@@ -216,7 +252,7 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         }
         return p;
     }
-    or_reclaim(size, align, || {
+    or_reclaim(size, align, align <= UNIT, || {
         if let Some(shared) = heap::scope() {
             return shared.alloc_once(size, align, true);
         }
@@ -350,7 +386,7 @@ unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bo
     let mut to = grow();
     if to.is_null() && SharedHeap::of(p).is_none_or(|heap| heap.has_room(new - old)) {
         // SAFETY: a spare block of that size, and `p` as the caller says.
-        to = again(grow, || unsafe { moved(p, spare::alloc(new, align), old) });
+        to = again(new, false, grow, || unsafe { moved(p, spare::alloc(new, align), old) });
     }
     if !to.is_null() {
         heap::thread_bytes::resized(old, new);
@@ -452,6 +488,7 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     // SAFETY: passed on.
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
     settings::apply(&config, secure);
+    region::look_at_limits();
     limit::apply();
     heap::init_process();
     heap::set_ended(|| crate::purge::on_free(GRANULE));

@@ -4,8 +4,9 @@
 //! the process, so it is reported once and left alone.
 
 use crate::settings;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fatal;
+use crate::sys::rlimit::{self, Limit};
 use crate::text::Text;
 
 static FOREIGN_FREES: AtomicU64 = AtomicU64::new(0);
@@ -46,6 +47,41 @@ pub fn foreign_free(p: *const u8) {
         );
     }
 }
+
+/// Whether it was told that memory is out.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// A request for `bytes` has failed. If a limit of the process's stands in its way, that is said once, for
+/// a program may end without a word of its own.
+#[cold]
+#[inline(never)]
+pub fn out_of_memory(bytes: usize) {
+    if !settings::show_errors() || TOLD.load(Ordering::Relaxed) {
+        return;
+    }
+    for (limit, name) in [
+        (Limit::AddressSpace, "address space (RLIMIT_AS, ulimit -v)"),
+        (Limit::Data, "data (RLIMIT_DATA, ulimit -d)"),
+    ] {
+        let Some(most) = rlimit::get(limit) else { continue };
+        let used = if settings::cgroup() { rlimit::used(limit) } else { None };
+        // What is missing may be less than what is mapped at once for it.
+        let passed = used.is_none_or(|used| used.saturating_add(bytes.max(NEEDED)) > most);
+        if passed && !TOLD.swap(true, Ordering::Relaxed) {
+            let mut sink = fatal::write_stderr as fn(&[u8]);
+            let mut text = Text::new(&mut sink);
+            text.str("masu: out of memory: the limit on ").str(name).str(" is ");
+            text.decimal((most >> 10) as u64).str(" KiB");
+            if let Some(used) = used {
+                text.str(", of which ").decimal((used >> 10) as u64).str(" are in use");
+            }
+            text.str("; asked for ").decimal(bytes as u64).str(" bytes").line();
+        }
+    }
+}
+
+/// What the engine maps at once where it must be careful, tables included: 128 KiB.
+const NEEDED: usize = 128 << 10;
 
 /// How many foreign pointers were freed.
 pub fn foreign_frees() -> u64 {

@@ -57,7 +57,7 @@ pub fn exact_size(size: usize, align: usize) -> usize {
 /// memory is out.
 pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
     match source(size, align) {
-        Some(source) => or_reclaim(size, align, || from(&source, align, zeroed)),
+        Some(source) => or_reclaim(size, align, false, || from(&source, align, zeroed)),
         None => null_mut(),
     }
 }

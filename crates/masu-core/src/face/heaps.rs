@@ -31,7 +31,7 @@ impl SharedHeap {
         let mut p = p;
         if p.is_null() && self.has_room(size) {
             let ask = || self.alloc_once(size, align, zeroed);
-            p = again(ask, ask);
+            p = again(size, false, ask, ask);
         }
         if !p.is_null() {
             // Small ones count where they are taken.

@@ -89,8 +89,8 @@ enum Use {
     Filled,
     /// It must be zero.
     Zero,
-    /// A block that grows moves there.
-    Moving,
+    /// A block of so many units, which grows, moves there.
+    Moving(usize),
 }
 
 /// A block; also the bytes from its start that may be non-zero. For a block that moves, it has as
@@ -104,7 +104,8 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let align = (align / UNIT_BYTES).max(1);
     let lock = window::enter()?;
     let ranges = window::ranges(&lock);
-    let (moving, zeroed) = (wanted == Use::Moving, wanted == Use::Zero);
+    let had = if let Use::Moving(had) = wanted { had } else { 0 };
+    let (moving, zeroed) = (had != 0, wanted == Use::Zero);
     let judged = !moving && settings::huge_pages();
     if !moving && !ledger::has_room(bytes) {
         return None;
@@ -120,8 +121,8 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
         let fits = !moving && (wanted == Use::Filled || bytes <= WRITTEN);
         let extended = if fits { window::take_extended(&lock, n, align) } else { None };
         let fresh = extended
-            .or_else(|| window::take_clean(&lock, n + room, align))
-            .or_else(|| if moving { window::take_clean(&lock, n, align) } else { None });
+            .or_else(|| window::take_clean(&lock, n + room, align, had))
+            .or_else(|| if moving { window::take_clean(&lock, n, align, had) } else { None });
         let live = LIVE.load(Ordering::Relaxed);
         match fresh {
             _ if moving => {}
@@ -133,7 +134,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
         // The kernel gives no more: let go of everything kept and try once more.
         fresh.or_else(|| {
             window::discard_all(&lock);
-            window::take_clean(&lock, n, align)
+            window::take_clean(&lock, n, align, had)
         })
     })?;
     let record = window::record(found);
@@ -319,7 +320,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     if !ledger::has_room(size.saturating_sub(old)) {
         return null_mut();
     }
-    let Some((to, dirty)) = alloc_range(size, align, Use::Moving) else {
+    let Some((to, dirty)) = alloc_range(size, align, Use::Moving(units(old))) else {
         return null_mut();
     };
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
@@ -350,10 +351,9 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     to
 }
 
-/// Gives the addresses at the window's end back too, if nothing lives there. Returns whether there
-/// were any.
-pub fn unmap_end() -> bool {
-    window::unmap_end()
+/// Gives everything that is free back, addresses included. Returns whether there was anything.
+pub fn unmap_free() -> bool {
+    window::unmap_free()
 }
 
 /// Gives kept pages back to the kernel: all, or those that were kept at the last tick already.

@@ -4,7 +4,7 @@
 //! All functions are called under the window's lock.
 
 use super::filled::Filled;
-use super::window::{NONE, RangeState, Record, UNIT_BYTES, record};
+use super::window::{NONE, RangeState, Record, UNIT_BYTES, provide, record, strip};
 use crate::clock::Tick;
 use crate::ledger::DIRTY_HUGE as DIRTY;
 use crate::sync::Ordering;
@@ -101,20 +101,24 @@ impl Ranges {
         r
     }
 
-    /// Puts a clean range in, joined with clean neighbours.
+    /// Puts a clean range in, joined with clean neighbours. If one of them is bare, all become so.
     pub fn insert_clean(&self, unit: u32, units: usize) {
         let (mut unit, mut units) = (unit, units);
         if let Some(before) = self.ends_before(unit, RangeState::Clean) {
-            units += record(before).units.get();
+            let n = record(before).units.get();
             self.remove_clean(before);
             record(unit).state.set(RangeState::Inside);
+            alike((before, n), (unit, units));
+            units += n;
             unit = before;
         }
         let after = unit + units as u32;
         if self.starts_at(after, RangeState::Clean) {
-            units += record(after).units.get();
+            let n = record(after).units.get();
             self.remove_clean(after);
             record(after).state.set(RangeState::Inside);
+            alike((unit, units), (after, n));
+            units += n;
         }
         let r = Self::mark(unit, units, RangeState::Clean);
         r.dirty.set(0);
@@ -153,6 +157,23 @@ impl Ranges {
         let r = record(first.min(last));
         (first <= last && r.state.get() == state && first as usize + r.units.get() == unit as usize)
             .then_some(first)
+    }
+
+    /// Makes all clean ranges bare. Returns whether there were any that are not.
+    pub fn strip_clean(&self) -> bool {
+        let mut any = false;
+        for head in &self.clean {
+            let mut at = head.get();
+            while at != NONE {
+                let r = record(at);
+                if !r.bare.get() {
+                    strip(at, r.units.get());
+                    any = true;
+                }
+                at = r.next.get();
+            }
+        }
+        any
     }
 
     /// Takes the clean range out that ends right before `unit`.
@@ -218,6 +239,7 @@ impl Ranges {
         let t = record(tail);
         t.units.set(r.units.replace(n) - n);
         t.set_moved(r.moved());
+        t.bare.set(r.bare.get());
         // Whether the front ends in what is marked is not known.
         t.marked.set(r.marked.replace(false));
         r.pieces.split(n * UNIT_BYTES, &t.pieces);
@@ -373,6 +395,14 @@ impl Ranges {
             let behind = record(after);
             if self.starts_at(after, RangeState::Clean) {
                 self.remove_clean(after);
+                behind.state.set(RangeState::Inside);
+                if behind.units.get() > n - have {
+                    self.give(Self::split(after, n - have));
+                }
+                if !provide(after, behind.units.get(), behind.units.get()) {
+                    self.give(after);
+                    return false;
+                }
             } else if self.starts_at(after, RangeState::Dirty) {
                 self.remove_dirty(after);
             } else {
@@ -392,6 +422,15 @@ impl Ranges {
             }
             Self::mark(unit, have + behind.units.get(), RangeState::Live);
         }
+    }
+}
+
+/// Makes both of two neighbouring clean ranges bare, as (first unit, units), if one of them is.
+fn alike(a: (u32, usize), b: (u32, usize)) {
+    match (record(a.0).bare.get(), record(b.0).bare.get()) {
+        (true, false) => strip(b.0, b.1),
+        (false, true) => strip(a.0, a.1),
+        _ => {}
     }
 }
 

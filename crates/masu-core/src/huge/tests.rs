@@ -27,7 +27,7 @@ enum Step {
     Move { which: Index, more: usize, zeroed: bool, touch: usize },
     Purge { all: bool },
     Tick,
-    UnmapEnd,
+    UnmapFree,
     Decay(bool),
     HugePages(bool),
     HugeCache(usize),
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, more, zeroed, touch)| Step::Move { which, more, zeroed, touch }),
         1 => any::<bool>().prop_map(|all| Step::Purge { all }),
         1 => Just(Step::Tick),
-        1 => Just(Step::UnmapEnd),
+        1 => Just(Step::UnmapFree),
         1 => any::<bool>().prop_map(Step::Decay),
         1 => any::<bool>().prop_map(Step::HugePages),
         1 => (0..64usize << 20).prop_map(Step::HugeCache),
@@ -207,7 +207,7 @@ impl World {
             }
             Step::Purge { all } => drop(purge(all)),
             Step::Tick => clock::advance(),
-            Step::UnmapEnd => drop(unmap_end()),
+            Step::UnmapFree => drop(unmap_free()),
             Step::Decay(at_once) => {
                 settings::set_decay(if at_once { Delay::Millis(0) } else { Delay::Never });
             }
@@ -235,11 +235,11 @@ impl World {
     /// Contents, and the invariants of `window`.
     fn check(&self) {
         self.blocks.iter().for_each(Block::check);
-        let mapped = window::mapped_bytes();
-        let end = (mapped / UNIT_BYTES) as u32;
+        let end = window::end();
         let guard = window::enter().expect("nobody forks");
         let mut live = BTreeSet::new();
         let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (0, 0, 0, false);
+        let mut bare = 0;
         while unit != end {
             let r = record(unit);
             let n = r.units.get();
@@ -257,6 +257,7 @@ impl World {
                 }
                 RangeState::Clean => {
                     assert!(!clean_before && r.dirty.get() == 0 && !r.moved(), "{at}");
+                    bare += if r.bare.get() { n } else { 0 };
                 }
                 RangeState::Dirty => {
                     dirty += r.dirty.get();
@@ -274,6 +275,7 @@ impl World {
         }
         let ranges = window::ranges(&guard);
         assert_eq!((dirty, dirty_count), (dirty_bytes(), ranges.dirty_count()));
+        assert_eq!(window::mapped_bytes(), (end as usize - bare) * UNIT_BYTES);
         assert_eq!(live, self.blocks.iter().map(|b| b.p as usize).collect());
         assert_eq!(self.blocks.iter().map(Block::bytes).sum::<usize>(), usage().live);
     }
@@ -316,7 +318,7 @@ impl Drop for World {
         // After a failure too: the next sequence begins with nothing.
         refusals::set(0);
         self.free_all();
-        unmap_end();
+        unmap_free();
     }
 }
 
@@ -341,7 +343,7 @@ fn blocks_keep_their_contents_and_ranges_their_invariants() {
             }
             world.free_all();
             world.check();
-            while unmap_end() {}
+            while unmap_free() {}
             prop_assert_eq!(usage().mapped, 0);
             Ok(())
         });

@@ -1,7 +1,7 @@
 //! The window of huge blocks: its mapping, the records of its units, and what goes to the kernel.
 //!
 //! Invariants:
-//! 1. units `0..mapped` are mapped, and each has a record.
+//! 1. units `0..mapped` each have a record, and are mapped, but for those of bare clean ranges.
 //! 2. every mapped unit belongs to exactly one range: live, clean free or dirty free; the range's
 //!    first record describes it, and a free range's last record names its first unit.
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
@@ -26,8 +26,10 @@ pub const UNIT_BYTES: usize = CHUNK;
 static LOCK: Lock = Lock::new();
 static RANGES: State = State(UnsafeCell::new(Ranges::new()));
 static RECORDS: Table = Table::new(HUGE_BELOW, HUGE_STRIDE);
-/// Units mapped.
+/// Units in the window.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
+/// Units of bare ranges among them.
+static BARE: AtomicUsize = AtomicUsize::new(0);
 
 struct State(UnsafeCell<Ranges>);
 
@@ -42,6 +44,8 @@ pub struct Record {
     moved: Cell<bool>,
     /// Whether its last part is faulted in huge pages; it is `moved` then too.
     pub marked: Cell<bool>,
+    /// Whether a clean range is not mapped: its addresses went back, or it was never wanted.
+    pub bare: Cell<bool>,
     /// Next range in its list.
     pub next: Cell<u32>,
     /// Previous range in its list.
@@ -131,8 +135,55 @@ pub fn ranges<'a>(_guard: &'a Guard<'static>) -> &'a Ranges {
     unsafe { &*RANGES.0.get() }
 }
 
-/// Maps at least `n` more units, and more if that costs little address space.
-fn map(n: usize) -> Option<u32> {
+/// Units that a program asks for at once from which on the kernel judges whether it may have them: 64 MiB.
+/// Less is no overcommitment on a machine that runs at all.
+const JUDGED: usize = if cfg!(test) { 6 } else { 32 };
+
+/// Unmaps a clean range of `n` units that is in no list, and has no mappings of its own.
+pub fn strip(unit: u32, n: usize) {
+    mem::unmap(address(unit), n * UNIT_BYTES);
+    record(unit).bare.set(true);
+    BARE.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Maps the clean range at `unit`, of `n` units and in no list, if it is bare. If `asked` of them, which
+/// are more than the program has, are many, the kernel judges whether it may have them.
+pub fn provide(unit: u32, n: usize, asked: usize) -> bool {
+    let r = record(unit);
+    if !r.bare.get() {
+        if asked < JUDGED {
+            return true;
+        }
+        strip(unit, n);
+    }
+    if !map_units(unit, n, asked) {
+        return false;
+    }
+    r.bare.set(false);
+    BARE.fetch_sub(n, Ordering::Relaxed);
+    true
+}
+
+/// Maps `n` units, the last `asked` of which the kernel judges if they are many.
+fn map_units(unit: u32, n: usize, asked: usize) -> bool {
+    let (at, len) = (address(unit), n * UNIT_BYTES);
+    if asked < JUDGED {
+        return mem::map_at(at, len).is_ok();
+    }
+    let had = (n - asked) * UNIT_BYTES;
+    if mem::map_judged_at(at + had, len - had).is_err() {
+        return false;
+    }
+    let all = had == 0 || mem::map_at(at, had).is_ok();
+    if !all {
+        mem::unmap(at + had, len - had);
+    }
+    all
+}
+
+/// Maps at least `n` more units, `asked` of which are more than the program has, and more if that costs
+/// little address space.
+fn map(n: usize, asked: usize) -> Option<u32> {
     if region::base() == 0 {
         region::init().ok()?;
     }
@@ -143,13 +194,15 @@ fn map(n: usize) -> Option<u32> {
         return None;
     }
     for step in [generous, n] {
-        let at = address(mapped as u32);
-        if RECORDS.ensure(region::base(), mapped + step).is_ok()
-            && mem::map_at(at, step * UNIT_BYTES).is_ok()
-        {
+        let first = mapped as u32;
+        if map_units(first, step, asked.min(step)) {
+            if RECORDS.ensure(region::base(), mapped + step).is_err() {
+                mem::unmap(address(first), step * UNIT_BYTES);
+                continue;
+            }
             MAPPED.store(mapped + step, Ordering::Release);
-            let first = mapped as u32;
             record(first).dirty.set(0);
+            record(first).bare.set(false);
             record(first).units.set(step);
             return Some(first);
         }
@@ -157,37 +210,53 @@ fn map(n: usize) -> Option<u32> {
     None
 }
 
-/// Unmaps the clean range at the window's end, if there is one.
-pub fn unmap_end() -> bool {
+/// Unmaps whatever is free. Returns whether there was anything.
+pub fn unmap_free() -> bool {
     let Some(guard) = LOCK.enter() else { return false };
     discard_all(&guard);
+    let any = ranges(&guard).strip_clean();
     let mapped = MAPPED.load(Ordering::Relaxed);
-    let Some(unit) = ranges(&guard).take_last(mapped as u32) else { return false };
-    MAPPED.store(unit as usize, Ordering::Release);
-    mem::unmap(address(unit), (mapped - unit as usize) * UNIT_BYTES);
-    true
+    if let Some(unit) = ranges(&guard).take_last(mapped as u32) {
+        MAPPED.store(unit as usize, Ordering::Release);
+        BARE.fetch_sub(mapped - unit as usize, Ordering::Relaxed);
+    }
+    any
 }
 
 /// Most units mapped ahead: 1 GiB of address space.
 const MOST_STEP: usize = 512;
 
-/// A clean range of `n` units that starts at a multiple of `align` units, marked live.
-pub fn take_clean(guard: &Guard<'static>, n: usize, align: usize) -> Option<u32> {
+/// A clean range of `n` units that starts at a multiple of `align` units, marked live. The program has
+/// `had` of them elsewhere, which the range is about to replace.
+pub fn take_clean(guard: &Guard<'static>, n: usize, align: usize, had: usize) -> Option<u32> {
     let ranges = ranges(guard);
+    let asked = n.saturating_sub(had);
     if let Some(unit) = ranges.take_clean(n, align) {
-        return Some(unit);
+        if provide(unit, n, asked) {
+            return Some(unit);
+        }
+        ranges.give(unit);
     }
     // What is free at the end counts; alignment may need some units more. Addresses are aligned
     // like unit numbers only up to the window's own alignment, so look at the worst case.
-    let fresh = map(n + align - 1)?;
+    let fresh = map(n + align - 1, asked)?;
     ranges.insert_clean(fresh, record(fresh).units.get());
-    ranges.take_clean(n, align)
+    let unit = ranges.take_clean(n, align)?;
+    // It is bare if what is free before it was.
+    if !record(unit).bare.get() || provide(unit, n, asked) {
+        return Some(unit);
+    }
+    ranges.give(unit);
+    None
 }
 
 /// A kept range that is `n` units long with what lies free behind it, marked live: its pages serve where
 /// they are.
 pub fn take_extended(guard: &Guard<'static>, n: usize, align: usize) -> Option<u32> {
     let ranges = ranges(guard);
+    if n >= JUDGED && !mem::judge(n * UNIT_BYTES) {
+        return None;
+    }
     let unit = ranges.take_to_extend(n, align, MAPPED.load(Ordering::Relaxed))?;
     if extend(guard, unit, n) {
         return Some(unit);
@@ -206,7 +275,7 @@ pub fn extend(guard: &Guard<'static>, unit: u32, n: usize) -> bool {
     // At the end of the window it can be made longer.
     let end = unit as usize + record(unit).units.get() + ranges.free_behind(unit);
     if end == MAPPED.load(Ordering::Relaxed)
-        && let Some(fresh) = map(missing)
+        && let Some(fresh) = map(missing, missing)
     {
         ranges.insert_clean(fresh, record(fresh).units.get());
         return ranges.absorb(unit, n);
@@ -465,7 +534,13 @@ pub fn purge(all: bool) -> usize {
 
 /// Bytes mapped for blocks.
 pub fn mapped_bytes() -> usize {
-    MAPPED.load(Ordering::Relaxed) * UNIT_BYTES
+    (MAPPED.load(Ordering::Relaxed) - BARE.load(Ordering::Relaxed)) * UNIT_BYTES
+}
+
+/// Units in the window, mapped or bare.
+#[cfg(test)]
+pub fn end() -> u32 {
+    MAPPED.load(Ordering::Relaxed) as u32
 }
 
 /// No unit.

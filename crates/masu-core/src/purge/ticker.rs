@@ -11,7 +11,7 @@ use super::{advance, budget, relief, stale, visit_caches};
 use crate::duty::Duty;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::{futex, thread};
+use crate::sys::{futex, thread, time};
 use crate::tuning::{PATIENCE, PRESSURE_EVERY};
 use core::cell::UnsafeCell;
 
@@ -41,9 +41,29 @@ pub fn starts() -> u64 {
     STARTS.load(Ordering::Relaxed)
 }
 
-/// Starts the thread if there is none. A refusal of the kernel is not tried again in a hurry.
+/// When the kernel has refused a thread: how often in a row, and until when it is not asked again.
+/// Whoever has the duty writes.
+static REFUSALS: AtomicU32 = AtomicU32::new(0);
+static PAUSE_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// Milliseconds after the first refusal; each further one doubles them.
+const PAUSE: u64 = 1000;
+/// Most times that they are doubled: 17 minutes.
+const DOUBLED: u32 = 10;
+
+/// Milliseconds for which the kernel is left alone after so many refusals in a row.
+fn pause(refusals: u32) -> u64 {
+    PAUSE << refusals.saturating_sub(1).min(DOUBLED)
+}
+
+/// Starts the thread if there is none. Where the kernel refuses it, for a while (`RLIMIT_NPROC`) or for
+/// good (a sandbox), the pauses between two attempts get longer and longer.
 #[cold]
 pub fn start() {
+    let refusals = REFUSALS.load(Ordering::Relaxed);
+    if refusals != 0 && time::now_ms() < PAUSE_UNTIL.load(Ordering::Relaxed) {
+        return;
+    }
     crate::sharing::begin();
     if !DUTY.take_up() {
         return;
@@ -62,8 +82,14 @@ pub fn start() {
     match started {
         Ok(()) => {
             STARTS.fetch_add(1, Ordering::Relaxed);
+            REFUSALS.store(0, Ordering::Relaxed);
         }
-        Err(_) => DUTY.release(),
+        Err(_) => {
+            let refusals = refusals.saturating_add(1);
+            PAUSE_UNTIL.store(time::now_ms() + pause(refusals), Ordering::Relaxed);
+            REFUSALS.store(refusals, Ordering::Relaxed);
+            DUTY.release();
+        }
     }
 }
 
@@ -101,4 +127,15 @@ pub fn after_fork_in_child() {
     DUTY.release();
     TID.store(0, Ordering::Relaxed);
     crate::limit::after_fork_in_child();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound() {
+        assert_eq!((1..6).map(pause).collect::<Vec<_>>(), [1000, 2000, 4000, 8000, 16000]);
+        assert_eq!(pause(u32::MAX), 1_024_000);
+    }
 }

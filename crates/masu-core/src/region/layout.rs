@@ -68,6 +68,12 @@ pub const TAG_STRIDE: usize = 16;
 pub const RUN_TAGS_BELOW: usize = SHARED_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
+/// Bytes of the sets of chunks that the pool of pages keeps, for 64 chunks.
+pub const CHUNK_SETS_STRIDE: usize = 192;
+/// Distance of those sets below the base.
+pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SETS_STRIDE;
+/// Chunks whose sets are not in that table, beside other variables: those of small programs.
+pub const FIRST_CHUNK_SETS: usize = 512;
 /// All that lies below the base.
 #[cfg(not(miri))]
 pub const BELOW: usize = 10 * GIB;
@@ -77,7 +83,7 @@ pub const BELOW: usize = crate::sys::raw::TABLES;
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SLABS_BELOW < 1 << 31);
-const _: () = assert!(HUGE_TAGS_BELOW <= BELOW);
+const _: () = assert!(CHUNK_SETS_BELOW <= BELOW);
 const _: () =
     assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
 

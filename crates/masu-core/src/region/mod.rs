@@ -22,6 +22,9 @@
 //! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
 //! 3. a chunk handed out by [`alloc_chunk`] reads as zeroes, and must when it comes back.
 //!
+//! Where addresses are scarce ([`is_scarce`]: a low `ulimit -v`, or the kernel has refused), chunks are
+//! handed out without being mapped, and the pool has them mapped granule by granule ([`map_granules`]).
+//!
 //! When the next step is taken by somebody else's mapping, the window skips over it: those
 //! granules keep kind [`Kind::None`] for ever.
 //!
@@ -30,11 +33,13 @@
 //! through some synchronisation from whoever allocated it.
 
 mod layout;
+mod scarce;
 mod table;
 pub mod tags;
 mod trim;
 
 pub use layout::*;
+pub use scarce::{is_scarce, look as look_at_limits, map_granules, unmap_granules};
 pub use table::Table;
 pub use trim::trim_tables;
 
@@ -49,7 +54,7 @@ pub static BASE: AtomicUsize = AtomicUsize::new(0);
 pub static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 static LOCK: Lock = Lock::new();
-/// End of the mapped part; at least `LIMIT`. Under `LOCK`.
+/// End of the part that is mapped, or has its tables mapped at least; not below `LIMIT`. Under `LOCK`.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// Highest `MAPPED` may become. Under `LOCK`.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
@@ -64,6 +69,7 @@ static SLABS: Table = Table::new(SLABS_BELOW, LINE);
 static REMOTES: Table = Table::new(REMOTES_BELOW, LINE);
 static CHUNKS: Table = Table::new(CHUNKS_BELOW, CHUNK_STRIDE);
 static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
+static CHUNK_SETS: Table = Table::new(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE);
 
 /// What a granule of the window is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,32 +254,84 @@ pub fn entry(below: usize, stride: usize, index: usize) -> usize {
 
 /// Puts the window somewhere, once. Called under `LOCK`.
 fn place() -> Result<(), Errno> {
+    scarce::look();
+    if !is_scarce() && place_with(FIRST_STEP).is_ok() {
+        return Ok(());
+    }
+    scarce::set();
+    place_with(0)
+}
+
+/// The same with so much of it mapped.
+fn place_with(first: usize) -> Result<(), Errno> {
     // Unpredictable, and different for each copy of the engine in a process.
     let copy = (&raw const BASE as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for (start, capacity) in candidates((auxv::random() ^ copy).rotate_left(29)) {
         let base = start + BELOW;
-        if mem::map_at(base, FIRST_STEP).is_err() {
+        if first != 0 && mem::map_at(base, first).is_err() {
             continue;
         }
         let tables = [&DENSE, &SLABS, &REMOTES];
         if tables.iter().all(|t| t.ensure(base, FIRST_STEP / GRANULE).is_ok()) {
-            mem::forbid_huge(base, FIRST_STEP);
+            if first != 0 {
+                mem::forbid_huge(base, first);
+            }
             CAPACITY.store(capacity, Ordering::Relaxed);
-            MAPPED.store(FIRST_STEP, Ordering::Relaxed);
+            MAPPED.store(first, Ordering::Relaxed);
             BASE.store(base, Ordering::Release);
             return Ok(());
         }
         tables.iter().for_each(|t| t.drop_all(base));
-        mem::unmap(base, FIRST_STEP);
+        if first != 0 {
+            mem::unmap(base, first);
+        }
     }
     Err(Errno::ENOMEM)
 }
 
-/// Maps the next step of the window. Called under `LOCK`.
+/// Has the window reach a chunk further. Called under `LOCK`.
 fn grow() -> Result<(), Errno> {
     if base() == 0 {
-        return place();
+        place()?;
     }
+    if limit() + CHUNK <= MAPPED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    if !is_scarce() && map_step().is_ok() {
+        return Ok(());
+    }
+    scarce::set();
+    // The next chunk, but not its memory.
+    let end = MAPPED.load(Ordering::Relaxed) + CHUNK;
+    if end > CAPACITY.load(Ordering::Relaxed) {
+        return Err(Errno::ENOMEM);
+    }
+    ensure_tables(end)?;
+    MAPPED.store(end, Ordering::Relaxed);
+    let chunk = (end / CHUNK - 1) as u32;
+    // SAFETY: its entry is mapped, and nobody has the chunk yet.
+    unsafe { chunk_record(chunk) }.state.store(UNMAPPED, Ordering::Relaxed);
+    scarce::left_out(CHUNK);
+    Ok(())
+}
+
+/// Maps the tables that the window needs up to an offset.
+fn ensure_tables(end: usize) -> Result<(), Errno> {
+    let (base, chunks) = (base(), end / CHUNK);
+    DENSE.ensure(base, end / GRANULE)?;
+    SLABS.ensure(base, end / GRANULE)?;
+    REMOTES.ensure(base, end / GRANULE)?;
+    if chunks > FIRST.len() {
+        CHUNKS.ensure(base, chunks)?;
+    }
+    if chunks > FIRST_CHUNK_SETS {
+        CHUNK_SETS.ensure(base, chunks.div_ceil(64))?;
+    }
+    Ok(())
+}
+
+/// Maps the next step of the window. Called under `LOCK`.
+fn map_step() -> Result<(), Errno> {
     let capacity = CAPACITY.load(Ordering::Relaxed);
     let mapped = MAPPED.load(Ordering::Relaxed);
     let mut step = (mapped / 8).next_multiple_of(CHUNK).clamp(FIRST_STEP, MAX_STEP);
@@ -283,13 +341,7 @@ fn grow() -> Result<(), Errno> {
         if at + step > capacity {
             return Err(Errno::ENOMEM);
         }
-        let end = (at + step) / GRANULE;
-        DENSE.ensure(base(), end)?;
-        SLABS.ensure(base(), end)?;
-        REMOTES.ensure(base(), end)?;
-        if (at + step) / CHUNK > FIRST.len() {
-            CHUNKS.ensure(base(), (at + step) / CHUNK)?;
-        }
+        ensure_tables(at + step)?;
         match mem::map_at(base() + at, step) {
             Ok(()) => break,
             // Somebody else's mapping: jump over it, further each time.
@@ -310,21 +362,22 @@ fn grow() -> Result<(), Errno> {
     Ok(())
 }
 
-/// A chunk of zero bytes, by its number, or `None` when the kernel gives no more memory.
-pub fn alloc_chunk() -> Option<u32> {
+/// A chunk of zero bytes, by its number, and whether it is mapped; or `None` when the kernel gives no more
+/// memory.
+pub fn alloc_chunk() -> Option<(u32, bool)> {
     let _guard = LOCK.lock();
     let first = FREE_CHUNKS.load(Ordering::Relaxed);
     if first != NIL {
         // SAFETY: a chunk in the list lies below the limit.
         let record = unsafe { chunk_record(first) };
-        if record.state.load(Ordering::Relaxed) == UNMAPPED {
-            let at = base() + first as usize * CHUNK;
-            mem::map_at(at, CHUNK).ok()?;
-            mem::forbid_huge(at, CHUNK);
-            record.state.store(0, Ordering::Relaxed);
-        }
         FREE_CHUNKS.store(record.link.swap(IN_USE, Ordering::Relaxed), Ordering::Relaxed);
-        return Some(first);
+        let unmapped = record.state.swap(0, Ordering::Relaxed) == UNMAPPED;
+        let mapped =
+            !unmapped || !is_scarce() && map_granules(first, 0, GRANULES_PER_CHUNK).is_ok();
+        if !mapped {
+            scarce::set();
+        }
+        return Some((first, mapped));
     }
     if limit() + CHUNK > MAPPED.load(Ordering::Relaxed) {
         grow().ok()?;
@@ -333,8 +386,9 @@ pub fn alloc_chunk() -> Option<u32> {
     LIMIT.store(at + CHUNK, Ordering::Release);
     let chunk = (at / CHUNK) as u32;
     // SAFETY: below the limit now.
-    unsafe { chunk_record(chunk) }.link.store(IN_USE, Ordering::Relaxed);
-    Some(chunk)
+    let record = unsafe { chunk_record(chunk) };
+    record.link.store(IN_USE, Ordering::Relaxed);
+    Some((chunk, record.state.swap(0, Ordering::Relaxed) != UNMAPPED))
 }
 
 /// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
@@ -388,7 +442,7 @@ pub fn unmap_free_chunks() -> bool {
         // SAFETY: a chunk in the list lies below the limit.
         let record = unsafe { chunk_record(chunk) };
         if record.state.swap(UNMAPPED, Ordering::Relaxed) != UNMAPPED {
-            mem::unmap(base() + chunk as usize * CHUNK, CHUNK);
+            unmap_granules(chunk, 0, GRANULES_PER_CHUNK);
             any = true;
         }
         chunk = record.link.load(Ordering::Relaxed);
@@ -396,8 +450,9 @@ pub fn unmap_free_chunks() -> bool {
     any
 }
 
-/// Takes back a chunk. It must read as zeroes again and none of its granules may be in use.
-pub fn free_chunk(chunk: u32) {
+/// Takes back a chunk, which is mapped wholly or not at all. It must read as zeroes again and none of its
+/// granules may be in use.
+pub fn free_chunk(chunk: u32, mapped: bool) {
     let _guard = LOCK.lock();
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
@@ -406,6 +461,7 @@ pub fn free_chunk(chunk: u32) {
     }
     // SAFETY: as above.
     let record = unsafe { chunk_record(chunk) };
+    record.state.store(if mapped { 0 } else { UNMAPPED }, Ordering::Relaxed);
     record.link.store(FREE_CHUNKS.load(Ordering::Relaxed), Ordering::Relaxed);
     FREE_CHUNKS.store(chunk, Ordering::Relaxed);
     FREED.store(true, Ordering::Relaxed);
@@ -445,7 +501,7 @@ pub fn granule_address(granule: usize) -> usize {
 
 /// Bytes mapped for the window.
 pub fn mapped_bytes() -> usize {
-    MAPPED.load(Ordering::Relaxed)
+    MAPPED.load(Ordering::Relaxed) - scarce::bytes()
 }
 
 /// The lock, for fork.

@@ -2,9 +2,10 @@
 
 use crate::ledger::TABLES;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::sys::{Errno, mem};
+use crate::sys::{Errno, auxv, mem};
 
-/// First piece of a table in bytes: one page of the largest page size.
+/// First piece of a table in bytes: one page of the largest page size. Where addresses are scarce it is
+/// one page.
 const FIRST: usize = 64 << 10;
 /// Largest piece.
 const LARGEST: usize = 4 << 20;
@@ -33,7 +34,8 @@ impl Table {
             return Ok(());
         }
         // Grow by what there is, so that a large table takes few mappings; the kernel merges them.
-        let step = mapped.clamp(FIRST, LARGEST).max((need - mapped).next_multiple_of(FIRST));
+        let first = if super::is_scarce() { auxv::page_size() } else { FIRST };
+        let step = mapped.clamp(first, LARGEST).max((need - mapped).next_multiple_of(first));
         mem::map_at(base - self.below + mapped, step)?;
         self.mapped.store(mapped + step, Ordering::Relaxed);
         TABLES.fetch_add(step, Ordering::Relaxed);

@@ -4,7 +4,8 @@
 //! 1. `units[u]` is the length of the live run that starts at unit `u`, else 0; the runs do not
 //!    overlap, and `used` has exactly their bits (and those that a purge holds for a moment).
 //! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
-//! 3. `longest` is the length of the longest range of units not in `used`.
+//! 3. the units of `absent` granules, which are not mapped, are in `used`, and no runs.
+//! 4. `longest` is the length of the longest range of units not in `used`.
 
 use super::chunk_set::Affinity;
 use crate::region::{
@@ -188,6 +189,8 @@ pub struct RunChunk {
     pub affinity: Cell<Option<Affinity>>,
     /// Whether it has a mapping of its own, with pages that were a huge block's.
     pub inherited: Cell<bool>,
+    /// Granules that are not mapped, a bit each.
+    pub absent: Cell<u32>,
     /// Length of the longest free range.
     pub longest: Cell<u32>,
     /// Next chunk in the pool's bucket.
@@ -217,6 +220,7 @@ impl RunChunk {
         self.for_slabs.set(for_slabs);
         self.affinity.set(None);
         self.inherited.set(false);
+        self.absent.set(0);
         for bits in [&self.used, &self.dirty, &self.old] {
             bits.clear(0, UNITS);
         }
@@ -341,6 +345,46 @@ impl RunChunk {
             units.set(new as u16);
         }
         Some(change)
+    }
+
+    /// Whether no unit is used.
+    pub fn is_unused(&self) -> bool {
+        (0..WORDS).all(|w| self.used.0[w].get() == self.absent_units(w))
+    }
+
+    /// Those of a word's units that lie in absent granules.
+    fn absent_units(&self, w: usize) -> u64 {
+        let four = u64::from(self.absent.get() >> (4 * w)) & 0xf;
+        // Each of the four bits to the lowest of its granule's, then all of the granule's.
+        let spread = four & 1 | (four & 2) << 15 | (four & 4) << 30 | (four & 8) << 45;
+        spread * 0xffff
+    }
+
+    /// The first unit, a multiple of `align`, of `n` in a row that are free or absent.
+    pub fn find_absent(&self, n: usize, align: usize) -> Option<usize> {
+        let solid = Bits([const { Cell::new(0) }; WORDS]);
+        (0..WORDS).for_each(|w| solid.0[w].set(self.used.0[w].get() & !self.absent_units(w)));
+        let fits = |(start, end): (usize, usize)| {
+            let start = start.next_multiple_of(align);
+            (start + n <= end).then_some(start)
+        };
+        solid.gaps().find_map(fits)
+    }
+
+    /// Makes granules absent ones, which are free, or free ones, which were absent. Returns how many of
+    /// their units were dirty.
+    pub fn set_absent(&self, first: usize, n: usize, absent: bool) -> usize {
+        let mask = (u32::MAX >> (32 - n)) << first;
+        let (start, units) = (first * UNITS_PER_GRANULE, n * UNITS_PER_GRANULE);
+        if absent {
+            self.absent.set(self.absent.get() | mask);
+            self.used.set(start, units);
+        } else {
+            self.absent.set(self.absent.get() & !mask);
+            self.used.clear(start, units);
+        }
+        self.old.clear(start, units);
+        self.dirty.clear(start, units)
     }
 
     /// Length of the longest free range, by looking at all.

@@ -1,10 +1,10 @@
 //! Sets of chunks, by number, for finding the lowest chunk that has something.
 //!
 //! All sets lie in one table, a word of each beside the other's, so that a small program touches one
-//! page. Invariant: everything is under the lock of the pool of runs; the words are atomic only so
+//! page: its beginning is a static, the rest is a table of the region's. Invariant: everything is under the lock of the pool of runs; the words are atomic only so
 //! that the table can be a static.
 
-use crate::region::{self, CHUNK};
+use crate::region::{self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
 
 /// Whose slabs a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
@@ -32,6 +32,8 @@ pub enum Has {
     DirtyRunRoom,
     /// A dirty unit.
     Dirty,
+    /// Granules that are not mapped.
+    Absent,
     /// As `Room`, with that affinity. A hint too.
     RoomOf(Affinity),
     /// As `DirtyRoom`, with that affinity. A hint too.
@@ -54,28 +56,44 @@ impl Has {
             Has::DirtyRoom => 1,
             Has::DirtyRunRoom => 2,
             Has::Dirty => 3,
-            Has::RoomOf(Affinity(of)) => 4 + 2 * of as usize,
-            Has::DirtyRoomOf(Affinity(of)) => 5 + 2 * of as usize,
+            Has::Absent => 4,
+            Has::RoomOf(Affinity(of)) => 5 + 2 * of as usize,
+            Has::DirtyRoomOf(Affinity(of)) => 6 + 2 * of as usize,
         }
     }
 }
 
-const SETS: usize = 4 + 2 * Affinity::COUNT;
+const SETS: usize = 5 + 2 * Affinity::COUNT;
 /// Few chunks are enough for the model checker.
 const WORDS: usize = if cfg!(loom) { 2 } else { region::MAX_CAPACITY / CHUNK / 64 };
 
+/// Words that are no part of the region's table.
+const FIRST: usize = if cfg!(loom) { WORDS } else { FIRST_CHUNK_SETS / 64 };
+
+const _: () = assert!(SETS * size_of::<u64>() <= CHUNK_SETS_STRIDE);
+
 shared_static! {
-    static MEMBERS: [[AtomicU64; SETS]; WORDS] =
-        array_of![array_of![AtomicU64::new(0); SETS]; WORDS];
+    static MEMBERS: [[AtomicU64; SETS]; FIRST] =
+        array_of![array_of![AtomicU64::new(0); SETS]; FIRST];
 }
 shared_static! {
     /// Words below these are empty. They start at 0, so that the table lies in zero memory.
     static LOWEST: [AtomicUsize; SETS] = array_of![AtomicUsize::new(0); SETS];
 }
 
-fn word(has: Has, index: usize) -> &'static AtomicU64 {
+/// The words of all sets for 64 chunks.
+fn words(index: usize) -> &'static [AtomicU64; SETS] {
     // Chunks number at most 64 * WORDS, the region's capacity.
-    &MEMBERS[index % WORDS][has.index() % SETS]
+    let index = index % WORDS;
+    MEMBERS.get(index).unwrap_or_else(|| {
+        let at = region::entry(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, index);
+        // SAFETY: the region maps the entries of all chunks below its limit; zero bytes are empty sets.
+        unsafe { &*(at as *const [AtomicU64; SETS]) }
+    })
+}
+
+fn word(has: Has, index: usize) -> &'static AtomicU64 {
+    &words(index)[has.index() % SETS]
 }
 
 /// Adds a chunk to a set.
@@ -97,7 +115,7 @@ pub fn remove(has: Has, chunk: u32) {
 
 /// Takes a chunk out of all sets.
 pub fn forget(chunk: u32) {
-    for word in &MEMBERS[chunk as usize / 64 % WORDS] {
+    for word in words(chunk as usize / 64) {
         word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
     }
 }

@@ -55,6 +55,13 @@ pub fn join(at: usize, c: &RunChunk) {
     }
 }
 
+/// The same for a chunk that was unmapped.
+pub fn forget(c: &RunChunk) {
+    if c.inherited.replace(false) {
+        MAPPED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[inline(never)]
 fn map_anew(at: usize, c: &RunChunk) {
     // SAFETY: nobody uses the chunk.

@@ -2,7 +2,8 @@
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
 //! which slabs come too,
-//! [`inherit`] what fresh chunks take over of huge blocks,
+//! [`inherit`] what fresh chunks take over of huge blocks, [`scarce`] which granules are mapped where
+//! addresses are few,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
 //! requests; pages that the program does not touch cost nothing.
@@ -13,8 +14,10 @@ mod chunk;
 mod chunk_set;
 mod inherit;
 pub mod pool;
+mod scarce;
 
 pub use chunk_set::Affinity;
+pub use scarce::unmap_free;
 
 use crate::ledger;
 use crate::region::{self, CHUNK, CHUNK_SHIFT};

@@ -27,7 +27,7 @@
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
-use super::inherit;
+use super::{inherit, scarce};
 use crate::later::{self, Kind as Late};
 use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SLAB_UNITS};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
@@ -54,18 +54,18 @@ struct State(UnsafeCell<[Buckets; 2]>);
 unsafe impl Sync for State {}
 
 /// The pool, whose lock the holder has.
-struct Locked {
+pub(super) struct Locked {
     _guard: Guard<'static>,
 }
 
 impl Locked {
     /// For who holds a lock further out.
-    fn lock() -> Self {
+    pub(super) fn lock() -> Self {
         Locked { _guard: LOCK.lock() }
     }
 
     /// `None`: a fork stands still.
-    fn enter() -> Option<Self> {
+    pub(super) fn enter() -> Option<Self> {
         LOCK.enter().map(|guard| Locked { _guard: guard })
     }
 
@@ -83,7 +83,7 @@ impl Locked {
     }
 
     /// The same after units were used in a way that does not tell how long that is.
-    fn update(&self, chunk: u32, c: &RunChunk) {
+    pub(super) fn update(&self, chunk: u32, c: &RunChunk) {
         self.set_longest(chunk, c, c.measure());
     }
 
@@ -100,7 +100,7 @@ impl Locked {
     }
 
     /// Notes that a chunk for slabs has a free granule, and perhaps a dirty one.
-    fn has_room(&self, chunk: u32, c: &RunChunk) {
+    pub(super) fn has_room(&self, chunk: u32, c: &RunChunk) {
         chunk_set::add(Has::Room, chunk);
         chunk_set::add(Has::DirtyRoom, chunk);
         if let Some(of) = c.affinity.get() {
@@ -125,23 +125,48 @@ impl Locked {
         }
     }
 
+    /// Calls `f` with the chunks that have so many free units in a row.
+    pub(super) fn each_with_room(&self, units: usize, mut f: impl FnMut(u32, &'static RunChunk)) {
+        for for_slabs in [false, true] {
+            self.buckets(for_slabs).each_from(units, &mut f);
+        }
+    }
+
+    /// A chunk with `units` more free units in a row, one of the region's if need be. `dense`: it will be
+    /// filled.
+    fn more(&self, for_slabs: bool, dense: bool, units: usize) -> Option<u32> {
+        if region::is_scarce()
+            && let Some(chunk) = scarce::open_some(self, for_slabs, units).ok()?
+        {
+            return Some(chunk);
+        }
+        let chunk = self.fresh_chunk(for_slabs, dense)?;
+        // SAFETY: a chunk of the pool has a record.
+        match unsafe { record(chunk) }.absent.get() {
+            0 => Some(chunk),
+            _ => scarce::open_some(self, for_slabs, units).ok()?,
+        }
+    }
+
     /// A chunk of the region. `dense`: it will be filled.
     fn fresh_chunk(&self, for_slabs: bool, dense: bool) -> Option<u32> {
-        let chunk = region::alloc_chunk()?;
+        let (chunk, mapped) = region::alloc_chunk()?;
         if !region::ensure_run_chunk(chunk) {
-            region::free_chunk(chunk);
+            region::free_chunk(chunk, mapped);
             return None;
         }
         // SAFETY: its record was mapped just now.
         let c = unsafe { record(chunk) };
         c.init(for_slabs);
-        if for_slabs {
+        if !mapped {
+            scarce::init(chunk, c);
+        } else if for_slabs {
             chunk_set::add(Has::Room, chunk);
         }
         let grows = in_use_bytes() >= region::GROWING || !for_slabs && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
-        let inherited = inherit::take_over(address(chunk, 0), c);
-        if inherited || filled && ledger::has_room(CHUNK) && region::fault_chunk(chunk) {
+        let inherited = mapped && inherit::take_over(address(chunk, 0), c);
+        if inherited || mapped && filled && ledger::has_room(CHUNK) && region::fault_chunk(chunk) {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&DIRTY_UNITS, UNITS);
@@ -219,7 +244,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     let enough = units + align - 1;
     let chunk =
         [false, true].into_iter().find_map(|for_slabs| pool.buckets(for_slabs).find(enough));
-    let chunk = chunk.or_else(|| pool.fresh_chunk(false, true))?;
+    let chunk = chunk.or_else(|| pool.more(false, true, enough))?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     pool.adapt(chunk, c, false);
@@ -254,7 +279,11 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     };
     // What a slab leaves unused of dirty pages is lost to runs.
     let found = found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None });
-    let fresh = || Some((pool.fresh_chunk(true, dense)?, 0));
+    let fresh = || {
+        let chunk = pool.more(true, dense, UNITS_PER_GRANULE)?;
+        // SAFETY: a chunk of the pool has a record.
+        unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
+    };
     let (chunk, granule) =
         found.or_else(fresh).or_else(|| find(Has::Room)).or_else(|| pool.borrow_granule())?;
     // SAFETY: a chunk of the pool has a record.
@@ -370,11 +399,12 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 chunk_set::remove(Has::Dirty, chunk);
-                if c.used.next(0, true) == UNITS {
+                if c.is_unused() {
                     chunk_set::forget(chunk);
                     pool.buckets(c.for_slabs.get()).remove(c);
+                    let mapped = scarce::close(chunk, c);
                     inherit::join(address(chunk, 0), c);
-                    region::free_chunk(chunk);
+                    region::free_chunk(chunk, mapped);
                 }
             }
             return purged;
@@ -416,6 +446,11 @@ fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
         }
         from = end;
     }
+}
+
+/// So many dirty units are no longer there.
+pub(super) fn no_longer_dirty(units: usize) {
+    change(&DIRTY_UNITS, units.wrapping_neg());
 }
 
 /// Bytes in dirty free units, an upper bound on what [`purge`] can give back; slabs' included.

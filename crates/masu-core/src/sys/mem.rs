@@ -37,7 +37,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
 }
 
 fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
-    let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS;
     // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the two callers that pass
     // MAP_FIXED own the range (see `map_over`).
     unsafe { call(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) }
@@ -48,7 +48,28 @@ fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
 /// # Errors
 /// `EEXIST` when something is mapped there, or the kernel's reason.
 pub fn map_at(addr: usize, len: usize) -> Result<(), Errno> {
-    let got = mmap(addr, len, MAP_FIXED_NOREPLACE)?;
+    map_free(addr, len, MAP_NORESERVE)
+}
+
+/// As [`map_at`], if the kernel lets the process have so much at once: it judges it by its setting for
+/// overcommitment, as it does what the C library's `malloc` maps. The range then counts as any other: no
+/// later fork is refused because of it.
+///
+/// # Errors
+/// As there, and the range is not mapped.
+pub fn map_judged_at(addr: usize, len: usize) -> Result<(), Errno> {
+    map_free(addr, len, 0)?;
+    // SAFETY: just mapped.
+    unsafe { map_over(addr, len) }.inspect_err(|_| unmap(addr, len))
+}
+
+/// Whether the kernel would let the process have so much at once, as [`map_judged_at`] has it.
+pub fn judge(len: usize) -> bool {
+    mmap(0, len, 0).inspect(|&at| unmap(at, len)).is_ok()
+}
+
+fn map_free(addr: usize, len: usize, flags: usize) -> Result<(), Errno> {
+    let got = mmap(addr, len, MAP_FIXED_NOREPLACE | flags)?;
     if got == addr {
         return Ok(());
     }
@@ -71,7 +92,7 @@ pub fn map(len: usize) -> Result<usize, Errno> {
 /// # Safety
 /// The range must belong to the engine and hold nothing that is still in use.
 pub unsafe fn map_over(addr: usize, len: usize) -> Result<(), Errno> {
-    mmap(addr, len, MAP_FIXED).map(drop)
+    mmap(addr, len, MAP_FIXED | MAP_NORESERVE).map(drop)
 }
 
 /// Unmaps a range that the engine mapped. Failure leaves it mapped, which is harmless.

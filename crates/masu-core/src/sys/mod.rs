@@ -1,7 +1,7 @@
 //! The kernel and the CPU, and nothing of the C library but a few weak symbols.
 //!
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
-//! ([`mem`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector
+//! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector
 //! ([`auxv`]), the background thread's creation ([`thread`]), what is asked of the host C library when there is
 //! one ([`host`]) and the one way to die ([`fatal`]).
 //!
@@ -20,6 +20,7 @@ pub mod mem;
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]
 pub mod raw;
+pub mod rlimit;
 pub mod thread;
 pub mod time;
 

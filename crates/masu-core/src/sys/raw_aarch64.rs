@@ -22,6 +22,7 @@ pub mod nr {
     pub const MMAP: usize = 222;
     pub const MINCORE: usize = 232;
     pub const MADVISE: usize = 233;
+    pub const PRLIMIT64: usize = 261;
     pub const MEMBARRIER: usize = 283;
 }
 

@@ -15,6 +15,8 @@ mod chunk_set;
 mod inherit;
 #[path = "../../run/pool.rs"]
 pub mod pool;
+#[path = "../../run/scarce.rs"]
+mod scarce;
 
 pub use chunk_set::Affinity;
 

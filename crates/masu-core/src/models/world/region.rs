@@ -3,6 +3,7 @@
 
 use super::atomic::Watch;
 use super::process;
+use super::sys::Errno;
 use crate::lock::Lock;
 use crate::size_class::UNIT;
 use crate::slab::Slab;
@@ -273,15 +274,30 @@ pub fn ensure_run_chunk(_: u32) -> bool {
 }
 
 /// A chunk, which reads as zeroes.
-pub fn alloc_chunk() -> Option<u32> {
+pub fn alloc_chunk() -> Option<(u32, bool)> {
     let _guard = LOCK.lock();
     let chunk = PAGES.taken.iter().position(|taken| !taken.get())?;
     PAGES.taken[chunk].set(true);
-    Some((FIRST_CHUNK + chunk) as u32)
+    Some(((FIRST_CHUNK + chunk) as u32, true))
+}
+
+/// There is no lack of addresses.
+pub fn is_scarce() -> bool {
+    false
+}
+
+/// Chunks are always mapped.
+pub fn map_granules(_: u32, _: usize, _: usize) -> Result<(), Errno> {
+    unreachable!("nothing is left out")
+}
+
+/// As above.
+pub fn unmap_granules(_: u32, _: usize, _: usize) {
+    unreachable!("addresses are not scarce")
 }
 
 /// Takes a chunk back, which must be in use and read as zeroes.
-pub fn free_chunk(chunk: u32) {
+pub fn free_chunk(chunk: u32, _: bool) {
     let _guard = LOCK.lock();
     assert!(PAGES.taken[chunk as usize - FIRST_CHUNK].replace(false), "a chunk is freed twice");
     let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);

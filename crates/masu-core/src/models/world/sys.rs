@@ -1,6 +1,15 @@
 //! The kernel: futex words that threads really sleep on, so that a lost wake-up is a deadlock, which
 //! the checker sees.
 
+/// Why the kernel refuses something, which it never does here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno;
+
+impl Errno {
+    /// Something else is there.
+    pub const EEXIST: Errno = Errno;
+}
+
 /// Sleep while a word has a value, wake sleepers.
 pub mod futex {
     use crate::models::world::process;

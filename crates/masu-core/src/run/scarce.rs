@@ -1,0 +1,131 @@
+//! Chunks that are not wholly mapped, where addresses are scarce.
+//!
+//! A granule that is *absent* is not mapped, and counts as used. Before the pool takes a fresh chunk it has
+//! absent granules of the ones that it has mapped, as many as the request needs, and some more in a heap
+//! that is larger. When a request would fail, free granules become absent: their addresses go to whoever
+//! needs them.
+//!
+//! Everything is under the pool's lock.
+
+use super::chunk::{RunChunk, UNITS_PER_GRANULE, record};
+use super::chunk_set::{self, Has};
+use super::inherit;
+use super::pool::{self, Locked};
+use crate::region::{self, GRANULE, GRANULES_PER_CHUNK};
+use crate::sys::Errno;
+use core::iter;
+use core::ops::Range;
+
+/// Makes the record that of a chunk that is not mapped.
+pub fn init(chunk: u32, c: &RunChunk) {
+    c.set_absent(0, GRANULES_PER_CHUNK, true);
+    c.longest.set(0);
+    chunk_set::add(Has::Absent, chunk);
+}
+
+/// A chunk for slabs or for runs with `units` free units in a row, some of which are mapped now; or `None`
+/// if no chunk has room for them.
+///
+/// # Errors
+/// The kernel's reason: it gives no more memory, whatever the chunk.
+#[cold]
+#[inline(never)]
+pub fn open_some(pool: &Locked, for_slabs: bool, units: usize) -> Result<Option<u32>, Errno> {
+    let mut next = chunk_set::first(Has::Absent);
+    while let Some(chunk) = next {
+        // SAFETY: a chunk of the pool has a record.
+        let c = unsafe { record(chunk) };
+        // A slab takes a granule as it lies.
+        let align = if for_slabs { UNITS_PER_GRANULE } else { 1 };
+        if c.for_slabs.get() == for_slabs
+            && let Some(start) = c.find_absent(units, align)
+        {
+            match open(pool, chunk, c, start, units) {
+                // Somebody else's mapping is in the chunk now.
+                Err(Errno::EEXIST) => {}
+                done => return done.map(|()| Some(chunk)),
+            }
+        }
+        next = chunk_set::after(Has::Absent, chunk);
+    }
+    Ok(None)
+}
+
+/// Maps what is absent of some units of a chunk.
+fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> Result<(), Errno> {
+    let first = start / UNITS_PER_GRANULE;
+    let end = (start + units).div_ceil(UNITS_PER_GRANULE);
+    // Some more, so that a heap that grows is not mapped in too many steps.
+    let more = (end + pool::in_use_bytes() / (64 * GRANULE)).min(GRANULES_PER_CHUNK);
+    let done = map(chunk, c, first..more).or_else(|_| map(chunk, c, first..end));
+    pool.update(chunk, c);
+    if c.for_slabs.get() {
+        pool.has_room(chunk, c);
+    }
+    if c.absent.get() == 0 {
+        chunk_set::remove(Has::Absent, chunk);
+    }
+    done
+}
+
+/// Maps those of some granules that are absent.
+fn map(chunk: u32, c: &RunChunk, granules: Range<usize>) -> Result<(), Errno> {
+    let before = |granule: usize| ((1u64 << granule) - 1) as u32;
+    let wanted = c.absent.get() & before(granules.end) & !before(granules.start);
+    stretches(wanted).try_for_each(|(first, n)| {
+        region::map_granules(chunk, first, n)?;
+        c.set_absent(first, n, false);
+        Ok(())
+    })
+}
+
+/// The stretches of set bits, as (start, length).
+fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
+    iter::from_fn(move || {
+        let first = mask.trailing_zeros();
+        let n = mask.checked_shr(first)?.trailing_ones();
+        mask &= !((u32::MAX >> (32 - n)) << first);
+        Some((first as usize, n as usize))
+    })
+}
+
+/// Unmaps what is left of a chunk of which nothing is used, for it goes back to the region. Whether it is
+/// still mapped as a whole.
+pub fn close(chunk: u32, c: &RunChunk) -> bool {
+    let mapped = c.absent.get() == 0;
+    if !mapped {
+        stretches(!c.absent.get()).for_each(|(first, n)| region::unmap_granules(chunk, first, n));
+        inherit::forget(c);
+    }
+    mapped
+}
+
+/// Makes all free granules absent. Returns whether there were any.
+#[cold]
+pub fn unmap_free() -> bool {
+    let Some(pool) = Locked::enter() else { return false };
+    let mut any = false;
+    pool.each_with_room(UNITS_PER_GRANULE, |chunk, c| {
+        for (first, n) in stretches(!c.used.granules()) {
+            region::unmap_granules(chunk, first, n);
+            pool::no_longer_dirty(c.set_absent(first, n, true));
+            chunk_set::add(Has::Absent, chunk);
+            any = true;
+        }
+        pool.update(chunk, c);
+    });
+    any
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_those_of_set_bits() {
+        let all = |mask| stretches(mask).collect::<Vec<_>>();
+        assert_eq!(all(0), []);
+        assert_eq!(all(u32::MAX), [(0, 32)]);
+        assert_eq!(all(0x8000_0f01), [(0, 1), (8, 4), (31, 1)]);
+    }
+}
