@@ -44,8 +44,8 @@ pub fn render(all: &All, width: usize) -> String {
     let mut text = format!("{BOLD}{}{BOLD:#}\n\n", headline(all));
     let _ = writeln!(
         text,
-        "{DIM}    {:NAME$} {:ALLOCATOR$} {:>MEMORY$}  {}{DIM:#}",
-        "PROGRAM", "ALLOCATOR", "PSS", "PROCESSES"
+        "{DIM}    {:NAME$} {:ALLOCATOR$} {:>MEMORY$}  PROCESSES{DIM:#}",
+        "PROGRAM", "ALLOCATOR", "PSS"
     );
     let rows = rows(all);
     for row in &rows {
