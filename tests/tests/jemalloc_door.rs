@@ -212,7 +212,6 @@ mod mallctl {
         a_hundred_arenas_and_back,
         a_threads_blocks_come_from_the_arena_it_chose,
         the_common_memory_cannot_be_reset_or_destroyed,
-        hooks_can_be_looked_at_and_not_set,
         figures_of_an_arena_can_be_counted_through,
         // names.c
         names_that_programs_use_are_there,
@@ -223,7 +222,7 @@ mod mallctl {
     /// The names of the library's table, but for those that do something or look something up.
     #[test]
     fn every_name_answers() {
-        const DO: [&str; 15] = [
+        const DO: [&str; 17] = [
             "thread.peak.reset",
             "thread.tcache.flush",
             "thread.idle",
@@ -239,6 +238,8 @@ mod mallctl {
             "arena.0.allocated",
             "arenas.create",
             "arenas.lookup",
+            "experimental.arenas_create_ext",
+            "experimental.hooks.safety_check_abort",
         ];
         let table = workspace().join("crates/libmasu/src/jemalloc/tree.rs");
         let table = std::fs::read_to_string(table).expect("the table");
@@ -249,6 +250,96 @@ mod mallctl {
         let names: Vec<_> = rows.filter(|name| !DO.contains(&&**name)).collect();
         let case = masu_tests::case(program(), "every_name_answers");
         case.env("NAMES", names.join("\n")).run().success();
+    }
+}
+
+mod agree {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["agree.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        a_size_is_the_same_grown_into_shrunk_to_and_asked_for,
+        the_size_classes_are_those_that_blocks_have,
+        xallocx_keeps_small_and_large_apart,
+        a_threads_account_is_exact_when_it_reads_it,
+        one_query_is_accounted_to_the_byte,
+        where_memory_would_come_from_is_kept_and_read_back;
+        apart: slab_sizes_stay_as_they_are
+    }
+
+    #[test]
+    fn slab_sizes_stay_as_they_are() {
+        let case = masu_tests::case(program(), "slab_sizes_stay_as_they_are");
+        case.env("MALLOC_CONF", "slab_sizes:1-4096:17|100-200:1|128-128:2").run().success();
+    }
+}
+
+mod hooks {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["hooks.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        every_block_of_such_an_arena_lies_in_hook_memory,
+        blocks_move_in_and_out_and_stay_in_when_they_are_resized,
+        zeroed_blocks_are_zero_whatever_the_hooks_leave,
+        what_is_free_goes_from_the_most_permanent_way_to_the_least,
+        pages_of_a_unit_in_use_are_purged_by_themselves,
+        without_memory_of_the_hooks_there_is_none,
+        hooks_may_be_few,
+        default_hooks_can_be_read_called_and_wrapped,
+        threads_share_an_arena_whatever_its_hooks_refuse,
+        a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back,
+        a_childs_arena_is_its_own,
+        hook_memory_counts_in_the_figures,
+        free_pages_decay,
+        records_lie_in_hook_memory_if_that_is_wanted
+    }
+}
+
+mod infallible {
+    use super::*;
+
+    fn run(conf: &str, what: &str) -> Outcome {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+            let compile = Compile::with("g++").flags(["-std=c++17", "-I"]).flag(include());
+            compile.file("cxx/infallible.cc").file(door()).build()
+        });
+        Run::program(&PROGRAM).args([what]).env("MALLOC_CONF", conf).run()
+    }
+
+    #[test]
+    fn new_throws_unless_the_option_is_on() {
+        for conf in ["", "experimental_infallible_new:false"] {
+            assert_eq!(run(conf, "throws").success().stdout, "ok\n");
+        }
+    }
+
+    #[test]
+    fn the_programs_function_is_told_and_null_returned() {
+        let outcome = run("experimental_infallible_new:true", "tells");
+        assert_eq!(outcome.success().stdout, "ok\n");
+    }
+
+    #[test]
+    fn the_process_ends_with_one_line() {
+        let outcome = run("experimental_infallible_new:true", "ends");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&outcome.status),
+            Some(libc::SIGABRT),
+            "{outcome:?}"
+        );
+        let line = "masu: operator new: out of memory, and experimental_infallible_new is on\n";
+        assert_eq!(outcome.stderr, line);
     }
 }
 

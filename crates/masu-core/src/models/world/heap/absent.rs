@@ -47,6 +47,14 @@ pub mod thread_bytes {
         pub fn add(&self, _: u64) {}
         /// Counts nothing.
         pub fn sub(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn freed_own(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn reuse(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn unbinned(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn undo(&self, _: u64) {}
         /// Too little for chunks of its own.
         pub fn held(&self) -> u64 {
             0
@@ -96,6 +104,11 @@ pub mod shared {
         pub unsafe fn free(&self, _: *mut Block) -> usize {
             match *self {}
         }
+    }
+
+    /// There are no large blocks.
+    pub fn usable_size_of_huge(_: *const u8) -> usize {
+        0
     }
 
     pub fn by_id(_: u32) -> Option<&'static SharedHeap> {
