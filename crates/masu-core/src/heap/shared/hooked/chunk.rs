@@ -11,12 +11,13 @@
 //! 3. in `pages`, a page in `used` is in none of the other sets; `lengths[p]` is the length of the block or
 //!    slab that begins at page `p`, else 0. Of the others, those in `decommitted` are to be committed before
 //!    they are touched, and read as zeroes then; those in `zero` do now; those in `dirty` may be resident.
-//! 4. a slab's `map` has a bit for each of its live blocks, `live` in all.
 
 use super::hooks::Extent;
+use super::list::Links;
 use super::map;
 use super::records::Records;
-use crate::region::{CHUNK, GRANULE, GRANULE_SHIFT, GRANULES_PER_CHUNK};
+use super::slab::Slab;
+use crate::region::{CHUNK, GRANULE_SHIFT, GRANULES_PER_CHUNK};
 use crate::run::{Bits, UNITS};
 use crate::size_class::{UNIT, size_of_class};
 use crate::sync::{AtomicU32, Ordering};
@@ -34,14 +35,6 @@ pub enum State {
     Huge,
     /// A hook is being called for it, or it is about to leave.
     Busy,
-}
-
-/// A place in a list.
-#[derive(Default)]
-pub struct Links {
-    next: Cell<Option<&'static Chunk>>,
-    prev: Cell<Option<&'static Chunk>>,
-    listed: Cell<bool>,
 }
 
 /// A chunk's record.
@@ -94,76 +87,6 @@ pub struct Pages {
     pub pooled: Cell<Option<&'static Pages>>,
 }
 
-/// A slab: a granule of blocks of one class.
-pub struct Slab {
-    /// 0: none is here.
-    pub class: Cell<usize>,
-    pub at: Cell<usize>,
-    live: Cell<usize>,
-    /// No word of the map before this one has room.
-    hint: Cell<usize>,
-    next: Cell<Option<&'static Slab>>,
-    prev: Cell<Option<&'static Slab>>,
-    map: [Cell<u64>; GRANULE / 16 / 64],
-}
-
-impl Slab {
-    fn capacity(&self) -> usize {
-        GRANULE / size_of_class(self.class.get()).max(16)
-    }
-
-    /// Makes the granule at an address a slab.
-    pub fn begin(&self, at: usize, class: usize) {
-        self.at.set(at);
-        self.class.set(class);
-        self.live.set(0);
-        self.hint.set(0);
-        self.map.iter().for_each(|word| word.set(0));
-    }
-
-    /// Whether no block is left.
-    pub fn is_full(&self) -> bool {
-        self.live.get() == self.capacity()
-    }
-
-    /// Whether no block is live.
-    pub fn is_empty(&self) -> bool {
-        self.live.get() == 0
-    }
-
-    /// A block's address. The slab is not full.
-    pub fn take(&self) -> Option<usize> {
-        for w in self.hint.get()..self.map.len() {
-            let word = self.map[w].get();
-            let block = w * 64 + word.trailing_ones() as usize;
-            if word != u64::MAX && block < self.capacity() {
-                self.map[w].set(word | 1 << (block % 64));
-                self.hint.set(w);
-                self.live.set(self.live.get() + 1);
-                return Some(self.at.get() + block * size_of_class(self.class.get()));
-            }
-        }
-        None
-    }
-
-    /// Takes a block back.
-    pub fn put(&self, at: usize) -> Result<(), Wrong> {
-        let (offset, size) = (at - self.at.get(), size_of_class(self.class.get()).max(16));
-        let (block, bit) = (offset / size, 1 << (offset / size % 64));
-        if offset % size != 0 || block >= self.capacity() {
-            return Err(Wrong::Inside);
-        }
-        let word = &self.map[block / 64];
-        if word.get() & bit == 0 {
-            return Err(Wrong::Freed);
-        }
-        word.set(word.get() & !bit);
-        self.hint.set(self.hint.get().min(block / 64));
-        self.live.set(self.live.get() - 1);
-        Ok(())
-    }
-}
-
 /// Adds a range to a set, or takes it out.
 #[cold]
 #[inline(never)]
@@ -173,15 +96,6 @@ pub fn mark(set: &Bits, first: usize, n: usize, member: bool) {
     } else {
         set.clear(first, n);
     }
-}
-
-/// What is wrong with a pointer that is freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wrong {
-    /// It is no block's start.
-    Inside,
-    /// Its block was freed before.
-    Freed,
 }
 
 impl Pages {
@@ -472,131 +386,5 @@ impl Chunk {
     /// Whether any page is committed.
     pub fn is_committed(&self) -> bool {
         self.pages.get().map_or(!self.decommitted.get(), |p| p.decommitted.next(0, false) < UNITS)
-    }
-}
-
-/// A list of chunks through one of their [`Links`].
-pub struct List {
-    front: Cell<Option<&'static Chunk>>,
-    back: Cell<Option<&'static Chunk>>,
-    len: Cell<usize>,
-    links: fn(&Chunk) -> &Links,
-}
-
-impl List {
-    /// An empty one.
-    pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
-        List { front: Cell::new(None), back: Cell::new(None), len: Cell::new(0), links }
-    }
-
-    /// The first.
-    pub fn front(&self) -> Option<&'static Chunk> {
-        self.front.get()
-    }
-
-    /// The one behind a member.
-    pub fn next(&self, chunk: &Chunk) -> Option<&'static Chunk> {
-        (self.links)(chunk).next.get()
-    }
-
-    /// Members.
-    pub fn len(&self) -> usize {
-        self.len.get()
-    }
-
-    /// Puts one at the end, if it is in no list by these links.
-    #[cold]
-    #[inline(never)]
-    pub fn push_back(&self, chunk: &'static Chunk) {
-        let links = (self.links)(chunk);
-        if links.listed.replace(true) {
-            return;
-        }
-        links.next.set(None);
-        links.prev.set(self.back.replace(Some(chunk)));
-        match links.prev.get() {
-            Some(before) => (self.links)(before).next.set(Some(chunk)),
-            None => self.front.set(Some(chunk)),
-        }
-        self.len.set(self.len.get() + 1);
-    }
-
-    /// Puts one at the front, if it is in no list by these links.
-    #[cold]
-    #[inline(never)]
-    pub fn push_front(&self, chunk: &'static Chunk) {
-        let links = (self.links)(chunk);
-        if links.listed.replace(true) {
-            return;
-        }
-        links.prev.set(None);
-        links.next.set(self.front.replace(Some(chunk)));
-        match links.next.get() {
-            Some(after) => (self.links)(after).prev.set(Some(chunk)),
-            None => self.back.set(Some(chunk)),
-        }
-        self.len.set(self.len.get() + 1);
-    }
-
-    /// Takes a member out; nothing happens to one that is in no list by these links.
-    #[cold]
-    #[inline(never)]
-    pub fn remove(&self, chunk: &Chunk) {
-        let links = (self.links)(chunk);
-        if !links.listed.replace(false) {
-            return;
-        }
-        let (next, prev) = (links.next.take(), links.prev.take());
-        match prev {
-            Some(before) => (self.links)(before).next.set(next),
-            None => self.front.set(next),
-        }
-        match next {
-            Some(after) => (self.links)(after).prev.set(prev),
-            None => self.back.set(prev),
-        }
-        self.len.set(self.len.get() - 1);
-    }
-}
-
-/// The slabs of one class that have room.
-#[derive(Default)]
-pub struct Slabs(Cell<Option<&'static Slab>>);
-
-impl Slabs {
-    /// None.
-    pub const fn new() -> Self {
-        Slabs(Cell::new(None))
-    }
-
-    /// The first.
-    pub fn front(&self) -> Option<&'static Slab> {
-        self.0.get()
-    }
-
-    /// Adds one that is in no list.
-    pub fn push(&self, slab: &'static Slab) {
-        slab.prev.set(None);
-        slab.next.set(self.0.replace(Some(slab)));
-        if let Some(next) = slab.next.get() {
-            next.prev.set(Some(slab));
-        }
-    }
-
-    /// Takes a member out.
-    pub fn remove(&self, slab: &Slab) {
-        let (next, prev) = (slab.next.take(), slab.prev.take());
-        match prev {
-            Some(before) => before.next.set(next),
-            None => self.0.set(next),
-        }
-        if let Some(after) = next {
-            after.prev.set(prev);
-        }
-    }
-
-    /// Forgets them all.
-    pub fn clear(&self) {
-        self.0.set(None);
     }
 }

@@ -10,10 +10,12 @@
 //! 4. what is `busy`, and pages that are taken for the time of a hook's call, are touched by who made them so
 //!    alone.
 
-use super::chunk::{Chunk, Links, List, Slab, Slabs, State, Wrong, mark};
+use super::chunk::{Chunk, State, mark};
 use super::hooks::{Caller, Hooks};
+use super::list::{Links, List};
 use super::map;
 use super::records::Records;
+use super::slab::{Slab, Slabs, Wrong};
 use crate::region::{CHUNK, GRANULE};
 use crate::run::UNITS;
 use crate::size_class::{LAST_CLASS, UNIT};

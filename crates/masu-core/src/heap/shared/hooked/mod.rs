@@ -28,11 +28,13 @@
 mod chunk;
 mod default;
 pub mod hooks;
+mod list;
 mod map;
 mod memory;
 mod purge;
 mod records;
 mod resize;
+mod slab;
 
 pub use default::DEFAULT;
 pub use hooks::Hooks;
@@ -48,10 +50,11 @@ use crate::report;
 use crate::size_class::{MEDIUM_MAX, UNIT, size_of_class};
 use crate::slab::Block;
 use crate::sync::Ordering;
-use chunk::{Chunk, Wrong};
+use chunk::Chunk;
 use core::ptr::null_mut;
 use hooks::Extent;
 use memory::{Run, Want};
+use slab::Wrong;
 
 /// The chunk that holds a pointer, if it points into hook memory.
 fn find(p: *const u8) -> Option<&'static Chunk> {
