@@ -33,6 +33,7 @@ mod map;
 mod memory;
 mod purge;
 mod records;
+mod request;
 mod resize;
 mod slab;
 
@@ -53,7 +54,7 @@ use crate::sync::Ordering;
 use chunk::Chunk;
 use core::ptr::null_mut;
 use hooks::Extent;
-use memory::{Run, Want};
+use request::{Run, Want};
 use slab::Wrong;
 
 /// The chunk that holds a pointer, if it points into hook memory.

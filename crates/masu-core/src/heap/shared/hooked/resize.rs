@@ -6,7 +6,8 @@
 
 use super::chunk::{Chunk, State};
 use super::hooks::Extent;
-use super::memory::{Run, free_from};
+use super::memory::free_from;
+use super::request::Run;
 use super::{find, map, pointer};
 use crate::heap::shared::{SharedHeap, table};
 use crate::lock::Guard;

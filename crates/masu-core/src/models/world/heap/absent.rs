@@ -135,4 +135,18 @@ pub mod shared {
 
     /// Nothing was being done.
     pub fn after_fork_in_child() {}
+
+    /// Memory of hooks: there is none.
+    pub mod hooked {
+        use crate::lock::Lock;
+
+        loom::lazy_static! {
+            static ref LOCK: Lock = Lock::new();
+        }
+
+        /// The lock of its records.
+        pub fn lock_for_fork() -> &'static Lock {
+            &LOCK
+        }
+    }
 }
