@@ -212,7 +212,6 @@ mod mallctl {
         a_hundred_arenas_and_back,
         a_threads_blocks_come_from_the_arena_it_chose,
         the_common_memory_cannot_be_reset_or_destroyed,
-        hooks_can_be_looked_at_and_not_set,
         figures_of_an_arena_can_be_counted_through,
         // names.c
         names_that_programs_use_are_there,
@@ -223,7 +222,7 @@ mod mallctl {
     /// The names of the library's table, but for those that do something or look something up.
     #[test]
     fn every_name_answers() {
-        const DO: [&str; 15] = [
+        const DO: [&str; 17] = [
             "thread.peak.reset",
             "thread.tcache.flush",
             "thread.idle",
@@ -239,6 +238,8 @@ mod mallctl {
             "arena.0.allocated",
             "arenas.create",
             "arenas.lookup",
+            "experimental.arenas_create_ext",
+            "experimental.hooks.safety_check_abort",
         ];
         let table = workspace().join("crates/libmasu/src/jemalloc/tree.rs");
         let table = std::fs::read_to_string(table).expect("the table");
@@ -251,6 +252,38 @@ mod mallctl {
         case.env("NAMES", names.join("\n")).run().success();
     }
 }
+
+mod agree {
+    use super::*;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| build(&["agree.c"]));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        a_size_is_the_same_grown_into_shrunk_to_and_asked_for,
+        the_size_classes_are_those_that_blocks_have,
+        xallocx_keeps_small_and_large_apart,
+        a_threads_account_is_exact_when_it_reads_it,
+        one_query_is_accounted_to_the_byte,
+        where_memory_would_come_from_is_kept_and_read_back;
+        apart: slab_sizes_stay_as_they_are
+    }
+
+    #[test]
+    fn slab_sizes_stay_as_they_are() {
+        let case = masu_tests::case(program(), "slab_sizes_stay_as_they_are");
+        case.env("MALLOC_CONF", "slab_sizes:1-4096:17|100-200:1|128-128:2").run().success();
+    }
+}
+
+#[path = "jemalloc_door/hooks.rs"]
+mod hooks;
+
+#[path = "jemalloc_door/infallible.rs"]
+mod infallible;
 
 mod print {
     use super::*;

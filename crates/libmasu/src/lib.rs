@@ -61,6 +61,7 @@ mod aliases;
 mod aligned;
 mod errno;
 mod host;
+mod infallible;
 mod jemalloc;
 mod limit;
 mod malloc;

@@ -4,10 +4,12 @@
 //! one object and `a` for an array; then the arguments, `m` a size, `St11align_val_t` an alignment,
 //! `RKSt9nothrow_t` a `std::nothrow`.
 //!
-//! A form of `new` that finds no memory goes to `new_failed`, which asks the new-handler. Sizes and
+//! A form of `new` that finds no memory goes to `new_failed`, which asks the new-handler, or with an option of
+//! jemalloc's to `infallible`, which ends the process. Sizes and
 //! alignments given to `delete` are not needed: the block's own are known.
 
 use crate::aligned::try_aligned;
+use crate::infallible;
 use crate::new_failed::{new_or_null, new_or_throw};
 use core::ffi::c_void;
 
@@ -44,6 +46,9 @@ unsafe extern "C" fn throwing_slow(size: usize) -> *mut c_void {
     if !block.is_null() {
         return block.cast();
     }
+    if infallible::is_on() {
+        return ended();
+    }
     // SAFETY: this is the last thing done here.
     unsafe { new_or_throw(size, 0) }
 }
@@ -54,8 +59,19 @@ unsafe extern "C" fn nothrow_slow(size: usize) -> *mut c_void {
     if !block.is_null() {
         return block.cast();
     }
+    if infallible::is_on() {
+        return ended();
+    }
     // SAFETY: this is the last thing done here.
     unsafe { new_or_null(size, 0) }
+}
+
+/// The end of a form of `new` that is not to fail, or null if the program would not have it.
+#[cold]
+#[inline(never)]
+fn ended() -> *mut c_void {
+    infallible::fail();
+    core::ptr::null_mut()
 }
 
 /// Exports forms of `new` with an alignment.
@@ -75,6 +91,9 @@ macro_rules! aligned_news {
             let block = try_aligned(size, align);
             if !block.is_null() {
                 return block.cast();
+            }
+            if infallible::is_on() {
+                return ended();
             }
             // SAFETY: this is the last thing done here.
             unsafe { $failed(size, align) }

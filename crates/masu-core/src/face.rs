@@ -20,6 +20,7 @@ mod free;
 mod heaps;
 
 pub use crate::fork::{child as fork_child, parent as fork_parent, prepare as fork_prepare};
+pub use crate::heap::shared::hooked::{DEFAULT as DEFAULT_HOOKS, Hooks};
 pub use crate::heap::shared::{SharedHeap, SharedStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use crate::heap::{Scope, scope};
@@ -356,7 +357,7 @@ unsafe fn realloc_any(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             // The bin was empty.
             return moved(p, alloc_slow(size), old.min(size));
         }
-        let grows = old > MEDIUM_MAX && size > old && region::offset(p) >= region::limit();
+        let grows = old > MEDIUM_MAX && size > old && shared::is_huge(p);
         if resize_in_place(p, old, size) {
             return p;
         }
@@ -466,6 +467,7 @@ pub fn purge_if_due() {
 
 /// Gives all free memory back to the kernel now. `true` if there was any.
 pub fn purge() -> bool {
+    shared::hooked::purge_all();
     crate::purge::now() != 0
 }
 

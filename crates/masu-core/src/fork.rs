@@ -52,6 +52,7 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
             huge::lock_for_fork(),
             region::lock_for_fork(),
             heap::lock_for_fork(),
+            shared::hooked::lock_for_fork(),
         ])
 }
 

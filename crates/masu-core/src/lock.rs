@@ -7,7 +7,7 @@
 //! ones it holds:
 //!
 //! table of shared heaps → each shared heap (by index) → `commons` → `DISCARD` → `available[class]`
-//! (by class) → `runs` → `huge` → `region` → `heaps`
+//! (by class) → `runs` → `huge` → `region` → `heaps` → records of hook memory
 //!
 //! Frees and the purge only ever *try* a shared heap's lock, so they may do so whatever they hold.
 //!

@@ -47,7 +47,9 @@ const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
 /// A constant rather than a static: where the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
-const TABLE: &[u8; TABLE_LEN] = &table();
+const TABLE: &[u8; TABLE_LEN] = &table(true);
+/// The same for who asks for no distance.
+const EXACT_TABLE: &[u8; TABLE_LEN] = &table(false);
 
 const fn sizes() -> [u16; LAST_CLASS + 1] {
     let mut out = [0u16; LAST_CLASS + 1];
@@ -75,13 +77,13 @@ const fn is_staggered(size: usize) -> bool {
     size == PAGE as usize || size == HALF_PAGE as usize
 }
 
-const fn table() -> [u8; TABLE_LEN] {
+const fn table(apart: bool) -> [u8; TABLE_LEN] {
     let sizes = sizes();
     let mut out = [0u8; TABLE_LEN];
     let mut i = 0;
     let mut class = 1;
     while i < TABLE_LEN {
-        if i * 16 > sizes[class] as usize || is_staggered(i * 16) {
+        if i * 16 > sizes[class] as usize || apart && is_staggered(i * 16) {
             class += 1;
         }
         out[i] = class as u8;
@@ -102,6 +104,24 @@ pub fn class_of(size: usize) -> usize {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: size <= SMALL_MAX gives an index of at most SMALL_MAX / 16, the last entry.
     unsafe { *TABLE.get_unchecked((size + 15) >> 4) as usize }
+}
+
+/// The smallest class whose blocks hold `size` bytes, whole and half pages too: the class of what it returns
+/// is itself.
+///
+/// `size` must not exceed [`SMALL_MAX`].
+#[inline(always)]
+pub fn exact_class_of(size: usize) -> usize {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: as in `class_of`.
+    unsafe { *EXACT_TABLE.get_unchecked((size + 15) >> 4) as usize }
+}
+
+/// [`exact_class_of`] at a multiple of `align`, as [`aligned_class`] is of [`class_of`].
+#[inline]
+pub fn exact_class(size: usize, align: usize) -> usize {
+    debug_assert!(align.is_power_of_two());
+    exact_class_of((size.max(1) + align - 1) & !(align - 1))
 }
 
 /// The block size of a class in bytes; 0 for class 0.
@@ -188,6 +208,19 @@ mod tests {
                 let apart = align <= 64 && [2048, 4096].contains(&size.next_multiple_of(align));
                 let class = smallest.map(|c| c + usize::from(apart));
                 assert_eq!(Some(found), class, "{size}, {align}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_exact_size_gets_the_smallest_class_of_all_and_keeps_it() {
+        for align in (4..=12).map(|shift| 1usize << shift) {
+            for size in 0..=SMALL_MAX {
+                let class = exact_class(size, align);
+                let smallest = (1..=LAST_CLASS)
+                    .find(|&c| size_of_class(c) >= size && size_of_class(c).is_multiple_of(align));
+                assert_eq!(Some(class), smallest, "{size}, {align}");
+                assert_eq!(exact_class(size_of_class(class), align), class, "{size}, {align}");
             }
         }
     }

@@ -137,19 +137,6 @@ CASE(a_threads_blocks_come_from_the_arena_it_chose) {
     CHECK(mallctl("thread.arena", NULL, NULL, &zero, sizeof zero) == 0, "arena 0");
 }
 
-CASE(hooks_can_be_looked_at_and_not_set) {
-    extent_hooks_t *hooks = NULL;
-    READ("arena.0.extent_hooks", &hooks);
-    CHECK(hooks, "none");
-    CHECK(WRITE("arena.0.extent_hooks", hooks) == EPERM, "set");
-    unsigned arena;
-    size_t length = sizeof arena;
-    CHECK(mallctl("arenas.create", &arena, &length, &hooks, sizeof hooks) == EPERM, "created");
-    const char *dss = NULL;
-    READ("arena.0.dss", &dss);
-    CHECK(strcmp(dss, "disabled") == 0, "%s", dss);
-}
-
 static size_t of_arena(unsigned arena, const char *what) {
     char name[64];
     size_t value;

@@ -139,7 +139,9 @@ JEMALLOC_EXPORT void *MASU_JEMALLOC_NAME(pvalloc)(size_t size) JEMALLOC_CXX_THRO
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(malloc_usable_size)(void *ptr) JEMALLOC_CXX_THROW;
 #endif
 
-/* Extent hooks. "arena.<i>.extent_hooks" can be read (all hooks are null) but not written: EPERM. */
+/* Extent hooks: functions of the program's that give arenas their memory, by "arenas.create" and
+ * "arena.<i>.extent_hooks". Sizes are multiples of 2 MiB, parts of pages of 4 KiB; true is a refusal. All but alloc
+ * may be null. The table is used as long as its arena exists. Arena 0 has none but the default ones: EPERM. */
 typedef struct extent_hooks_s extent_hooks_t;
 typedef void *(extent_alloc_t)(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment,
                                bool *zero, bool *commit, unsigned arena_ind);

@@ -23,7 +23,7 @@ use core::ffi::{c_int, c_void};
 pub extern "C" fn mallocx(size: usize, flags: c_int) -> *mut c_void {
     let flags = Flags::new(flags);
     if flags.is_plain() {
-        let block = masu_core::alloc_fast(size);
+        let block = masu_core::alloc_exact_fast(size);
         if !block.is_null() {
             return block.cast();
         }

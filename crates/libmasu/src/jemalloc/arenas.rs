@@ -5,14 +5,13 @@
 //! Numbers of destroyed arenas are used again, as in jemalloc.
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM};
+use core::ffi::CStr;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use masu_core::{SharedHeap, Stats};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use masu_core::{Hooks, SharedHeap, Stats};
 
 /// The number that means all arenas.
 pub const ALL: usize = 4096;
-/// The number that means the destroyed ones, taken together.
-const DESTROYED: usize = 4097;
 /// Most arenas, the first included.
 const MOST: usize = 1024;
 
@@ -118,13 +117,41 @@ fn known_or_all(call: &Call) -> Answer {
 
 /// `arenas.create`.
 pub fn create(call: &Call) -> Answer {
-    // The new value would be extent hooks.
-    call.read_only()?;
+    let hooks = call.new_pointer()?;
+    make(call, hooks.unwrap_or(null_mut()).cast(), false)
+}
+
+/// `experimental.arenas_create_ext`: hooks, and whether the records of their memory are to lie in it.
+pub fn create_with(call: &Call) -> Answer {
+    let settings = call.new_struct::<Settings>()?;
+    let (hooks, records) = settings.map_or((null_mut(), 0), |s| (s.hooks, s.metadata_use_hooks));
+    make(call, hooks, records != 0)
+}
+
+/// jemalloc's `arena_config_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Settings {
+    hooks: *mut Hooks,
+    metadata_use_hooks: u8,
+}
+
+/// Makes an arena, with hooks if they are not null, and tells its number.
+fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
     let Some(heap) = SharedHeap::create() else { return Err(EAGAIN) };
     let at = core::ptr::from_ref(heap).cast_mut();
     for (i, slot) in HEAPS.iter().enumerate() {
         if slot.compare_exchange(null_mut(), at, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            dss_of(i + 1).store(dss_of(ALL).load(Ordering::Relaxed), Ordering::Relaxed);
             COUNT.fetch_max(i as u32 + 2, Ordering::AcqRel);
+            if !hooks.is_null() {
+                // SAFETY: the program's table, which it keeps as long as the arena lives.
+                unsafe { heap.set_hooks(hooks, i as u32 + 1) };
+                if records && !heap.keep_records() {
+                    slot.store(null_mut(), Ordering::Release);
+                    break;
+                }
+            }
             return call.unsigned(i as u32 + 1);
         }
     }
@@ -158,6 +185,9 @@ pub fn initialized(call: &Call) -> Answer {
 pub fn decay(call: &Call) -> Answer {
     call.neither()?;
     known_or_all(call)?;
+    if let Some(heap) = heap(named(call)) {
+        heap.decay_hooked();
+    }
     masu_core::purge_if_due();
     Ok(())
 }
@@ -229,27 +259,58 @@ pub fn name(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `arena.<i>.dss`: memory never comes from `sbrk`.
-pub fn dss(call: &Call) -> Answer {
-    known_or_all(call)?;
-    if let Some(wanted) = call.new_pointer()? {
-        // SAFETY: the new value is a string.
-        let wanted = unsafe { core::ffi::CStr::from_ptr(wanted.cast()) };
-        if wanted != c"disabled" {
-            return Err(if call.index[0] == DESTROYED { EFAULT } else { EINVAL });
-        }
-    }
-    call.string(c"disabled")
+/// What an arena's `dss` can be: an index into [`DSS`].
+static DSS: [&CStr; 3] = [c"disabled", c"primary", c"secondary"];
+
+/// Each arena's, and behind them that of arenas yet to be made.
+static DSS_OF: [AtomicU8; MOST + 1] = [const { AtomicU8::new(0) }; MOST + 1];
+
+fn dss_of(arena: usize) -> &'static AtomicU8 {
+    &DSS_OF[if arena == ALL { MOST } else { arena.min(MOST - 1) }]
 }
 
-/// `arena.<i>.extent_hooks`: memory comes from the kernel in one way only.
+/// `arena.<i>.dss`: kept and read back, and without effect, since memory never comes from `sbrk`.
+pub fn dss(call: &Call) -> Answer {
+    known_or_all(call)?;
+    let dss = dss_of(named(call));
+    let old = dss.load(Ordering::Relaxed);
+    if let Some(wanted) = call.new_pointer()? {
+        if wanted.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: the new value is a string.
+        let wanted = unsafe { CStr::from_ptr(wanted.cast()) };
+        let new = DSS.iter().position(|name| *name == wanted).ok_or(EINVAL)?;
+        dss.store(new as u8, Ordering::Relaxed);
+    }
+    dss_name(call, old)
+}
+
+/// `stats.arenas.<i>.dss`.
+pub fn dss_in_force(call: &Call) -> Answer {
+    call.read_only()?;
+    dss_name(call, dss_of(named(call)).load(Ordering::Relaxed))
+}
+
+fn dss_name(call: &Call, dss: u8) -> Answer {
+    call.string(DSS[usize::from(dss) % DSS.len()])
+}
+
+/// `arena.<i>.extent_hooks`: those in force, or the ones that every arena has before others are set. The
+/// common memory takes no others.
 pub fn extent_hooks(call: &Call) -> Answer {
     known(call)?;
-    if call.writes() {
-        return Err(EPERM);
+    let heap = heap(call.index[0]);
+    let old = heap.map_or(&raw const masu_core::DEFAULT_HOOKS, SharedHeap::hooks);
+    if let Some(new) = call.new_pointer()? {
+        let heap = heap.ok_or(EPERM)?;
+        if new.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: the program's table, which it keeps as long as the arena lives.
+        unsafe { heap.set_hooks(new.cast(), call.index[0] as u32) };
     }
-    static NONE: [usize; 9] = [0; 9];
-    call.pointer(NONE.as_ptr())
+    call.pointer(old)
 }
 
 /// Figures of an arena that a program made.
@@ -259,8 +320,11 @@ pub fn figures(arena: usize) -> Stats {
         let of = heap.stats();
         stats.allocated = of.allocated;
         stats.active = of.active;
-        stats.resident = of.resident;
-        stats.mapped = of.resident;
+        let (hooked, used, dirty) = heap.hook_memory();
+        stats.dirty = dirty;
+        stats.resident = of.resident + dirty;
+        stats.mapped = of.resident + hooked - used.min(hooked);
+        stats.retained = stats.mapped.saturating_sub(stats.resident);
     }
     stats
 }

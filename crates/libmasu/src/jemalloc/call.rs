@@ -207,6 +207,18 @@ impl Call {
         Ok(self.take(8)?.map(|n| n as *mut u8))
     }
 
+    /// The new value, a struct of which every pattern of bits is valid.
+    pub fn new_struct<T: Copy>(&self) -> Result<Option<T>, Error> {
+        if !self.writes() {
+            return Ok(None);
+        }
+        if self.new_len != size_of::<T>() {
+            return Err(EINVAL);
+        }
+        // SAFETY: `new` may be read for so many bytes.
+        Ok(Some(unsafe { self.new.cast::<T>().read_unaligned() }))
+    }
+
     /// The old value's place, if it is a buffer whose address is passed by reference.
     pub fn buffer(&self) -> *mut c_char {
         if !self.reads() {

@@ -5,6 +5,7 @@
 //! | `dirty_decay_ms` | the option `decay`; -1 is never |
 //! | `background_thread` | the option `background_thread`, on or off |
 //! | `stats_print` | the option `show_stats` |
+//! | `experimental_infallible_new` | [`crate::infallible`] |
 //!
 //! All other keys tune parts that are not there and are passed over. A key that is set here wins over a
 //! policy, and is shown as the program's. The environment comes before
@@ -81,6 +82,7 @@ fn apply(config: &mut Config, list: &[u8]) {
                 config.origins.background_thread = Origin::Program;
             }
             b"stats_print" => config.show_stats = value == b"true",
+            b"experimental_infallible_new" => crate::infallible::set(value == b"true"),
             _ => {}
         }
     }

@@ -14,7 +14,8 @@
 //! | muzzy pages | there are none: what is given back is given back |
 //! | bins | size classes of small blocks; slabs are 64 KiB |
 //! | large extents | medium and huge blocks |
-//! | profiling, extent hooks | absent: `ENOENT` or `EPERM` |
+//! | extent hooks | memory of a heap of its own comes from them; not the common memory's |
+//! | profiling | absent: `ENOENT` |
 //!
 //! - [`flags`]: what the `flags` argument says. [`allocx`]: the seven functions.
 //! - [`arenas`], [`caches`]: numbers that stand for heaps and for thread caches.

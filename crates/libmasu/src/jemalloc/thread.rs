@@ -8,22 +8,18 @@ fn account() -> Result<&'static ThreadBytes, Error> {
     masu_core::thread_bytes().ok_or(EAGAIN)
 }
 
-/// What a thread's words hold.
-fn word(at: *const u64) -> u64 {
-    // SAFETY: a word of the thread's account, which can be read for ever; only this thread writes it.
-    unsafe { at.read_volatile() }
-}
-
 /// `thread.allocated`.
 pub fn allocated(call: &Call) -> Answer {
     call.read_only()?;
-    call.word(word(account()?.words().0))
+    account()?;
+    call.word(masu_core::control::thread_allocated())
 }
 
 /// `thread.deallocated`.
 pub fn deallocated(call: &Call) -> Answer {
     call.read_only()?;
-    call.word(word(account()?.words().1))
+    account()?;
+    call.word(masu_core::control::thread_deallocated())
 }
 
 /// `thread.allocatedp`. Who asks is going to look whether the word moves at the next allocation:
@@ -32,13 +28,16 @@ pub fn allocatedp(call: &Call) -> Answer {
     call.read_only()?;
     let words = account()?.words();
     masu_core::control::flush_thread();
+    masu_core::control::thread_allocated();
     call.pointer(words.0)
 }
 
 /// `thread.deallocatedp`.
 pub fn deallocatedp(call: &Call) -> Answer {
     call.read_only()?;
-    call.pointer(account()?.words().1)
+    let words = account()?.words();
+    masu_core::control::thread_deallocated();
+    call.pointer(words.1)
 }
 
 /// `thread.peak.read`.

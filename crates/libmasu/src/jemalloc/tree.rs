@@ -115,6 +115,7 @@ tree! { |call|
     "opt.junk" => reads(call, |c| c.string(c"false"));
     "opt.zero" => reads(call, |c| c.flag(false));
     "opt.utrace" => reads(call, |c| c.flag(false));
+    "opt.experimental_infallible_new" => reads(call, |c| c.flag(crate::infallible::is_on()));
     "opt.xmalloc" => reads(call, |c| c.flag(false));
     "opt.tcache" => reads(call, |c| c.flag(true));
     "opt.tcache_max" => reads(call, |c| c.size(SMALL_MAX));
@@ -154,6 +155,8 @@ tree! { |call|
     "arenas.nlextents" => reads(call, |c| c.unsigned(EXTENTS as u32));
     "arenas.lextent.#.size" => extent(call);
     "arenas.create" => arenas::create(call);
+    "experimental.arenas_create_ext" => arenas::create_with(call);
+    "experimental.hooks.safety_check_abort" => abort_hook(call);
     "arenas.lookup" => arenas::lookup(call);
     "approximate_stats.active" => reads(call, |c| c.size(masu_core::stats().active));
     "stats.allocated" => figures::give(call, |f| f.allocated);
@@ -169,7 +172,7 @@ tree! { |call|
     "stats.background_thread.num_runs" => figures::give(call, |f| f.purge_ticks as usize);
     "stats.background_thread.run_interval" => reads(call, |c| c.word(interval()));
     "stats.mutexes.reset" => call.neither();
-    "stats.arenas.#.dss" => figures::of_arena(call).and_then(|()| reads(call, |c| c.string(c"disabled")));
+    "stats.arenas.#.dss" => figures::of_arena(call).and_then(|()| arenas::dss_in_force(call));
     "stats.arenas.#.dirty_decay_ms" => figures::of_arena(call).and_then(|()| reads(call, |c| c.signed(decay())));
     "stats.arenas.#.muzzy_decay_ms" => figures::of_arena(call).and_then(|()| reads(call, |c| c.word(0)));
     "stats.arenas.#.nthreads" => figures::arena_threads(call);
@@ -210,6 +213,15 @@ tree! { |call|
 fn reads(call: &Call, give: impl FnOnce(&Call) -> Answer) -> Answer {
     call.read_only()?;
     give(call)
+}
+
+/// `experimental.hooks.safety_check_abort`: may be written only.
+fn abort_hook(call: &Call) -> Answer {
+    call.write_only()?;
+    if let Some(hook) = call.new_pointer()? {
+        crate::infallible::set_hook(hook);
+    }
+    Ok(())
 }
 
 /// The decay time in milliseconds, -1 for never.

@@ -50,20 +50,25 @@ pub fn flush_thread() {
     purge::on_free(GRANULE);
 }
 
-/// Bytes that the calling thread has allocated, by size classes; what waits in its bins is not
-/// counted. 0 for a thread past its destructors. O(blocks in its bins).
+/// Bytes that the calling thread has allocated, by size classes. 0 for a thread past its destructors.
+/// O(slabs of its own + blocks in its bins).
 pub fn thread_allocated() -> u64 {
-    words().map_or(0, |(allocated, _)| allocated.saturating_sub(heap::binned_bytes()))
+    words().map_or(0, |(allocated, _)| allocated)
 }
 
-/// Bytes that the calling thread has freed, by size classes. Small blocks that it freed into its own
-/// slabs count once they are handed out again. 0 for a thread past its destructors.
+/// Bytes that the calling thread has freed, by size classes, whoever allocated them. 0 for a thread past its
+/// destructors. As fast as [`thread_allocated`].
 pub fn thread_deallocated() -> u64 {
     words().map_or(0, |(_, deallocated)| deallocated)
 }
 
+/// Both, and what is at their places ([`ThreadBytes::words`](crate::ThreadBytes::words)) is as exact.
+#[cold]
+#[inline(never)]
 fn words() -> Option<(u64, u64)> {
-    let (allocated, deallocated) = heap::thread_bytes::account()?.words();
+    let account = heap::thread_bytes::account()?;
+    heap::thread_bytes::settle();
+    let (allocated, deallocated) = account.words();
     // SAFETY: both can be read for ever, and only this thread writes them.
     Some(unsafe { (*allocated, *deallocated) })
 }

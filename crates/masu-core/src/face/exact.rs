@@ -7,7 +7,7 @@
 use super::{ALIGN_MAX, SharedHeap, dealloc, or_reclaim};
 use crate::heap::{self, shared};
 use crate::region::{self, Kind};
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, medium_units, size_of_class};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, exact_class, medium_units, size_of_class};
 use crate::slab;
 use crate::sys::host;
 use crate::{huge, run};
@@ -40,7 +40,7 @@ fn source(size: usize, align: usize) -> Option<Source> {
         return None;
     }
     if size <= SMALL_MAX && align <= SMALL_MAX / 2 {
-        return Some(Source::Small(aligned_class(size, align)));
+        return Some(Source::Small(exact_class(size, align)));
     }
     if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
         return Some(Source::Medium(medium_units(size)));
@@ -51,6 +51,13 @@ fn source(size: usize, align: usize) -> Option<Source> {
 /// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
 pub fn exact_size(size: usize, align: usize) -> usize {
     source(size, align).map_or(0, |source| source.size())
+}
+
+/// The hot path of [`alloc_exact`] with an alignment of 16 and whatever contents: a small block from the
+/// thread's bin, or null, which says nothing but that it must be asked.
+#[inline(always)]
+pub fn alloc_exact_fast(size: usize) -> *mut u8 {
+    heap::alloc_small_exact(size)
 }
 
 /// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
@@ -82,8 +89,9 @@ fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
 }
 
 /// Changes a block's size where it is, if that can be; what it gains is zero if `zeroed`. Afterwards
-/// its usable size says what became of it: it may be more than `size`, and a small block does not
-/// shrink. `false`: there is no room, and nothing has changed.
+/// its usable size says what became of it: it may be more than `size`, a small block does not shrink, and
+/// a huge one stays huge. `false`: there is no room, or a medium block would become small, and nothing has
+/// changed.
 ///
 /// # Safety
 /// `p` is a live block.
@@ -109,15 +117,16 @@ pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
 unsafe fn resize_large(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let offset = region::offset(p);
     if offset >= region::limit() {
-        let at_least = size.max(MEDIUM_MAX + 1);
         // A huge block that shrinks below what is huge stays, as small as a huge one can be.
-        // SAFETY: a live block outside the window is a huge one.
-        return unsafe { shared::resize_huge(p, at_least, zeroed) };
+        // SAFETY: a live block outside the window is a huge one, or lies in hook memory.
+        return unsafe { shared::resize_huge(p, size, zeroed) };
     }
     // SAFETY: the offset is below the limit.
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
         // SAFETY: a live run starts at `p`.
-        Kind::Run => size <= MEDIUM_MAX && unsafe { shared::resize_run(p, size.max(1), zeroed) },
+        Kind::Run if size > SMALL_MAX && size <= MEDIUM_MAX => unsafe {
+            shared::resize_run(p, size, zeroed)
+        },
         _ => false,
     }
 }
@@ -140,7 +149,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return null_mut();
     }
     let aligned = (p as usize).is_multiple_of(align);
-    let grows = old > MEDIUM_MAX && new > old && region::offset(p) >= region::limit();
+    let grows = old > MEDIUM_MAX && new > old && shared::is_huge(p);
     // SAFETY: passed on.
     let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
     if aligned && fits() {
@@ -167,10 +176,10 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
     to
 }
 
-/// Whether a block may be resized where it is: a huge or medium one that shrinks far moves to where
-/// its size belongs, and what is small has one size only.
+/// Whether a block may be resized where it is: what becomes of another kind moves to where its size can
+/// be had exactly, and what is small has one size only.
 fn may_stay(old: usize, new: usize) -> bool {
-    old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX || new > MEDIUM_MAX / 2)
+    old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX) == (new <= MEDIUM_MAX)
 }
 
 #[cfg(test)]

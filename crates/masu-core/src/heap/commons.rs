@@ -12,8 +12,8 @@
 
 use super::mode::Mode;
 use super::table::{COMMONS_ID, index_of};
-use super::tls::make;
-use super::{Heap, Role, exit, free, refill, retain};
+use super::tls::{current, make};
+use super::{Heap, Role, exit, fast, free, refill, retain};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
@@ -138,6 +138,9 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
 /// `list` is a list of free blocks of the commons, or null.
 pub unsafe fn give_back(mut list: *mut Block) {
     while !list.is_null() {
+        // SAFETY: a block of the commons.
+        let size = unsafe { fast::usable_size(list.cast()) };
+        current().bytes.undo(size as u64);
         // SAFETY: as the caller says; freeing a block ends our use of it.
         unsafe {
             let next = (*list).next;

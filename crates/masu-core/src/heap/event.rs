@@ -64,6 +64,7 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     // SAFETY: the slab is in that list, which is this thread's; all its blocks are free.
     unsafe {
         heap.partial(class).remove(slab);
+        heap.bytes.freed_own(s.take_freed());
         pool::give(slab);
     }
     // The class's last slab but the active one: if that is next, it must not be missed, for the
@@ -109,6 +110,8 @@ unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     }
     heap.bin(class).set(null_mut());
     heap.active(class).set(NIL);
+    heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size));
+    heap.bytes.freed_own(s.take_freed());
     // SAFETY: no block is live, none is in the bin any more, and nobody can push a remote free.
     unsafe { pool::give(slab) };
 }

@@ -3,7 +3,7 @@
 use super::tls::{current, is_mine};
 use super::{free, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
-use crate::size_class::{SMALL_MAX, aligned_class, class_of};
+use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
 use crate::slab::{self, Block};
 use crate::sync::Ordering;
 use crate::sys::host;
@@ -17,6 +17,15 @@ pub fn alloc_small(size: usize) -> *mut u8 {
         return null_mut();
     }
     pop(class_of(size)).cast()
+}
+
+/// [`alloc_small`] of the class that `exact_class_of` gives.
+#[inline(always)]
+pub fn alloc_small_exact(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return null_mut();
+    }
+    pop(exact_class_of(size)).cast()
 }
 
 /// A block from the thread's bin of a class, or null.

@@ -29,16 +29,16 @@ pub fn flush() {
     retain::give_kept(heap);
 }
 
-/// Bytes in the calling thread's bins. O(blocks in them).
-pub fn binned_bytes() -> u64 {
-    let heap = current();
+/// Bytes in a heap's bins, and in what a scope has put aside of them. O(blocks in them).
+pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     let mut bytes = 0;
     for class in 1..=LAST_CLASS {
-        let mut at = heap.bin(class).get();
-        while !at.is_null() {
-            bytes += size_of_class(class) as u64;
-            // SAFETY: a block in this thread's bin is free and linked.
-            at = unsafe { (*at).next };
+        for mut at in [heap.bin(class).get(), heap.aside[class].get()] {
+            while !at.is_null() {
+                bytes += size_of_class(class) as u64;
+                // SAFETY: a block in a bin of the calling thread's is free and linked.
+                at = unsafe { (*at).next };
+            }
         }
     }
     bytes
@@ -56,7 +56,9 @@ fn flush_bin(heap: &Heap, class: usize) {
         }
         let s = &mut *slab::record(active);
         take_back_left(active, s);
+        let out = s.out();
         push_back(s, bin);
+        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size));
         let word = slab::remote(active);
         if word.pending() != 0 {
             s.merge(active, word.take());
@@ -64,6 +66,7 @@ fn flush_bin(heap: &Heap, class: usize) {
         let live = s.out();
         if live == 0 {
             heap.active(class).set(NIL);
+            heap.bytes.freed_own(s.take_freed());
             pool::give(active);
         } else {
             // The earliest moment at which it can be empty has changed.

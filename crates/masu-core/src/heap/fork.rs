@@ -198,6 +198,7 @@ fn rebuild(slab: u32, s: &mut Slab, bin: *mut Block) {
     s.free = list;
     s.countdown = 0;
     s.base = len;
+    s.take_freed();
 }
 
 /// The index of a carved block of the slab, if that is what `p` points at.

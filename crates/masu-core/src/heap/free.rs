@@ -85,7 +85,7 @@ pub unsafe fn free_from_anywhere(p: *mut u8) -> usize {
     }
     let offset = region::offset(p);
     if offset >= region::limit() {
-        thread_bytes::freed(huge::usable_size(p));
+        thread_bytes::freed(shared::usable_size_of_huge(p));
         // SAFETY: passed on; a pointer that is no huge block is reported.
         return unsafe {
             match SharedHeap::of(p) {
@@ -208,6 +208,8 @@ pub(super) unsafe fn push(
             link(joined.then_some(chain.head));
             let tail = if joined { chain.tail } else { ends.1 };
             s.splice(slab, Chain { head: ends.0, tail, count: chain.count + n });
+            // Not this thread's.
+            s.take_freed();
             match heap {
                 Some(heap) if keeps(heap, class) => {
                     if s.former != heap.id.get() {
@@ -274,7 +276,7 @@ pub unsafe fn usable_size_slow(p: *const u8) -> usize {
     }
     let offset = region::offset(p);
     if offset >= region::limit() {
-        return huge::usable_size(p);
+        return shared::usable_size_of_huge(p);
     }
     // SAFETY: the offset is below the limit.
     match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {

@@ -41,6 +41,8 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
                 continue;
             }
             let bin = heap.bin(class).replace(null_mut());
+            // The next thread's account begins at zero.
+            (*slab::record(active)).take_freed();
             // What this thread found and has not used stays as it is.
             if !bin.is_null() {
                 (*slab::record(active)).leave(bin);

@@ -56,10 +56,10 @@ pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use event::countdown_reached_zero;
 pub use exit::set_ended;
 pub use fast::{
-    Freed, alloc_class, alloc_small, alloc_small_aligned, dealloc, fits_still, is_of_class, owns,
-    realloc_own, usable_size, zero_small,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, dealloc, fits_still,
+    is_of_class, owns, realloc_own, usable_size, zero_small,
 };
-pub use flush::{binned_bytes, flush};
+pub use flush::flush;
 pub use free::{free_from_anywhere, free_of_others};
 pub use refill::{alloc_exact, alloc_small_slow};
 pub use scope::{Scope, current as scope};

@@ -153,7 +153,8 @@ pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Slab, class: usize) -> *mut
     }
     heap.zero.set(heap.zero.get() & !(1 << class));
     let n = s.free_len();
-    heap.bytes.sub(u64::from(n) * u64::from(s.size));
+    heap.bytes.reuse(u64::from(n) * u64::from(s.size));
+    heap.bytes.freed_own(s.take_freed());
     let list = s.take_free();
     // SAFETY: passed on.
     unsafe { fill(heap, s, class, list, n) }
@@ -227,6 +228,8 @@ unsafe fn reusable_slab(heap: &Heap, class: usize) -> Option<u32> {
         slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
         (*slab::record(slab)).former = 0;
         (*slab::record(slab)).merge(slab, chain);
+        // Not this thread's.
+        (*slab::record(slab)).take_freed();
         Some(slab)
     }
 }

@@ -66,6 +66,7 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
                 _ => return,
             }
             (*slab::record(slab)).former = heap.id.get();
+            heap.bytes.freed_own((*slab::record(slab)).take_freed());
             if full {
                 heap.full(class).remove(slab);
                 heap.full_count.set(heap.full_count.get() - 1);
@@ -142,6 +143,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         let s = &mut *slab::record(slab);
         let out = s.out();
         if out == 0 {
+            heap.bytes.freed_own(s.take_freed());
             return pool::give(slab);
         }
         s.set_countdown(if will_keep(heap, class) { RESTING } else { out });
@@ -284,6 +286,7 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
             match s.out() {
                 0 => {
                     bytes += s.touched as usize;
+                    heap.bytes.freed_own(s.take_freed());
                     list.remove(slab);
                     pool::give(slab);
                 }

@@ -1,22 +1,41 @@
-//! What a thread has allocated and freed so far, in bytes, as words that only grow.
+//! What a thread has allocated and freed so far, in bytes.
 //!
-//! The hot paths count nothing, so small blocks count when they enter the thread's bin: `allocated`
-//! runs ahead by what is in the bins, and moves at the next allocation after
-//! [`flush`](super::flush::flush). Small blocks that a thread frees into its own slabs count as
-//! freed when they are handed out again, so `deallocated` lags by what is free in its slabs; other
-//! threads' blocks count when they leave its outbox. Medium and huge blocks count at once.
+//! The hot paths count nothing. Small blocks count when they enter the thread's bin, and what the thread
+//! frees into its own slabs is counted by these ([`Slab::take_freed`](crate::slab::Slab::take_freed)): each
+//! time that a slab is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
+//! blocks when they leave the outbox. So the words run ahead and lag behind, until [`settle`] makes them
+//! exact:
+//!
+//! ```text
+//!  allocated   = what entered the bins - what left them unused - what is in them
+//!  deallocated = what was counted + what the outbox holds + what the heap's slabs have not told yet
+//! ```
+//!
+//! Invariant: `allocated + uncounted - bytes in the bins` is what the thread has allocated, where `uncounted`
+//! is what was in the bins when the words were last settled, less what has left them unused since.
 
-use super::birth;
 use super::tls::current;
+use super::{birth, flush};
+use crate::region::NIL;
+use crate::size_class::LAST_CLASS;
+use crate::slab;
 use crate::stats::Counter;
 use core::cell::Cell;
 
-/// A thread's account, in its heap. The words can be read for ever; a later thread that takes the
+/// A thread's account, in its heap. The words can be read for ever, and grow but for when they are
+/// settled; a later thread that takes the
 /// heap over begins at zero.
 #[derive(Default)]
 pub struct ThreadBytes {
     allocated: Counter,
     deallocated: Counter,
+    /// See the invariant. Wraps around.
+    uncounted: Cell<u64>,
+    /// Freed bytes that were never allocated: borrowed blocks given back. They are taken off when the words are
+    /// settled.
+    undone: Cell<u64>,
+    /// How far what was handed out again exceeds what is counted of it as freed by this thread. Wraps around.
+    reused: Cell<u64>,
     /// The largest difference of the two since `base` was set, less `base`.
     peak: Cell<u64>,
     base: Cell<u64>,
@@ -29,6 +48,9 @@ impl ThreadBytes {
         ThreadBytes {
             allocated: Counter::new(),
             deallocated: Counter::new(),
+            uncounted: Cell::new(0),
+            undone: Cell::new(0),
+            reused: Cell::new(0),
             peak: Cell::new(0),
             base: Cell::new(0),
             cache_unwanted: Cell::new(false),
@@ -39,6 +61,9 @@ impl ThreadBytes {
     pub fn begin(&self) {
         self.allocated.reset();
         self.deallocated.reset();
+        self.uncounted.set(0);
+        self.undone.set(0);
+        self.reused.set(0);
         self.peak.set(0);
         self.base.set(0);
         self.cache_unwanted.set(false);
@@ -57,9 +82,42 @@ impl ThreadBytes {
         self.deallocated.add(bytes);
     }
 
-    /// Bytes that it holds, as far as they are counted.
+    /// Bytes that it has freed into its own slabs.
+    #[inline]
+    pub fn freed_own(&self, bytes: u64) {
+        self.deallocated.add(bytes);
+        self.reused.set(self.reused.get().wrapping_sub(bytes));
+    }
+
+    /// Bytes of freed blocks, whoever freed them, that enter a bin again.
+    #[inline]
+    pub fn reuse(&self, bytes: u64) {
+        self.reused.set(self.reused.get().wrapping_add(bytes));
+    }
+
+    /// Bytes in a bin that go back where they came from.
+    pub fn unbinned(&self, bytes: u64) {
+        self.uncounted.set(self.uncounted.get().wrapping_sub(bytes));
+    }
+
+    /// A borrowed block that goes back as if it had been used.
+    pub fn undo(&self, bytes: u64) {
+        self.unbinned(bytes);
+        self.undone.set(self.undone.get() + bytes);
+    }
+
+    /// Bytes that the heap needs, as far as they are counted: what it has handed out, but for what came back,
+    /// from any thread, and was handed out again.
     pub(super) fn held(&self) -> u64 {
-        self.allocated.get().saturating_sub(self.deallocated.get())
+        let back = self.deallocated.get().wrapping_add(self.reused.get());
+        self.allocated.get().saturating_sub(back)
+    }
+
+    /// See [`settle`]. `binned`: bytes in the bins.
+    fn settle(&self, binned: u64) {
+        let ahead = binned.wrapping_sub(self.uncounted.replace(binned));
+        self.allocated.add(ahead.wrapping_neg());
+        self.deallocated.add(self.undone.replace(0).wrapping_neg());
     }
 
     /// Where the words of allocated and deallocated bytes are.
@@ -88,6 +146,35 @@ impl ThreadBytes {
         self.base.set(self.held());
         self.peak.set(0);
     }
+}
+
+/// Makes the calling thread's words exact, for who reads them next. O(slabs of its heap + blocks in its bins),
+/// and what its outbox holds goes out.
+pub fn settle() {
+    let heap = current();
+    if heap.role.get() != super::Role::Thread {
+        return;
+    }
+    heap.outbox.drain(heap);
+    let count = |slab: u32| {
+        // SAFETY: an owned slab of the heap, whose thread this is: its line is this thread's.
+        heap.bytes.freed_own(unsafe { (*slab::record(slab)).take_freed() });
+    };
+    for class in 1..=LAST_CLASS {
+        let active = heap.active(class).get();
+        if active != NIL {
+            count(active);
+        }
+        for list in [heap.partial(class), heap.full(class)] {
+            let mut at = list.front();
+            while let Some(slab) = at {
+                count(slab);
+                // SAFETY: a member of the heap's list.
+                at = unsafe { list.after(slab) };
+            }
+        }
+    }
+    heap.bytes.settle(flush::binned_bytes(heap));
 }
 
 /// The calling thread's account; `None` for a thread past its destructors, or when there is no

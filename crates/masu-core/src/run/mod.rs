@@ -16,6 +16,7 @@ mod inherit;
 pub mod pool;
 mod scarce;
 
+pub use chunk::{Bits, UNITS};
 pub use chunk_set::Affinity;
 pub use scarce::unmap_free;
 

@@ -74,6 +74,10 @@ pub struct Slab {
     pub since: Tick,
     /// While nobody owns it, the id of the heap that had too many; 0: not so.
     pub former: u32,
+    /// Local frees of the owner's that nobody has counted yet, but for those since `countdown` was `set`.
+    freed: u32,
+    /// What `countdown` was then.
+    set: u32,
     /// Size class.
     pub class: u8,
     /// Where it is.
@@ -232,6 +236,8 @@ pub unsafe fn init(slab: u32, class: usize, owner: u32) {
         (*s).hollow_len = 0;
         (*s).left = 0;
         (*s).former = 0;
+        (*s).freed = 0;
+        (*s).set = 0;
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
         remote(slab).init();
@@ -251,8 +257,19 @@ impl Slab {
     #[inline]
     pub fn set_countdown(&mut self, n: u32) {
         let len = self.free_len();
+        self.freed = self.freed.wrapping_add(self.set.wrapping_sub(self.countdown));
+        self.set = n;
         self.countdown = n;
         self.base = len.wrapping_add(n);
+    }
+
+    /// Bytes of the local frees since this was last asked, or the slab was made.
+    #[inline]
+    pub fn take_freed(&mut self) -> u64 {
+        let n = self.freed.wrapping_add(self.set.wrapping_sub(self.countdown));
+        self.freed = 0;
+        self.set = self.countdown;
+        u64::from(n) * u64::from(self.size)
     }
 
     /// Blocks that are neither on the local list nor yet to be carved.

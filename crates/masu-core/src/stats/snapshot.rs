@@ -87,8 +87,11 @@ pub fn read() -> Stats {
         small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
     s.active = run::pool::in_use_bytes() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
-    s.metadata = ledger::tables();
-    s.mapped = region::mapped_bytes() + h.mapped + s.metadata;
+    let (hooked_live, hooked_used, hooked) = heap::shared::hooked::usage();
+    s.allocated += hooked_live;
+    s.active += hooked_used;
+    s.metadata = ledger::tables() + heap::shared::hooked::mapped_bytes();
+    s.mapped = region::mapped_bytes() + h.mapped + hooked + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

@@ -18,6 +18,7 @@ const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
 
 const MADV_DONTNEED: usize = 4;
+const MADV_FREE: usize = 8;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
 const MADV_POPULATE_WRITE: usize = 23;
@@ -86,6 +87,24 @@ pub fn map(len: usize) -> Result<usize, Errno> {
     mmap(0, len, 0)
 }
 
+/// Maps `len` fresh zero bytes wherever there is room, at a multiple of `align`, a power of two.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn map_aligned(len: usize, align: usize) -> Result<usize, Errno> {
+    let more = len.checked_add(align).ok_or(Errno::ENOMEM)?;
+    let got = map(more)?;
+    let at = got.next_multiple_of(align);
+    let (before, behind) = (at - got, got + more - (at + len));
+    if before != 0 {
+        unmap(got, before);
+    }
+    if behind != 0 {
+        unmap(at + len, behind);
+    }
+    Ok(at)
+}
+
 /// Replaces the engine's own mapping at `addr` by fresh zero bytes, which also merges it with its
 /// neighbours again.
 ///
@@ -136,6 +155,15 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
         Err(Errno::EINVAL) => madvise(addr, len, MADV_DONTNEED_LOCKED).is_ok(),
         Err(_) => false,
     }
+}
+
+/// Lets the kernel take the pages of a range when it needs some; they keep their contents or read as zeroes
+/// until they are written again. `false`: the kernel refused.
+///
+/// # Safety
+/// As for [`discard`].
+pub unsafe fn discard_lazily(addr: usize, len: usize) -> bool {
+    madvise(addr, len, MADV_FREE).is_ok()
 }
 
 /// Whether the page at `addr`, which must be a page's start, has memory of its own. `false` too if the

@@ -22,10 +22,8 @@ keys! {
         read: || ThreadLocal { read: allocated, thread: PhantomData },
     }
 
-    /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size classes. Medium
-    /// and huge blocks (above 8 KiB) and other threads' blocks count at once; small blocks that the
-    /// thread itself allocated count when their memory is handed out again, so the figure is behind
-    /// by what is free in the thread's slabs.
+    /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size classes, whoever allocated
+    /// them. Exact, as [`allocatedp`] is: a read looks at each of the thread's slabs.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

@@ -9,7 +9,7 @@
 //! goes back, and again while it is moved; in between, only the thread that does so has the block.
 
 use super::tally::{HUGE, MEDIUM};
-use super::{Caller, SharedHeap, table};
+use super::{Caller, SharedHeap, hooked, table};
 use crate::heap::{birth, usable_size};
 use crate::region::{self, NIL, tags};
 use crate::size_class::{MEDIUM_MAX, UNIT, medium_units};
@@ -92,6 +92,9 @@ impl SharedHeap {
     /// A medium or huge block; null when memory or the limit is out.
     pub(super) fn alloc_large(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         let usable = usable_for(size, align);
+        if self.memory.is_on() {
+            return self.hooked_large(size, usable, align, zeroed);
+        }
         if !self.begin(usable) {
             return null_mut();
         }
@@ -166,6 +169,9 @@ impl SharedHeap {
     /// Inside the gate; the block was freed.
     pub(super) unsafe fn unlink(&self, block: *mut Block) -> usize {
         let p: *mut u8 = block.cast();
+        if hooked::holds(p) {
+            return self.put_hooked(p);
+        }
         // SAFETY: the block was live until now.
         let usable = unsafe { usable_size(p) };
         let Some(number) = self.take_out(p) else {
@@ -267,11 +273,27 @@ pub unsafe fn resize_run(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
 }
 
-/// [`huge::resize_in_place`], for a block of any heap or none.
+/// Whether a live block lies in the window of huge blocks.
+pub fn is_huge(p: *const u8) -> bool {
+    region::offset(p) >= region::limit() && !hooked::holds(p)
+}
+
+/// The usable size of a live block that lies outside of the window of small and medium ones; 0 for
+/// pointers that are no block's start.
+pub fn usable_size_of_huge(p: *const u8) -> usize {
+    hooked::usable_size(p).unwrap_or_else(|| huge::usable_size(p))
+}
+
+/// [`huge::resize_in_place`], for a block of any heap or none, or of hook memory of any size.
 ///
 /// # Safety
 /// As there.
 pub unsafe fn resize_huge(p: *mut u8, size: usize, zeroed: bool) -> bool {
+    if hooked::holds(p) {
+        // SAFETY: passed on.
+        return unsafe { hooked::resize(p, size, zeroed) };
+    }
+    let size = size.max(MEDIUM_MAX + 1);
     // SAFETY: passed on.
     let change = || unsafe { huge::resize_in_place(p, size, zeroed) };
     match SharedHeap::of(p) {

@@ -29,20 +29,21 @@
 //! that is nearly always free, and frees never wait.
 
 mod gate;
+pub mod hooked;
 mod large;
 mod small;
 mod table;
 mod tally;
 
 pub use gate::Gate;
-pub use large::{grow_huge_by_moving, resize_huge, resize_run};
+pub use large::{grow_huge_by_moving, is_huge, resize_huge, resize_run, usable_size_of_huge};
 pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork};
 pub use tally::SharedStats;
 
 use super::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, GRANULE, Kind, NIL, SHARED_STRIDE, tags};
-use crate::size_class::{SMALL_MAX, aligned_class};
+use crate::size_class::{SMALL_MAX, exact_class};
 use crate::slab::{self, Block};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -75,6 +76,8 @@ pub struct SharedHeap {
     /// their tags.
     unlinked: Cell<u32>,
     tally: Tally,
+    /// What it has of memory that a program's hooks provide: see [`hooked`].
+    memory: hooked::Memory,
     /// Bins and slabs, as a thread has them.
     inner: Heap,
 }
@@ -107,6 +110,7 @@ impl SharedHeap {
             large: Cell::new(NIL),
             unlinked: Cell::new(NIL),
             tally: Tally::new(),
+            memory: hooked::Memory::new(),
             inner,
         }
     }
@@ -141,7 +145,10 @@ impl SharedHeap {
                 _ => 0,
             }
         } else {
-            tags::number_of_huge(p).map_or(0, tags::heap_of)
+            match hooked::heap_of(p) {
+                0 => tags::number_of_huge(p).map_or(0, tags::heap_of),
+                id => id,
+            }
         };
         table::by_id(id)
     }
@@ -157,7 +164,7 @@ impl SharedHeap {
         if size > SMALL_MAX || align > SMALL_MAX / 2 {
             return self.alloc_large(size, align, zeroed);
         }
-        let (block, zero) = self.alloc_small(aligned_class(size, align), size);
+        let (block, zero) = self.alloc_small(exact_class(size, align), size);
         let p: *mut u8 = block.cast();
         if zeroed && !p.is_null() {
             // SAFETY: the block is ours and at least 16 and at least `size` bytes long.
@@ -226,6 +233,9 @@ impl SharedHeap {
         };
         if let Some(inside) = inside {
             self.leave(inside, Caller::Thread);
+        }
+        if freed != 0 {
+            self.decay_hooked();
         }
         freed
     }
@@ -339,6 +349,7 @@ impl SharedHeap {
         let bytes = self.allocated();
         self.wipe(&inside);
         self.leave(inside, Caller::Thread);
+        self.decay_hooked();
         bytes
     }
 
@@ -347,6 +358,7 @@ impl SharedHeap {
     /// # Safety
     /// As there; and the heap is not used any more.
     pub(crate) unsafe fn end(&'static self) -> usize {
+        self.destroy_hooked();
         let inside = self.gate.enter();
         let bytes = self.allocated();
         self.finish(inside);
@@ -369,6 +381,7 @@ impl SharedHeap {
         self.gate.take(inside);
         self.wipe_small();
         self.wipe_large();
+        self.memory.wipe();
         self.tally.wipe();
     }
 
@@ -384,6 +397,7 @@ impl SharedHeap {
     /// In a fork's child: allocations of threads that do not exist there will never be finished.
     fn forget_unfinished(&'static self) {
         self.tally.forget_unfinished();
+        self.memory.after_fork_in_child();
     }
 
     /// The lock, for fork.

@@ -29,12 +29,14 @@ impl SharedHeap {
         size: usize,
     ) -> (*mut Block, bool) {
         let usable = size_of_class(class);
-        let inside = self.gate.enter();
+        let mut inside = self.gate.enter();
         let mut block = null_mut();
         if self.charge(usable, &inside) {
             let bin = self.inner.bin(class);
             block = bin.get();
-            if block.is_null() {
+            if block.is_null() && self.memory.is_on() {
+                (inside, block) = self.hooked_small(inside, class);
+            } else if block.is_null() {
                 self.inner.used[class & 63].set(Tick::now().into());
                 block = refill::refill(&self.inner, class);
             } else {
@@ -194,6 +196,8 @@ impl SharedHeap {
                 }
             }
         }
+        sum.slabs += self.memory.slab_count.get();
+        sum.resident += self.memory.slab_count.get() * GRANULE;
         sum
     }
 }

@@ -47,6 +47,14 @@ pub mod thread_bytes {
         pub fn add(&self, _: u64) {}
         /// Counts nothing.
         pub fn sub(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn freed_own(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn reuse(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn unbinned(&self, _: u64) {}
+        /// Counts nothing.
+        pub fn undo(&self, _: u64) {}
         /// Too little for chunks of its own.
         pub fn held(&self) -> u64 {
             0
@@ -98,6 +106,11 @@ pub mod shared {
         }
     }
 
+    /// There are no large blocks.
+    pub fn usable_size_of_huge(_: *const u8) -> usize {
+        0
+    }
+
     pub fn by_id(_: u32) -> Option<&'static SharedHeap> {
         None
     }
@@ -122,4 +135,18 @@ pub mod shared {
 
     /// Nothing was being done.
     pub fn after_fork_in_child() {}
+
+    /// Memory of hooks: there is none.
+    pub mod hooked {
+        use crate::lock::Lock;
+
+        loom::lazy_static! {
+            static ref LOCK: Lock = Lock::new();
+        }
+
+        /// The lock of its records.
+        pub fn lock_for_fork() -> &'static Lock {
+            &LOCK
+        }
+    }
 }

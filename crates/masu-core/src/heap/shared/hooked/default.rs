@@ -1,0 +1,132 @@
+//! The hooks that an arena has before a program sets others: mappings of the kernel's. Programs call them too,
+//! from hooks of their own.
+//!
+//! Memory is always committed, so there is nothing to commit and `decommit` refuses. Mappings can be cut and
+//! joined at any page.
+
+use super::hooks::Hooks;
+use crate::sys::mem;
+use core::ffi::{c_uint, c_void};
+use core::ptr::null_mut;
+
+/// Their table.
+pub static DEFAULT: Hooks = Hooks {
+    alloc: Some(alloc),
+    dalloc: Some(dalloc),
+    destroy: Some(destroy),
+    commit: Some(commit),
+    decommit: Some(decommit),
+    purge_lazy: Some(purge_lazy),
+    purge_forced: Some(purge_forced),
+    split: Some(split),
+    merge: Some(merge),
+};
+
+unsafe extern "C" fn alloc(
+    _: *const Hooks,
+    new_addr: *mut c_void,
+    size: usize,
+    align: usize,
+    zero: *mut bool,
+    commit: *mut bool,
+    _: c_uint,
+) -> *mut c_void {
+    let wanted = new_addr.expose_provenance();
+    let got = if wanted != 0 {
+        mem::map_at(wanted, size).map(|()| wanted)
+    } else {
+        mem::map_aligned(size, align)
+    };
+    let Ok(at) = got else { return null_mut() };
+    // SAFETY: the caller's flags.
+    unsafe {
+        *zero = true;
+        *commit = true;
+    }
+    core::ptr::with_exposed_provenance_mut(at)
+}
+
+unsafe extern "C" fn dalloc(
+    _: *const Hooks,
+    addr: *mut c_void,
+    size: usize,
+    _: bool,
+    _: c_uint,
+) -> bool {
+    mem::unmap(addr.expose_provenance(), size);
+    false
+}
+
+unsafe extern "C" fn destroy(_: *const Hooks, addr: *mut c_void, size: usize, _: bool, _: c_uint) {
+    mem::unmap(addr.expose_provenance(), size);
+}
+
+unsafe extern "C" fn commit(
+    _: *const Hooks,
+    _: *mut c_void,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: c_uint,
+) -> bool {
+    false
+}
+
+unsafe extern "C" fn decommit(
+    _: *const Hooks,
+    _: *mut c_void,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: c_uint,
+) -> bool {
+    true
+}
+
+unsafe extern "C" fn purge_lazy(
+    _: *const Hooks,
+    addr: *mut c_void,
+    _: usize,
+    offset: usize,
+    length: usize,
+    _: c_uint,
+) -> bool {
+    // SAFETY: the caller's memory, in which nothing is in use.
+    !unsafe { mem::discard_lazily(addr.expose_provenance() + offset, length) }
+}
+
+unsafe extern "C" fn purge_forced(
+    _: *const Hooks,
+    addr: *mut c_void,
+    _: usize,
+    offset: usize,
+    length: usize,
+    _: c_uint,
+) -> bool {
+    // SAFETY: the caller's memory, in which nothing is in use.
+    !unsafe { mem::discard(addr.expose_provenance() + offset, length) }
+}
+
+unsafe extern "C" fn split(
+    _: *const Hooks,
+    _: *mut c_void,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: bool,
+    _: c_uint,
+) -> bool {
+    false
+}
+
+unsafe extern "C" fn merge(
+    _: *const Hooks,
+    _: *mut c_void,
+    _: usize,
+    _: *mut c_void,
+    _: usize,
+    _: bool,
+    _: c_uint,
+) -> bool {
+    false
+}

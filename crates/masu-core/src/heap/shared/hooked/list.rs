@@ -1,0 +1,97 @@
+//! Lists of chunks. A chunk is in each by links of its own, so it is in several at a time, but by the same links in
+//! one at most.
+
+use super::chunk::Chunk;
+use core::cell::Cell;
+
+/// A place in a list.
+#[derive(Default)]
+pub struct Links {
+    next: Cell<Option<&'static Chunk>>,
+    prev: Cell<Option<&'static Chunk>>,
+    listed: Cell<bool>,
+}
+
+/// A list of chunks through one of their [`Links`].
+pub struct List {
+    front: Cell<Option<&'static Chunk>>,
+    back: Cell<Option<&'static Chunk>>,
+    len: Cell<usize>,
+    links: fn(&Chunk) -> &Links,
+}
+
+impl List {
+    /// An empty one.
+    pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
+        List { front: Cell::new(None), back: Cell::new(None), len: Cell::new(0), links }
+    }
+
+    /// The first.
+    pub fn front(&self) -> Option<&'static Chunk> {
+        self.front.get()
+    }
+
+    /// The one behind a member.
+    pub fn next(&self, chunk: &Chunk) -> Option<&'static Chunk> {
+        (self.links)(chunk).next.get()
+    }
+
+    /// Members.
+    pub fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Puts one at the end, if it is in no list by these links.
+    #[cold]
+    #[inline(never)]
+    pub fn push_back(&self, chunk: &'static Chunk) {
+        let links = (self.links)(chunk);
+        if links.listed.replace(true) {
+            return;
+        }
+        links.next.set(None);
+        links.prev.set(self.back.replace(Some(chunk)));
+        match links.prev.get() {
+            Some(before) => (self.links)(before).next.set(Some(chunk)),
+            None => self.front.set(Some(chunk)),
+        }
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Puts one at the front, if it is in no list by these links.
+    #[cold]
+    #[inline(never)]
+    pub fn push_front(&self, chunk: &'static Chunk) {
+        let links = (self.links)(chunk);
+        if links.listed.replace(true) {
+            return;
+        }
+        links.prev.set(None);
+        links.next.set(self.front.replace(Some(chunk)));
+        match links.next.get() {
+            Some(after) => (self.links)(after).prev.set(Some(chunk)),
+            None => self.back.set(Some(chunk)),
+        }
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Takes a member out; nothing happens to one that is in no list by these links.
+    #[cold]
+    #[inline(never)]
+    pub fn remove(&self, chunk: &Chunk) {
+        let links = (self.links)(chunk);
+        if !links.listed.replace(false) {
+            return;
+        }
+        let (next, prev) = (links.next.take(), links.prev.take());
+        match prev {
+            Some(before) => (self.links)(before).next.set(next),
+            None => self.front.set(next),
+        }
+        match next {
+            Some(after) => (self.links)(after).prev.set(prev),
+            None => self.back.set(prev),
+        }
+        self.len.set(self.len.get() - 1);
+    }
+}
