@@ -102,12 +102,6 @@ impl AtomicTick {
     }
 }
 
-impl Default for AtomicTick {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -24,12 +24,6 @@ pub struct Total {
     bytes: AtomicUsize,
 }
 
-impl Default for Total {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Total {
     const_unless_loom! {
         /// None.
@@ -68,12 +62,6 @@ pub struct Holder {
     handshake: Handshake,
     used: AtomicTick,
     counted: AtomicUsize,
-}
-
-impl Default for Holder {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Holder {

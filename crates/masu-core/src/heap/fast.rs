@@ -58,7 +58,7 @@ pub fn alloc_class(class: usize) -> *mut u8 {
     if block.is_null() { refill::alloc_exact(class).cast() } else { block.cast() }
 }
 
-/// What the hot path of a free has left to do: see [`free`](super::free).
+/// What the hot path of a free has left to do: see `free.rs`.
 #[derive(Clone, Copy)]
 pub enum Freed {
     /// Nothing.

@@ -18,7 +18,7 @@
 //! a thread's allocations come from one.
 //!
 //! Invariants:
-//! 1. the heap's thread alone touches it, but for what the [`handshake`] guards and the counters.
+//! 1. the heap's thread alone touches it, but for what a [`holder`](crate::holder) guards and the counters.
 //! 2. every owned slab is `active[class]` or in `partial[class]` or `full[class]`.
 //! 3. `bins[class]` holds blocks of `active[class]` only, or of the commons if that is `NIL`.
 //!
@@ -104,7 +104,7 @@ pub struct Heap {
     /// Per class: how often an emptied slab may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; CLASSES],
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
-    /// refilled until the class counts as one in steady use ([`event::STEADY`]).
+    /// refilled until the class counts as one in steady use ([`STEADY_AFTER`](crate::tuning::STEADY_AFTER)).
     pub(crate) walks: [Cell<u8>; CLASSES],
     /// Per class: when the bin was last filled from slabs; of the commons and of shared heaps, when a
     /// block was last asked for.

@@ -117,9 +117,9 @@ pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
     // SAFETY: the slab is this heap's and in no list, and its bin is empty.
     unsafe {
         let s = &mut *slab::record(slab);
+        s.since = Tick::now();
         if s.free.is_null() && !s.has_uncarved() {
             s.place = Place::Full;
-            s.since = Tick::now();
             s.set_countdown(slab::threshold(class));
             heap.full(class).push_back(slab);
             heap.full_count.set(heap.full_count.get() + 1);

@@ -70,7 +70,7 @@ pub struct Slab {
     /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
     /// bin, and that count as being in one; 0: there are none.
     pub left: u16,
-    /// Tick at which nobody owned it any more.
+    /// When it came into the list that it is in, of its heap or of slabs that nobody owns.
     pub since: Tick,
     /// While nobody owns it, the id of the heap that had too many; 0: not so.
     pub former: u32,

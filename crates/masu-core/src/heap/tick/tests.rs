@@ -149,3 +149,24 @@ fn a_thread_that_shares_nothing_keeps_its_slabs() {
         assert_ne!(looked.kept, 0);
     });
 }
+
+/// The slab that was active until now was used until now, whatever it says of its former life.
+#[test]
+fn a_slab_that_has_just_been_put_aside_stays() {
+    beside_another(|heap| {
+        let class = class_of(SIZE);
+        let block = alloc(SIZE);
+        let active = heap.active(class).replace(NIL);
+        // SAFETY: the thread's own slab, out of its heap's places until it is parked; its bin goes back
+        // on its list.
+        unsafe {
+            let s = &mut *slab::record(active);
+            exit::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
+            s.since = Tick::before(100);
+            retain::park(heap, active, class);
+            assert!(!s.since.rested());
+        }
+        heap.shared.set(Tick::now());
+        free(vec![block]);
+    });
+}
