@@ -26,6 +26,7 @@ Examples:
   masu run -- ruby app.rb               any program, unchanged
   masu run --stats -- sort big.txt      statistics on stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
+  masu demo                             what it does to a program's memory
   masu bench -- ./my-program            is masu better for it?
   masu doctor -p $(pidof ruby)          does it take effect there?
 
@@ -39,6 +40,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Demo(Demo),
     #[cfg(feature = "bench")]
     Bench(Bench),
     /// Not part of this build
@@ -143,6 +145,21 @@ pub struct Run {
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+/// See on this machine what masu does to a program's memory.
+///
+/// Runs a service that takes in documents and rests, once on the system's malloc and once on masu, for some
+/// nine seconds in all: its memory over time, what goes back, and its processor time.
+#[derive(Args)]
+pub struct Demo {
+    /// The library to show, instead of the libmasu.so that belongs to this command
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+
+    /// Be the service
+    #[arg(long, hide = true)]
+    pub service: bool,
 }
 
 #[cfg(feature = "bench")]
