@@ -134,7 +134,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2 * HEIGHT + 1);
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(lines[0].starts_with("100 MiB █████") && lines[7].ends_with("short"), "{text}");
+        assert!(lines[0].starts_with(" 100 MiB █████") && lines[7].ends_with("short"), "{text}");
         assert_eq!(lines[6].matches('█').count(), WIDTH - MARGIN);
         assert_eq!(lines[13].matches('█').count(), (WIDTH - MARGIN) / 2 + 1);
         assert!(!lines[9].contains('█') && lines[10].contains('▄'), "{text}");

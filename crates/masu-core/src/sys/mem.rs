@@ -43,14 +43,6 @@ fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
     unsafe { call(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) }
 }
 
-/// Maps `len` fresh zero bytes, readable and writable, wherever the kernel likes.
-///
-/// # Errors
-/// The kernel's reason.
-pub fn map(len: usize) -> Result<usize, Errno> {
-    mmap(0, len, 0)
-}
-
 /// Maps `len` fresh zero bytes, readable and writable, exactly at `addr`, which must be free.
 ///
 /// # Errors
