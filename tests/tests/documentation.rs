@@ -184,6 +184,11 @@ fn dlopen_static_tls() {
 }
 
 #[test]
+fn statistics() {
+    check("statistics.md");
+}
+
+#[test]
 fn threads_make_it_slower() {
     check("threads-make-it-slower.md");
 }

@@ -45,6 +45,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/recent", "and counts what takes a walk"),
     ("stats/snapshot", "adds everybody's counters up"),
     ("stats/print", "and shows them"),
+    ("stats/outlet", "at exit, where the options say"),
     ("fork", "every lock, and whole structures in a child"),
     ("face", "what the doors call"),
     ("models", "model checks of the protocols, and the world that they stand on"),

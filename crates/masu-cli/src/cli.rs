@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+#[cfg(feature = "bench")]
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueHint, value_parser};
+#[cfg(feature = "bench")]
+use clap::value_parser;
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+#[cfg(feature = "bench")]
 use masu_bench::race;
 
 use crate::doctor;
@@ -22,6 +26,7 @@ Examples:
   masu run -- ruby app.rb               any program, unchanged
   masu run --stats -- sort big.txt      statistics on stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
+  masu demo                             what it does to a program's memory
   masu bench -- ./my-program            is masu better for it?
   masu doctor -p $(pidof ruby)          does it take effect there?
 
@@ -35,7 +40,16 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Demo(Demo),
+    #[cfg(feature = "bench")]
     Bench(Bench),
+    /// Not part of this build
+    #[cfg(not(feature = "bench"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _any: Vec<OsString>,
+    },
     Doctor(doctor::order::Order),
     /// Print a completion script for a shell
     Completions {
@@ -67,6 +81,7 @@ pipe goes its source, for `man -l -`.")]
 Examples:
   masu run -- ruby app.rb
   masu run --stats -- sort big.txt
+  masu run --stats=/tmp/stats.%p --json -- make
   masu run --limit 512MiB --policy container -- ./server
   masu run --conf decay:2s,background_thread:off -- ./server --port 8080
 
@@ -83,7 +98,8 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   limit_soft:auto         above this much in use, free memory goes back at once
   limit_hard:0            above this much in use, malloc fails
   cgroup:1                limits and pressure of the control group count
-  show_stats:0            statistics on stderr at exit
+  show_stats:0            statistics at exit: text or json
+  stats_file:stderr       the file for them; %p is the process
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
 
@@ -111,9 +127,15 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
-    /// Print masu's statistics on stderr when the program exits
-    #[arg(long)]
-    pub stats: bool,
+    /// Statistics when the program exits: on stderr, or in FILE, where %p is the process
+    ///
+    /// FILE is begun anew; every process that the program starts adds its own statistics when it exits.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub stats: Option<Option<PathBuf>>,
+
+    /// Statistics as JSON, one line for each process
+    #[arg(long, requires = "stats")]
+    pub json: bool,
 
     /// The library to preload, instead of the libmasu.so that belongs to this command
     #[arg(long, value_name = "PATH")]
@@ -125,6 +147,22 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
+/// See on this machine what masu does to a program's memory.
+///
+/// Runs a service that takes in documents and rests, once on the system's malloc and once on masu, for some
+/// nine seconds in all: its memory over time, what goes back, and its processor time.
+#[derive(Args)]
+pub struct Demo {
+    /// The library to show, instead of the libmasu.so that belongs to this command
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+
+    /// Be the service
+    #[arg(long, hide = true)]
+    pub service: bool,
+}
+
+#[cfg(feature = "bench")]
 /// Is masu better for this program? Measure it under several allocators.
 ///
 /// Runs the program in turns under masu, the system's malloc and every other allocator that is

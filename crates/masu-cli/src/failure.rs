@@ -67,6 +67,13 @@ impl Failure {
     }
 }
 
+/// What a `masu` that was built without `masu bench` says to it.
+#[cfg(not(feature = "bench"))]
+pub fn without_bench() -> Failure {
+    Failure::new(REFUSED, "this build of the command has no `masu bench`")
+        .remedy("`cargo build --release` builds the whole command")
+}
+
 /// Tells the user about something that is worth knowing and does not stop the run.
 pub fn warn(what: &str) {
     eprintln!("masu: warning: {what}");

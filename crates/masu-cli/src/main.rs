@@ -13,6 +13,7 @@
 //!   │    │    └─ privilege   whether the dynamic loader will ignore LD_PRELOAD
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
+//!   ├─ demo             `masu demo`: a service on the system's malloc and on masu, as a chart
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
@@ -28,9 +29,11 @@
 #![cfg_attr(not(test), no_main)]
 
 mod allocators;
+#[cfg(feature = "bench")]
 mod bench;
 mod cli;
 mod conf;
+mod demo;
 mod doctor;
 mod elf;
 mod exec;
@@ -92,7 +95,11 @@ fn start(arguments: Vec<OsString>) -> u8 {
 fn dispatch(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(order) => Err(run::run(&order)),
+        Verb::Demo(order) => demo::run(&order),
+        #[cfg(feature = "bench")]
         Verb::Bench(order) => bench::run(&order),
+        #[cfg(not(feature = "bench"))]
+        Verb::Bench { .. } => Err(failure::without_bench()),
         Verb::Doctor(order) => doctor::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();

@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process;
 
 use crate::allocators::{MASU, file_name, whose};
 use crate::cli::Run;
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, warn};
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, USAGE, warn};
 use crate::library::{self, Library};
 use crate::obstacle::{self, Obstacle, Weight};
 use crate::{conf, exec, launcher, preload, program};
@@ -33,14 +36,36 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     warn_of_rivals(existing.as_ref());
     let value = preload::in_front(&library.path, existing.as_deref());
     environment.insert("LD_PRELOAD".into(), value);
-    if order.stats {
-        environment.insert("MASU_SHOW_STATS".into(), "1".into());
-    }
+    environment.extend(statistics(order)?);
     environment.extend(settings);
 
     let error = exec::exec(&path, &order.command, environment.into_iter());
     let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     Ok(Failure::new(code, format!("`{}` cannot be executed: {error}", path.display())))
+}
+
+/// The variables that `--stats` and `--json` mean. The file is there and empty afterwards: a name that
+/// cannot be written is a mistake that is told now.
+fn statistics(order: &Run) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let Some(file) = &order.stats else { return Ok(Vec::new()) };
+    let form = if order.json { "json" } else { "text" };
+    let mut variables = vec![("MASU_SHOW_STATS".into(), form.into())];
+    // This process is to be the program, so that its number is the program's.
+    let Some(file) = file else {
+        variables.push(("MASU_STATS_FILE".into(), "stderr".into()));
+        return Ok(variables);
+    };
+    let name = file.as_os_str().as_bytes();
+    // A number is five times as long as `%p` at most.
+    let mut expanded = vec![0; 5 * name.len()];
+    let length = masu_core::stats_path(name, process::id(), &mut expanded);
+    File::create(OsStr::from_bytes(&expanded[..length])).map_err(|error| {
+        let problem = format!("--stats: `{}` cannot be written: {error}", file.display());
+        Failure::new(USAGE, problem).remedy("--stats=FILE names a file, --stats alone is stderr")
+    })?;
+    let path = if name == b"stderr" { Path::new("./stderr") } else { file };
+    variables.push(("MASU_STATS_FILE".into(), path.into()));
+    Ok(variables)
 }
 
 /// Refuses the program in the file `binary` if the library cannot be loaded into it, and warns if it

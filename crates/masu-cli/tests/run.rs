@@ -179,7 +179,8 @@ fn options_reach_the_library_and_win_over_the_environment() {
     MASU_CONF=decay:9s
     MASU_DECAY=2s
     MASU_RUN_CACHE=1MiB
-    MASU_SHOW_STATS=1
+    MASU_SHOW_STATS=text
+    MASU_STATS_FILE=stderr
     ");
 }
 

@@ -10,7 +10,6 @@ use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
 };
 use crate::sys::{fatal, host};
-use crate::text::Text;
 use crate::{huge, ledger, limit, lock, run, settings, spare};
 use core::ffi::c_char;
 use core::ptr::null_mut;
@@ -494,6 +493,9 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     limit::apply();
     heap::init_process();
     heap::set_ended(|| crate::purge::on_free(GRANULE));
+    if settings::show_stats() {
+        crate::stats::open(&config.stats_file);
+    }
 }
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
@@ -505,18 +507,11 @@ pub fn before_sharing(hook: fn()) {
     }
 }
 
-/// Prints the statistics if the configuration asks for them. Called from a destructor.
+/// Writes the statistics if the configuration asks for them. Called from a destructor.
 pub fn exit_report() {
     if settings::show_stats() {
-        print_report();
+        crate::stats::report();
     }
-}
-
-#[cold]
-#[inline(never)]
-fn print_report() {
-    let mut sink = fatal::write_stderr as fn(&[u8]);
-    crate::stats::print(&mut Text::new(&mut sink));
 }
 
 pub mod control;

@@ -105,6 +105,6 @@ use models::world::{heap, huge, purge, region, report, run, settings, sharing, s
 pub use face::*;
 #[cfg(not(loom))]
 pub use stats::{
-    ClassStats, HeapStats, Stats, classes as class_stats, heaps as heap_stats,
-    print as print_stats, read as stats,
+    ClassStats, HeapStats, Stats, classes as class_stats, expand as stats_path,
+    heaps as heap_stats, json as print_stats_json, print as print_stats, read as stats,
 };

@@ -3,7 +3,7 @@
 //! Before [`apply`] they have the documented defaults; it runs once, in the constructor. Those with
 //! a `set_` function may change at any time after; each reader sees the new value at its next look.
 
-use crate::config::{BackgroundThread, Config, Delay};
+use crate::config::{BackgroundThread, Config, Delay, File, Origin, Statistics};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::cpu;
 
@@ -22,7 +22,7 @@ static POPULATE: AtomicBool = AtomicBool::new(DEFAULT.populate);
 static LIMIT_SOFT: AtomicUsize = AtomicUsize::new(DEFAULT.limit_soft);
 static LIMIT_HARD: AtomicUsize = AtomicUsize::new(DEFAULT.limit_hard);
 static CGROUP: AtomicBool = AtomicBool::new(DEFAULT.cgroup);
-static SHOW_STATS: AtomicBool = AtomicBool::new(DEFAULT.show_stats);
+static SHOW_STATS: AtomicU32 = AtomicU32::new(DEFAULT.show_stats as u32);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
 /// Whether the soft limit is passed.
 static TIGHT: AtomicBool = AtomicBool::new(false);
@@ -44,9 +44,15 @@ pub fn apply(config: &Config, secure: bool) {
     LIMIT_SOFT.store(config.limit_soft, Ordering::Relaxed);
     LIMIT_HARD.store(config.limit_hard, Ordering::Relaxed);
     CGROUP.store(config.cgroup, Ordering::Relaxed);
-    SHOW_STATS.store(config.show_stats, Ordering::Relaxed);
+    SHOW_STATS.store(statistics_asked(config) as u32, Ordering::Relaxed);
     SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
     MAY_START_THREAD.store(!secure, Ordering::Release);
+}
+
+/// Who names a file for the statistics wants them, without having said so.
+fn statistics_asked(config: &Config) -> Statistics {
+    let unsaid = config.origins.show_stats == Origin::BuiltIn;
+    if unsaid && config.stats_file != File::STDERR { Statistics::Text } else { config.show_stats }
 }
 
 /// The decay time in milliseconds; `None`: never.
@@ -200,9 +206,14 @@ pub fn refresh_processors() {
     }
 }
 
-/// Whether statistics are printed at exit.
+/// Whether statistics are written at exit.
 pub fn show_stats() -> bool {
-    SHOW_STATS.load(Ordering::Relaxed)
+    SHOW_STATS.load(Ordering::Relaxed) != Statistics::Off as u32
+}
+
+/// Whether they are written as JSON.
+pub fn stats_as_json() -> bool {
+    SHOW_STATS.load(Ordering::Relaxed) == Statistics::Json as u32
 }
 
 /// Whether mistakes are reported.

@@ -10,8 +10,8 @@ pub use crate::models::world::atomic::{
 };
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
-    fence,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    compiler_fence, fence,
 };
 
 #[cfg(loom)]

@@ -12,7 +12,6 @@
 
 pub mod arm;
 pub mod cost;
-pub mod demo;
 pub mod experiments;
 pub mod memory;
 pub mod paths;

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use masu_bench::work;
 use masu_lab::progress::Progress;
 use masu_lab::workloads::pairs;
-use masu_lab::{arm, cost, demo, experiments, memory, peers, racing, renew, scale};
+use masu_lab::{arm, cost, experiments, memory, peers, racing, renew, scale};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -30,12 +29,6 @@ enum Task {
     },
     /// Run the workloads on every allocator, round by round, and compare.
     Race(racing::Options),
-    /// Run one real program on the system's allocator and on masu, and show the difference.
-    Demo {
-        /// How often it runs on each.
-        #[arg(long, value_name = "N", default_value_t = 7)]
-        rounds: usize,
-    },
     /// Make the reports of an earlier race again from its JSON.
     Report {
         /// What `race --json` or `masu bench --json` wrote.
@@ -98,10 +91,6 @@ fn main() -> Result<()> {
         Task::Report { results, files } => racing::again(&results, &files),
         Task::Peers { names, linked: false } => print_peers(&peers::build(&names)?),
         Task::Peers { names, linked: true } => print_peers(&peers::relink(&names)?),
-        Task::Demo { rounds } => {
-            work::build()?;
-            demo::run(rounds)
-        }
         Task::Cost(options) => count_cost(&options),
         Task::Scale(options) => scale::run(&options),
         Task::Xquo(options) => experiments::xquo::run(options),

@@ -16,6 +16,7 @@ use masu_bench::suite::{self, Choice, SUITES};
 use masu_bench::work;
 
 use crate::arm::{self, Arm};
+use crate::experiments::files::RAW;
 use crate::progress::Progress;
 use crate::race::results::Results;
 use crate::{paths, peers, race, report, scale};
@@ -78,8 +79,8 @@ pub struct Options {
     /// Leave the scale model out of a suite's report.
     #[arg(long)]
     no_scale_model: bool,
-    /// Write STEM.json, STEM.md and STEM.html [default for suites: docs/benchmarks/SUITE, or
-    /// docs/benchmarks/linked].
+    /// Write STEM.json, STEM.md and STEM.html [default for suites: the tables as docs/benchmarks/SUITE.md
+    /// or linked.md, the others below results].
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -212,12 +213,13 @@ impl Options {
             true => "linked".into(),
             false => self.suite.join("-"),
         };
-        let usual = || is_suite.then(|| paths::workspace().join("docs/benchmarks").join(name));
-        if let Some(stem) = self.out.clone().or_else(usual) {
-            let file =
-                |extension: &str| Some(PathBuf::from(format!("{}.{extension}", stem.display())));
-            Files { json: file("json"), md: file("md"), html: file("html") }.write(results)?;
-        }
+        let file = |usual: &str, extension: &str| {
+            let usual = || is_suite.then(|| paths::workspace().join(usual).join(&name));
+            let stem = self.out.clone().or_else(usual)?;
+            Some(PathBuf::from(format!("{}.{extension}", stem.display())))
+        };
+        let (json, html) = (file(RAW, "json"), file(RAW, "html"));
+        Files { json, md: file("docs/benchmarks", "md"), html }.write(results)?;
         self.files.write(results)?;
         print(results);
         Ok(())
@@ -264,6 +266,10 @@ pub fn again(results: &PathBuf, files: &Files) -> Result<()> {
 
 impl Files {
     fn write(&self, results: &Results) -> Result<()> {
+        let files = [&self.json, &self.md, &self.html].into_iter().flatten();
+        for directory in files.filter_map(|file| file.parent()) {
+            fs::create_dir_all(directory)?;
+        }
         if let Some(file) = &self.json {
             fs::write(file, results.json())?;
         }

@@ -21,7 +21,7 @@ mod cfrac;
 mod churn;
 mod columnar;
 mod cxx;
-pub mod documents;
+mod documents;
 mod frag;
 mod glibc_simple;
 mod glibc_thread;

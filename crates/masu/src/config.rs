@@ -1,6 +1,6 @@
 //! A configuration that is compiled into the program.
 
-use masu_core::config::{Config as Options, Delay, Origin};
+use masu_core::config::{Config as Options, Delay, File, Origin, Statistics};
 
 pub use masu_core::config::{BackgroundThread, Policy};
 
@@ -117,8 +117,17 @@ setters! {
     /// Whether limits and pressure of the process's control group are looked up, in files of the
     /// kernel. By default they are.
     cgroup(look: bool), cgroup, true, "", look, "false";
-    /// Whether statistics are written to stderr at exit. By default they are not.
-    show_stats(show: bool), show_stats, true, "", show, "true";
+    /// Whether statistics are written at exit, to stderr or to [`stats_file`](Config::stats_file). By default
+    /// they are not.
+    show_stats(show: bool), show_stats, true, "",
+        if show { Statistics::Text } else { Statistics::Off }, "true";
+    /// The file that statistics are appended to at exit; `%p` in its name is the number of the process. To name
+    /// one is to ask for them.
+    ///
+    /// # Panics
+    /// When the path is empty or longer than 4000 bytes.
+    stats_file(path: &'static str), stats_file, !path.is_empty() && path.len() <= File::LONGEST,
+        "a path has 1 to 4000 bytes", File::new(path), "\"/tmp/stats.%p\"";
     /// Whether the configuration in force is written to stderr at start. By default it is not.
     verbose(show: bool), verbose, true, "", show, "true";
     /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they
@@ -151,6 +160,19 @@ impl Config {
     pub const fn decay_never(mut self) -> Self {
         self.0.decay = Delay::Never;
         self.0.origins.decay = Origin::Program;
+        self
+    }
+
+    /// Statistics at exit are a line of JSON, as `docs/statistics.schema.json` describes it.
+    ///
+    /// ```
+    /// const CONFIG: masu::Config = masu::Config::new().show_stats_json();
+    /// # let _ = masu::Masu::with_config(CONFIG);
+    /// ```
+    #[must_use]
+    pub const fn show_stats_json(mut self) -> Self {
+        self.0.show_stats = Statistics::Json;
+        self.0.origins.show_stats = Origin::Program;
         self
     }
 

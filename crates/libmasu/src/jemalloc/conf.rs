@@ -14,7 +14,7 @@
 use crate::host::weak;
 use crate::process::Environment;
 use core::ffi::{CStr, c_char};
-use masu_core::config::{BackgroundThread, Config, Origin};
+use masu_core::config::{BackgroundThread, Config, Origin, Statistics};
 
 /// The configuration that the two strings make of the defaults.
 ///
@@ -81,7 +81,10 @@ fn apply(config: &mut Config, list: &[u8]) {
                 };
                 config.origins.background_thread = Origin::Program;
             }
-            b"stats_print" => config.show_stats = value == b"true",
+            b"stats_print" => {
+                config.show_stats =
+                    if value == b"true" { Statistics::Text } else { Statistics::Off };
+            }
             b"experimental_infallible_new" => crate::infallible::set(value == b"true"),
             _ => {}
         }

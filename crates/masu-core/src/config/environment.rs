@@ -34,7 +34,7 @@ impl Config {
     ///
     /// # Safety
     /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
-    /// changes during the call.
+    /// changes during the call, nor as long as the result is used: a path in it is where the string is.
     pub unsafe fn under_environment(
         self,
         envp: *const *const c_char,
@@ -48,7 +48,8 @@ impl Config {
         self.with_variables(unsafe { Variables::new(envp) }, sink)
     }
 
-    /// Reads the configuration from `variables`, each `NAME=value`, over what stands in `self`.
+    /// Reads the configuration from `variables`, each `NAME=value`, over what stands in `self`. They stay as
+    /// long as the result is used, as for [`under_environment`](Config::under_environment).
     pub(super) fn with_variables<'a>(
         self,
         variables: impl Iterator<Item = &'a [u8]> + Clone,

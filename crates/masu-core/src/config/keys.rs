@@ -5,7 +5,8 @@
 
 use super::Origin;
 use super::kinds::{
-    self, BackgroundThread, Count, Delay, Flag, Kind, Limit, LimitOrAuto, Size, Tag,
+    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, Size, Statistics,
+    Tag,
 };
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -152,8 +153,10 @@ keys! {
     limit_hard: Limit = 0;
     /// Whether limits and pressure of the process's control group are looked up, in files of the kernel.
     cgroup: Flag = true;
-    /// Statistics on stderr at exit.
-    show_stats: Flag = false;
+    /// Statistics at exit: as text, or as a line of JSON.
+    show_stats: Statistics = Statistics::Off;
+    /// The file that they are appended to; `%p` in its name is the process. To name one is to ask for them.
+    stats_file: File = File::STDERR;
     /// This configuration on stderr at start.
     verbose: Flag = false;
     /// A line on stderr for every mistake found: bad options, double and foreign frees.

@@ -31,6 +31,10 @@ pub enum Tag {
     BackgroundThread,
     /// [`Policy`]
     Policy,
+    /// [`Statistics`]
+    Statistics,
+    /// [`File`]
+    File,
 }
 
 /// A kind of value.
@@ -62,6 +66,8 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::Delay => "a time like 500ms, 2s or never",
         Tag::BackgroundThread => "auto, on or off",
         Tag::Policy => "default, low-memory, throughput, container or realtime",
+        Tag::Statistics => "1 or 0 (or text, json)",
+        Tag::File => "a path like /tmp/stats.%p, or stderr",
     }
 }
 
@@ -80,6 +86,11 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
         }
         Tag::BackgroundThread => flag().map(|on| BackgroundThread::Off as u64 - on),
         Tag::Policy => Policy::read(written).map(|policy| policy as u64),
+        Tag::Statistics => match position("text json", written) {
+            Some(form) => Some(form as u64 + 1),
+            None => flag(),
+        },
+        Tag::File => File::read(written).map(<File as Kind>::word),
         Tag::Delay if position("never -1", written).is_some() => Some(u64::MAX),
         Tag::LimitOrAuto if position("auto", written).is_some() => Some(u64::MAX),
         Tag::Limit | Tag::LimitOrAuto if position("off", written).is_some() => Some(0),
@@ -106,6 +117,14 @@ pub fn show(tag: Tag, word: u64, text: &mut Text) {
         Tag::Flag => "off on",
         Tag::BackgroundThread => "auto on off",
         Tag::Policy => Policy::NAMES,
+        Tag::Statistics => "off text json",
+        Tag::File => {
+            match File::from_word(word).path() {
+                [] => text.str("stderr"),
+                path => text.printable(path),
+            };
+            return;
+        }
         Tag::Delay if word == u64::MAX => {
             text.str("never");
             return;
@@ -267,6 +286,96 @@ impl Kind for Policy {
     }
     fn word(value: Policy) -> u64 {
         value as u64
+    }
+}
+
+/// Whether statistics are written at exit, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistics {
+    /// They are not.
+    Off,
+    /// A line for each figure.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+impl Kind for Statistics {
+    type Value = Statistics;
+    const TAG: Tag = Tag::Statistics;
+    fn from_word(word: u64) -> Statistics {
+        match word {
+            0 => Statistics::Off,
+            1 => Statistics::Text,
+            _ => Statistics::Json,
+        }
+    }
+    fn word(value: Statistics) -> u64 {
+        value as u64
+    }
+}
+
+/// The path of a file, or standard error: where it stands, for whoever reads it has no memory of its own to
+/// keep it in.
+///
+/// Invariant: `start` is null, or points to `length` bytes that nobody changes as long as the value is used.
+/// [`File::new`] takes them for ever; [`File::read`] only looks at what the caller of
+/// [`Config::under_environment`](super::Config::under_environment) vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    start: *const u8,
+    length: usize,
+}
+
+// SAFETY: what it points to is only read, and does not change.
+unsafe impl Sync for File {}
+// SAFETY: the same.
+unsafe impl Send for File {}
+
+impl File {
+    /// Standard error.
+    pub const STDERR: File = File { start: core::ptr::null(), length: 0 };
+    /// The longest path, in bytes: the kernel's limit, less the end and a number put in.
+    pub const LONGEST: usize = 4000;
+    /// Bits of an address in a word; the length has the rest. User space ends below.
+    const ADDRESS_BITS: u32 = 48;
+
+    /// The file at `path`.
+    pub const fn new(path: &'static str) -> File {
+        File { start: path.as_ptr(), length: path.len() }
+    }
+
+    /// What a user wrote; `None` if it is no path. O(1).
+    fn read(written: &[u8]) -> Option<File> {
+        if position("stderr", written).is_some() {
+            return Some(File::STDERR);
+        }
+        let fits =
+            written.len() <= File::LONGEST && (written.as_ptr() as u64) >> Self::ADDRESS_BITS == 0;
+        let fits = fits && !matches!(written, [] | [.., b'/']);
+        fits.then_some(File { start: written.as_ptr(), length: written.len() })
+    }
+
+    /// The path; nothing for standard error.
+    pub fn path(&self) -> &[u8] {
+        if self.start.is_null() {
+            return &[];
+        }
+        // SAFETY: the type's invariant.
+        unsafe { core::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Kind for File {
+    type Value = File;
+    const TAG: Tag = Tag::File;
+    fn from_word(word: u64) -> File {
+        let start = (word & ((1 << File::ADDRESS_BITS) - 1)) as usize;
+        let start = core::ptr::with_exposed_provenance(start);
+        File { start, length: (word >> File::ADDRESS_BITS) as usize }
+    }
+    fn word(value: File) -> u64 {
+        value.start.expose_provenance() as u64 | (value.length as u64) << File::ADDRESS_BITS
     }
 }
 

@@ -3,7 +3,9 @@
 extern crate std;
 use super::kinds::{Count, Flag, Kind, Size};
 use super::nearest::nearest;
-use super::{BackgroundThread, Config, Delay, LimitOrAuto, Origin, Policy, kinds};
+use super::{
+    BackgroundThread, Config, Delay, File, LimitOrAuto, Origin, Policy, Statistics, kinds,
+};
 use crate::text::Text;
 use std::ffi::CString;
 use std::string::String;
@@ -45,7 +47,8 @@ fn the_defaults_are_the_documented_ones() {
     assert!(config.huge_pages && config.cgroup && !config.populate);
     assert_eq!(config.policy, Policy::Default);
     assert_eq!((config.limit_soft, config.limit_hard), (LimitOrAuto::AUTO, 0));
-    assert!(!config.show_stats && !config.verbose && config.show_errors);
+    assert_eq!((config.show_stats, config.stats_file), (Statistics::Off, File::STDERR));
+    assert!(!config.verbose && config.show_errors);
     assert_eq!(config.origins.decay, Origin::BuiltIn);
 }
 
@@ -94,7 +97,8 @@ every_key! {
     limit_soft: "512MiB" => 512 << 20, not "half";
     limit_hard: "1GiB" => 1 << 30, not "auto";
     cgroup: "0" => false, not "v2";
-    show_stats: "yes" => true, not "2";
+    show_stats: "yes" => Statistics::Text, not "2";
+    stats_file: "stderr" => File::STDERR, not "/tmp/";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
 }
@@ -204,6 +208,10 @@ fn what_is_shown_reads_back() {
     }
     assert_eq!(shown::<LimitOrAuto>(LimitOrAuto::AUTO), Some(LimitOrAuto::AUTO));
     assert_eq!(shown::<LimitOrAuto>(0), Some(0));
+    for statistics in [Statistics::Off, Statistics::Text, Statistics::Json] {
+        assert_eq!(shown::<Statistics>(statistics), Some(statistics));
+    }
+    assert_eq!(shown::<File>(File::STDERR), Some(File::STDERR));
     assert_eq!(shown::<Flag>(true), Some(true));
     assert_eq!(shown::<Flag>(false), Some(false));
     assert_eq!(shown::<Count>(32), Some(32));
@@ -326,6 +334,7 @@ masu:   limit_soft          auto        built-in
 masu:   limit_hard          off         built-in
 masu:   cgroup              on          built-in
 masu:   show_stats          off         built-in
+masu:   stats_file          stderr      built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
 "

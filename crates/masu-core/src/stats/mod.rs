@@ -3,12 +3,14 @@
 //! Only slow paths count, so the hot paths pay nothing. A counter has one writer and any number of
 //! readers; a sum over heaps is a moment's picture, not a snapshot.
 
+mod outlet;
 mod print;
 mod recent;
 mod snapshot;
 mod tables;
 
-pub use print::print;
+pub use outlet::{expand, open, report};
+pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};
 

@@ -1,4 +1,4 @@
-//! The statistics as text, a `name value` line each, for people and for `grep`.
+//! The statistics as text, a `name value` line each, for people and for `grep`; and as a line of JSON.
 
 use super::snapshot::{Stats, read};
 use crate::config::words::each;
@@ -15,12 +15,45 @@ const IN_BYTES: usize = 10;
 
 const FIGURES: usize = size_of::<Stats>() / size_of::<u64>();
 
+/// Each figure of this moment with its name.
+fn figures() -> impl Iterator<Item = (&'static [u8], u64)> {
+    // SAFETY: a structure of words and nothing else, in this order.
+    each(NAMES).zip(unsafe { core::mem::transmute::<Stats, [u64; FIGURES]>(read()) })
+}
+
+/// Writes the statistics of this moment as an object of JSON, in a line: `docs/statistics.schema.json`
+/// describes it. `process` has the number and the name `program`.
+pub fn json(process: u32, program: &[u8], text: &mut Text) {
+    text.str(concat!("{\"masu\":\"", env!("CARGO_PKG_VERSION"), "\",\"pid\":"));
+    text.decimal(process.into()).str(",\"program\":\"");
+    for &byte in program {
+        text.str(if matches!(byte, b'"' | b'\\') { "\\" } else { "" }).printable(&[byte]);
+    }
+    text.str("\",\"statistics\":");
+    let mut before = "{\"";
+    for (name, n) in figures() {
+        text.str(before).bytes(name).str("\":").decimal(n);
+        before = ",\"";
+    }
+    text.str("}}").line();
+    text.flush();
+}
+
 /// Writes the statistics of this moment.
 pub fn print(text: &mut Text) {
-    // SAFETY: a structure of words and nothing else, in this order.
-    let figures = unsafe { core::mem::transmute::<Stats, [u64; FIGURES]>(read()) };
     text.str("masu: statistics").line();
-    for (i, (name, n)) in each(NAMES).zip(figures).enumerate() {
+    rows(text);
+}
+
+/// The same of one process among several that write to a file.
+pub fn print_of(process: u32, program: &[u8], text: &mut Text) {
+    text.str("masu: statistics of process ").decimal(process.into());
+    text.str(" (").printable(program).str(")").line();
+    rows(text);
+}
+
+fn rows(text: &mut Text) {
+    for (i, (name, n)) in figures().enumerate() {
         // `name` is 20 columns wide.
         text.str("masu:   ").bytes(name).tab(28).right(decimal(n).as_str(), 16);
         if i < IN_BYTES {

@@ -1,17 +1,11 @@
 //! The one way to speak and the one way to die.
 
+use super::output::Descriptor;
 use super::raw::{nr, syscall};
 
 /// Writes bytes to standard error. Errors are ignored: there is nobody to tell.
-pub fn write_stderr(mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        // SAFETY: the kernel reads `bytes.len()` bytes from a live slice.
-        let n = unsafe { syscall(nr::WRITE, [2, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
-        match super::result(n) {
-            Ok(n) if n > 0 => bytes = bytes.get(n..).unwrap_or(&[]),
-            _ => return,
-        }
-    }
+pub fn write_stderr(bytes: &[u8]) {
+    Descriptor::STDERR.write(bytes);
 }
 
 /// Ends the process by `SIGABRT`, as `abort()` does, but without the C library.

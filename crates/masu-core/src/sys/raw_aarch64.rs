@@ -5,15 +5,19 @@ use core::arch::asm;
 /// The system calls that the engine makes. `docs/syscalls.md` lists why.
 #[allow(missing_docs, reason = "the names are the kernel's own")]
 pub mod nr {
+    pub const GETCWD: usize = 17;
+    pub const FCNTL: usize = 25;
     pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
     pub const WRITE: usize = 64;
+    pub const FSTAT: usize = 80;
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
     pub const SCHED_GETAFFINITY: usize = 123;
     pub const TGKILL: usize = 131;
     pub const RT_SIGPROCMASK: usize = 135;
+    pub const PRCTL: usize = 167;
     pub const GETPID: usize = 172;
     pub const GETTID: usize = 178;
     pub const MUNMAP: usize = 215;

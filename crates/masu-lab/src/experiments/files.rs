@@ -1,7 +1,7 @@
 //! Where an experiment leaves what it found.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,18 +11,31 @@ use serde::de::DeserializeOwned;
 
 use crate::paths;
 
+/// Where raw figures go, below the workspace: megabytes that every run makes anew.
+pub const RAW: &str = "results";
+
 /// The directory of the reports.
 #[derive(Debug, Clone, Args)]
 pub struct Files {
-    /// Write tables, raw figures and charts into this directory; by default docs/benchmarks
+    /// Write everything into this directory; by default tables and charts go to docs/benchmarks, raw figures
+    /// to results, which is not part of the repository
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl Files {
-    /// The path of `name` in the directory, which is made if need be.
+    /// The path of `name`, a part of a page; its directory is made if need be.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
-        let place = self.out.clone().unwrap_or_else(|| paths::workspace().join("docs/benchmarks"));
+        self.below("docs/benchmarks", name)
+    }
+
+    /// The path of `name`, which a page can be made of again.
+    pub fn raw(&self, name: &str) -> Result<PathBuf> {
+        self.below(RAW, name)
+    }
+
+    fn below(&self, usual: &str, name: &str) -> Result<PathBuf> {
+        let place = self.out.clone().unwrap_or_else(|| paths::workspace().join(usual));
         let path = place.join(name);
         let parent = path.parent().context("a file has a directory")?;
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
@@ -34,24 +47,32 @@ impl Files {
         self.out.is_some()
     }
 
-    /// Writes a text.
+    /// Writes a text of a page.
     pub fn text(&self, name: &str, text: &str) -> Result<()> {
-        let path = self.path(name)?;
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        write(&self.path(name)?, text)
     }
 
-    /// Writes figures.
+    /// Writes raw figures as text.
+    pub fn raw_text(&self, name: &str, text: &str) -> Result<()> {
+        write(&self.raw(name)?, text)
+    }
+
+    /// Writes raw figures.
     pub fn json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        self.text(name, &(serde_json::to_string_pretty(value)? + "\n"))
+        self.raw_text(name, &(serde_json::to_string_pretty(value)? + "\n"))
     }
 
-    /// Reads figures that were written before.
+    /// Reads raw figures that were written before.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
-        let path = self.path(name)?;
+        let path = self.raw(name)?;
         let text = fs::read_to_string(&path)
             .with_context(|| format!("nothing was measured yet: cannot read {}", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A Markdown table of a header and rows of text; all columns but the first are figures.

@@ -26,6 +26,7 @@ use serde::Serialize;
 use super::files::{Files, markdown};
 use crate::race::machine::Machine;
 use crate::race::{self};
+use crate::stats::median;
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -245,24 +246,23 @@ fn pairs(heap: &Heap, n: usize) {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+/// The median of what was measured at least once.
+fn middle(values: &[f64]) -> f64 {
+    median(values).unwrap_or(f64::NAN)
 }
 
 fn report(results: &Results) -> String {
     let base = &results.ways[0];
-    let ratio = |a: &[f64], b: &[f64]| format!("{:.2}", median(a) / median(b));
+    let ratio = |a: &[f64], b: &[f64]| format!("{:.2}", middle(a) / middle(b));
     let rows: Vec<_> = results
         .ways
         .iter()
         .map(|found| {
             vec![
                 found.way.clone(),
-                format!("{:.1}", median(&found.make_ns)),
+                format!("{:.1}", middle(&found.make_ns)),
                 ratio(&found.make_ns, &base.make_ns),
-                format!("{:.2}", median(&found.free_ns)),
+                format!("{:.2}", middle(&found.free_ns)),
                 ratio(&found.free_ns, &base.free_ns),
             ]
         })
@@ -272,7 +272,7 @@ fn report(results: &Results) -> String {
     let rows: Vec<_> = results
         .threads
         .iter()
-        .map(|sharing| vec![sharing.what.clone(), format!("{:.1}", median(&sharing.pair_ns))])
+        .map(|sharing| vec![sharing.what.clone(), format!("{:.1}", middle(&sharing.pair_ns))])
         .collect();
     let second = markdown(&["", "allocation and free, ns"].map(String::from), &rows);
     format!(

@@ -10,11 +10,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::allocator::{Allocator, POLICIES};
-use super::report::{median, mib};
+use super::report::mib;
 use super::results::{Measured, Ran, Results, machine};
 use super::{interrupt, measure, scenarios};
 use crate::experiments::files::{Files, markdown};
 use crate::paths;
+use crate::stats::median;
 
 /// Programs of the kinds that policies are for.
 const SCENARIOS: [&str; 5] = ["ruby-jobs", "python-service", "redis", "postgresql", "batch"];
@@ -147,7 +148,7 @@ fn table(results: &Results) -> Result<String> {
 fn value(scenario: &Measured, allocator: usize, measure: Measure) -> Option<f64> {
     let good =
         scenario.runs.iter().filter(|run| run.allocator == allocator && run.failed.is_none());
-    median(good.filter_map(measure).collect())
+    median(&good.filter_map(measure).collect::<Vec<_>>())
 }
 
 /// The page with the table in its place.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::results::{Curve, Measured, Ran, Results, Served, Web, When, machine};
 use crate::experiments::chart::{self, Axis, Panel, Series};
 use crate::experiments::files::{Files, markdown};
+use crate::stats::median;
 
 /// Writes `memory.md` and a chart for every scenario, and prints the tables.
 pub fn write(results: &Results, files: &Files) -> Result<()> {
@@ -82,7 +83,7 @@ fn row(
         .filter(|run| run.allocator == allocator && run.failed.is_none())
         .collect();
     let of = |value: &dyn Fn(&Ran) -> Option<f64>| {
-        median(runs.iter().filter_map(|run| value(run)).collect())
+        median(&runs.iter().filter_map(|run| value(run)).collect::<Vec<_>>())
     };
     let mut row = vec![results.allocators[allocator].0.clone()];
     for name in names {
@@ -224,14 +225,4 @@ pub fn mib(kib: Option<f64>) -> String {
         Some(mib) => format!("{mib:.0}"),
         None => "–".into(),
     }
-}
-
-/// The median, if there is any value.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.get(values.len() / 2)?;
-    Some(match values.len() % 2 {
-        0 => (middle + values[values.len() / 2 - 1]) / 2.0,
-        _ => *middle,
-    })
 }

@@ -7,8 +7,7 @@
 //! The reader makes documents as JSON text. Each worker parses what it gets, rewrites
 //! the tree, counts words and writes JSON again. The indexer merges the counts into one
 //! index. So text is freed by another thread than made it, twice per document, while
-//! maps, trees and strings of all sizes come and go inside each thread. It is the program
-//! of the demonstration.
+//! maps, trees and strings of all sizes come and go inside each thread.
 
 pub(crate) mod text;
 
@@ -31,9 +30,9 @@ pub const DOCUMENTS: Workload = Workload {
 };
 
 /// How many documents a full run takes in.
-pub const DOCUMENTS_COUNT: usize = 16_000;
+const DOCUMENTS_COUNT: usize = 16_000;
 /// How many threads parse and rewrite.
-pub const WORKERS: usize = 4;
+const WORKERS: usize = 4;
 const BATCH: usize = 16;
 const QUEUE: usize = 8;
 

@@ -11,6 +11,7 @@ use masu_bench::work;
 use crate::arm::Arm;
 use crate::experiments::child;
 use crate::progress::Progress;
+use crate::stats::median;
 
 /// When a run is given up.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -163,17 +164,6 @@ pub fn run(contest: &Contest, rounds: usize) -> Result<Results> {
     Ok(results)
 }
 
-/// The median.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 /// What `growth-work` prints.
 fn repetitions(said: &str) -> Figures {
     let mut figures = Figures::new();
@@ -197,7 +187,7 @@ fn repetitions(said: &str) -> Figures {
     {
         figures.insert("first ms".into(), *first);
         figures.insert("first faults".into(), *fault);
-        if let Some(later) = median(later.to_vec()) {
+        if let Some(later) = median(later) {
             figures.insert("later ms".into(), later);
             figures.insert("later faults".into(), others.iter().copied().fold(0.0, f64::max));
         }
@@ -250,12 +240,5 @@ mod tests {
             db_bench("fillrandom   :       3.25 micros/op 318243 ops/sec;\nDB path: [x]\n");
         assert_eq!(figures["fillrandom µs"], 3.25);
         assert_eq!(figures.len(), 1);
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
-        assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
     }
 }

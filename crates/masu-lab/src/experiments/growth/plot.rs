@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 use plotters::prelude::*;
 
-use super::contest::{Contest, Results, median};
+use super::contest::{Contest, Results};
 use super::report::{label, shown};
 use crate::experiments::chart::failed;
+use crate::stats::median;
 
 const WIDTH: i32 = 720;
 /// Where bars begin, behind the names.
@@ -38,7 +39,7 @@ pub fn bars(path: &Path, contest: &Contest, results: &Results) -> Result<()> {
             let y = top + (entry as i32 + 1) * LINE + 8;
             root.draw(&text(label(contest, entry), (8, y + 2))).map_err(failed)?;
             let values = values(entry);
-            let Some(middle) = median(values.clone()) else {
+            let Some(middle) = median(&values) else {
                 root.draw(&text("failed".into(), (START, y + 2))).map_err(failed)?;
                 continue;
             };

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::contest::{Contest, Figures, Results, median};
+use super::contest::{Contest, Figures, Results};
 use crate::experiments::files;
 use crate::race::machine::Machine;
+use crate::stats::median;
 
 /// A contestant's median of a figure.
 fn figure(runs: &[Figures], name: &str) -> Option<f64> {
-    median(runs.iter().filter_map(|run| run.get(name).copied()).collect())
+    median(&runs.iter().filter_map(|run| run.get(name).copied()).collect::<Vec<_>>())
 }
 
 /// The label of an entry; behind the last contestant comes the first one again.

@@ -31,11 +31,16 @@ fn drawn() -> impl Iterator<Item = &'static str> {
 /// Draws them all.
 pub fn draw(results: &Results, cells: &[Cell], files: &Files) -> Result<()> {
     for (name, unit, of) in MEASURES {
-        let path = |what: &str| files.path(&format!("memalloc-bench/{name}_{what}.svg"));
+        let path = |what: &str| files.raw(&format!("memalloc-bench/{name}_{what}.svg"));
+        // The page shows the whole of each pattern.
+        let shown = |what: &str| match name {
+            "total" => files.path(&format!("memalloc-bench/{name}_{what}.svg")),
+            _ => path(what),
+        };
         let panels = Pattern::ALL.map(|pattern| panel(cells, pattern, unit, of));
         chart::lines(&path("all_patterns")?, &panels, 2)?;
         for (pattern, panel) in Pattern::ALL.iter().zip(panels) {
-            chart::lines(&path(pattern.name())?, &[panel], 1)?;
+            chart::lines(&shown(pattern.name())?, &[panel], 1)?;
         }
         chart::lines(&path("box_slab_ratio")?, &ratios(cells, of), 2)?;
         for column in drawn() {

@@ -192,11 +192,11 @@ pub fn run(options: Options) -> Result<()> {
     let statistics = output::statistics(&results);
     let files = &options.files;
     files.json("memalloc-bench.json", &(about, &statistics))?;
-    files.text("memalloc-bench/stats.csv", &output::csv(&statistics))?;
+    files.raw_text("memalloc-bench/stats.csv", &output::csv(&statistics))?;
     let parquet = format!("memalloc-bench/benchmark_{}.parquet", results.platform);
-    output::parquet(&results, &files.path(&parquet)?)?;
+    output::parquet(&results, &files.raw(&parquet)?)?;
     if options.raw_csv {
-        files.text("memalloc-bench/benchmark.csv", &output::raw_csv(&results))?;
+        files.raw_text("memalloc-bench/benchmark.csv", &output::raw_csv(&results))?;
     }
     figures::draw(&results, &statistics, files)?;
     let text = report::render(&results, &statistics)?;

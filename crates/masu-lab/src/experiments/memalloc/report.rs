@@ -41,7 +41,7 @@ fn head(results: &Results) -> String {
          {}.\n\n\
          Columns without `masu` in their name run on the system's allocator. A slab moves each object in and out, \
          a box and a lease do not, so slabs get slower with size. `(published)` rows are the article's, read off its \
-         figures. All nineteen sizes: `memalloc-bench/stats.csv`; every measurement: the Parquet file beside it.\n",
+         figures. All nineteen sizes, every measurement and more charts: `results/memalloc-bench`, after a run.\n",
         results.date, results.iterations, results.rounds, results.machine,
     )
 }

@@ -1,0 +1,143 @@
+//! Curves as areas of block characters, one below the other: with one scale for all, and one axis of time.
+//!
+//! Two areas in one picture would need colours to be told apart, and a file or a pipe has none.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::KIB_PER_MIB;
+use crate::curve::Curve;
+
+/// The width of all charts together with the numbers beside them.
+pub const WIDTH: usize = 80;
+/// Lines of one chart.
+const HEIGHT: usize = 7;
+/// The numbers on the left, and the line behind them.
+const MARGIN: usize = 9;
+/// A cell filled from below, in eighths.
+const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The colours of the curves, in turns.
+const COLOURS: [AnsiColor; 2] = [AnsiColor::Yellow, AnsiColor::Green];
+
+const BOLD: Style = Style::new().bold();
+
+/// Draws each curve under its name. With colours: take them out where there is no terminal.
+pub fn draw(curves: &[(&str, &Curve)]) -> String {
+    let top = scale(curves.iter().map(|(_, curve)| curve.peak()).max().unwrap_or(0));
+    let end = curves.iter().map(|(_, curve)| curve.end()).fold(0.0, f64::max).max(0.1);
+    let columns = WIDTH - MARGIN;
+    let mut text = String::new();
+    for ((name, curve), colour) in curves.iter().zip(COLOURS.iter().cycle()) {
+        let style = colour.on_default();
+        let parts = curve.parts(columns, end);
+        for row in (0..HEIGHT).rev() {
+            let label = match row {
+                _ if row + 1 == HEIGHT => format!("{top} MiB"),
+                _ if row == 0 => "0".into(),
+                _ => String::new(),
+            };
+            let area: String = parts.iter().map(|&kib| cell(kib, row, top)).collect();
+            let area = area.trim_end();
+            // The name lies on the first line, where the area leaves room for it.
+            let room = columns.saturating_sub(area.chars().count()) > name.chars().count() + 1;
+            let name = if row + 1 == HEIGHT && room {
+                format!("{BOLD}{:>1$}{BOLD:#}", name, columns - area.chars().count())
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "{label:>8} {style}{area}{style:#}{name}");
+        }
+    }
+    text.push_str(&axis(end, columns));
+    text
+}
+
+/// The round number of MiB, from 1, 2, 5 and their tens, that a peak fits below.
+fn scale(peak_kib: u64) -> u64 {
+    let mib = (peak_kib as f64 / KIB_PER_MIB).max(1.0);
+    let power = 10f64.powf(mib.log10().floor());
+    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    let step = steps.into_iter().find(|step| step * power >= mib).unwrap_or(10.0);
+    (step * power).ceil() as u64
+}
+
+/// What of a column of `kib` lies in a row, counted from below.
+fn cell(kib: u64, row: usize, top: u64) -> char {
+    let eighths = kib as f64 / KIB_PER_MIB / top as f64 * (HEIGHT * 8) as f64;
+    // What is there at all can be seen.
+    let eighths = if kib > 0 { eighths.round().max(1.0) } else { 0.0 } as usize;
+    EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
+}
+
+/// The seconds below the charts.
+fn axis(end: f64, columns: usize) -> String {
+    let every = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+    let every = every.into_iter().find(|every| end / every <= 8.0).unwrap_or(end / 8.0);
+    let (mut line, mut second) = (" ".repeat(MARGIN), 0.0);
+    while second <= end {
+        let place = MARGIN + (second / end * (columns - 1) as f64).round() as usize;
+        let label = if second == 0.0 { "0 s".into() } else { format!("{second:.0} s") };
+        if place + label.len() > MARGIN + columns {
+            break;
+        }
+        while line.len() < place {
+            line.push(' ');
+        }
+        line.push_str(&label);
+        second += every;
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('\x1b') {
+            plain.push_str(before);
+            rest = after.split_once('m').expect("a colour").1;
+        }
+        plain + rest
+    }
+
+    #[test]
+    fn scales_are_round_and_large_enough() {
+        for (mib, top) in
+            [(0, 1), (1, 1), (2, 2), (7, 8), (100, 100), (101, 120), (950, 1000), (1001, 1200)]
+        {
+            assert_eq!(scale(mib * 1024), top, "{mib}");
+        }
+    }
+
+    #[test]
+    fn an_area_is_as_high_as_its_value() {
+        let column =
+            |mib: u64| -> String { (0..HEIGHT).map(|row| cell(mib * 1024, row, 56)).collect() };
+        assert_eq!(column(0), "       ");
+        assert_eq!(column(1), "▁      ");
+        assert_eq!(column(12), "█▄     ");
+        assert_eq!(column(56), "███████");
+        // A little is still something.
+        assert_eq!(cell(4, 0, 56), '▁');
+    }
+
+    #[test]
+    fn curves_share_scale_and_time() {
+        let high = Curve((0..=400).map(|i| (f64::from(i) / 100.0, 100 << 10)).collect());
+        let short = Curve((0..=200).map(|i| (f64::from(i) / 100.0, 50 << 10)).collect());
+        let text = plain(&draw(&[("high", &high), ("short", &short)]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 * HEIGHT + 1);
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(lines[0].starts_with(" 100 MiB █████") && lines[7].ends_with("short"), "{text}");
+        assert_eq!(lines[6].matches('█').count(), WIDTH - MARGIN);
+        assert_eq!(lines[13].matches('█').count(), (WIDTH - MARGIN) / 2 + 1);
+        assert!(!lines[9].contains('█') && lines[10].contains('▄'), "{text}");
+        assert!(lines[14].trim_start().starts_with("0 s") && lines[14].contains("3 s"), "{text}");
+    }
+}

@@ -1,0 +1,18 @@
+//! A program's memory over time.
+//!
+//! ```text
+//! watch    starts a program and looks at its memory until it ends
+//!   └─ curve   the looks: times and KiB
+//! chart    curves as text, one below the other on one scale
+//! service  a program whose memory rises and falls, for `masu demo`
+//! ```
+//!
+//! What `masu demo` needs and nothing else, since it is built in every fresh clone before anything is seen.
+
+pub mod chart;
+pub mod curve;
+pub mod service;
+pub mod watch;
+
+/// KiB in a MiB.
+pub const KIB_PER_MIB: f64 = 1024.0;

@@ -1,0 +1,166 @@
+//! Starts a program and looks at its memory until it ends.
+//!
+//! A look reads `smaps_rollup` of the program and of all that descend from it, which is exact, and which for a
+//! program of some hundred MiB takes the kernel a millisecond or so. A single process has its resident set; of
+//! several that share pages, each page counts once, by their proportional shares.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use procfs::process::{MMapPath, Process};
+
+use crate::curve::Curve;
+
+/// What a program did.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its memory.
+    pub curve: Curve,
+    /// User and system time, of all children that it waited for too, in seconds.
+    pub processor: f64,
+    /// What it wrote to standard output.
+    pub output: String,
+    /// Whether it ended well.
+    pub succeeded: bool,
+    /// Whether every look was accepted.
+    pub served: bool,
+}
+
+/// A moment of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Since its start.
+    pub second: f64,
+    /// Its memory.
+    pub kib: u64,
+    process: u32,
+}
+
+impl Look {
+    /// Whether it has a file mapped, such as a library.
+    pub fn has_mapped(&self, file: &Path) -> bool {
+        let maps = Process::new(self.process as i32).and_then(|process| process.maps());
+        let is_file = |path: &MMapPath| matches!(path, MMapPath::Path(path) if path == file);
+        maps.is_ok_and(|maps| maps.into_iter().any(|map| is_file(&map.pathname)))
+    }
+}
+
+/// Runs a program, which reads nothing, and looks at it as often as `between` says; each look is shown to `accept`.
+///
+/// # Errors
+/// It cannot be started, or waited for.
+pub fn run(
+    command: &mut Command,
+    between: Duration,
+    mut accept: impl FnMut(Look) -> bool,
+) -> std::io::Result<Run> {
+    let start = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut pipe = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut output = String::new();
+        // What is no text is as good as nothing.
+        pipe.as_mut().map(|pipe| pipe.read_to_string(&mut output)).transpose().ok();
+        output
+    });
+    let (mut curve, mut served) = (Curve::default(), true);
+    let (succeeded, processor) = loop {
+        if let Some(end) = ended(&mut child)? {
+            break end;
+        }
+        if let Some(kib) = resident(child.id()) {
+            let second = start.elapsed().as_secs_f64();
+            curve.0.push((second, kib));
+            served &= accept(Look { second, kib, process: child.id() });
+        }
+        thread::sleep(between);
+    };
+    Ok(Run { curve, processor, output: reader.join().unwrap_or_default(), succeeded, served })
+}
+
+/// Whether the child succeeded and what processor time it took, once it has ended.
+fn ended(child: &mut Child) -> std::io::Result<Option<(bool, f64)>> {
+    let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+    // SAFETY: both outlive the call, and zeroes are a `rusage`.
+    let (id, usage) = unsafe {
+        let id = libc::wait4(child.id() as i32, &raw mut status, libc::WNOHANG, usage.as_mut_ptr());
+        (id, usage.assume_init())
+    };
+    match id {
+        0 => Ok(None),
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => {
+            let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+            Ok(Some((status == 0, seconds(usage.ru_utime) + seconds(usage.ru_stime))))
+        }
+    }
+}
+
+/// A process and all that descend from it.
+pub fn family(process: u32) -> Vec<u32> {
+    let mut all = vec![process];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        let tasks = Process::new(parent as i32).and_then(|parent| parent.tasks());
+        for task in tasks.into_iter().flatten().flatten() {
+            all.extend(task.children().unwrap_or_default());
+        }
+        next += 1;
+    }
+    all
+}
+
+/// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
+pub fn resident(root: u32) -> Option<u64> {
+    let rollups: Vec<_> = family(root).into_iter().filter_map(rollup).collect();
+    let of =
+        |key: &str| rollups.iter().map(|rollup| rollup.get(key).copied().unwrap_or(0)).sum::<u64>();
+    let bytes = if rollups.len() == 1 { of("Rss") } else { of("Pss") };
+    (bytes > 0).then_some(bytes / 1024)
+}
+
+fn rollup(process: u32) -> Option<std::collections::HashMap<String, u64>> {
+    let rollup = Process::new(process as i32).ok()?.smaps_rollup().ok()?;
+    rollup.memory_map_rollup.into_iter().next().map(|map| map.extension.map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_watched_to_its_end() {
+        let mut looks = 0;
+        let script = "sleep 0.2; echo done";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        let run = run(&mut shell, Duration::from_millis(5), |_| {
+            looks += 1;
+            true
+        })
+        .unwrap();
+        assert!(run.succeeded && run.output == "done\n", "{run:?}");
+        assert!(looks > 3 && looks == run.curve.0.len() && run.curve.peak() > 500, "{run:?}");
+        assert!(run.curve.end() > 0.1 && run.processor < 0.2, "{run:?}");
+    }
+
+    #[test]
+    fn a_failure_is_seen() {
+        let run = run(&mut Command::new("false"), Duration::from_millis(1), |_| true).unwrap();
+        assert!(!run.succeeded);
+        let none = super::run(&mut Command::new("/no/such"), Duration::ZERO, |_| true);
+        assert!(none.is_err());
+    }
+
+    #[test]
+    fn memory_is_the_resident_set_and_grows_with_it() {
+        let before = resident(std::process::id()).unwrap();
+        let block = vec![1u8; 32 << 20];
+        let after = resident(std::process::id()).unwrap();
+        assert!(after > before + (31 << 10), "{before} {after} {}", block.len());
+        assert_eq!(resident(u32::MAX / 2), None);
+    }
+}
