@@ -13,8 +13,7 @@
 //! takes `left` more, at least one; slots are touched only inside the handshake.
 
 use super::free::push;
-use super::mode::Mode;
-use super::{Heap, commons};
+use super::{Heap, commons, table};
 use crate::handshake::Inside;
 use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
@@ -201,7 +200,7 @@ impl Outbox {
         block: *mut Block,
     ) -> Option<bool> {
         let inside = self.holder.enter()?;
-        if (heap.mode() == Mode::Oversubscribed) != self.is_crowd() {
+        if table::is_crowd() != self.is_crowd() {
             self.send_all(Some(heap));
             self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
         }
