@@ -8,6 +8,7 @@
 //! - [`window`]: the mapping and the records of units.
 //! - [`ranges`]: which ranges are free, clean or still dirty from a block freed a moment ago.
 //! - [`filled`]: whether fresh blocks are worth huge pages.
+//! - [`moved`]: ranges whose pages have moved, or are marked for huge ones.
 //! - [`pieces`]: where a range's mapping may change, for moving its pages.
 //! - this file: the blocks.
 //!
@@ -21,11 +22,13 @@
 //! resident twice.
 
 mod filled;
+mod moved;
 mod pieces;
 mod ranges;
 mod window;
 
-pub use window::{give_unit, lock_for_fork};
+pub use moved::give_unit;
+pub use window::lock_for_fork;
 
 use crate::later;
 use crate::ledger::{self, HUGE as LIVE};
@@ -127,7 +130,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
         match fresh {
             _ if moving => {}
             Some(fresh) if fits => {
-                window::feed(&lock, fresh, bytes, live);
+                moved::feed(&lock, fresh, bytes, live);
             }
             _ => window::make_room(&lock, live),
         }
@@ -145,11 +148,11 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let growing = ranges.allocated(bytes, if moving { bytes } else { dirty });
     let growing = growing && wanted == Use::Filled;
     if growing && !reused && bytes >= GROWING {
-        window::mark_growing(&lock, found, units(dirty));
+        moved::mark_growing(&lock, found, units(dirty));
     } else if !reused && judged {
         let units = ranges.filled(zeroed).units(found, bytes, zeroed);
         let fresh = dirty.div_ceil(UNIT_BYTES).max(units.start);
-        window::mark_filled(&lock, found, fresh..units.end);
+        moved::mark_filled(&lock, found, fresh..units.end);
     }
     let sure = judged && ranges.filled(zeroed).is_sure();
     drop(lock);
@@ -300,10 +303,10 @@ const PAGE_MAX: usize = 64 << 10;
 /// unless it must be zero, and huge ones for the rest of what it has beyond its first `had` units.
 fn fill(lock: &Guard<'static>, unit: u32, bytes: usize, had: usize, zeroed: bool) {
     if !zeroed {
-        window::feed(lock, unit, bytes, LIVE.load(Ordering::Relaxed));
+        moved::feed(lock, unit, bytes, LIVE.load(Ordering::Relaxed));
     }
     if bytes >= GROWING {
-        window::mark_growing(lock, unit, had.max(units(window::record(unit).dirty.get())));
+        moved::mark_growing(lock, unit, had.max(units(window::record(unit).dirty.get())));
     }
 }
 
@@ -326,7 +329,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
     unsafe {
         let moved = match (unit_of(p), unit_of(to)) {
-            (Some(from), Some(to)) => window::move_block(from, to).min(old),
+            (Some(from), Some(to)) => moved::move_block(from, to).min(old),
             _ => 0,
         };
         MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);

@@ -32,21 +32,22 @@
 //! relaxed on the fast paths, which is sound since a thread only asks about a pointer that it got
 //! through some synchronisation from whoever allocated it.
 
+mod fault;
 mod layout;
 mod scarce;
 mod table;
 pub mod tags;
 mod trim;
 
+pub use fault::{GROWING, fault_chunk};
 pub use layout::*;
 pub use scarce::{is_scarce, look as look_at_limits, map_granules, unmap_granules};
 pub use table::Table;
 pub use trim::trim_tables;
 
 use crate::lock::Lock;
-use crate::settings;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sys::{Errno, auxv, mem, time};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use crate::sys::{Errno, auxv, mem};
 
 /// Start of the window; 0 until the first allocation.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -390,41 +391,6 @@ pub fn alloc_chunk() -> Option<(u32, bool)> {
     record.link.store(IN_USE, Ordering::Relaxed);
     Some((chunk, record.state.swap(0, Ordering::Relaxed) != UNMAPPED))
 }
-
-/// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
-/// and surely needs it. `false`: no; huge pages are off, or have become slow to get.
-///
-/// Huge pages are never left to the kernel's discretion: the window forbids them, whatever the
-/// system's default, and this is the one exception. So a small heap stays small, and memory given
-/// back stays given back.
-pub fn fault_chunk(chunk: u32) -> bool {
-    if settings::populate() {
-        mem::populate(base() + chunk as usize * CHUNK, CHUNK);
-        return true;
-    }
-    if !settings::huge_pages() || SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
-        return false;
-    }
-    let before = time::now_ms();
-    // SAFETY: the caller's fresh chunk, which nobody uses yet.
-    unsafe { mem::fault_huge(base() + chunk as usize * CHUNK, CHUNK) };
-    let after = time::now_ms();
-    if after - before > SLOW {
-        // The kernel had to make room for it: leave it alone for a while.
-        SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
-    }
-    true
-}
-
-/// Until when no huge page is asked for, in milliseconds of the clock.
-static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
-const SLOW: u64 = 20;
-/// Milliseconds without huge pages after a slow one.
-const PAUSE: u64 = 10_000;
-/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which a
-/// chunk that is not filled after all is a sixteenth.
-pub const GROWING: usize = 32 << 20;
 
 /// In a chunk's record: it is handed out.
 const IN_USE: u32 = NIL - 1;

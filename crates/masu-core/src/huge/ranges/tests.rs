@@ -1,6 +1,6 @@
 //! Free and live ranges against a model of their units.
 
-use super::super::window;
+use super::super::{moved, window};
 use super::*;
 use crate::huge;
 use proptest::prelude::*;
@@ -217,7 +217,7 @@ fn run(world: &mut World, step: Step) {
         Step::Grow(pick, from) => {
             if let Some((unit, _)) = world.pick(pick) {
                 let lock = window::enter().expect("nobody forks");
-                window::mark_growing(&lock, unit, from);
+                moved::mark_growing(&lock, unit, from);
             }
         }
         Step::CleanOldest => world.clean_oldest(),
