@@ -10,13 +10,14 @@ use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
 };
 use crate::sys::{fatal, host};
-use crate::{huge, ledger, limit, lock, run, settings, spare};
+use crate::{huge, limit, run, settings, spare};
 use core::ffi::c_char;
 use core::ptr::null_mut;
 
 mod exact;
 mod free;
 mod heaps;
+mod scarce;
 
 pub use crate::fork::{child as fork_child, parent as fork_parent, prepare as fork_prepare};
 pub use crate::heap::shared::hooked::{DEFAULT as DEFAULT_HOOKS, Hooks};
@@ -57,71 +58,13 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
 fn or_reclaim(size: usize, align: usize, page: bool, ask: impl Fn() -> *mut u8) -> *mut u8 {
     let mut p = ask();
     if p.is_null() && size <= isize::MAX as usize && !refused(size) {
-        p = again(size, page, ask, || spare::alloc(exact_size(size, align), align));
+        p = scarce::again(size, page, ask, || spare::alloc(exact_size(size, align), align));
     }
     crate::purge::on_alloc(size > MEDIUM_MAX);
     if size > SMALL_MAX && !p.is_null() {
         heap::thread_bytes::allocated(good_size(size));
     }
     p
-}
-
-/// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
-/// request has failed. `spare`: how to do without the pools.
-#[inline(always)]
-fn again(
-    size: usize,
-    page: bool,
-    ask: impl Fn() -> *mut u8,
-    spare: impl Fn() -> *mut u8,
-) -> *mut u8 {
-    if lock::fork::has_been() {
-        let p = if lock::fork::is_in_progress() { spare() } else { ask() };
-        if !p.is_null() {
-            return p;
-        }
-    }
-    for reclaim in [reclaim, unmap_free] {
-        if reclaim(size) {
-            let p = ask();
-            if !p.is_null() {
-                return p;
-            }
-        }
-    }
-    failed(size, page)
-}
-
-#[cold]
-#[inline(never)]
-fn reclaim(_: usize) -> bool {
-    let purged = crate::purge::now() != 0;
-    let unmapped = region::unmap_free_chunks();
-    huge::unmap_free() || unmapped || purged
-}
-
-/// Gives the addresses of what is free in chunks back, for a block that they may suffice for. Returns
-/// whether there were any.
-#[cold]
-#[inline(never)]
-fn unmap_free(size: usize) -> bool {
-    size <= region::mapped_bytes() && run::unmap_free()
-}
-
-/// A request has failed, unless there is a page for it.
-#[cold]
-#[inline(never)]
-fn failed(size: usize, page: bool) -> *mut u8 {
-    if page && size <= SMALL_MAX && region::base() != 0 && heap::scope().is_none() {
-        // Where no slab can be had there may be that.
-        let p = run::alloc_zeroed(None, size);
-        if !p.is_null() {
-            return p;
-        }
-    }
-    ledger::failed();
-    crate::report::out_of_memory(size);
-    null_mut()
 }
 
 /// Whether it is the limit of a scope's heap that stands in the way, not memory.
@@ -386,7 +329,7 @@ unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bo
     let mut to = grow();
     if to.is_null() && SharedHeap::of(p).is_none_or(|heap| heap.has_room(new - old)) {
         // SAFETY: a spare block of that size, and `p` as the caller says.
-        to = again(new, false, grow, || unsafe { moved(p, spare::alloc(new, align), old) });
+        to = scarce::again(new, false, grow, || unsafe { moved(p, spare::alloc(new, align), old) });
     }
     if !to.is_null() {
         heap::thread_bytes::resized(old, new);

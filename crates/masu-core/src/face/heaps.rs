@@ -1,6 +1,6 @@
 //! Shared heaps as doors use them.
 
-use super::{again, shared::SharedHeap};
+use super::{scarce::again, shared::SharedHeap};
 use crate::purge;
 use crate::size_class::SMALL_MAX;
 

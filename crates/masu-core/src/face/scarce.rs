@@ -1,0 +1,63 @@
+//! When the pools have nothing more: everything free goes back, and the request is made once more.
+
+use crate::size_class::SMALL_MAX;
+use crate::{heap, huge, ledger, lock, region, run};
+use core::ptr::null_mut;
+
+/// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
+/// request has failed. `spare`: how to do without the pools.
+#[inline(always)]
+pub(super) fn again(
+    size: usize,
+    page: bool,
+    ask: impl Fn() -> *mut u8,
+    spare: impl Fn() -> *mut u8,
+) -> *mut u8 {
+    if lock::fork::has_been() {
+        let p = if lock::fork::is_in_progress() { spare() } else { ask() };
+        if !p.is_null() {
+            return p;
+        }
+    }
+    for reclaim in [reclaim, unmap_free] {
+        if reclaim(size) {
+            let p = ask();
+            if !p.is_null() {
+                return p;
+            }
+        }
+    }
+    failed(size, page)
+}
+
+#[cold]
+#[inline(never)]
+fn reclaim(_: usize) -> bool {
+    let purged = crate::purge::now() != 0;
+    let unmapped = region::unmap_free_chunks();
+    huge::unmap_free() || unmapped || purged
+}
+
+/// Gives the addresses of what is free in chunks back, for a block that they may suffice for. Returns
+/// whether there were any.
+#[cold]
+#[inline(never)]
+fn unmap_free(size: usize) -> bool {
+    size <= region::mapped_bytes() && run::unmap_free()
+}
+
+/// A request has failed, unless there is a page for it.
+#[cold]
+#[inline(never)]
+fn failed(size: usize, page: bool) -> *mut u8 {
+    if page && size <= SMALL_MAX && region::base() != 0 && heap::scope().is_none() {
+        // Where no slab can be had there may be that.
+        let p = run::alloc_zeroed(None, size);
+        if !p.is_null() {
+            return p;
+        }
+    }
+    ledger::failed();
+    crate::report::out_of_memory(size);
+    null_mut()
+}
