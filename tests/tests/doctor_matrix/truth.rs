@@ -82,9 +82,12 @@ impl Waiting {
     }
 }
 
+/// What a line of statistics says about the bytes in use, if it does.
+type Counter = fn(&str) -> Option<f64>;
+
 /// Who says that it holds so much.
 fn who(said: &str) -> &'static str {
-    let counters: [(&str, fn(&str) -> Option<f64>); 4] = [
+    let counters: [(&str, Counter); 4] = [
         ("masu", |line| number(line.strip_prefix("masu:   allocated")?)),
         ("jemalloc", |line| number(line.strip_prefix("Allocated: ")?)),
         ("mimalloc", |line| mebibytes(line.trim_start().strip_prefix("committed:")?)),
@@ -92,8 +95,7 @@ fn who(said: &str) -> &'static str {
             number(line.strip_suffix("Bytes in use by application")?.strip_prefix("MALLOC:")?)
         }),
     ];
-    let held =
-        |read: fn(&str) -> Option<f64>| said.lines().filter_map(read).find(|&bytes| bytes > HELD);
+    let held = |read: Counter| said.lines().filter_map(read).find(|&bytes| bytes > HELD);
     let of_masu = held(counters[0].1);
     // masu answers in jemalloc's words, too.
     let again = |name: &str, bytes| name == "jemalloc" && Some(bytes) == of_masu;

@@ -34,8 +34,11 @@ const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
 
 impl Sent {
     /// Has the commons know.
+    #[inline(always)]
     fn note(self, heap: &Heap) {
-        commons::sent(heap, self.class.into(), self.blocks.into());
+        if self.blocks != 0 {
+            commons::sent(heap, self.class.into(), self.blocks.into());
+        }
     }
 }
 

@@ -150,7 +150,10 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
         s.since = Tick::now();
         s.place = Place::Partial;
         heap.partial(class).push_front(slab);
-        trim_one(heap, Place::Partial, class);
+        // A heap keeps one of each class, if it has just been used.
+        if heap.partial(class).len() > 1 {
+            trim_one(heap, Place::Partial, class);
+        }
     }
 }
 
