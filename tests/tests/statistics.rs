@@ -115,7 +115,10 @@ fn forked_children_append_or_have_files_of_their_own() {
     for file in own {
         let one = &lines(&file)[..];
         let number = file.extension().unwrap().to_string_lossy().into_owned();
-        assert!(one.len() == 1 && one[0]["pid"].to_string() == number, "{file:?}: {one:?}");
+        assert!(
+            one.len() == 1 && one[0]["pid"] == number.parse::<u64>().unwrap(),
+            "{file:?}: {one:?}"
+        );
     }
 }
 
