@@ -319,7 +319,7 @@ impl Kind for Statistics {
 /// keep it in.
 ///
 /// Invariant: `start` is null, or points to `length` bytes that nobody changes as long as the value is used.
-/// [`File::new`] takes them for ever; [`File::read`] only looks at what the caller of
+/// [`File::new`] takes them for ever; `File::read` only looks at what the caller of
 /// [`Config::under_environment`](super::Config::under_environment) vouches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
