@@ -172,10 +172,9 @@ fn a_single_command_has_its_sentence() {
     assert_eq!(count(&dom, "NaN"), 0, "{}", around(&dom, "NaN"));
 }
 
-/// The committed race: seven allocators, fifteen workloads.
+/// A race of seven allocators over fifteen workloads, without its curves.
 fn committed() -> Results {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/race.json");
-    Results::parse(&std::fs::read_to_string(file).unwrap()).unwrap()
+    Results::parse(include_str!("data/race.json")).unwrap()
 }
 
 /// The scatter in a page that was opened.
