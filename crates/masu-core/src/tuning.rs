@@ -23,37 +23,37 @@ pub const WALKS_PER_TICK: u8 = 8;
 pub const FREES_PER_LOOK: u32 = 64;
 /// Bytes carved of an empty slab up to which it may stay. †
 pub const LITTLE_CARVED: u32 = 12 << 10;
-/// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §19
+/// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §3
 pub const STEADY_AFTER: u8 = 240;
-/// Bytes of a slab carved ahead in a class that runs empty again and again, so that its bin lasts. §19
+/// Bytes of a slab carved ahead in a class that runs empty again and again, so that its bin lasts. §3
 pub const AHEAD: u32 = 8 << 10;
-/// The same in steady use. §19
+/// The same in steady use. §3
 pub const AHEAD_STEADY: u32 = 16 << 10;
-/// Blocks that make a bin that lasts, however small they are. §21
+/// Blocks that make a bin that lasts, however small they are. §3
 pub const AHEAD_BLOCKS: u32 = 128;
-/// Units of 16 bytes that a class without a slab may waste by taking blocks of larger ones. §19, §23
+/// Units of 16 bytes that a class without a slab may waste by taking blocks of larger ones. §10
 pub const LENT_SIXTEENTHS: usize = UNIT / 2 / 16;
 /// Full slabs at which a refill looks for one that others have freed into. †
 pub const FULL_LOOKED_AT: usize = 4;
 /// Blocks of a slab that are few: two or three such slabs make a batch, and the one in use last lies in the
-/// first-level cache. §27
+/// first-level cache. §2
 pub const FEW_BLOCKS: u32 = 32;
-/// Slabs of one class that run empty in a row before a program of one thread keeps the next ones. §27
+/// Slabs of one class that run empty in a row before a program of one thread keeps the next ones. §2
 pub const EMPTIED_OFTEN: u32 = 64;
-/// Empty slabs that it then keeps. §27
+/// Empty slabs that it then keeps. §2
 pub const EMPTY_KEPT: u32 = 8;
-/// Full or partial slabs that are given up in one go. §10
+/// Full or partial slabs that are given up in one go. §2
 pub const GIVEN_UP_AT_ONCE: u32 = 8;
-/// Slabs of a class that one tick, or one look because memory grows, hollows at most. §26
+/// Slabs of a class that one tick, or one look because memory grows, hollows at most. §2
 pub const HOLLOWED_AT_ONCE: u32 = 256;
-/// Blocks out per page on average up to which a slab is sparse: a twentieth of its pages is free then. §26
+/// Blocks out per page on average up to which a slab is sparse: a twentieth of its pages is free then. §2
 pub const SPARSE_PER_PAGE: u32 = 3;
-/// Free bytes of an active slab, beside its bin, up to which it is left to the next thread. §20
+/// Free bytes of an active slab, beside its bin, up to which it is left to the next thread. §2
 pub const LEFT_FREE: u32 = 8 << 10;
 
 // Threads that need few blocks.
 
-/// Heaps per processor from which on a process is oversubscribed. §9
+/// Heaps per processor from which on a process is oversubscribed. §4
 pub const CROWD_PER_PROCESSOR: u32 = 8;
 /// Heaps that never borrow of the commons, except in an oversubscribed process. †
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
@@ -67,57 +67,57 @@ pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
 // The outbox.
 
-/// Slots, and those in an oversubscribed process. §9, §18
+/// Slots, and those in an oversubscribed process. §4
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const CROWD_SLOTS: usize = or_loom(8, 1) as usize;
-/// Blocks in a chain. §2
+/// Blocks in a chain. §4
 pub const CHAIN: u32 = 16;
-/// Bytes in a chain, and that in an oversubscribed process. §9
+/// Bytes in a chain, and that in an oversubscribed process. §4
 pub const CHAIN_BYTES: usize = 16 << 10;
 /// See [`CHAIN_BYTES`].
 pub const CROWD_CHAIN_BYTES: usize = 4 << 10;
 
 // Caches of medium blocks.
 
-/// Bytes that a cache may hold before it has shown that it needs more. §4
+/// Bytes that a cache may hold before it has shown that it needs more. §5
 pub const CACHE_FIRST: usize = 64 << 10;
-/// Bytes below which a share is not worth a cache, which would be filled and emptied all the time. §4
+/// Bytes below which a share is not worth a cache, which would be filled and emptied all the time. §5
 pub const CACHE_LEAST: usize = 256 << 10;
-/// The part of a cache, one in so many, that one block may take. §26
+/// The part of a cache, one in so many, that one block may take. §5
 pub const CACHE_LONGEST: usize = 8;
-/// Misses in a tick, in which blocks were given away too, that show that a cache is too small. §4
+/// Misses in a tick, in which blocks were given away too, that show that a cache is too small. §5
 pub const CACHE_MISSES: u32 = or_loom(1024, 1);
-/// The same where threads meet at the pool's lock. §15
+/// The same where threads meet at the pool's lock. §5
 pub const CACHE_MISSES_SHARED: u32 = or_loom(32, 1);
 /// Blocks that go back to the pool under one lock. †
 pub const CACHE_BATCH: usize = 16;
-/// Caches of full size that all threads may have together. §4
+/// Caches of full size that all threads may have together. §5
 pub const CACHES: usize = 4;
 
 // The purge.
 
-/// Ticks after which what has not been used has rested. §3
+/// Ticks after which what has not been used has rested. §2, §7
 pub const RESTED: u32 = 2;
-/// Ticks during which a heap counts as one that shares. §10
+/// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
-/// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §11
+/// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §7
 pub const LOOK_EVERY: usize = 512 << 10;
 /// See [`LOOK_EVERY`].
 pub const LOOK_FREES: usize = 32;
-/// Free bytes below which nobody looks. §11
+/// Free bytes below which nobody looks. §7
 pub const LOOK_FROM: usize = 512 << 10;
 /// Stale bytes before a program of one thread gets a background thread. †
 pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †
 pub const PATIENCE: u32 = 4;
-/// Bytes in slabs and runs from which on what a heap frees at once does not wait for ticks. §17
+/// Bytes in slabs and runs from which on what a heap frees at once does not wait for ticks. §7
 pub const SURPLUS_FROM: usize = 128 << 20;
-/// The part of what is in use, one in so many, that is free then. §17
+/// The part of what is in use, one in so many, that is free then. §7
 pub const SURPLUS_PART: usize = 3;
-/// Bytes that go back in a millisecond so, on average. §17
+/// Bytes that go back in a millisecond so, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
-/// Bytes of a run beyond which it is a buffer, which is soon needed again. §22
+/// Bytes of a run beyond which it is a buffer, which is soon needed again. §6
 pub const BUFFER: usize = 64 << 10;
 
 // Limits.
