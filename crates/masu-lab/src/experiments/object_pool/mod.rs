@@ -70,7 +70,7 @@ pub struct Series {
     pub samples: Vec<Sample>,
 }
 
-/// Runs the experiment and writes `object-pool.md`, `.json` and `.csv`.
+/// Runs the experiment and writes `object-pool.md`, and raw figures as JSON and CSV.
 pub fn run(options: Options) -> Result<()> {
     let (rounds, repetitions) = match options.quick {
         true => (3, 2),

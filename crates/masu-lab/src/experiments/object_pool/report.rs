@@ -31,7 +31,7 @@ pub fn write(results: &Results, files: &Files) -> Result<String> {
     let text = render(results);
     files.text("object-pool.md", &text)?;
     files.json("object-pool.json", results)?;
-    files.text("object-pool.csv", &csv(results))?;
+    files.raw_text("object-pool.csv", &csv(results))?;
     Ok(text)
 }
 

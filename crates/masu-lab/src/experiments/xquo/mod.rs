@@ -112,7 +112,7 @@ impl Options {
     }
 }
 
-/// Runs the experiment and writes `xquo.md`, `.json`, `.csv` and charts.
+/// Runs the experiment and writes `xquo.md`, charts, and raw figures as JSON and CSV.
 pub fn run(options: Options) -> Result<()> {
     let options = options.settled();
     let mut results = Results {

@@ -117,7 +117,7 @@ pub fn write(results: &Results, files: &Files) -> Result<String> {
     text += &failures(results);
     files.text("xquo.md", &text)?;
     files.json("xquo.json", results)?;
-    files.text("xquo.csv", &csv(results))?;
+    files.raw_text("xquo.csv", &csv(results))?;
     Ok(text)
 }
 
