@@ -101,17 +101,65 @@ pub fn lines(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
     slim(path)
 }
 
-/// Takes out of a drawing what goes without saying: half of it.
+/// Takes out of a drawing what goes without saying or cannot be seen: more than half of it.
 fn slim(path: &Path) -> Result<()> {
-    let mut svg = std::fs::read_to_string(path)?;
+    let svg = std::fs::read_to_string(path)?;
+    Ok(std::fs::write(path, slimmed(&svg))?)
+}
+
+fn slimmed(svg: &str) -> String {
+    let mut svg = svg.to_owned();
     for (said, meant) in SLIMMER {
         svg = svg.replace(said, meant);
     }
-    Ok(std::fs::write(path, svg)?)
+    let mut parts = svg.split(" points=\"");
+    let mut slim = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (points, rest) = part.split_once('"').unwrap_or((part, ""));
+        slim += &format!(" points=\"{}\"{rest}", thinned(points));
+    }
+    slim
+}
+
+/// The points of a line in pixels, without those that it passes anyway. All of them if they cannot be read.
+fn thinned(points: &str) -> String {
+    let point = |point: &str| {
+        let (x, y) = point.split_once(',')?;
+        Some((x.parse().ok()?, y.parse().ok()?))
+    };
+    let Some(all) = points.split_whitespace().map(point).collect::<Option<Vec<_>>>() else {
+        return points.to_owned();
+    };
+    let mut kept = Vec::new();
+    kept.extend(all.first().copied());
+    keep(&all, &mut kept);
+    kept.iter().map(|(x, y)| format!("{x},{y}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Pixels by which a line may pass beside a point that is left out.
+const UNSEEN: f64 = 0.7;
+
+/// Adds to `kept` what the line needs behind its first point (Ramer, Douglas and Peucker).
+fn keep(line: &[(f64, f64)], kept: &mut Vec<(f64, f64)>) {
+    let [first, between @ .., last] = line else { return };
+    let (dx, dy) = (last.0 - first.0, last.1 - first.1);
+    let beside = |point: &(f64, f64)| match (point.0 - first.0, point.1 - first.1) {
+        (x, y) if dx == 0.0 && dy == 0.0 => x.hypot(y),
+        (x, y) => (dx * y - dy * x).abs() / dx.hypot(dy),
+    };
+    let farthest =
+        (0..between.len()).max_by(|&a, &b| beside(&between[a]).total_cmp(&beside(&between[b])));
+    match farthest {
+        Some(at) if beside(&between[at]) > UNSEEN => {
+            keep(&line[..at + 2], kept);
+            keep(&line[at + 1..], kept);
+        }
+        _ => kept.push(*last),
+    }
 }
 
 /// What the drawing library says of every element, and what is enough.
-const SLIMMER: [(&str, &str); 7] = [
+const SLIMMER: [(&str, &str); 9] = [
     (" opacity=\"1\"", ""),
     (" font-family=\"sans-serif\"", ""),
     (
@@ -121,6 +169,8 @@ const SLIMMER: [(&str, &str); 7] = [
     (" stroke=\"none\" stroke-width=\"1\"/>", "/>"),
     (" stroke=\"none\"/>", "/>"),
     (" fill=\"#000000\">", ">"),
+    (" stroke-width=\"1\"", ""),
+    ("9.67741935483871", "9.7"),
     ("12.903225806451614", "13"),
 ];
 
@@ -205,6 +255,15 @@ mod tests {
         for text in ["a title", "first", "second"] {
             assert_eq!(svg.matches(text).count(), 3, "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_keeps_the_points_that_shape_it() {
+        let line = "0,0 1,0 2,0 9,0 10,50 11,0 20,0 20,0 ";
+        assert_eq!(thinned(line), "0,0 9,0 10,50 11,0 20,0");
+        assert_eq!(thinned("0,0 10,10 0,0"), "0,0 10,10 0,0", "back to where it began");
+        assert_eq!(thinned("5,5"), "5,5");
+        assert_eq!(thinned("no points"), "no points");
     }
 
     #[test]
