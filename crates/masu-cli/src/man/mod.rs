@@ -6,10 +6,12 @@
 mod command;
 mod manual;
 
-use std::fs;
-use std::io::{self, IsTerminal, Write, stdout};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Seek, Write, stdout};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::failure::{Failure, USAGE};
 
@@ -90,10 +92,11 @@ fn rendered(page: &Page) -> Result<(), Failure> {
     ))
 }
 
-/// Runs `viewer` on `source`.
+/// Runs `viewer` on `source`. From a file in memory: a viewer that ends early would break a pipe, and that a
+/// command ends by.
 fn fed(viewer: &[&str], source: &str) -> io::Result<ExitStatus> {
-    let mut child = Command::new(viewer[0]).args(&viewer[1..]).stdin(Stdio::piped()).spawn()?;
-    // A viewer that ends early has said why.
-    let _ = child.stdin.take().expect("it is piped").write_all(source.as_bytes());
-    child.wait()
+    let mut page = File::from(memfd_create("page", MemfdFlags::CLOEXEC)?);
+    page.write_all(source.as_bytes())?;
+    page.rewind()?;
+    Command::new(viewer[0]).args(&viewer[1..]).stdin(page).status()
 }
