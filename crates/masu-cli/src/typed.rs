@@ -15,6 +15,7 @@ use crate::program;
 pub fn warn_of_misplaced(arguments: &[OsString], verb: &Verb) {
     let (name, command) = match verb {
         Verb::Run(order) => ("run", &order.command),
+        #[cfg(feature = "bench")]
         Verb::Bench(order) => ("bench", &order.command),
         _ => return,
     };
