@@ -35,24 +35,30 @@ pub fn countdown_reached_zero(p: *mut u8) {
 pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
     // SAFETY: the slab's line and the lists that it is in are the caller's.
     unsafe {
-        let s = &mut *slab::record(slab);
-        let class = s.class as usize;
-        match s.place {
+        let (class, place) = {
+            let s = &*slab::record(slab);
+            (s.class as usize, s.place)
+        };
+        match place {
             // First, as most looks are for its sake.
             Place::Full => {
                 heap.full(class).remove(slab);
                 heap.full_count.set(heap.full_count.get() - 1);
                 keep_partial(heap, slab, class);
             }
-            Place::Active => active(heap, slab, s, class),
-            Place::Partial => partial(heap, slab, s, class),
+            Place::Active => active(heap, slab, class),
+            Place::Partial => partial(heap, slab, class),
             // An owned slab is in one of the three.
             Place::Unowned => {}
         }
     }
 }
 
-unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
+/// # Safety
+/// The slab is the heap's, partial, and of the class.
+unsafe fn partial(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the heap's slab. The reference is not used once the slab leaves its list.
+    let s = unsafe { &mut *slab::record(slab) };
     let out = s.out();
     if out != 0 {
         return s.set_countdown(out);
@@ -63,8 +69,8 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     }
     // SAFETY: the slab is in that list, which is this thread's; all its blocks are free.
     unsafe {
-        heap.partial(class).remove(slab);
         heap.bytes.freed_own(s.take_freed());
+        heap.partial(class).remove(slab);
         pool::give(slab);
     }
     // The class's last slab but the active one: if that is next, it must not be missed, for the
@@ -74,13 +80,17 @@ unsafe fn partial(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
     if last && rest != NIL {
         heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY_AFTER + 1));
         // SAFETY: the active slab is this heap's.
-        unsafe { active(heap, rest, &mut *slab::record(rest), class) };
+        unsafe { active(heap, rest, class) };
     }
 }
 
+/// # Safety
+/// The slab is the heap's active one of the class.
 #[inline(never)]
-unsafe fn active(heap: &Heap, slab: u32, s: &mut Slab, class: usize) {
-    // SAFETY: the slab is this heap's.
+unsafe fn active(heap: &Heap, slab: u32, class: usize) {
+    // SAFETY: the slab is this heap's. The reference is not used once the slab goes back.
+    let s = unsafe { &mut *slab::record(slab) };
+    // SAFETY: as above.
     unsafe {
         exit::take_back_left(slab, s);
         let word = slab::remote(slab);

@@ -49,7 +49,8 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     // SAFETY: the slabs are this heap's (its invariant 2), so their lines are this thread's, as are the
     // lists. No block of theirs is in a bin: not of a partial slab, and the active one's is empty.
     unsafe {
-        let mut s = &mut *slab::record(active);
+        let mut line = slab::record(active);
+        let mut s = &mut *line;
         let used_up = s.free.is_null();
         let next =
             heap.partial(class).front().filter(|&slab| used_up || is_kept(heap, slab, class));
@@ -57,7 +58,8 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
             if s.left != 0 || slab::remote(active).pending() != 0 {
                 return null_mut();
             }
-            s = &mut *slab::record(next);
+            line = slab::record(next);
+            s = &mut *line;
         }
         if s.free.is_null() || s.left != 0 || s.wants_carving(ahead(heap, class)) {
             return null_mut();
@@ -66,6 +68,8 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
             heap.partial(class).remove(next);
             heap.active(class).set(NIL);
             park(heap, active, class);
+            // The lists have had the line meanwhile.
+            s = &mut *line;
             s.place = Place::Active;
             heap.active(class).set(next);
         }
