@@ -47,7 +47,7 @@ const UNDEFINED_WEAK: &[&str] = &[
 ];
 
 /// Most bytes of the library without its symbols.
-const LARGEST: u64 = 166 << 10;
+const LARGEST: u64 = 202 << 10;
 
 /// The output of a tool over the library; `None`, with a word, for other allocators.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {

@@ -94,7 +94,8 @@ pub fn map(len: usize) -> Result<usize, Errno> {
 pub fn map_aligned(len: usize, align: usize) -> Result<usize, Errno> {
     let more = len.checked_add(align).ok_or(Errno::ENOMEM)?;
     let got = map(more)?;
-    let at = got.next_multiple_of(align);
+    // An alignment is never 0: a compiler that knows adds no panic.
+    let at = got.next_multiple_of(align.max(1));
     let (before, behind) = (at - got, got + more - (at + len));
     if before != 0 {
         unmap(got, before);

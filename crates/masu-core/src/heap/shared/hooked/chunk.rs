@@ -122,7 +122,7 @@ impl Pages {
     fn find(&self, n: usize, align: usize) -> Result<usize, usize> {
         let mut longest = 0;
         for (start, end) in self.used.gaps() {
-            let from = start.next_multiple_of(align);
+            let from = start.next_multiple_of(align.max(1));
             if from + n <= end {
                 return Ok(from);
             }
