@@ -95,7 +95,7 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// A page of a table, and a slab of 64 KiB for each of some classes of blocks, is what masu needs beyond
+/// The library itself, a page of a table, and a slab of 64 KiB for each of some classes are what masu needs beyond
 /// glibc's heap.
 #[test]
 fn small_programs_need_hardly_more_address_space() {
@@ -113,7 +113,7 @@ fn small_programs_need_hardly_more_address_space() {
         let (plain, loaded) =
             (least_address_space(program, true), least_address_space(program, false));
         println!("{}: {plain} -> {loaded} KiB", program[0]);
-        assert!(loaded <= plain + 1600, "{}: {plain} -> {loaded} KiB", program[0]);
+        assert!(loaded <= plain + 1800, "{}: {plain} -> {loaded} KiB", program[0]);
     }
 }
 

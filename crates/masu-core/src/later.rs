@@ -55,9 +55,15 @@ pub unsafe fn push(at: usize, kind: Kind) {
     }
 }
 
+/// Whether anything was left.
+#[inline]
+pub fn any() -> bool {
+    TOP.load(Ordering::Relaxed) != 0
+}
+
 /// Takes everything that was left.
 pub fn take() -> impl Iterator<Item = (usize, Kind)> {
-    let mut top = if TOP.load(Ordering::Relaxed) == 0 { 0 } else { TOP.swap(0, Ordering::Acquire) };
+    let mut top = if any() { TOP.swap(0, Ordering::Acquire) } else { 0 };
     core::iter::from_fn(move || {
         let kind = match top & KIND {
             1 => Kind::Slab,

@@ -94,10 +94,16 @@ pub fn release(heap: &'static Heap) {
 }
 
 /// Gives back what threads freed while a fork stood still, unless one is in progress.
+#[inline]
 pub fn give_later() {
-    if lock::fork::is_in_progress() {
-        return;
+    if later::any() && !lock::fork::is_in_progress() {
+        give_all_later();
     }
+}
+
+#[cold]
+#[inline(never)]
+fn give_all_later() {
     for (at, kind) in later::take() {
         // SAFETY: who pushed gave it up as what it is.
         unsafe {
