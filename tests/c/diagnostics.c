@@ -24,6 +24,16 @@ CASE(double_free_of_8000_bytes) { free_twice(8000); }
 CASE(double_free_of_40000_bytes) { free_twice(40000); }
 CASE(double_free_of_3_mib) { free_twice(3 << 20); }
 
+// A block that has gone back to the pool of all threads.
+static void resize_freed(size_t size) {
+    char *block = malloc(size), *other = malloc(size);
+    free(block);
+    void *moved = realloc(hide(block), 2 * size);
+    dprintf(1, "went on with %p, %p\n", moved, (void *)other);
+}
+CASE(realloc_of_freed_300000_bytes) { resize_freed(300000); }
+CASE(realloc_of_freed_3_mib) { resize_freed(3 << 20); }
+
 static void *free_there(void *block) {
     free(block);
     return NULL;

@@ -23,6 +23,8 @@ masu_tests::cases! {
     double_free_of_8000_bytes,
     double_free_of_40000_bytes,
     double_free_of_3_mib,
+    realloc_of_freed_300000_bytes,
+    realloc_of_freed_3_mib,
     double_free_by_another_thread,
     freeing_foreign_pointers_is_survived,
     freeing_one_foreign_pointer_is_reported,
@@ -86,6 +88,28 @@ fn double_free_of_40000_bytes() {
 #[test]
 fn double_free_of_3_mib() {
     is_noticed("double_free_of_3_mib");
+}
+
+/// What was asked for is in the line, whoever else might own the block.
+fn says_realloc(name: &str) {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let outcome = case(program(), name).run().killed_by(libc::SIGABRT);
+    says_one_line(&outcome);
+    let said = &outcome.stderr;
+    assert!(said.starts_with("masu: realloc of ") && said.contains("freed before"), "{said}");
+}
+
+#[test]
+fn realloc_of_freed_300000_bytes() {
+    says_realloc("realloc_of_freed_300000_bytes");
+}
+
+#[test]
+fn realloc_of_freed_3_mib() {
+    says_realloc("realloc_of_freed_3_mib");
 }
 
 #[test]

@@ -292,7 +292,7 @@ unsafe fn realloc_any(p: *mut u8, size: usize, align: usize) -> *mut u8 {
         let old = usable_size(p);
         if old == 0 {
             // Not the engine's: what it holds cannot be known.
-            crate::report::foreign_free(p);
+            crate::report::bad_realloc(p, heap::is_ours(p));
             return null_mut();
         }
         if old <= SMALL_MAX && size <= SMALL_MAX && align <= 16 && heap::owns(p) {

@@ -35,16 +35,37 @@ pub fn bad_free(p: *const u8) {
     fatal::abort();
 }
 
+/// A pointer whose block is to change its size, though none that is live starts there. `ours`: it lies in the
+/// engine's memory.
+#[cold]
+#[inline(never)]
+pub fn bad_realloc(p: *const u8, ours: bool) {
+    if ours {
+        line(
+            "realloc of ",
+            p,
+            ": not the start of a live block (freed before, or inside a block?)",
+        );
+        fatal::abort();
+    }
+    foreign(
+        "realloc of ",
+        p,
+        ": not allocated by masu (another allocator in this process?); it fails",
+    );
+}
+
 /// A pointer that is not the engine's.
 #[cold]
 #[inline(never)]
 pub fn foreign_free(p: *const u8) {
+    foreign("free of ", p, ": not allocated by masu (another allocator in this process?); ignored");
+}
+
+/// Says so the first time.
+fn foreign(what: &str, p: *const u8, cause: &str) {
     if FOREIGN_FREES.fetch_add(1, Ordering::Relaxed) == 0 && settings::show_errors() {
-        line(
-            "free of ",
-            p,
-            ": not allocated by masu (another allocator in this process?); ignored",
-        );
+        line(what, p, cause);
     }
 }
 

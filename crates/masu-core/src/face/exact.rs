@@ -141,7 +141,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
     // SAFETY: passed on, here and below.
     let old = unsafe { heap::usable_size(p) };
     if old == 0 {
-        crate::report::foreign_free(p);
+        crate::report::bad_realloc(p, heap::is_ours(p));
         return null_mut();
     }
     let new = exact_size(size, align);

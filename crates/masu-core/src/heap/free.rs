@@ -264,6 +264,17 @@ fn keeps(heap: &Heap, class: usize) -> bool {
     heap.role.get() == Role::Thread && !commons::borrows(heap, class)
 }
 
+/// Whether a pointer lies in memory that the engine has in use.
+#[cold]
+pub fn is_ours(p: *const u8) -> bool {
+    let offset = region::offset(p);
+    if offset >= region::limit() {
+        return huge::holds(p);
+    }
+    // SAFETY: the offset is below the limit.
+    unsafe { slab::dense(slab::slab_of(offset)) }.kind() != Kind::None
+}
+
 /// [`super::usable_size`] for what is not a small block.
 ///
 /// # Safety

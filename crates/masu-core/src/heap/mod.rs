@@ -60,7 +60,7 @@ pub use fast::{
     is_of_class, owns, realloc_own, usable_size, zero_small,
 };
 pub use flush::flush;
-pub use free::{free_from_anywhere, free_of_others};
+pub use free::{free_from_anywhere, free_of_others, is_ours};
 pub use refill::{alloc_exact, alloc_small_slow};
 pub use scope::{Scope, current as scope};
 pub use short::refill as refill_short;

@@ -211,6 +211,11 @@ pub unsafe fn give(p: *mut u8) -> usize {
     bytes
 }
 
+/// Whether `p` lies where huge blocks are.
+pub fn holds(p: *const u8) -> bool {
+    unit_of(p).is_some()
+}
+
 /// Bytes of the huge or spare block that starts at `p`; 0 if none does.
 pub fn usable_size(p: *const u8) -> usize {
     match unit_of(p).map(window::record) {
