@@ -128,6 +128,11 @@ pub mod huge {
     /// The lock of the pool of pages, which [`run`](super::run) has no place for.
     pub use super::pages::pool::lock_for_fork;
 
+    /// Nothing lies there.
+    pub fn holds(_: *const u8) -> bool {
+        false
+    }
+
     /// Nothing is kept.
     pub fn dirty_bytes() -> usize {
         0

@@ -29,9 +29,11 @@ mod face {
     use super::chunk::{self, UNITS, UNITS_PER_GRANULE};
     use super::chunk_set::{self, Affinity, Has};
     use super::pool;
+    use crate::lock::fork;
     use crate::models::world::{process, region};
     use crate::region::{GRANULES_PER_CHUNK, Kind};
     use crate::size_class::UNIT;
+    use crate::sync::spin_hint;
     use std::ops::Range;
     use std::sync::Arc;
 
@@ -61,9 +63,15 @@ mod face {
     /// A run, by its address.
     pub fn take(units: usize) -> usize {
         process::call(|| {
-            let (at, zero) = pool::take(units, 1).expect("the world is out of chunks");
-            occupy(at, units, 0..if zero { units } else { 0 });
-            at
+            loop {
+                if let Some((at, zero)) = pool::take(units, 1) {
+                    occupy(at, units, 0..if zero { units } else { 0 });
+                    return at;
+                }
+                // A fork stood still. The engine serves the caller from elsewhere meanwhile.
+                assert!(fork::has_been(), "the world is out of chunks");
+                spin_hint();
+            }
         })
     }
 
