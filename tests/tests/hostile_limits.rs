@@ -95,7 +95,7 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// The library itself, a page of a table, and a slab of 64 KiB for each of some classes are what masu needs beyond
+/// The library itself, a page of a table, and a span of 64 KiB for each of some classes are what masu needs beyond
 /// glibc's heap.
 #[test]
 fn small_programs_need_hardly_more_address_space() {

@@ -24,8 +24,8 @@ const LAYERS: &[(&str, &str)] = &[
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("clock", "coarse time, advanced by purge and read by all, and how old what was noted is"),
     ("lock", "a futex lock that fork can reset"),
-    ("later", "what is freed while a fork stands still"),
-    ("duty", "who pays a debt, between who makes it and who is about to stop"),
+    ("deferred", "what is freed while a fork stands still"),
+    ("turn", "who pays a debt, between who makes it and who is about to stop"),
     ("sharing", "what comes before a second thread"),
     ("handshake", "reaching into a sleeping thread's cache"),
     ("holder", "such a cache: who holds how much, since when, and in a fork's child"),
@@ -38,10 +38,10 @@ const LAYERS: &[(&str, &str)] = &[
     ("spare", "blocks for who finds the pools locked by a fork that stands still"),
     ("huge", "large blocks"),
     ("run", "pages, and medium blocks of them; fresh ones take over what large blocks leave"),
-    ("slab", "small blocks"),
+    ("span", "small blocks"),
     ("heap", "a thread's view of all three"),
     ("purge", "decides when the layers above give memory back"),
-    ("stats/tables", "looks at every slab and every heap"),
+    ("stats/tables", "looks at every span and every heap"),
     ("stats/recent", "and counts what takes a walk"),
     ("stats/snapshot", "adds everybody's counters up"),
     ("stats/print", "and shows them"),
@@ -161,24 +161,24 @@ fn the_system_calls_declared_are_the_documented_ones() {
 #[test]
 fn broken_rules_are_seen() {
     let up = |file: &str, text: &str| arrows_up(Path::new(file), text).len();
-    assert_eq!(up("slab/list.rs", "use crate::heap::Heap;"), 1);
-    assert_eq!(up("slab/list.rs", "use crate::{region, purge, sync::fence, heap::{self}};"), 2);
-    assert_eq!(up("slab/list.rs", "fn f() { crate::heap::wake() }"), 1);
-    assert_eq!(up("slab/mod.rs", "use super::heap;"), 1);
+    assert_eq!(up("span/list.rs", "use crate::heap::Heap;"), 1);
+    assert_eq!(up("span/list.rs", "use crate::{region, purge, sync::fence, heap::{self}};"), 2);
+    assert_eq!(up("span/list.rs", "fn f() { crate::heap::wake() }"), 1);
+    assert_eq!(up("span/mod.rs", "use super::heap;"), 1);
     assert_eq!(up("clock.rs", "use super::purge;"), 1);
-    assert_eq!(up("slab/list.rs", "use super::super::heap;"), 1);
+    assert_eq!(up("span/list.rs", "use super::super::heap;"), 1);
     assert_eq!(up("heap/free.rs", "fn f() { crate::purge::now() }"), 1);
     assert_eq!(up("sync.rs", "pub use crate::models::world::atomic::Cell;"), 0);
     assert_eq!(up("lock.rs", "use crate::models::world::atomic::Cell;"), 1);
     assert_eq!(up("stats/mod.rs", "use crate::heap;"), 1);
     assert_eq!(up("stats/snapshot.rs", "use crate::heap;"), 0);
-    assert_eq!(up("heap/mod.rs", "use crate::slab; use super::super::sync;"), 0);
-    assert_eq!(up("slab/list.rs", "//! See [`crate::heap`].\nuse super::heap_like;"), 0);
-    assert_eq!(up("slab/list.rs", "macro_rules! m { () => { $crate::heap::x() } }"), 1);
+    assert_eq!(up("heap/mod.rs", "use crate::span; use super::super::sync;"), 0);
+    assert_eq!(up("span/list.rs", "//! See [`crate::heap`].\nuse super::heap_like;"), 0);
+    assert_eq!(up("span/list.rs", "macro_rules! m { () => { $crate::heap::x() } }"), 1);
 
     let past = |text: &str| past_the_face(Path::new("x.rs"), text).len();
     assert_eq!(past("use masu_core::heap::Heap;"), 1);
-    assert_eq!(past("use masu_core::{alloc, slab};"), 1);
+    assert_eq!(past("use masu_core::{alloc, span};"), 1);
     assert_eq!(past("use masu_core::stats::snapshot;"), 1);
     assert_eq!(past("use masu_core::{alloc, config::Config}; fn f() { masu_core::stats() }"), 0);
 

@@ -92,7 +92,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   background_thread:auto  auto, on, off
   run_cache:1MiB          medium blocks a thread keeps for itself
   huge_cache:1GiB         freed huge blocks kept until they decay
-  retain_full:32          full slabs a thread keeps once others allocate too
+  retain_full:32          full spans a thread keeps once others allocate too
   huge_pages:1            growing heaps and filled blocks take pages of 2 MiB
   populate:0              fresh memory is faulted in when it is taken
   limit_soft:auto         above this much in use, free memory goes back at once

@@ -4,7 +4,7 @@
 //! `isize::MAX`; the caller says `ENOMEM`.
 
 use crate::config::Config;
-use crate::heap::{self, alloc_small, shared};
+use crate::heap::{self, alloc_small, arena};
 use crate::region::{self, GRANULE};
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, medium_units, size_of_class,
@@ -14,14 +14,14 @@ use crate::{huge, limit, run, settings, spare};
 use core::ffi::c_char;
 use core::ptr::null_mut;
 
+mod arenas;
 mod exact;
 mod free;
-mod heaps;
 mod scarce;
 
 pub use crate::fork::{child as fork_child, parent as fork_parent, prepare as fork_prepare};
-pub use crate::heap::shared::hooked::{DEFAULT as DEFAULT_HOOKS, Hooks};
-pub use crate::heap::shared::{SharedHeap, SharedStats};
+pub use crate::heap::arena::hooked::{DEFAULT as DEFAULT_HOOKS, Hooks};
+pub use crate::heap::arena::{Arena, ArenaStats};
 pub use crate::heap::thread_bytes::{ThreadBytes, account as thread_bytes};
 pub use crate::heap::{Scope, scope};
 pub use exact::*;
@@ -70,15 +70,15 @@ fn or_reclaim(size: usize, align: usize, page: bool, ask: impl Fn() -> *mut u8) 
 /// Whether it is the limit of a scope's heap that stands in the way, not memory.
 #[cold]
 fn refused(size: usize) -> bool {
-    heap::scope().is_some_and(|shared| !shared.has_room(size))
+    heap::scope().is_some_and(|arena| !arena.has_room(size))
 }
 
 fn alloc_once(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
         return heap::alloc_small_slow(class_of(size)).cast();
     }
-    if let Some(shared) = heap::scope() {
-        return shared.alloc_once(size, 16, false);
+    if let Some(arena) = heap::scope() {
+        return arena.alloc_once(size, 16, false);
     }
     if size <= MEDIUM_MAX {
         return run::alloc(heap::run_cache(), size);
@@ -123,8 +123,8 @@ fn alloc_zeroed_once(size: usize) -> *mut u8 {
         }
         return p;
     }
-    if let Some(shared) = heap::scope() {
-        return shared.alloc_once(size, 16, true);
+    if let Some(arena) = heap::scope() {
+        return arena.alloc_once(size, 16, true);
     }
     if size <= MEDIUM_MAX {
         return run::alloc_zeroed(heap::run_cache(), size);
@@ -152,8 +152,8 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         });
     }
     or_reclaim(size, align, align <= UNIT, || {
-        if let Some(shared) = heap::scope() {
-            return shared.alloc_once(size, align, false);
+        if let Some(arena) = heap::scope() {
+            return arena.alloc_once(size, align, false);
         }
         if size <= MEDIUM_MAX && align <= UNIT {
             return run::alloc(heap::run_cache(), size);
@@ -196,8 +196,8 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
         return p;
     }
     or_reclaim(size, align, align <= UNIT, || {
-        if let Some(shared) = heap::scope() {
-            return shared.alloc_once(size, align, true);
+        if let Some(arena) = heap::scope() {
+            return arena.alloc_once(size, align, true);
         }
         if size <= MEDIUM_MAX && align <= UNIT {
             return run::alloc_zeroed(heap::run_cache(), size);
@@ -299,14 +299,14 @@ unsafe fn realloc_any(p: *mut u8, size: usize, align: usize) -> *mut u8 {
             // The bin was empty.
             return moved(p, alloc_slow(size), old.min(size));
         }
-        let grows = old > MEDIUM_MAX && size > old && shared::is_huge(p);
+        let grows = old > MEDIUM_MAX && size > old && arena::is_huge(p);
         if resize_in_place(p, old, size) {
             return p;
         }
         if grows {
             return grow_huge(p, old, good_size(size), align, false);
         }
-        let to = match SharedHeap::of(p) {
+        let to = match Arena::of(p) {
             Some(heap) => heap.alloc(size, align, false),
             None => alloc_aligned(size, align),
         };
@@ -322,12 +322,12 @@ unsafe fn realloc_any(p: *mut u8, size: usize, align: usize) -> *mut u8 {
 #[inline(never)]
 unsafe fn grow_huge(p: *mut u8, old: usize, new: usize, align: usize, zeroed: bool) -> *mut u8 {
     // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
-    let grow = || unsafe { shared::grow_huge_by_moving(p, new, align, zeroed) };
+    let grow = || unsafe { arena::grow_huge_by_moving(p, new, align, zeroed) };
     if new == 0 {
         return null_mut();
     }
     let mut to = grow();
-    if to.is_null() && SharedHeap::of(p).is_none_or(|heap| heap.has_room(new - old)) {
+    if to.is_null() && Arena::of(p).is_none_or(|heap| heap.has_room(new - old)) {
         // SAFETY: a spare block of that size, and `p` as the caller says.
         to = scarce::again(new, false, grow, || unsafe { moved(p, spare::alloc(new, align), old) });
     }
@@ -409,7 +409,7 @@ pub fn purge_if_due() {
 
 /// Gives all free memory back to the kernel now. `true` if there was any.
 pub fn purge() -> bool {
-    shared::hooked::purge_all();
+    arena::hooked::purge_all();
     crate::purge::now() != 0
 }
 

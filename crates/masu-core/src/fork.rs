@@ -22,43 +22,43 @@
 //! them.
 //!
 //! - what it allocates comes from `spare.rs`, if its bins and caches have nothing;
-//! - what it frees is left for later (`later.rs`), and a slab that it wants to publish is given up as if
+//! - what it frees is left for later (`deferred.rs`), and a span that it wants to publish is given up as if
 //!   it were full;
 //! - a heap that it cannot give back as it ends becomes an orphan;
 //! - purges end.
 //!
 //! The child finds every lock's data whole, as ever: nobody went where the locks lead to. Whoever waits
-//! for a fork all the same holds nothing that programs wait for, but for shared heaps: a thread that
+//! for a fork all the same holds nothing that programs wait for, but for arenas: a thread that
 //! allocates from one waits for its lock.
 //!
 //! Invariants:
-//! 1. the locks are the same before and after: the table of shared heaps is locked first and last, so
+//! 1. the locks are the same before and after: the table of arenas is locked first and last, so
 //!    no heap comes or goes.
 //! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
 //!    fork: nobody waits for ever.
 
-use crate::heap::{self, shared};
+use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
-use crate::{huge, purge, region, run, slab};
+use crate::{huge, purge, region, run, span};
 
-/// All locks but the one of the table of shared heaps, in their order.
+/// All locks but the one of the table of arenas, in their order.
 fn locks() -> impl Iterator<Item = &'static Lock> {
     let discard: &Lock = &DISCARD;
-    shared::heap_locks_for_fork()
-        .chain([heap::commons_lock_for_fork(), discard])
-        .chain(slab::available::locks_for_fork())
+    arena::heap_locks_for_fork()
+        .chain([heap::shared_arena_lock_for_fork(), discard])
+        .chain(span::abandoned::locks_for_fork())
         .chain([
             run::pool::lock_for_fork(),
             huge::lock_for_fork(),
             region::lock_for_fork(),
             heap::lock_for_fork(),
-            shared::hooked::lock_for_fork(),
+            arena::hooked::lock_for_fork(),
         ])
 }
 
 /// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
 pub fn prepare() {
-    shared::lock_for_fork().acquire();
+    arena::lock_for_fork().acquire();
     locks().for_each(Lock::acquire);
     fork::begin();
 }
@@ -72,9 +72,9 @@ pub unsafe fn parent() {
     // SAFETY: taken in `prepare`. The order does not matter, but that there are as many.
     unsafe {
         locks().for_each(|lock| lock.release());
-        shared::lock_for_fork().release();
+        arena::lock_for_fork().release();
     }
-    heap::fork::give_later();
+    heap::fork::free_deferred();
 }
 
 /// After a fork, in the child.
@@ -86,10 +86,10 @@ pub unsafe fn child() {
     // SAFETY: the holder is this thread; sleepers do not exist here.
     unsafe {
         locks().for_each(|lock| lock.reset());
-        shared::lock_for_fork().reset();
+        arena::lock_for_fork().reset();
     }
     purge::after_fork_in_child();
     heap::fork::mark_orphans();
-    shared::after_fork_in_child();
-    heap::fork::give_later();
+    arena::after_fork_in_child();
+    heap::fork::free_deferred();
 }

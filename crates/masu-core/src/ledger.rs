@@ -1,6 +1,6 @@
 //! What is in use, as the pools charge it, and the limit that it never passes.
 //!
-//! *In use* is what may be resident: slabs, runs and huge blocks that are taken, what is free and has not
+//! *In use* is what may be resident: spans, runs and huge blocks that are taken, what is free and has not
 //! gone back, and the engine's tables. Each pool charges its own account, under its lock or atomically;
 //! the ledger adds them up, and only where a pool is about to take memory that is not resident yet
 //! ([`has_room`]): no fast path knows of it.
@@ -16,8 +16,8 @@ use crate::sync::{AtomicBool, AtomicUsize, Ordering, shared_static};
 use crate::tuning::{BUFFER, SURPLUS_FROM};
 
 shared_static! {
-    /// Units in slabs. Under the page pool's lock, as are the next two.
-    pub static SLAB_UNITS: AtomicUsize = AtomicUsize::new(0);
+    /// Units in spans. Under the page pool's lock, as are the next two.
+    pub static SPAN_UNITS: AtomicUsize = AtomicUsize::new(0);
 }
 shared_static! {
     /// Units in live runs, those in threads' caches included.
@@ -73,10 +73,10 @@ pub fn dirty() -> usize {
     get(&DIRTY_UNITS) * UNIT + get(&DIRTY_HUGE)
 }
 
-/// Bytes in slabs and in live runs.
+/// Bytes in spans and in live runs.
 #[inline]
 pub fn pages() -> usize {
-    (get(&SLAB_UNITS) + get(&RUN_UNITS)) * UNIT
+    (get(&SPAN_UNITS) + get(&RUN_UNITS)) * UNIT
 }
 
 /// Bytes mapped for the engine's tables.
@@ -108,7 +108,7 @@ fn fits(hard: usize, bytes: usize) -> bool {
 }
 
 /// What is held back until a failure has been delivered: a sixty-fourth, 1 MiB to 8 MiB, of a small
-/// limit an eighth. A slab counts as 64 KiB, and a program that only prints a line may need one of
+/// limit an eighth. A span counts as 64 KiB, and a program that only prints a line may need one of
 /// several classes.
 fn reserve(hard: usize) -> usize {
     (hard / 64).clamp(1 << 20, 8 << 20).min(hard / 8)

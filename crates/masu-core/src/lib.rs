@@ -11,12 +11,12 @@
 pub mod sync;
 
 mod clock;
-pub mod duty;
+mod deferred;
 mod fork;
 pub mod handshake;
 mod holder;
-mod later;
 pub mod lock;
+pub mod turn;
 
 #[cfg(not(loom))]
 pub mod config;
@@ -44,7 +44,7 @@ mod settings;
 #[cfg(not(loom))]
 mod sharing;
 pub mod size_class;
-mod slab;
+mod span;
 #[cfg(not(loom))]
 mod spare;
 #[cfg(not(loom))]

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! and who gets from BUSY to OVER calls the program's callback, outside all locks. [`crate::purge`]
-//! drives it (`relief`).
+//! drives it (`pressure`).
 
 use crate::config::LimitOrAuto;
 use crate::ledger::used;

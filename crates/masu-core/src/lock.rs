@@ -6,10 +6,10 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! table of shared heaps → each shared heap (by index) → `commons` → `DISCARD` → `available[class]`
+//! table of arenas → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
 //! (by class) → `runs` → `huge` → `region` → `heaps` → records of hook memory
 //!
-//! Frees and the purge only ever *try* a shared heap's lock, so they may do so whatever they hold.
+//! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold.
 //!
 //! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
 //! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order
@@ -20,7 +20,7 @@
 //!
 //! Orderings: `lock` acquires what the previous `unlock` released. The release takes part in the total
 //! order of sequentially consistent operations, for who leaves work at a held lock
-//! (`heap/shared/gate.rs`); on x86-64 it is the same instruction.
+//! (`heap/arena/gate.rs`); on x86-64 it is the same instruction.
 
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
 use core::ops::Deref;

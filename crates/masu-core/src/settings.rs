@@ -98,7 +98,7 @@ pub fn set_huge_cache(bytes: usize) {
     HUGE_CACHE.store(bytes, Ordering::Relaxed);
 }
 
-/// Sets the most full slabs that a heap keeps.
+/// Sets the most full spans that a heap keeps.
 pub fn set_retain_full(count: u32) {
     RETAIN_FULL.store(count, Ordering::Relaxed);
 }
@@ -129,7 +129,7 @@ pub fn huge_cache() -> usize {
     HUGE_CACHE.load(Ordering::Relaxed)
 }
 
-/// Most full slabs that a heap keeps.
+/// Most full spans that a heap keeps.
 #[inline]
 pub fn retain_full() -> u32 {
     RETAIN_FULL.load(Ordering::Relaxed)

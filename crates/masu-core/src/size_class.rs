@@ -6,7 +6,7 @@
 //! program often has many of: at a stride of 2 or 4 KiB their first lines, where their links lie as long as
 //! they are free, would all share two sets of the first-level cache, or one. Blocks of 2 and 4 KiB sharp
 //! are for whoever wants them aligned, and for a bit less. That makes 35 in all; class 0 means "not a small
-//! block". (Eight to a doubling waste half as much inside blocks, but leave more slabs partly filled:
+//! block". (Eight to a doubling waste half as much inside blocks, but leave more spans partly filled:
 //! `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to
 //! 4 KiB units.
 //!
@@ -15,9 +15,9 @@
 //! 1. `size(class(n)) >= n`, and it is the smallest such class, but for 2 and 4 KiB.
 //! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block).
 //! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
-//!    class divisible by `2^k` is aligned to `2^k`, since slabs are aligned to their size.
+//!    class divisible by `2^k` is aligned to `2^k`, since spans are aligned to their size.
 
-/// Blocks up to this size are small: they come from slabs. 8 KiB.
+/// Blocks up to this size are small: they come from spans. 8 KiB.
 pub const SMALL_MAX: usize = 8 << 10;
 /// Blocks up to this size are medium: they come from runs. 1 MiB.
 pub const MEDIUM_MAX: usize = 1 << 20;
@@ -128,7 +128,7 @@ pub fn exact_class(size: usize, align: usize) -> usize {
 #[inline(always)]
 pub fn size_of_class(class: usize) -> usize {
     debug_assert!(class <= LAST_CLASS);
-    // SAFETY: a class always stems from `class_of` or a slab's record, neither above LAST_CLASS.
+    // SAFETY: a class always stems from `class_of` or a span's record, neither above LAST_CLASS.
     unsafe { *SIZES.get_unchecked(class) as usize }
 }
 

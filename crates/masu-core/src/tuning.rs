@@ -1,7 +1,7 @@
 //! The constants that experiments chose: what a thread keeps, when the purge looks, how far a cache may go.
 //!
 //! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † says that it was
-//! never raced, and only has to be of the right size. What a heap keeps of its slabs is a table of its own
+//! never raced, and only has to be of the right size. What a heap keeps of its spans is a table of its own
 //! (`heap/mode.rs`). What other constants say follows from how things are laid out.
 //! Under the model checker some are small, so that races come early.
 
@@ -12,52 +12,52 @@ const fn or_loom(value: u32, small: u32) -> u32 {
     if cfg!(loom) { small } else { value }
 }
 
-// Slabs of a thread.
+// Spans of a thread.
 
-/// Empty slabs of which little was used that go back, per class and tick. †
+/// Empty spans of which little was used that go back, per class and tick. †
 pub const EMPTIES_PER_TICK: u8 = 2;
-/// Times that a bin is counted per class and tick to learn exactly when its slab is empty. †
+/// Times that a bin is counted per class and tick to learn exactly when its span is empty. †
 pub const WALKS_PER_TICK: u8 = 8;
-/// Frees between two looks at an active slab whose class has used those up: twice this at least, or twice
+/// Frees between two looks at an active span whose class has used those up: twice this at least, or twice
 /// its blocks. †
 pub const FREES_PER_LOOK: u32 = 64;
-/// Bytes carved of an empty slab up to which it may stay. †
+/// Bytes carved of an empty span up to which it may stay. †
 pub const LITTLE_CARVED: u32 = 12 << 10;
 /// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §3
 pub const STEADY_AFTER: u8 = 240;
-/// Bytes of a slab carved ahead in a class that runs empty again and again, so that its bin lasts. §3
+/// Bytes of a span carved ahead in a class that runs empty again and again, so that its bin lasts. §3
 pub const AHEAD: u32 = 8 << 10;
 /// The same in steady use. §3
 pub const AHEAD_STEADY: u32 = 16 << 10;
 /// Blocks that make a bin that lasts, however small they are. §3
 pub const AHEAD_BLOCKS: u32 = 128;
-/// Units of 16 bytes that a class without a slab may waste by taking blocks of larger ones. §10
-pub const LENT_SIXTEENTHS: usize = UNIT / 2 / 16;
-/// Full slabs at which a refill looks for one that others have freed into. †
+/// Units of 16 bytes that a class without a span may waste by taking blocks of larger ones. §10
+pub const LARGER_WASTE_SIXTEENTHS: usize = UNIT / 2 / 16;
+/// Full spans at which a refill looks for one that others have freed into. †
 pub const FULL_LOOKED_AT: usize = 4;
-/// Blocks of a slab that are few: two or three such slabs make a batch, and the one in use last lies in the
+/// Blocks of a span that are few: two or three such spans make a batch, and the one in use last lies in the
 /// first-level cache. §2
 pub const FEW_BLOCKS: u32 = 32;
-/// Slabs of one class that run empty in a row before a program of one thread keeps the next ones. §2
+/// Spans of one class that run empty in a row before a program of one thread keeps the next ones. §2
 pub const EMPTIED_OFTEN: u32 = 64;
-/// Empty slabs that it then keeps. §2
+/// Empty spans that it then keeps. §2
 pub const EMPTY_KEPT: u32 = 8;
-/// Full or partial slabs that are given up in one go. §2
+/// Full or partial spans that are given up in one go. §2
 pub const GIVEN_UP_AT_ONCE: u32 = 8;
-/// Slabs of a class that one tick, or one look because memory grows, hollows at most. §2
-pub const HOLLOWED_AT_ONCE: u32 = 256;
-/// Blocks out per page on average up to which a slab is sparse: a twentieth of its pages is free then. §2
+/// Spans of a class that one tick, or one look because memory grows, purges the free pages of at most. §2
+pub const PURGED_AT_ONCE: u32 = 256;
+/// Blocks out per page on average up to which a span is sparse: a twentieth of its pages is free then. §2
 pub const SPARSE_PER_PAGE: u32 = 3;
-/// Free bytes of an active slab, beside its bin, up to which it is left to the next thread. §2
+/// Free bytes of an active span, beside its bin, up to which it is left to the next thread. §2
 pub const LEFT_FREE: u32 = 8 << 10;
 
 // Threads that need few blocks.
 
 /// Heaps per processor from which on a process is oversubscribed. §4
-pub const CROWD_PER_PROCESSOR: u32 = 8;
-/// Heaps that never borrow of the commons, except in an oversubscribed process. †
+pub const OVERSUBSCRIBED_PER_PROCESSOR: u32 = 8;
+/// Heaps that never borrow from the shared arena, except in an oversubscribed process. †
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
-/// Batches that a thread borrows before it gets a slab of its own for the class. †
+/// Batches that a thread borrows before it gets a span of its own for the class. †
 pub const BATCHES: u8 = 4;
 /// Bytes in a batch. †
 pub const BATCH_BYTES: usize = UNIT / 2;
@@ -70,13 +70,13 @@ pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 /// Slots, and those in an oversubscribed process. §4
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
-pub const CROWD_SLOTS: usize = or_loom(8, 1) as usize;
+pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
 /// Blocks in a chain. §4
 pub const CHAIN: u32 = 16;
 /// Bytes in a chain, and that in an oversubscribed process. §4
 pub const CHAIN_BYTES: usize = 16 << 10;
 /// See [`CHAIN_BYTES`].
-pub const CROWD_CHAIN_BYTES: usize = 4 << 10;
+pub const OVERSUBSCRIBED_CHAIN_BYTES: usize = 4 << 10;
 
 // Caches of medium blocks.
 
@@ -111,7 +111,7 @@ pub const LOOK_FROM: usize = 512 << 10;
 pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †
 pub const PATIENCE: u32 = 4;
-/// Bytes in slabs and runs from which on what a heap frees at once does not wait for ticks. §7
+/// Bytes in spans and runs from which on what a heap frees at once does not wait for ticks. §7
 pub const SURPLUS_FROM: usize = 128 << 20;
 /// The part of what is in use, one in so many, that is free then. §7
 pub const SURPLUS_PART: usize = 3;

@@ -91,7 +91,7 @@ setters! {
     /// When it is more than 128 TiB.
     huge_cache(bytes: usize), huge_cache, bytes <= SIZE_MAX,
         "huge_cache of more than 128 TiB", bytes, "64 << 20";
-    /// Most full slabs of 64 KiB that a thread keeps as its own once other threads allocate too. By
+    /// Most full spans of 64 KiB that a thread keeps as its own once other threads allocate too. By
     /// default 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
     /// Whether a heap of more than 32 MiB that grows, and blocks where the last ones were filled, take

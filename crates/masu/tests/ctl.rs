@@ -47,9 +47,9 @@ fn the_table_of_classes_adds_up() {
         assert!(class.blocks >= boxes.len() && class.blocks <= class.capacity, "{class:?}");
         let total: usize = classes.iter().map(|class| class.blocks * class.size).sum();
         assert!(total <= ctl::snapshot().allocated);
-        let slabs: usize = classes.iter().map(|class| class.slabs).sum();
-        // The pool's count includes slabs that are just changing hands.
-        assert!(slabs.abs_diff(ctl::snapshot().slabs as usize) <= 4);
+        let spans: usize = classes.iter().map(|class| class.spans).sum();
+        // The pool's count includes spans that are just changing hands.
+        assert!(spans.abs_diff(ctl::snapshot().spans as usize) <= 4);
     });
 }
 
@@ -84,7 +84,7 @@ fn a_threads_bytes_are_exact_in_it() -> ctl::Result<()> {
     std::thread::spawn(|| {
         let (allocated, freed) = (thread::allocatedp::read()?, thread::deallocatedp::read()?);
         let mut room = Vec::with_capacity(1000);
-        // The sizes of classes, each often enough for borrowed blocks and for slabs.
+        // The sizes of classes, each often enough for borrowed blocks and for spans.
         for size in [16, 32, 64, 128, 1024, 8192] {
             for _ in 0..100 {
                 let before = allocated.get();

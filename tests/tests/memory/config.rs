@@ -162,19 +162,19 @@ fn huge_cache_saves_the_system_from_repeated_requests() {
     assert!(reused("huge_cache:1GiB") >= 30.0);
 }
 
-/// Slabs beyond those a heap retains go to the thread that frees into them, whose frees into them
+/// Spans beyond those a heap retains go to the thread that frees into them, whose frees into them
 /// are then its own and not remote.
 #[test]
-fn retain_full_bounds_the_slabs_others_must_send_back_to() {
+fn retain_full_bounds_the_spans_others_must_send_back_to() {
     let remote = |option| {
-        // A few slabs in each of many classes.
+        // A few spans in each of many classes.
         let mut probe = start("handoff --mib 16 --high 8192", option);
         probe.pass("peak");
         probe.at("freed");
         Stats::parse(&probe.finish()).get("remote_frees")
     };
     let (few, many) = (remote("retain_full:0"), remote("retain_full:1000000"));
-    println!("remote frees: {few} where no full slabs are retained, {many} where all are");
+    println!("remote frees: {few} where no full spans are retained, {many} where all are");
     assert!(few * 2.0 < many, "{few} against {many}");
 }
 

@@ -29,7 +29,7 @@ fn threads_that_come_and_go_leave_nothing() {
         assert!(probe.on == On::System || last.anon <= bound, "grew from {first} to {last_anon}");
         Moment { memory: last, live, before: 0 }
     });
-    run.counted("remote_frees", 1.0).counted("slabs_adopted", 1.0);
+    run.counted("remote_frees", 1.0).counted("spans_adopted", 1.0);
 }
 
 #[test]

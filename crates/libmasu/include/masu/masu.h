@@ -39,7 +39,7 @@ static inline size_t masu_figure_(const char *name) {
 }
 
 /* Bytes that the allocator may have resident: blocks, free memory not yet given back, and its own
- * tables. O(slabs): about a millisecond for each ten gigabytes of small blocks. */
+ * tables. O(spans): about a millisecond for each ten gigabytes of small blocks. */
 static inline size_t masu_footprint(void) {
     uint64_t epoch = 1;
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
@@ -52,7 +52,7 @@ typedef void masu_inspector(size_t size, size_t count, size_t held, void *data);
 /* Calls inspector for each size class of small blocks in which there are any, the smallest first, then
  * with size 0 for all larger blocks together, of which count is the bytes. Blocks that threads keep to
  * hand count as live. Figures are of the moment of the call; the inspector may allocate and free. Returns
- * the bytes of all. O(slabs), as masu_footprint. */
+ * the bytes of all. O(spans), as masu_footprint. */
 static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
     uint64_t epoch = 1;
     unsigned classes = 0;
@@ -64,12 +64,12 @@ static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
         snprintf(name, sizeof name, "arenas.bin.%u.size", class_);
         size_t size = masu_figure_(name);
         snprintf(name, sizeof name, "arenas.bin.%u.slab_size", class_);
-        size_t slab = masu_figure_(name);
+        size_t span = masu_figure_(name);
         snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curregs", class_);
         size_t count = masu_figure_(name);
         snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curslabs", class_);
-        size_t slabs = masu_figure_(name);
-        if (slabs) inspector(size, count, slabs * slab, data);
+        size_t spans = masu_figure_(name);
+        if (spans) inspector(size, count, spans * span, data);
         all += size * count;
     }
     size_t large = masu_figure_("stats.arenas.0.large.allocated");

@@ -8,7 +8,7 @@ use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM};
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use masu_core::{Hooks, SharedHeap, Stats};
+use masu_core::{Arena, Hooks, Stats};
 
 /// The number that means all arenas.
 pub const ALL: usize = 4096;
@@ -16,7 +16,7 @@ pub const ALL: usize = 4096;
 const MOST: usize = 1024;
 
 /// The heaps of arenas 1, 2, and so on; null: the number is free.
-static HEAPS: [AtomicPtr<SharedHeap>; MOST - 1] = [const { AtomicPtr::new(null_mut()) }; MOST - 1];
+static HEAPS: [AtomicPtr<Arena>; MOST - 1] = [const { AtomicPtr::new(null_mut()) }; MOST - 1];
 /// Numbers ever given out, 0 included.
 static COUNT: AtomicU32 = AtomicU32::new(1);
 
@@ -25,12 +25,12 @@ pub fn count() -> u32 {
     COUNT.load(Ordering::Acquire)
 }
 
-fn slot(arena: usize) -> Option<&'static AtomicPtr<SharedHeap>> {
+fn slot(arena: usize) -> Option<&'static AtomicPtr<Arena>> {
     HEAPS.get(arena.checked_sub(1)?)
 }
 
 /// The heap of an arena that was made and not destroyed.
-pub fn heap(arena: usize) -> Option<&'static SharedHeap> {
+pub fn heap(arena: usize) -> Option<&'static Arena> {
     // SAFETY: heaps are type-stable; a slot holds one or null.
     unsafe { slot(arena)?.load(Ordering::Acquire).as_ref() }
 }
@@ -52,8 +52,8 @@ pub fn is_listed(call: &Call) -> bool {
 }
 
 /// The arena whose heap a block lies in, if it is not the common memory.
-pub fn of(p: *const u8) -> Option<&'static SharedHeap> {
-    SharedHeap::of(p)
+pub fn of(p: *const u8) -> Option<&'static Arena> {
+    Arena::of(p)
 }
 
 /// Whether a block lies in an arena.
@@ -63,8 +63,8 @@ pub fn is_in(arena: usize, p: *const u8) -> bool {
 }
 
 /// The number of a heap.
-pub fn number_of(heap: &'static SharedHeap) -> Option<usize> {
-    let at: *const SharedHeap = heap;
+pub fn number_of(heap: &'static Arena) -> Option<usize> {
+    let at: *const Arena = heap;
     HEAPS.iter().position(|slot| core::ptr::eq(slot.load(Ordering::Acquire), at)).map(|i| i + 1)
 }
 
@@ -83,7 +83,7 @@ pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
 /// # Safety
 /// `p` is a live block.
 pub unsafe fn move_to(
-    to: Option<&'static SharedHeap>,
+    to: Option<&'static Arena>,
     p: *mut u8,
     size: usize,
     align: usize,
@@ -138,7 +138,7 @@ struct Settings {
 
 /// Makes an arena, with hooks if they are not null, and tells its number.
 fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
-    let Some(heap) = SharedHeap::create() else { return Err(EAGAIN) };
+    let Some(heap) = Arena::create() else { return Err(EAGAIN) };
     let at = core::ptr::from_ref(heap).cast_mut();
     for (i, slot) in HEAPS.iter().enumerate() {
         if slot.compare_exchange(null_mut(), at, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -201,7 +201,7 @@ pub fn purge(call: &Call) -> Answer {
 }
 
 /// The heap of an arena that a program made.
-fn made(call: &Call) -> Result<&'static SharedHeap, super::call::Error> {
+fn made(call: &Call) -> Result<&'static Arena, super::call::Error> {
     call.neither()?;
     heap(call.index[0]).ok_or(EFAULT)
 }
@@ -301,7 +301,7 @@ fn dss_name(call: &Call, dss: u8) -> Answer {
 pub fn extent_hooks(call: &Call) -> Answer {
     known(call)?;
     let heap = heap(call.index[0]);
-    let old = heap.map_or(&raw const masu_core::DEFAULT_HOOKS, SharedHeap::hooks);
+    let old = heap.map_or(&raw const masu_core::DEFAULT_HOOKS, Arena::hooks);
     if let Some(new) = call.new_pointer()? {
         let heap = heap.ok_or(EPERM)?;
         if new.is_null() {

@@ -9,10 +9,10 @@
 
 use super::arenas;
 use super::call::{Answer, Call, ENOENT};
-use super::tree::SLAB;
+use super::tree::SPAN;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use masu_core::size_class::{LAST_CLASS, size_of_class};
-use masu_core::{SharedHeap, SharedStats, Stats};
+use masu_core::{Arena, ArenaStats, Stats};
 
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// Whether figures were ever taken.
@@ -45,13 +45,13 @@ figures! {
 
 /// Figures of a small class as of the last epoch.
 struct Class {
-    slabs: AtomicUsize,
+    spans: AtomicUsize,
     blocks: AtomicUsize,
     freed: AtomicUsize,
 }
 
 static CLASSES: [Class; LAST_CLASS] = [const {
-    Class { slabs: AtomicUsize::new(0), blocks: AtomicUsize::new(0), freed: AtomicUsize::new(0) }
+    Class { spans: AtomicUsize::new(0), blocks: AtomicUsize::new(0), freed: AtomicUsize::new(0) }
 }; LAST_CLASS];
 
 /// Begins an epoch.
@@ -63,7 +63,7 @@ pub fn renew() {
 fn take() {
     store(&masu_core::stats());
     for (now, class) in masu_core::class_stats().iter().zip(&CLASSES) {
-        class.slabs.store(now.slabs, Ordering::Relaxed);
+        class.spans.store(now.spans, Ordering::Relaxed);
         let before = class.blocks.swap(now.blocks, Ordering::Relaxed);
         class.freed.fetch_add(before.saturating_sub(now.blocks), Ordering::Relaxed);
     }
@@ -130,8 +130,8 @@ pub fn arena_threads(call: &Call) -> Answer {
 pub struct Bin {
     /// Bytes of a block.
     pub size: usize,
-    /// Slabs.
-    pub slabs: usize,
+    /// Spans.
+    pub spans: usize,
     /// Blocks in use, those that threads keep to hand among them.
     pub blocks: usize,
     /// Blocks freed. Nobody counts them one by one, so these are those that were fewer at one epoch
@@ -156,19 +156,19 @@ impl Bin {
 pub fn bins() -> impl Iterator<Item = Bin> {
     CLASSES.iter().enumerate().map(|(class, figures)| Bin {
         size: size_of_class(class + 1),
-        slabs: figures.slabs.load(Ordering::Relaxed),
+        spans: figures.spans.load(Ordering::Relaxed),
         blocks: figures.blocks.load(Ordering::Relaxed),
         freed: figures.freed.load(Ordering::Relaxed),
     })
 }
 
-/// A class in an arena that a program made, now. Slabs by class are not counted there: these are as few
+/// A class in an arena that a program made, now. Spans by class are not counted there: these are as few
 /// as hold the blocks.
-fn made_bin(bin: &Bin, heap: &SharedStats) -> Bin {
+fn made_bin(bin: &Bin, heap: &ArenaStats) -> Bin {
     let of_size = heap.by_size().find(|(size, _)| *size == bin.size);
     let blocks = of_size.map_or(0, |(_, blocks)| blocks as usize);
-    let slabs = (blocks * bin.size).div_ceil(SLAB);
-    Bin { size: bin.size, slabs, blocks, freed: 0 }
+    let spans = (blocks * bin.size).div_ceil(SPAN);
+    Bin { size: bin.size, spans, blocks, freed: 0 }
 }
 
 /// A figure of a class in the arena of a call, or their sum.
@@ -177,7 +177,7 @@ fn of_bins(call: &Call, class: Option<usize>, of: fn(&Bin) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
     begin();
-    let made = arenas::heap(arenas::named(call)).map(SharedHeap::stats);
+    let made = arenas::heap(arenas::named(call)).map(Arena::stats);
     let mut bins = bins().map(|bin| of(&made.as_ref().map_or(bin, |heap| made_bin(&bin, heap))));
     call.size(match class {
         Some(class) => bins.nth(class).ok_or(ENOENT)?,

@@ -8,11 +8,11 @@
 //! | jemalloc | here |
 //! |---|---|
 //! | arena 0, automatic arenas | the common memory of all threads |
-//! | an arena made by `arenas.create` | a heap of its own ([`masu_core::SharedHeap`]) |
+//! | an arena made by `arenas.create` | a heap of its own ([`masu_core::Arena`]) |
 //! | thread cache, explicit caches | the thread's bins; explicit ones are numbers without contents |
 //! | dirty decay time | the option `decay`; there is one for all arenas |
 //! | muzzy pages | there are none: what is given back is given back |
-//! | bins | size classes of small blocks; slabs are 64 KiB |
+//! | bins | size classes of small blocks; spans are 64 KiB |
 //! | large extents | medium and huge blocks |
 //! | extent hooks | memory of a heap of its own comes from them; not the common memory's |
 //! | profiling | absent: `ENOENT` |

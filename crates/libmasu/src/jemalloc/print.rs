@@ -208,18 +208,18 @@ impl Report<'_> {
                 self.first = true;
                 if general {
                     self.number("size", bin.size);
-                    self.number("nregs", tree::SLAB.checked_div(bin.size).unwrap_or(0));
-                    self.number("slab_size", tree::SLAB);
+                    self.number("nregs", tree::SPAN.checked_div(bin.size).unwrap_or(0));
+                    self.number("slab_size", tree::SPAN);
                 } else {
                     self.number("nmalloc", bin.allocated());
                     self.number("ndalloc", bin.freed);
                     self.number("curregs", bin.blocks);
-                    self.number("curslabs", bin.slabs);
+                    self.number("curslabs", bin.spans);
                 }
                 self.text.str("}");
-            } else if bin.slabs != 0 {
+            } else if bin.spans != 0 {
                 self.text.tab(5);
-                for n in [bin.size, bin.slabs, bin.blocks] {
+                for n in [bin.size, bin.spans, bin.blocks] {
                     self.text.right(masu_core::text::decimal(n as u64).as_str(), 12);
                 }
                 self.text.line();

@@ -18,8 +18,8 @@ use masu_core::size_class::{
 /// jemalloc's version, as programs parse it: the one whose manual this follows.
 pub const VERSION: &core::ffi::CStr = c"5.3.1-0-gmasu";
 
-/// Bytes of a slab.
-pub const SLAB: usize = 64 << 10;
+/// Bytes of a span.
+pub const SPAN: usize = 64 << 10;
 
 /// Declares the rows.
 macro_rules! tree {
@@ -149,8 +149,8 @@ tree! { |call|
     "arenas.nbins" => reads(call, |c| c.unsigned(LAST_CLASS as u32));
     "arenas.nhbins" => reads(call, |c| c.unsigned(LAST_CLASS as u32));
     "arenas.bin.#.size" => bin(call, |c, size| c.size(size));
-    "arenas.bin.#.nregs" => bin(call, |c, size| c.unsigned(SLAB.checked_div(size).unwrap_or(0) as u32));
-    "arenas.bin.#.slab_size" => bin(call, |c, _| c.size(SLAB));
+    "arenas.bin.#.nregs" => bin(call, |c, size| c.unsigned(SPAN.checked_div(size).unwrap_or(0) as u32));
+    "arenas.bin.#.slab_size" => bin(call, |c, _| c.size(SPAN));
     "arenas.bin.#.nshards" => bin(call, |c, _| c.unsigned(1));
     "arenas.nlextents" => reads(call, |c| c.unsigned(EXTENTS as u32));
     "arenas.lextent.#.size" => extent(call);
@@ -206,7 +206,7 @@ tree! { |call|
     "stats.arenas.#.bins.#.nmalloc" => figures::bin(call, Bin::allocated);
     "stats.arenas.#.bins.#.ndalloc" => figures::bin(call, |bin| bin.freed);
     "stats.arenas.#.bins.#.curregs" => figures::bin(call, |bin| bin.blocks);
-    "stats.arenas.#.bins.#.curslabs" => figures::bin(call, |bin| bin.slabs);
+    "stats.arenas.#.bins.#.curslabs" => figures::bin(call, |bin| bin.spans);
 }
 
 /// A value that may only be read.

@@ -2,7 +2,7 @@
 //!
 //! | design | alloc | free by the owner | free by another thread |
 //! |---|---|---|---|
-//! | masu | own bin | own bin | outbox; sixteen at once by one compare-and-swap; a slab that nobody owns is claimed |
+//! | masu | own bin | own bin | outbox; sixteen at once by one compare-and-swap; a span that nobody owns is claimed |
 //! | lock per arena | small cache, then the arena's lock | the same | the same, with the lock of the block's arena |
 //! | page and compare-and-swap | own page | own page | one compare-and-swap on the page's list for each block |
 
@@ -82,7 +82,7 @@ impl Allocator {
 /// Size classes, two to a doubling from 16 bytes to 8 KiB.
 const CLASSES: usize = 20;
 /// Bytes from which blocks are carved together.
-const SLAB: u32 = 64 << 10;
+const SPAN: u32 = 64 << 10;
 
 /// The class of a size.
 fn class(size: u32) -> usize {
@@ -95,16 +95,16 @@ fn block_size(class: usize) -> u32 {
     if class.is_multiple_of(2) { whole } else { whole + whole / 2 }
 }
 
-/// Blocks in a slab of a class.
+/// Blocks in a span of a class.
 fn capacity(class: usize) -> u32 {
-    SLAB / block_size(class)
+    SPAN / block_size(class)
 }
 
 /// A place for a block.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     class: u8,
-    /// The slab, page or arena that it is part of.
+    /// The span, page or arena that it is part of.
     home: u32,
     /// The line with the free list's link: who freed the block wrote it, who gets it reads it.
     line: Line,

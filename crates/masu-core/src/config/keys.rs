@@ -137,7 +137,7 @@ keys! {
     run_cache: Size = 1 << 20;
     /// Most bytes of freed huge blocks kept until they decay.
     huge_cache: Size = 1 << 30;
-    /// Most full slabs that a heap keeps as its own once other threads allocate too; further ones go
+    /// Most full spans that a heap keeps as its own once other threads allocate too; further ones go
     /// to whoever frees into them.
     retain_full: Count = 32;
     /// Whether a heap beyond 32 MiB that grows, and blocks where the last ones were filled, take huge pages

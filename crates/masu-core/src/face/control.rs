@@ -51,7 +51,7 @@ pub fn flush_thread() {
 }
 
 /// Bytes that the calling thread has allocated, by size classes. 0 for a thread past its destructors.
-/// O(slabs of its own + blocks in its bins).
+/// O(spans of its own + blocks in its bins).
 pub fn thread_allocated() -> u64 {
     words().map_or(0, |(allocated, _)| allocated)
 }

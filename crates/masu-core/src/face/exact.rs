@@ -4,18 +4,18 @@
 //! The ordinary face is faster and may serve a small request with a block of the next class; these
 //! functions never do. The alignment is a power of two up to [`ALIGN_MAX`] throughout.
 
-use super::{ALIGN_MAX, SharedHeap, dealloc, or_reclaim};
-use crate::heap::{self, shared};
+use super::{ALIGN_MAX, Arena, dealloc, or_reclaim};
+use crate::heap::{self, arena};
 use crate::region::{self, Kind};
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, exact_class, medium_units, size_of_class};
-use crate::slab;
+use crate::span;
 use crate::sys::host;
 use crate::{huge, run};
 use core::ptr::null_mut;
 
 /// Where a request is served from.
 enum Source {
-    /// A slab of this class.
+    /// A span of this class.
     Small(usize),
     /// Runs, by this many units.
     Medium(usize),
@@ -70,8 +70,8 @@ pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
 }
 
 fn from(source: &Source, align: usize, zeroed: bool) -> *mut u8 {
-    if let (Some(shared), Source::Medium(_) | Source::Huge(_)) = (heap::scope(), source) {
-        return shared.alloc_once(source.size(), align, zeroed);
+    if let (Some(arena), Source::Medium(_) | Source::Huge(_)) = (heap::scope(), source) {
+        return arena.alloc_once(source.size(), align, zeroed);
     }
     match *source {
         Source::Small(class) => {
@@ -119,13 +119,13 @@ unsafe fn resize_large(p: *mut u8, size: usize, zeroed: bool) -> bool {
     if offset >= region::limit() {
         // A huge block that shrinks below what is huge stays, as small as a huge one can be.
         // SAFETY: a live block outside the window is a huge one, or lies in hook memory.
-        return unsafe { shared::resize_huge(p, size, zeroed) };
+        return unsafe { arena::resize_huge(p, size, zeroed) };
     }
     // SAFETY: the offset is below the limit.
-    match unsafe { slab::dense(slab::slab_of(offset)) }.kind() {
+    match unsafe { span::page_map(span::span_of(offset)) }.kind() {
         // SAFETY: a live run starts at `p`.
         Kind::Run if size > SMALL_MAX && size <= MEDIUM_MAX => unsafe {
-            shared::resize_run(p, size, zeroed)
+            arena::resize_run(p, size, zeroed)
         },
         _ => false,
     }
@@ -149,7 +149,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         return null_mut();
     }
     let aligned = (p as usize).is_multiple_of(align);
-    let grows = old > MEDIUM_MAX && new > old && shared::is_huge(p);
+    let grows = old > MEDIUM_MAX && new > old && arena::is_huge(p);
     // SAFETY: passed on.
     let fits = || new == old || may_stay(old, new) && unsafe { resize_exact(p, new, zeroed) };
     if aligned && fits() {
@@ -159,7 +159,7 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
         // SAFETY: a live huge block.
         return unsafe { super::grow_huge(p, old, new, align, zeroed) };
     }
-    let to = match SharedHeap::of(p) {
+    let to = match Arena::of(p) {
         Some(heap) => heap.alloc(size, align, false),
         None => alloc_exact(size, align, false),
     };

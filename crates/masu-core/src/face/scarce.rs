@@ -51,7 +51,7 @@ fn unmap_free(size: usize) -> bool {
 #[inline(never)]
 fn failed(size: usize, page: bool) -> *mut u8 {
     if page && size <= SMALL_MAX && region::base() != 0 && heap::scope().is_none() {
-        // Where no slab can be had there may be that.
+        // Where no span can be had there may be that.
         let p = run::alloc_zeroed(None, size);
         if !p.is_null() {
             return p;

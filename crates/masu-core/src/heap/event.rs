@@ -1,64 +1,64 @@
-//! What a slab's countdown means when it reaches zero, by where the slab is.
+//! What a span's countdown means when it reaches zero, by where the span is.
 //!
-//! - *full*: enough blocks have come back; the slab is worth using again.
-//! - *partial*: all blocks have come back; the slab is empty.
+//! - *full*: enough blocks have come back; the span is worth using again.
+//! - *partial*: all blocks have come back; the span is empty.
 //! - *active*: it may be empty, depending on how much of the bin was handed out since, so the bin is
-//!   counted. A few times per class and tick the next look comes exactly when the slab may be
+//!   counted. A few times per class and tick the next look comes exactly when the span may be
 //!   empty; after that not before twice as many frees as there are blocks to count.
 //!
-//! An empty slab goes back to the pool. Only one of which little was ever used stays, if its class
+//! An empty span goes back to the pool. Only one of which little was ever used stays, if its class
 //! has run empty a few times in this tick already: a program that allocates and frees one block in
-//! turn would pay for a slab each time. And a program of one thread in which slabs of one class run
+//! turn would pay for a span each time. And a program of one thread in which spans of one class run
 //! empty again and again keeps a few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
 use super::{Heap, exit, tick};
 use crate::region::{self, NIL};
-use crate::slab::{self, Place, Slab, pool};
+use crate::span::{self, Place, Span, pool};
 use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
 
-/// Called after a local free that took a slab's countdown to zero. `p` is the block freed.
+/// Called after a local free that took a span's countdown to zero. `p` is the block freed.
 pub fn countdown_reached_zero(p: *mut u8) {
     let heap = current();
-    // SAFETY: the free path checked that the slab is the thread's heap's.
-    unsafe { look_at(heap, slab::slab_of(region::offset(p))) }
+    // SAFETY: the free path checked that the span is the thread's heap's.
+    unsafe { look_at(heap, span::span_of(region::offset(p))) }
     tick::on_tick(heap);
 }
 
-/// Looks at a slab of the heap's whose countdown has reached zero.
+/// Looks at a span of the heap's whose countdown has reached zero.
 ///
 /// # Safety
-/// The caller has the heap to itself, and owns the slab through it.
+/// The caller has the heap to itself, and owns the span through it.
 #[inline(never)]
-pub(super) unsafe fn look_at(heap: &Heap, slab: u32) {
-    // SAFETY: the slab's line and the lists that it is in are the caller's.
+pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
+    // SAFETY: the span's line and the lists that it is in are the caller's.
     unsafe {
         let (class, place) = {
-            let s = &*slab::record(slab);
+            let s = &*span::record(span);
             (s.class as usize, s.place)
         };
         match place {
             // First, as most looks are for its sake.
             Place::Full => {
-                heap.full(class).remove(slab);
+                heap.full(class).remove(span);
                 heap.full_count.set(heap.full_count.get() - 1);
-                keep_partial(heap, slab, class);
+                keep_partial(heap, span, class);
             }
-            Place::Active => active(heap, slab, class),
-            Place::Partial => partial(heap, slab, class),
-            // An owned slab is in one of the three.
+            Place::Active => active(heap, span, class),
+            Place::Partial => partial(heap, span, class),
+            // An owned span is in one of the three.
             Place::Unowned => {}
         }
     }
 }
 
 /// # Safety
-/// The slab is the heap's, partial, and of the class.
-unsafe fn partial(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the heap's slab. The reference is not used once the slab leaves its list.
-    let s = unsafe { &mut *slab::record(slab) };
+/// The span is the heap's, partial, and of the class.
+unsafe fn partial(heap: &Heap, span: u32, class: usize) {
+    // SAFETY: the heap's span. The reference is not used once the span leaves its list.
+    let s = unsafe { &mut *span::record(span) };
     let out = s.out();
     if out != 0 {
         return s.set_countdown(out);
@@ -67,43 +67,43 @@ unsafe fn partial(heap: &Heap, slab: u32, class: usize) {
         // Nothing is out, so nothing can be freed: the countdown rests.
         return s.set_countdown(RESTING);
     }
-    // SAFETY: the slab is in that list, which is this thread's; all its blocks are free.
+    // SAFETY: the span is in that list, which is this thread's; all its blocks are free.
     unsafe {
         heap.bytes.freed_own(s.take_freed());
-        heap.partial(class).remove(slab);
-        pool::give(slab);
+        heap.partial(class).remove(span);
+        pool::give(span);
     }
-    // The class's last slab but the active one: if that is next, it must not be missed, for the
+    // The class's last span but the active one: if that is next, it must not be missed, for the
     // thread may be about to sleep.
     let last = heap.partial(class).len() + heap.full(class).len() == 0;
     let rest = heap.active(class).get();
     if last && rest != NIL {
         heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY_AFTER + 1));
-        // SAFETY: the active slab is this heap's.
+        // SAFETY: the active span is this heap's.
         unsafe { active(heap, rest, class) };
     }
 }
 
 /// # Safety
-/// The slab is the heap's active one of the class.
+/// The span is the heap's active one of the class.
 #[inline(never)]
-unsafe fn active(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the slab is this heap's. The reference is not used once the slab goes back.
-    let s = unsafe { &mut *slab::record(slab) };
+unsafe fn active(heap: &Heap, span: u32, class: usize) {
+    // SAFETY: the span is this heap's. The reference is not used once the span goes back.
+    let s = unsafe { &mut *span::record(span) };
     // SAFETY: as above.
     unsafe {
-        exit::take_back_left(slab, s);
-        let word = slab::remote(slab);
+        exit::take_back_left(span, s);
+        let word = span::remote(span);
         if word.pending() != 0 {
             heap.note_sharing();
-            s.merge(slab, word.take());
+            s.merge(span, word.take());
         }
     }
     let mut in_bin = 0;
     let mut at = heap.bin(class).get();
     while !at.is_null() && in_bin < s.out() {
         in_bin += 1;
-        // SAFETY: heap invariant 3: the bin is a list of free blocks of this slab.
+        // SAFETY: heap invariant 3: the bin is a list of free blocks of this span.
         at = unsafe { (*at).next };
     }
     let live = s.out() - in_bin;
@@ -123,11 +123,11 @@ unsafe fn active(heap: &Heap, slab: u32, class: usize) {
     heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size));
     heap.bytes.freed_own(s.take_freed());
     // SAFETY: no block is live, none is in the bin any more, and nobody can push a remote free.
-    unsafe { pool::give(slab) };
+    unsafe { pool::give(span) };
 }
 
-/// Fewest frees into an active slab before the next look at it.
-pub(super) fn soonest(heap: &Heap, s: &Slab, class: usize) -> u32 {
+/// Fewest frees into an active span before the next look at it.
+pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
     if heap.walks[class & 63].get() <= STEADY_AFTER {
         u32::from(s.carved).max(FREES_PER_LOOK) * 2
     } else {
@@ -135,8 +135,8 @@ pub(super) fn soonest(heap: &Heap, s: &Slab, class: usize) -> u32 {
     }
 }
 
-/// Whether an empty slab of the class stays although it is empty.
-fn stays(heap: &Heap, s: &Slab, class: usize) -> bool {
+/// Whether an empty span of the class stays although it is empty.
+fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     let empties = &heap.empties[class & 63];
     if u32::from(s.carved) * s.size > LITTLE_CARVED {
         return false;

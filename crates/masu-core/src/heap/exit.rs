@@ -3,14 +3,14 @@
 //! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other
 //! keys may still run after it and allocate, so it puts itself off to the last round, in which
 //! POSIX lets it run at all. What comes later still (the C library's own clean-up) finds
-//! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the commons.
+//! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the shared arena.
 
 use super::retain::give_up;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, fork, heir, scope};
+use super::{Heap, birth, fork, handover, scope};
 use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
-use crate::slab::{self, Block};
+use crate::span::{self, Block};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use core::ffi::c_void;
 use core::mem::transmute;
@@ -44,7 +44,7 @@ pub fn end(heap: &'static Heap) {
     }
     set_current(gone());
     abandon_all_but_active(heap);
-    if !heir::leave(heap) {
+    if !handover::leave(heap) {
         abandon_active(heap);
         fork::release(heap);
     }
@@ -72,11 +72,11 @@ fn abandon_all_but_active(heap: &'static Heap) {
     heap.zero.set(0);
     for i in 0..CLASSES {
         heap.borrowed[i].set(0);
-        heap.lent[i].set(0);
+        heap.larger_waste[i].set(0);
     }
 }
 
-/// Gives away a heap's active slabs. The caller has the heap to itself.
+/// Gives away a heap's active spans. The caller has the heap to itself.
 pub(super) fn abandon_active(heap: &Heap) {
     for class in 1..=LAST_CLASS {
         // SAFETY: as the caller says.
@@ -85,31 +85,31 @@ pub(super) fn abandon_active(heap: &Heap) {
 }
 
 fn abandon_lists(heap: &Heap, class: usize) {
-    // SAFETY: the slabs and lists are this heap's, whose thread this is (or it is an orphan).
+    // SAFETY: the spans and lists are this heap's, whose thread this is (or it is an orphan).
     unsafe {
-        while let Some(slab) = heap.partial(class).pop_front() {
-            give_up(slab);
+        while let Some(span) = heap.partial(class).pop_front() {
+            give_up(span);
         }
-        while let Some(slab) = heap.full(class).pop_front() {
-            give_up(slab);
+        while let Some(span) = heap.full(class).pop_front() {
+            give_up(span);
         }
     }
 }
 
-/// Lets go of a class's active slab and of the bin. Returns the blocks that the bin had of it.
+/// Lets go of a class's active span and of the bin. Returns the blocks that the bin had of it.
 ///
 /// # Safety
 /// The caller has the heap to itself.
 pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
     let active = heap.active(class).replace(NIL);
-    // SAFETY: the slab is the heap's, and the bin's blocks are of it, or were borrowed (heap invariant 3).
+    // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed (heap invariant 3).
     unsafe {
         if active == NIL {
-            super::commons::give_back(bin);
+            super::shared_arena::give_back(bin);
             return 0;
         }
-        let s = &mut *slab::record(active);
+        let s = &mut *span::record(active);
         take_back_left(active, s);
         let out = s.out();
         push_back(s, bin);
@@ -119,25 +119,25 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     }
 }
 
-/// Puts back on the slab's list what the heap's last thread left in its bin.
+/// Puts back on the span's list what the heap's last thread left in its bin.
 ///
 /// # Safety
-/// The caller owns the slab.
+/// The caller owns the span.
 #[inline(always)]
-pub(super) unsafe fn take_back_left(slab: u32, s: &mut slab::Slab) {
+pub(super) unsafe fn take_back_left(span: u32, s: &mut span::Span) {
     if s.left != 0 {
-        let left = s.take_left(slab);
-        // SAFETY: what was in a bin of the slab's, and then nobody's but the slab's owner's.
+        let left = s.take_left(span);
+        // SAFETY: what was in a bin of the span's, and then nobody's but the span's owner's.
         unsafe { push_back(s, left) };
     }
 }
 
-/// Puts the blocks of a bin back on their slab's list.
+/// Puts the blocks of a bin back on their span's list.
 ///
 /// # Safety
-/// The caller's slab, and a list of free blocks of it that the caller has taken out of the bin.
+/// The caller's span, and a list of free blocks of it that the caller has taken out of the bin.
 #[inline(never)]
-pub(super) unsafe fn push_back(s: &mut slab::Slab, mut bin: *mut Block) {
+pub(super) unsafe fn push_back(s: &mut span::Span, mut bin: *mut Block) {
     while !bin.is_null() {
         // SAFETY: a block of the list, which is linked, and then the caller's alone.
         unsafe {

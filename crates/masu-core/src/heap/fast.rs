@@ -4,7 +4,7 @@ use super::tls::{current, is_mine};
 use super::{free, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
-use crate::slab::{self, Block};
+use crate::span::{self, Block};
 use crate::sync::Ordering;
 use crate::sys::host;
 use core::mem::MaybeUninit;
@@ -63,7 +63,7 @@ pub fn alloc_class(class: usize) -> *mut u8 {
 pub enum Freed {
     /// Nothing.
     Done,
-    /// To look at the slab that the block is back in.
+    /// To look at the span that the block is back in.
     Counted,
     /// To free a block in a granule of others.
     Others(u32),
@@ -85,28 +85,28 @@ pub unsafe fn dealloc(p: *mut u8) -> Freed {
     }
     let granule = offset >> GRANULE_SHIFT;
     // SAFETY: the offset is below the limit.
-    let owner = unsafe { base.dense(granule) }.owner.load(Ordering::Relaxed);
+    let owner = unsafe { base.page_map(granule) }.owner.load(Ordering::Relaxed);
     if !is_mine(owner) {
         return Freed::Others(granule as u32);
     }
-    // SAFETY: the slab is this thread's: only it writes its own id into a dense entry.
+    // SAFETY: the span is this thread's: only it writes its own id into a page map entry.
     unsafe { free_own(base, granule, p) }
 }
 
-/// Frees a block of an own slab.
+/// Frees a block of an own span.
 ///
 /// # Safety
-/// `p` is a live block in granule `granule`, a slab of the calling thread's.
+/// `p` is a live block in granule `granule`, a span of the calling thread's.
 #[inline(always)]
 unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     let block: *mut Block = p.cast();
-    let record = slab::record_at(base, granule);
-    // SAFETY: the slab is this thread's, so the owner's line is too; the block is live, so its first
+    let record = span::record_at(base, granule);
+    // SAFETY: the span is this thread's, so the owner's line is too; the block is live, so its first
     // word is ours to write.
     unsafe {
         let head = (*record).free;
         if head == block {
-            // A double free, which the slow path reports: an own slab has no other way there.
+            // A double free, which the slow path reports: an own span has no other way there.
             return Freed::Unknown;
         }
         (*block).next = head;
@@ -128,7 +128,7 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     // SAFETY: the offset is below the limit.
     size <= SMALL_MAX
         && region::in_window(offset)
-        && unsafe { base.dense(offset >> GRANULE_SHIFT) }.class() == class_of(size)
+        && unsafe { base.page_map(offset >> GRANULE_SHIFT) }.class() == class_of(size)
 }
 
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
@@ -139,7 +139,7 @@ pub fn fits_still(old: usize, size: usize) -> bool {
     size <= old && size >= old - (old / 4).max(16)
 }
 
-/// Resizes a small block of the calling thread's own slabs to another small size, if the thread's bin
+/// Resizes a small block of the calling thread's own spans to another small size, if the thread's bin
 /// has a block for it or none is needed; else null, and nothing has changed. Of a block that was `asked`
 /// for with fewer bytes than it has, no more than these are copied. `finish` does what is left of its free.
 ///
@@ -159,17 +159,17 @@ pub unsafe fn realloc_own(
     }
     let granule = offset >> GRANULE_SHIFT;
     // SAFETY: the offset is below the limit.
-    let dense = unsafe { base.dense(granule) };
-    if !is_mine(dense.owner.load(Ordering::Relaxed)) {
+    let entry = unsafe { base.page_map(granule) };
+    if !is_mine(entry.owner.load(Ordering::Relaxed)) {
         return null_mut();
     }
-    let old = dense.block_size();
+    let old = entry.block_size();
     if fits_still(old, size) {
         return p;
     }
     let to = alloc_small(size);
     if !to.is_null() {
-        // SAFETY: two different blocks, both so long; the slab is this thread's.
+        // SAFETY: two different blocks, both so long; the span is this thread's.
         unsafe {
             copy(p, to, asked.unwrap_or(old).min(size));
             finish(p, free_own(base, granule, p));
@@ -205,7 +205,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Whether a block lies in a slab of the calling thread's.
+/// Whether a block lies in a span of the calling thread's.
 ///
 /// # Safety
 /// `p` is a live block.
@@ -215,7 +215,7 @@ pub unsafe fn owns(p: *const u8) -> bool {
     let offset = base.offset(p);
     // SAFETY: the offset is below the limit.
     region::in_window(offset)
-        && is_mine(unsafe { base.dense(offset >> GRANULE_SHIFT) }.owner.load(Ordering::Relaxed))
+        && is_mine(unsafe { base.page_map(offset >> GRANULE_SHIFT) }.owner.load(Ordering::Relaxed))
 }
 
 /// Bytes that may be used at a live block; 0 for null and for pointers that are not the engine's.
@@ -228,7 +228,7 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     let offset = base.offset(p);
     if region::in_window(offset) {
         // SAFETY: the offset is below the limit.
-        let size = unsafe { base.dense(offset >> GRANULE_SHIFT) }.block_size();
+        let size = unsafe { base.page_map(offset >> GRANULE_SHIFT) }.block_size();
         if size != 0 {
             return size;
         }

@@ -1,17 +1,17 @@
 //! Giving back what the calling thread keeps for its next requests, while it lives on.
 //!
-//! The blocks in its bins go back to the slabs that they come from, its cached medium blocks to the
-//! pool, its outbox to the slabs' owners. The heap keeps its slabs, but for active ones that turn
+//! The blocks in its bins go back to the spans that they come from, its cached medium blocks to the
+//! pool, its outbox to the spans' owners. The heap keeps its spans, but for active ones that turn
 //! out to be empty, so the next allocation of a class is a refill. What `thread.tcache.flush` of
 //! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
 
 use super::event::soonest;
 use super::exit::{push_back, take_back_left};
 use super::tls::current;
-use super::{Heap, Role, commons, retain};
+use super::{Heap, Role, retain, shared_arena};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab::{self, pool};
+use crate::span::{self, pool};
 use core::ptr::null_mut;
 
 /// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Nothing for a thread
@@ -44,22 +44,22 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     bytes
 }
 
-/// Puts the bin's blocks back into the active slab, and gives that back if nothing else is out.
+/// Puts the bin's blocks back into the active span, and gives that back if nothing else is out.
 fn flush_bin(heap: &Heap, class: usize) {
     let bin = heap.bin(class).replace(null_mut());
     let active = heap.active(class).get();
-    // SAFETY: the bin's blocks are free ones of the active slab, which is this thread's, or were
-    // borrowed of the commons (heap invariant 3).
+    // SAFETY: the bin's blocks are free ones of the active span, which is this thread's, or were
+    // borrowed from the shared arena (heap invariant 3).
     unsafe {
         if active == NIL {
-            return commons::give_back(bin);
+            return shared_arena::give_back(bin);
         }
-        let s = &mut *slab::record(active);
+        let s = &mut *span::record(active);
         take_back_left(active, s);
         let out = s.out();
         push_back(s, bin);
         heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size));
-        let word = slab::remote(active);
+        let word = span::remote(active);
         if word.pending() != 0 {
             s.merge(active, word.take());
         }

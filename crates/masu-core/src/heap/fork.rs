@@ -7,24 +7,24 @@
 //! on a later one.
 //!
 //! The child marks those heaps as orphans, which costs a walk over the table only, and takes them
-//! apart one at a time when it next makes a heap or needs a fresh slab. Until then their ids stay
-//! taken, and frees into their slabs are ordinary remote ones. What a handshake guards is whole
+//! apart one at a time when it next makes a heap or needs a fresh span. Until then their ids stay
+//! taken, and frees into their spans are ordinary remote ones. What a handshake guards is whole
 //! unless somebody was frozen inside; then it is forgotten in that walk, while there is one thread:
 //! later, the child's own purge may be inside. Taking apart trusts no list of a
-//! frozen thread: each link is checked to be a block of the slab, seen once; what cannot be reached
+//! frozen thread: each link is checked to be a block of the span, seen once; what cannot be reached
 //! stays allocated.
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
 use super::{Heap, exit, outbox, retain};
+use crate::deferred::{self, Kind};
 use crate::huge;
-use crate::later::{self, Kind};
 use crate::lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
 use crate::run::{self, cache};
 use crate::size_class::LAST_CLASS;
-use crate::slab::remote::Chain;
-use crate::slab::{self, Block, Place, Slab};
+use crate::span::remote::Chain;
+use crate::span::{self, Block, Place, Span};
 use crate::sync::{AtomicU32, Ordering, shared_static};
 use core::ptr::null_mut;
 
@@ -95,20 +95,20 @@ pub fn release(heap: &'static Heap) {
 
 /// Gives back what threads freed while a fork stood still, unless one is in progress.
 #[inline]
-pub fn give_later() {
-    if later::any() && !lock::fork::is_in_progress() {
-        give_all_later();
+pub fn free_deferred() {
+    if deferred::any() && !lock::fork::is_in_progress() {
+        free_all_deferred();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn give_all_later() {
-    for (at, kind) in later::take() {
+fn free_all_deferred() {
+    for (at, kind) in deferred::take() {
         // SAFETY: who pushed gave it up as what it is.
         unsafe {
             match kind {
-                Kind::Slab => slab::pool::give(slab_at(at)),
+                Kind::Span => span::pool::give(span_at(at)),
                 Kind::Run => run::pool::give(&[at]),
                 Kind::Huge => {
                     huge::give(at as *mut u8);
@@ -119,52 +119,52 @@ fn give_all_later() {
     }
 }
 
-/// Gives up a slab that a push claimed, without being able to take it off its list, and marked by one of its
+/// Gives up a span that a push claimed, without being able to take it off its list, and marked by one of its
 /// free blocks.
 ///
 /// # Safety
 /// As it was pushed.
 unsafe fn give_up_claimed(mark: usize) {
-    let slab = slab_at(mark);
-    // SAFETY: the claim made the slab's owner whoever has the mark; its line may be touched once it is off
+    let span = span_at(mark);
+    // SAFETY: the claim made the span's owner whoever has the mark; its line may be touched once it is off
     // the list.
     unsafe {
-        if !slab::available::unlink(slab, slab::dense(slab).class()) {
-            return later::push(mark, Kind::Claimed);
+        if !span::abandoned::unlink(span, span::page_map(span).class()) {
+            return deferred::push(mark, Kind::Claimed);
         }
-        let (s, block) = (&mut *slab::record(slab), mark as *mut Block);
+        let (s, block) = (&mut *span::record(span), mark as *mut Block);
         (*block).next = null_mut();
-        let at = slab::sixteenths(block);
-        s.splice(slab, Chain { head: at, tail: at, count: 1 });
-        s.merge(slab, slab::remote(slab).take());
-        retain::give_up_partial(slab, false);
+        let at = span::sixteenths(block);
+        s.splice(span, Chain { head: at, tail: at, count: 1 });
+        s.merge(span, span::remote(span).take());
+        retain::give_up_partial(span, false);
     }
 }
 
-/// The slab that an address lies in.
-fn slab_at(at: usize) -> u32 {
-    slab::slab_of(region::offset(at as *const u8))
+/// The span that an address lies in.
+fn span_at(at: usize) -> u32 {
+    span::span_of(region::offset(at as *const u8))
 }
 
-/// Makes an orphan's structures whole: its lists are rebuilt from the dense table, which says what
-/// it owned, and each slab's free blocks from what its lists reach.
+/// Makes an orphan's structures whole: its lists are rebuilt from the page map, which says what
+/// it owned, and each span's free blocks from what its lists reach.
 fn recover(heap: &'static Heap) {
     super::scope::close_all(heap);
     for class in 1..=LAST_CLASS {
-        *heap.partial(class) = slab::List::new();
-        *heap.full(class) = slab::List::new();
+        *heap.partial(class) = span::List::new();
+        *heap.full(class) = span::List::new();
     }
     let id = heap.id.get();
     for s in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
         // SAFETY: below the limit.
-        let entry = unsafe { slab::dense(s) };
+        let entry = unsafe { span::page_map(s) };
         let class = entry.class();
         if class == 0 || entry.owner.load(Ordering::Relaxed) != id {
             continue;
         }
         // SAFETY: the heap's thread does not exist, and this thread has the heap to itself.
         unsafe {
-            let record = &mut *slab::record(s);
+            let record = &mut *span::record(s);
             let bin =
                 if heap.active(class).get() == s { heap.bin(class).get() } else { null_mut() };
             rebuild(s, record, bin);
@@ -178,20 +178,20 @@ fn recover(heap: &'static Heap) {
     }
 }
 
-/// Rebuilds a slab's free list from its list, the bin and what was left, each block once.
-fn rebuild(slab: u32, s: &mut Slab, bin: *mut Block) {
+/// Rebuilds a span's free list from its list, the bin and what was left, each block once.
+fn rebuild(span: u32, s: &mut Span, bin: *mut Block) {
     let mut seen = [0u64; GRANULE / 16 / 64];
     let mut list = null_mut();
     let mut len = 0;
-    for head in [s.free, bin, s.take_left(slab)] {
+    for head in [s.free, bin, s.take_left(span)] {
         let mut at = head;
-        while let Some(index) = valid_block(slab, s, at) {
+        while let Some(index) = valid_block(span, s, at) {
             let (word, bit) = (index / 64 % seen.len(), 1 << (index % 64));
             if seen[word] & bit != 0 {
                 break;
             }
             seen[word] |= bit;
-            // SAFETY: a block of the slab that no live object occupies: it was in a free list.
+            // SAFETY: a block of the span that no live object occupies: it was in a free list.
             unsafe {
                 let next = (*at).next;
                 (*at).next = list;
@@ -207,9 +207,9 @@ fn rebuild(slab: u32, s: &mut Slab, bin: *mut Block) {
     s.take_freed();
 }
 
-/// The index of a carved block of the slab, if that is what `p` points at.
-fn valid_block(slab: u32, s: &Slab, p: *mut Block) -> Option<usize> {
-    let offset = (p as usize).checked_sub(region::granule_address(slab as usize))?;
+/// The index of a carved block of the span, if that is what `p` points at.
+fn valid_block(span: u32, s: &Span, p: *mut Block) -> Option<usize> {
+    let offset = (p as usize).checked_sub(region::granule_address(span as usize))?;
     let size = s.size as usize;
     let index = offset.checked_div(size)?;
     (offset % size == 0 && index < s.carved as usize).then_some(index)

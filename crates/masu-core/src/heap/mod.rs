@@ -4,44 +4,44 @@
 //!
 //! ```text
 //! alloc ── bins[class] has a block ─▶ return it                                    [fast]
-//!   ├─ short ─ the active slab's free list, or it is full and the first partial one has one
-//!   └─ refill ─ the active slab's free list, remote word, uncarved rest            [slow]
-//!        ├─ a partial slab of this heap; a full one that others have freed into
-//!        ├─ available::adopt: a slab that nobody owns
-//!        └─ pool::take: a free slab, at last a fresh one
-//! dealloc ── the slab is this heap's ─▶ push on its list, count down               [fast]
+//!   ├─ short ─ the active span's free list, or it is full and the first partial one has one
+//!   └─ refill ─ the active span's free list, remote word, uncarved rest            [slow]
+//!        ├─ a partial span of this heap; a full one that others have freed into
+//!        ├─ abandoned::adopt: a span that nobody owns
+//!        └─ pool::take: a free span, at last a fresh one
+//! dealloc ── the span is this heap's ─▶ push on its list, count down               [fast]
 //!   ├─ countdown reached 0 ─▶ event: worth using again / empty
 //!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
 //! ```
 //!
-//! Besides threads' heaps there are [`shared`] ones, which programs make themselves; a [`Scope`] lets
+//! Besides threads' heaps there are [`arena`] ones, which programs make themselves; a [`Scope`] lets
 //! a thread's allocations come from one.
 //!
 //! Invariants:
 //! 1. the heap's thread alone touches it, but for what a [`holder`](crate::holder) guards and the counters.
-//! 2. every owned slab is `active[class]` or in `partial[class]` or `full[class]`.
-//! 3. `bins[class]` holds blocks of `active[class]` only, or of the commons if that is `NIL`.
+//! 2. every owned span is `active[class]` or in `partial[class]` or `full[class]`.
+//! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`.
 //!
 //! How much of memory that others freed can a sleeping thread hold? Per class used one active
-//! slab and a few partial ones, `retain_full` full ones in all ([`mode`]); every other slab it
+//! span and a few partial ones, `retain_full` full ones in all ([`mode`]); every other span it
 //! filled belongs to nobody, so whoever frees its last block gives it back. A thread that works now and
 //! then gives up more: see [`tick`].
 
+pub mod arena;
 mod birth;
-mod commons;
 mod event;
 mod exit;
 mod fast;
 mod flush;
 pub mod fork;
 mod free;
-mod heir;
+mod handover;
 mod mode;
 pub mod outbox;
 mod refill;
 mod retain;
 mod scope;
-pub mod shared;
+mod shared_arena;
 mod short;
 mod sparse;
 pub mod table;
@@ -52,7 +52,6 @@ mod tls;
 use outbox::Outbox;
 
 pub use birth::init_process;
-pub use commons::lock_for_fork as commons_lock_for_fork;
 pub use event::countdown_reached_zero;
 pub use exit::set_ended;
 pub use fast::{
@@ -63,15 +62,16 @@ pub use flush::flush;
 pub use free::{free_from_anywhere, free_of_others, is_ours};
 pub use refill::{alloc_exact, alloc_small_slow};
 pub use scope::{Scope, current as scope};
+pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use short::refill as refill_short;
-pub use sparse::{hollow, hollow_own, hollow_sparse};
-pub use table::{counts, for_each, left_slabs, lock_for_fork};
+pub use sparse::{purge_own, purge_spans, purge_sparse};
+pub use table::{counts, for_each, left_spans, lock_for_fork};
 
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::size_class::{CLASSES, LAST_CLASS};
-use crate::slab::{Block, List};
+use crate::span::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
 use crate::tuning::{LOOK_EVERY, LOOK_FREES, SHARING};
@@ -82,7 +82,7 @@ use thread_bytes::ThreadBytes;
 /// A heap. Type-stable: its memory is never anything else, and is reused by later threads.
 #[repr(C, align(64))]
 pub struct Heap {
-    /// What the dense entries of its slabs say; unique among live heaps, never 0.
+    /// What the page map entries of its spans say; unique among live heaps, never 0.
     pub(crate) id: Cell<u32>,
     /// What it is.
     pub(crate) role: Cell<Role>,
@@ -91,43 +91,43 @@ pub struct Heap {
     /// When the thread last did what it does once in a tick: see [`tick`].
     pub(crate) tick: Cell<Tick>,
     /// The tick at which blocks last crossed between this thread and others.
-    pub(crate) shared: Cell<Tick>,
-    /// Full slabs kept, of all classes.
+    pub(crate) last_shared: Cell<Tick>,
+    /// Full spans kept, of all classes.
     pub(crate) full_count: Cell<u32>,
-    /// Per class, the slab that the bin's blocks come from.
+    /// Per class, the span that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; CLASSES],
     pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
     pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
-    /// Slabs of one class that have run empty in a row, and the class: see [`retain::give_kept`].
+    /// Spans of one class that have run empty in a row, and the class: see [`retain::give_kept`].
     pub(crate) emptied: Cell<u32>,
     pub(crate) emptied_class: Cell<usize>,
-    /// Per class: how often an emptied slab may still be given back in this tick.
+    /// Per class: how often an emptied span may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; CLASSES],
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
     /// refilled until the class counts as one in steady use ([`STEADY_AFTER`](crate::tuning::STEADY_AFTER)).
     pub(crate) walks: [Cell<u8>; CLASSES],
-    /// Per class: when the bin was last filled from slabs; of the commons and of shared heaps, when a
+    /// Per class: when the bin was last filled from spans; of the shared arena and of arenas, when a
     /// block was last asked for.
     pub(crate) used: [Cell<LowTick>; CLASSES],
-    /// Per class: batches taken from the commons.
+    /// Per class: batches taken from the shared arena.
     pub(crate) borrowed: [Cell<u8>; CLASSES],
-    /// Per class: freed blocks sent since the last batch was taken from the commons.
+    /// Per class: freed blocks sent since the last batch was taken from the shared arena.
     pub(crate) sent: [Cell<u8>; CLASSES],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
-    pub(crate) lent: [Cell<u8>; CLASSES],
-    /// The shared heap that the thread allocates from while a scope is open, or null: see [`Scope`].
-    pub(crate) scope: Cell<*const shared::SharedHeap>,
+    pub(crate) larger_waste: [Cell<u8>; CLASSES],
+    /// The arena that the thread allocates from while a scope is open, or null: see [`Scope`].
+    pub(crate) scope: Cell<*const arena::Arena>,
     /// While a scope is open: what was in the bins.
     pub(crate) aside: [Cell<*mut Block>; CLASSES],
     /// Per class, free blocks ready to hand out. In the middle of the page: at its start they would lie at
-    /// the offsets of the records of a program's first slabs in theirs, and processors take a load for
+    /// the offsets of the records of a program's first spans in theirs, and processors take a load for
     /// one of what was just stored at the same offset in another page.
     pub(crate) bins: [Cell<*mut Block>; CLASSES],
     /// While a scope is open: what `zero` was.
     pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
     pub(crate) freed: Cell<usize>,
-    /// Fresh bytes that the pool had handed out when the thread last looked at its sparse slabs.
+    /// Fresh bytes that the pool had handed out when the thread last looked at its sparse spans.
     pub(crate) grown: Cell<usize>,
     /// Rounds of the exit destructor so far.
     pub(crate) exit_round: Cell<u32>,
@@ -139,7 +139,7 @@ pub struct Heap {
     pub(crate) index: Cell<u32>,
     /// Freed medium blocks.
     pub(crate) runs: RunCache,
-    /// Freed blocks on their way to other threads' slabs.
+    /// Freed blocks on their way to other threads' spans.
     pub(crate) outbox: Outbox,
     /// Always-on counters.
     pub(crate) counters: Counters,
@@ -159,26 +159,26 @@ pub enum Role {
     Gone,
     /// A thread's.
     Thread,
-    /// The shared heap that lends blocks to threads with little demand.
-    Commons,
-    /// Part of a first-class heap: see [`shared`].
-    Shared,
+    /// The arena that lends blocks to threads with little demand.
+    SharedArena,
+    /// Part of a first-class heap: see [`arena`].
+    Arena,
 }
 
 // SAFETY: invariant 1; what other threads touch is atomic or guarded.
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// A heap with nothing in it. `id` 0 never owns a slab.
+    /// A heap with nothing in it. `id` 0 never owns a span.
     pub(crate) const fn new(role: Role) -> Self {
         Heap {
             bins: [const { Cell::new(null_mut()) }; CLASSES],
-            // The immutable heaps' ids match no slab.
+            // The immutable heaps' ids match no span.
             id: Cell::new(tls::NO_ID),
             role: Cell::new(role),
             zero: Cell::new(0),
             tick: Cell::new(Tick::NEVER),
-            shared: Cell::new(Tick::NEVER),
+            last_shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
@@ -190,7 +190,7 @@ impl Heap {
             used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
-            lent: [const { Cell::new(0) }; CLASSES],
+            larger_waste: [const { Cell::new(0) }; CLASSES],
             scope: Cell::new(null()),
             aside: [const { Cell::new(null_mut()) }; CLASSES],
             aside_zero: Cell::new(0),
@@ -207,14 +207,14 @@ impl Heap {
         }
     }
 
-    /// The class's list of slabs with room.
+    /// The class's list of spans with room.
     #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
     pub(crate) fn partial(&self, class: usize) -> &mut List {
         // SAFETY: invariant 1; callers hold no two references to one list.
         unsafe { &mut *self.partial[class.min(LAST_CLASS)].get() }
     }
 
-    /// The class's list of full slabs.
+    /// The class's list of full spans.
     #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
     pub(crate) fn full(&self, class: usize) -> &mut List {
         // SAFETY: as above.
@@ -232,12 +232,12 @@ impl Heap {
     /// Notes that others free this thread's blocks, or it theirs.
     #[inline]
     pub(crate) fn note_sharing(&self) {
-        self.shared.set(Tick::now());
+        self.last_shared.set(Tick::now());
     }
 
     /// Whether blocks crossed between this thread and others lately.
     pub(crate) fn is_shared(&self) -> bool {
-        let at = self.shared.get();
+        let at = self.last_shared.get();
         at != Tick::NEVER && at.age() <= SHARING
     }
 }

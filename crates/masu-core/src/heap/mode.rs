@@ -1,6 +1,6 @@
 //! What goes on around a heap, and what the heap keeps because of it.
 //!
-//! A slab that a heap gives up serves whoever needs one first, or the purge. But its own thread frees into it
+//! A span that a heap gives up serves whoever needs one first, or the purge. But its own thread frees into it
 //! as if it were another's, and others put their blocks there. So a heap whose blocks stay with its
 //! thread keeps much, one whose blocks cross to other threads little.
 //!
@@ -14,7 +14,7 @@ use crate::settings;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// No second thread has ever allocated, so there is nobody to give anything to; or it is a first-class
-    /// heap, which never gives up slabs.
+    /// heap, which never gives up spans.
     Alone,
     /// No block has lately crossed between the heap's thread and others.
     Private,
@@ -22,22 +22,22 @@ pub enum Mode {
     Sharing,
     /// There are many more threads than processors, so that most of them sleep on what they have.
     Oversubscribed,
-    /// It is the commons, whose blocks are all freed by others.
+    /// It is the shared arena, whose blocks are all freed by others.
     Lending,
 }
 
 /// What a heap keeps. Beyond that it gives up the oldest.
 pub struct Retention {
-    /// Full slabs of all classes, in times of the option `retain_full`.
+    /// Full spans of all classes, in times of the option `retain_full`.
     full: u32,
-    /// Full slabs of a class.
+    /// Full spans of a class.
     pub full_of_class: u32,
-    /// Partial slabs of a class.
+    /// Partial spans of a class.
     pub partial: u32,
-    /// Partial slabs of a class of which no slab is active: a thread that only frees keeps the one that it is
+    /// Partial spans of a class of which no span is active: a thread that only frees keeps the one that it is
     /// just freeing into.
     pub partial_of_freer: u32,
-    /// Partial slabs of a class that became so within two ticks.
+    /// Partial spans of a class that became so within two ticks.
     pub young: u32,
     /// Whether it keeps what nobody has used for two ticks.
     pub rested: bool,
@@ -46,7 +46,7 @@ pub struct Retention {
 const ALL: u32 = u32::MAX;
 
 /// Much, but not without end: it is out of others' reach when the thread rests and somebody else frees all
-/// that lies in it, as a garbage collector does. 16,384 young partial slabs are 1 GiB: a thread that lets
+/// that lies in it, as a garbage collector does. 16,384 young partial spans are 1 GiB: a thread that lets
 /// go of much at once frees into all of them in turn, and would have to claim again what it gives up.
 const MUCH: Retention = Retention {
     full: 4,
@@ -56,7 +56,7 @@ const MUCH: Retention = Retention {
     young: 16 << 10,
     rested: true,
 };
-/// The threads of a server's pool work in turns and sleep in between: each would keep slabs for every class
+/// The threads of a server's pool work in turns and sleep in between: each would keep spans for every class
 /// that it ever used, while the thread whose turn it is takes fresh ones.
 const LITTLE: Retention = Retention {
     full: 1,
@@ -82,7 +82,7 @@ impl Mode {
 }
 
 impl Retention {
-    /// Full slabs of all classes.
+    /// Full spans of all classes.
     #[inline]
     pub fn full(&self) -> u32 {
         settings::retain_full().saturating_mul(self.full)
@@ -99,9 +99,9 @@ impl Heap {
     #[inline(never)]
     fn mode_among_others(&self) -> Mode {
         match self.role.get() {
-            Role::Shared => Mode::Alone,
-            Role::Commons => Mode::Lending,
-            _ if table::is_crowd() => Mode::Oversubscribed,
+            Role::Arena => Mode::Alone,
+            Role::SharedArena => Mode::Lending,
+            _ if table::is_oversubscribed() => Mode::Oversubscribed,
             _ if self.is_shared() => Mode::Sharing,
             _ => Mode::Private,
         }

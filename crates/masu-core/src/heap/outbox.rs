@@ -1,25 +1,25 @@
-//! The outbox: blocks on their way to slabs that this thread does not own.
+//! The outbox: blocks on their way to spans that this thread does not own.
 //!
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
-//! The outbox collects such blocks by slab, in direct-mapped slots, and pushes each slot's chain as
-//! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another slab needs it,
+//! The outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as
+//! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another span needs it,
 //! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
 //! sends out through the handshake.
 //!
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
 //! it, on the outbox, for the thread to take over.
 //!
-//! Invariant: a slot is empty or holds a chain of linked blocks of a slab, from `first` to `last`, that
+//! Invariant: a slot is empty or holds a chain of linked blocks of a span, from `first` to `last`, that
 //! takes `left` more, at least one; slots are touched only inside the handshake.
 
 use super::free::push;
-use super::{Heap, commons, table};
+use super::{Heap, shared_arena, table};
 use crate::handshake::Inside;
 use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
-use crate::slab::{Block, capacity, dense};
+use crate::span::{Block, capacity, page_map};
 use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
-use crate::tuning::{CHAIN, CHAIN_BYTES, CROWD_CHAIN_BYTES, CROWD_SLOTS, SLOTS};
+use crate::tuning::{CHAIN, CHAIN_BYTES, OVERSUBSCRIBED_CHAIN_BYTES, OVERSUBSCRIBED_SLOTS, SLOTS};
 
 /// What was sent.
 #[derive(Clone, Copy)]
@@ -33,37 +33,37 @@ struct Sent {
 const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
 
 impl Sent {
-    /// Has the commons know.
+    /// Has the shared arena know.
     #[inline(always)]
     fn note(self, heap: &Heap) {
         if self.blocks != 0 {
-            commons::sent(heap, self.class.into(), self.blocks.into());
+            shared_arena::sent(heap, self.class.into(), self.blocks.into());
         }
     }
 }
 
 /// Most blocks in a chain of a class.
 #[inline(always)]
-fn most(class: usize, crowd: bool) -> u32 {
-    let bytes = if crowd { CROWD_CHAIN_BYTES } else { CHAIN_BYTES };
+fn most(class: usize, oversubscribed: bool) -> u32 {
+    let bytes = if oversubscribed { OVERSUBSCRIBED_CHAIN_BYTES } else { CHAIN_BYTES };
     (capacity(class) / (GRANULE / bytes) as u32).clamp(1, CHAIN)
 }
 
 shared_static! {
-    /// All outboxes. What lies in one may be all that keeps a slab in use.
+    /// All outboxes. What lies in one may be all that keeps a span in use.
     static TOTAL: Total = Total::new();
 }
 
-/// A slot: empty if its slab is `NIL`.
+/// A slot: empty if its span is `NIL`.
 struct Slot {
     chain: Cell<u32>,
-    slab: Cell<u32>,
+    span: Cell<u32>,
 }
 
 impl Slot {
     const_unless_loom! {
         fn new() -> Self {
-            Slot { chain: Cell::new(0), slab: Cell::new(NIL) }
+            Slot { chain: Cell::new(0), span: Cell::new(NIL) }
         }
     }
 }
@@ -75,7 +75,7 @@ impl Slot {
 /// |  first   |   last   | seen | left  |
 /// ```
 ///
-/// `first` and `last` are offsets / 16 in the slab; `left` is how many more blocks the chain takes, and
+/// `first` and `last` are offsets / 16 in the span; `left` is how many more blocks the chain takes, and
 /// `seen` the low bits of what that was when the chain was last looked at.
 #[derive(Clone, Copy)]
 struct Chain(u32);
@@ -95,12 +95,12 @@ impl Chain {
     /// Puts a block in front.
     ///
     /// # Safety
-    /// A freed block of the chain's slab, which the caller gives up; the chain takes more.
+    /// A freed block of the chain's span, which the caller gives up; the chain takes more.
     #[inline(always)]
     unsafe fn push(self, block: *mut Block) -> Self {
         let shift = Self::FIRST_SHIFT - 4;
         // In which bits the block's address differs from that of the one before it: some of those of
-        // the offset in the slab, wherever that lies.
+        // the offset in the span, wherever that lies.
         let change = (self.0 >> shift ^ block as usize as u32) & Self::OFFSET << 4;
         // SAFETY: as the caller says.
         unsafe { (*block).next = (block as usize ^ change as usize) as *mut Block };
@@ -154,16 +154,16 @@ impl Outbox {
         }
     }
 
-    /// Adds a freed block to a chain of its slab, if there is one; the short way of
+    /// Adds a freed block to a chain of its span, if there is one; the short way of
     /// [`put`](Self::put). Returns whether a purge may have something to do now; `None`: there is none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    pub unsafe fn add(&self, heap: &Heap, slab: u32, block: *mut Block) -> Option<bool> {
+    pub unsafe fn add(&self, heap: &Heap, span: u32, block: *mut Block) -> Option<bool> {
         let inside = self.holder.enter()?;
-        let slot = self.slot(slab);
-        if slot.slab.get() != slab {
+        let slot = self.slot(span);
+        if slot.span.get() != span {
             return None;
         }
         // SAFETY: passed on; a chain in a slot takes more.
@@ -173,8 +173,8 @@ impl Outbox {
     }
 
     #[inline(always)]
-    fn slot(&self, slab: u32) -> &Slot {
-        let index = (slab & self.mask.get()) as usize;
+    fn slot(&self, span: u32) -> &Slot {
+        let index = (span & self.mask.get()) as usize;
         debug_assert!(index < SLOTS);
         // SAFETY: the mask is below the number of slots, a power of two.
         unsafe { self.slots.get_unchecked(index) }
@@ -193,50 +193,52 @@ impl Outbox {
     /// is at the outbox; push the block directly.
     ///
     /// # Safety
-    /// `block` is a freed block of `slab`, which the heap's thread gives up.
+    /// `block` is a freed block of `span`, which the heap's thread gives up.
     #[inline(never)]
     pub unsafe fn put(
         &self,
         heap: &Heap,
-        slab: u32,
+        span: u32,
         class: usize,
         block: *mut Block,
     ) -> Option<bool> {
         let inside = self.holder.enter()?;
-        if table::is_crowd() != self.is_crowd() {
+        if table::is_oversubscribed() != self.is_oversubscribed() {
             self.send_all(Some(heap));
-            self.mask.set(if self.is_crowd() { SLOTS } else { CROWD_SLOTS } as u32 - 1);
+            self.mask.set(
+                if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,
+            );
         }
-        let slot = self.slot(slab);
+        let slot = self.slot(span);
         let (mut evicted, mut stale, mut full) = (NOTHING, NOTHING, NOTHING);
-        let chain = if slot.slab.get() == slab {
+        let chain = if slot.span.get() == span {
             // SAFETY: passed on; a chain in a slot takes more.
             unsafe { Chain(slot.chain.get()).push(block) }
         } else {
             evicted = self.send(Some(heap), slot);
             stale = self.send_stale(heap);
-            slot.slab.set(slab);
+            slot.span.set(span);
             if !self.holder.holds() {
                 self.holder.begin(&TOTAL, GRANULE);
             }
-            Chain::of(block, most(class, self.is_crowd()))
+            Chain::of(block, most(class, self.is_oversubscribed()))
         };
         slot.chain.set(chain.0);
         if chain.left() == 0 {
             full = self.send(Some(heap), slot);
         }
         drop(inside);
-        if commons::lends_to(heap) {
+        if shared_arena::lends_to(heap) {
             [evicted, stale, full].iter().for_each(|sent| sent.note(heap));
         }
         Some(evicted.released | stale.released | full.released)
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
-    /// grown since it was last looked at: its blocks may be all that keeps a slab in use. In a crowd
-    /// there are so few slots that another slab's chain soon sends it out.
+    /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed process
+    /// there are so few slots that another span's chain soon sends it out.
     fn send_stale(&self, heap: &Heap) -> Sent {
-        if self.is_crowd() {
+        if self.is_oversubscribed() {
             return NOTHING;
         }
         let hand = self.hand.get().wrapping_add(1);
@@ -252,28 +254,28 @@ impl Outbox {
     }
 
     /// Whether it is one among many.
-    fn is_crowd(&self) -> bool {
+    fn is_oversubscribed(&self) -> bool {
         self.mask.get() as usize != SLOTS - 1
     }
 
     /// Pushes a slot's chain, if it has one.
     #[inline]
     fn send(&self, heap: Option<&Heap>, slot: &Slot) -> Sent {
-        match slot.slab.replace(NIL) {
+        match slot.span.replace(NIL) {
             NIL => NOTHING,
-            slab => self.send_chain(heap, slab, Chain(slot.chain.get())),
+            span => self.send_chain(heap, span, Chain(slot.chain.get())),
         }
     }
 
     #[inline(never)]
-    fn send_chain(&self, heap: Option<&Heap>, slab: u32, chain: Chain) -> Sent {
-        // SAFETY: the slot held a chain of freed blocks of its slab, which is in use until they are
+    fn send_chain(&self, heap: Option<&Heap>, span: u32, chain: Chain) -> Sent {
+        // SAFETY: the slot held a chain of freed blocks of its span, which is in use until they are
         // given up here.
         unsafe {
-            let (class, size) = (dense(slab).class(), dense(slab).block_size());
-            let n = most(class, self.is_crowd()) - chain.left();
+            let (class, size) = (page_map(span).class(), page_map(span).block_size());
+            let n = most(class, self.is_oversubscribed()) - chain.left();
             self.count(heap, n, size);
-            let released = push(heap, slab, class, chain.ends(), n);
+            let released = push(heap, span, class, chain.ends(), n);
             Sent { class: class as u8, blocks: n as u8, released }
         }
     }
@@ -320,7 +322,7 @@ impl Outbox {
     /// In a fork's child: forgets the contents if somebody was frozen at them.
     pub fn after_fork_in_child(&self) {
         self.holder.after_fork_in_child(&TOTAL, || {
-            self.slots.iter().for_each(|slot| slot.slab.set(NIL));
+            self.slots.iter().for_each(|slot| slot.span.set(NIL));
         });
     }
 }

@@ -1,21 +1,21 @@
-//! Which slabs a heap keeps, and how it lets go of the others.
+//! Which spans a heap keeps, and how it lets go of the others.
 //!
-//! A slab that is not active is put where it belongs ([`file`]): full, partial, or back to the pool if all its
+//! A span that is not active is put where it belongs ([`file`]): full, partial, or back to the pool if all its
 //! blocks are free. Then the oldest ones of its kind are judged ([`retain`]), by what the heap's
 //! [`Mode`] has it keep.
 //!
-//! A program of one thread in which slabs of one class run empty again and again keeps a few that are
+//! A program of one thread in which spans of one class run empty again and again keeps a few that are
 //! empty, until it needs pages for anything else ([`give_kept`]).
 
 use super::mode::{Mode, Retention};
 use super::{Heap, Role};
 use crate::clock::Tick;
 use crate::region::NIL;
-use crate::slab::{self, Place, available, pool};
+use crate::span::{self, Place, abandoned, pool};
 use crate::sync::Ordering;
 use crate::tuning::{EMPTIED_OFTEN, EMPTY_KEPT, GIVEN_UP_AT_ONCE};
 
-/// What becomes of a slab that a heap has.
+/// What becomes of a span that a heap has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// The heap keeps it.
@@ -26,13 +26,13 @@ enum Verdict {
     PublishLast,
 }
 
-/// Judges the oldest slab in a list of a heap's.
+/// Judges the oldest span in a list of a heap's.
 ///
 /// # Safety
-/// The slab is the heap's.
-unsafe fn retain(heap: &Heap, keeps: &Retention, slab: u32, class: usize) -> Verdict {
+/// The span is the heap's.
+unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Verdict {
     // SAFETY: as the caller says.
-    let s = unsafe { &*slab::record(slab) };
+    let s = unsafe { &*span::record(span) };
     let rested = s.since.rested();
     if rested && !keeps.rested {
         return Verdict::PublishLast;
@@ -48,7 +48,7 @@ unsafe fn retain(heap: &Heap, keeps: &Retention, slab: u32, class: usize) -> Ver
     if too_many { Verdict::Publish } else { Verdict::Keep }
 }
 
-/// Gives up those of a class's full or partial slabs that the heap does not keep: what has rested, and at
+/// Gives up those of a class's full or partial spans that the heap does not keep: what has rested, and at
 /// `most` so many for being too many.
 #[inline(never)]
 fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
@@ -56,30 +56,30 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
     loop {
         let full = place == Place::Full;
         let oldest = if full { heap.full(class).front() } else { heap.partial(class).back() };
-        let Some(slab) = oldest else { return };
+        let Some(span) = oldest else { return };
         // SAFETY: a member of the heap's list; once out of it, it is in none.
         unsafe {
-            let verdict = retain(heap, keeps, slab, class);
+            let verdict = retain(heap, keeps, span, class);
             match verdict {
                 Verdict::PublishLast => {}
                 Verdict::Publish if most != 0 => most -= 1,
                 _ => return,
             }
-            (*slab::record(slab)).former = heap.id.get();
-            heap.bytes.freed_own((*slab::record(slab)).take_freed());
+            (*span::record(span)).former = heap.id.get();
+            heap.bytes.freed_own((*span::record(span)).take_freed());
             if full {
-                heap.full(class).remove(slab);
+                heap.full(class).remove(span);
                 heap.full_count.set(heap.full_count.get() - 1);
-                give_up_full(heap, slab, class);
+                give_up_full(heap, span, class);
             } else {
-                heap.partial(class).remove(slab);
-                give_up_partial(slab, verdict == Verdict::PublishLast);
+                heap.partial(class).remove(span);
+                give_up_partial(span, verdict == Verdict::PublishLast);
             }
         }
     }
 }
 
-/// The same after a slab has come into that list.
+/// The same after a span has come into that list.
 #[inline]
 fn trim_one(heap: &Heap, place: Place, class: usize) {
     if let Some(keeps) = heap.mode().retention() {
@@ -87,69 +87,69 @@ fn trim_one(heap: &Heap, place: Place, class: usize) {
     }
 }
 
-/// Gives up those of a class's slabs that have rested.
+/// Gives up those of a class's spans that have rested.
 pub(super) fn trim_rested(heap: &Heap, keeps: &Retention, class: usize) {
     trim(heap, keeps, Place::Partial, class, 0);
     trim(heap, keeps, Place::Full, class, 0);
 }
 
-/// Puts a slab where it belongs.
+/// Puts a span where it belongs.
 ///
 /// # Safety
-/// The slab is the heap's and in no list, and none of its blocks is in a bin.
-pub(super) unsafe fn file(heap: &Heap, slab: u32, class: usize) {
+/// The span is the heap's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn file(heap: &Heap, span: u32, class: usize) {
     // SAFETY: passed on.
     unsafe {
-        if (*slab::record(slab)).free.is_null() {
-            park(heap, slab, class);
+        if (*span::record(span)).free.is_null() {
+            park(heap, span, class);
         } else {
-            keep_partial(heap, slab, class);
+            keep_partial(heap, span, class);
         }
     }
 }
 
-/// Puts the former active slab, of which no block is free that ever was in use, where it belongs: it has
+/// Puts the former active span, of which no block is free that ever was in use, where it belongs: it has
 /// room, or it is full.
 ///
 /// # Safety
 /// As for [`file`].
-pub(super) unsafe fn park(heap: &Heap, slab: u32, class: usize) {
-    // SAFETY: the slab is this heap's and in no list, and its bin is empty.
+pub(super) unsafe fn park(heap: &Heap, span: u32, class: usize) {
+    // SAFETY: the span is this heap's and in no list, and its bin is empty.
     unsafe {
-        let s = &mut *slab::record(slab);
+        let s = &mut *span::record(span);
         s.since = Tick::now();
         if s.free.is_null() && !s.has_uncarved() {
             s.place = Place::Full;
-            s.set_countdown(slab::threshold(class));
-            heap.full(class).push_back(slab);
+            s.set_countdown(span::threshold(class));
+            heap.full(class).push_back(span);
             heap.full_count.set(heap.full_count.get() + 1);
             return trim_one(heap, Place::Full, class);
         }
         s.place = Place::Partial;
         s.set_countdown(s.out().max(1));
         // Last, as those into which more was freed are to be used first.
-        heap.partial(class).push_back(slab);
+        heap.partial(class).push_back(span);
     }
 }
 
-/// Keeps a slab with free blocks as partial, or gives it back if it is empty.
+/// Keeps a span with free blocks as partial, or gives it back if it is empty.
 ///
 /// # Safety
 /// As for [`file`].
 #[inline(never)]
-pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
+pub(super) unsafe fn keep_partial(heap: &Heap, span: u32, class: usize) {
     // SAFETY: as the caller says; the lists are this thread's.
     unsafe {
-        let s = &mut *slab::record(slab);
+        let s = &mut *span::record(span);
         let out = s.out();
         if out == 0 {
             heap.bytes.freed_own(s.take_freed());
-            return pool::give(slab);
+            return pool::give(span);
         }
         s.set_countdown(if will_keep(heap, class) { RESTING } else { out });
         s.since = Tick::now();
         s.place = Place::Partial;
-        heap.partial(class).push_front(slab);
+        heap.partial(class).push_front(span);
         // A heap keeps one of each class, if it has just been used.
         if heap.partial(class).len() > 1 {
             trim_one(heap, Place::Partial, class);
@@ -157,75 +157,75 @@ pub(super) unsafe fn keep_partial(heap: &Heap, slab: u32, class: usize) {
     }
 }
 
-/// Gives up a full slab, or keeps it as partial if blocks have come back.
+/// Gives up a full span, or keeps it as partial if blocks have come back.
 ///
 /// # Safety
-/// The slab is this heap's and in no list.
-unsafe fn give_up_full(heap: &Heap, slab: u32, class: usize) {
+/// The span is this heap's and in no list.
+unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
     // SAFETY: the line is this thread's until `give_up` succeeds.
     unsafe {
-        let s = &mut *slab::record(slab);
-        let word = slab::remote(slab);
+        let s = &mut *span::record(span);
+        let word = span::remote(span);
         s.place = Place::Unowned;
-        slab::dense(slab).owner.store(0, Ordering::Relaxed);
-        if word.give_up(s.out(), false, slab::threshold(class)) {
+        span::page_map(span).owner.store(0, Ordering::Relaxed);
+        if word.give_up(s.out(), false, span::threshold(class)) {
             return;
         }
-        slab::dense(slab).owner.store(heap.id.get(), Ordering::Relaxed);
-        s.merge(slab, word.take());
-        keep_partial(heap, slab, class);
+        span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
+        s.merge(span, word.take());
+        keep_partial(heap, span, class);
     }
 }
 
-/// Publishes an owned slab that has room, or gives it back if it is empty. `last`: it is to be used
-/// after all other available ones.
+/// Publishes an owned span that has room, or gives it back if it is empty. `last`: it is to be used
+/// after all other abandoned ones.
 ///
 /// # Safety
-/// The slab is the calling thread's and in no list, and none of its blocks is in a bin.
-pub(super) unsafe fn give_up_partial(slab: u32, last: bool) {
+/// The span is the calling thread's and in no list, and none of its blocks is in a bin.
+pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
     // SAFETY: as the caller says.
     unsafe {
-        let s = &mut *slab::record(slab);
+        let s = &mut *span::record(span);
         loop {
             if s.out() == 0 {
-                return pool::give(slab);
+                return pool::give(span);
             }
-            if available::publish(slab, last) {
+            if abandoned::publish(span, last) {
                 return;
             }
-            s.merge(slab, slab::remote(slab).take());
+            s.merge(span, span::remote(span).take());
         }
     }
 }
 
-/// Lets go of a slab whatever it holds: to the pool, to the available ones, or full.
+/// Lets go of a span whatever it holds: to the pool, to the abandoned ones, or full.
 ///
 /// # Safety
 /// As for [`give_up_partial`].
-pub(super) unsafe fn give_up(slab: u32) {
-    // SAFETY: the slab is the caller's and in no list.
+pub(super) unsafe fn give_up(span: u32) {
+    // SAFETY: the span is the caller's and in no list.
     unsafe {
-        let s = &mut *slab::record(slab);
-        let word = slab::remote(slab);
+        let s = &mut *span::record(span);
+        let word = span::remote(span);
         loop {
             let has_room = !s.free.is_null() || s.has_uncarved();
             if has_room {
-                return give_up_partial(slab, false);
+                return give_up_partial(span, false);
             }
             s.place = Place::Unowned;
-            slab::dense(slab).owner.store(0, Ordering::Relaxed);
-            if word.give_up(s.out(), false, slab::threshold(s.class as usize)) {
+            span::page_map(span).owner.store(0, Ordering::Relaxed);
+            if word.give_up(s.out(), false, span::threshold(s.class as usize)) {
                 return;
             }
-            s.merge(slab, word.take());
+            s.merge(span, word.take());
         }
     }
 }
 
-/// The countdown of a partial slab that stays although it is empty, or may run empty and stay.
+/// The countdown of a partial span that stays although it is empty, or may run empty and stay.
 pub(super) const RESTING: u32 = u32::MAX / 2;
 
-/// Whether an empty one of the class's partial slabs is kept.
+/// Whether an empty one of the class's partial spans is kept.
 pub(super) fn keeps(heap: &Heap, class: usize) -> bool {
     let alone = heap.role.get() == Role::Thread && heap.mode() == Mode::Alone;
     if !alone || heap.partial(class).len() > EMPTY_KEPT {
@@ -244,7 +244,7 @@ fn is_keeping(heap: &Heap) -> bool {
     heap.emptied.get() > EMPTIED_OFTEN
 }
 
-/// Whether a partial slab of the class that runs empty will be kept, so that nobody need look when it does.
+/// Whether a partial span of the class that runs empty will be kept, so that nobody need look when it does.
 /// Whoever ends that looks at all of them ([`give_empty`]).
 #[inline(never)]
 pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
@@ -254,8 +254,8 @@ pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
         && heap.mode() == Mode::Alone
 }
 
-/// Gives back the slabs that are kept although they are empty: called before the heap takes pages for
-/// anything else, and by its purges. No slab of their class is being looked at.
+/// Gives back the spans that are kept although they are empty: called before the heap takes pages for
+/// anything else, and by its purges. No span of their class is being looked at.
 #[inline]
 pub fn give_kept(heap: &Heap) {
     if is_keeping(heap) {
@@ -272,7 +272,7 @@ pub fn give_kept_of_others(heap: &Heap, class: usize) {
     }
 }
 
-/// Gives back the empty ones of a class's partial slabs, and looks when the others run empty. Returns the
+/// Gives back the empty ones of a class's partial spans, and looks when the others run empty. Returns the
 /// bytes given back.
 #[cold]
 #[inline(never)]
@@ -280,18 +280,18 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
     let mut bytes = 0;
     let list = heap.partial(class);
     let mut at = list.front();
-    while let Some(slab) = at {
+    while let Some(span) = at {
         // SAFETY: a member of the heap's list; no block of an empty one is in the bin, and nothing else
         // refers to it.
         unsafe {
-            at = list.after(slab);
-            let s = &mut *slab::record(slab);
+            at = list.after(span);
+            let s = &mut *span::record(span);
             match s.out() {
                 0 => {
                     bytes += s.touched as usize;
                     heap.bytes.freed_own(s.take_freed());
-                    list.remove(slab);
-                    pool::give(slab);
+                    list.remove(span);
+                    pool::give(span);
                 }
                 // Nobody may have been going to look when it runs empty.
                 out => s.set_countdown(out),

@@ -1,14 +1,14 @@
-//! Scopes: while one is open on a thread, what the thread allocates comes from a shared heap.
+//! Scopes: while one is open on a thread, what the thread allocates comes from an arena.
 //!
 //! Opening a scope takes the blocks out of the thread's bins and puts them aside, so that every small
 //! allocation misses its bin and asks where to go in the slow path: the hot paths know nothing of
 //! scopes and cost the same, opened or not. Frees are not affected at all.
 //!
 //! Invariant: while `scope` is not null, the bins are empty, and `aside` has what was in them and
-//! `aside_zero` what was known of it; the active slabs are those of the blocks put aside. To the
-//! slabs these blocks are out, as blocks in bins are.
+//! `aside_zero` what was known of it; the active spans are those of the blocks put aside. To the
+//! spans these blocks are out, as blocks in bins are.
 
-use super::shared::SharedHeap;
+use super::arena::Arena;
 use super::{Heap, birth};
 use crate::size_class::LAST_CLASS;
 use core::marker::PhantomData;
@@ -16,38 +16,38 @@ use core::ptr::{from_ref, null, null_mut};
 
 /// The heap that a thread's allocations come from at present, if it is not its own.
 #[inline]
-pub fn of(heap: &Heap) -> Option<&'static SharedHeap> {
+pub fn of(heap: &Heap) -> Option<&'static Arena> {
     // SAFETY: null, or the address of a heap in the type-stable table.
     unsafe { heap.scope.get().as_ref() }
 }
 
 /// The heap that the calling thread allocates from at present, if it is not its own.
 #[inline]
-pub fn current() -> Option<&'static SharedHeap> {
+pub fn current() -> Option<&'static Arena> {
     of(super::tls::current())
 }
 
 /// An open scope on the calling thread. Dropped, it is closed, and the one around it is open again.
 pub struct Scope {
     heap: Option<&'static Heap>,
-    around: *const SharedHeap,
+    around: *const Arena,
     not_send: PhantomData<*const ()>,
 }
 
 impl Scope {
-    /// Opens a scope in which the thread's allocations come from `shared`, or with `None` from the
+    /// Opens a scope in which the thread's allocations come from `arena`, or with `None` from the
     /// thread's own heap again. About 50 ns; nothing happens on a thread past its destructors.
     ///
-    /// Blocks keep their heap when they are resized where they are or belong to a shared heap; an
+    /// Blocks keep their heap when they are resized where they are or belong to an arena; an
     /// ordinary block that must move while the scope is open moves into the scope's heap.
     ///
     /// # Safety
     /// The heap lives until the scope is dropped, and scopes of a thread are dropped in the reverse
     /// order of their making. Who destroys the heap wholesale later vouches for all that was allocated
     /// in the scope.
-    pub unsafe fn open(shared: Option<&'static SharedHeap>) -> Scope {
+    pub unsafe fn open(arena: Option<&'static Arena>) -> Scope {
         let heap = birth::current_or_new();
-        let around = heap.map_or(null(), |heap| set(heap, shared.map_or(null(), from_ref)));
+        let around = heap.map_or(null(), |heap| set(heap, arena.map_or(null(), from_ref)));
         Scope { heap, around, not_send: PhantomData }
     }
 }
@@ -61,7 +61,7 @@ impl Drop for Scope {
 }
 
 /// Makes a heap the one to allocate from, or none, and returns what was before.
-fn set(heap: &Heap, to: *const SharedHeap) -> *const SharedHeap {
+fn set(heap: &Heap, to: *const Arena) -> *const Arena {
     let before = heap.scope.get();
     if before.is_null() && !to.is_null() {
         for class in 1..=LAST_CLASS {

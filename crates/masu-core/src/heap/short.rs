@@ -1,12 +1,12 @@
 //! The short way of a refill.
 //!
-//! Most refills find what they need at once: blocks that were freed into the active slab; or it is full, and
+//! Most refills find what they need at once: blocks that were freed into the active span; or it is full, and
 //! they were freed into the first partial one. Then there is nothing to decide, and all that a
 //! [`refill`](super::refill) asks on its way takes longer than what it does. Whatever is not as simple
 //! is left to it, and so is the first refill of a tick.
 //!
-//! Where slabs of few blocks that run empty are kept, the first partial one may be one of those: then it comes
-//! before what was freed into the active slab. So a program that takes and frees in batches uses the same slabs
+//! Where spans of few blocks that run empty are kept, the first partial one may be one of those: then it comes
+//! before what was freed into the active span. So a program that takes and frees in batches uses the same spans
 //! in the same order batch after batch, and the processor foresees where each ends; and one that
 //! frees in the reverse order takes up what it touched last.
 
@@ -17,11 +17,11 @@ use super::tls::current;
 use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::{SMALL_MAX, class_of};
-use crate::slab::{self, Block, Place};
+use crate::span::{self, Block, Place};
 use crate::tuning::FEW_BLOCKS;
 use core::ptr::null_mut;
 
-/// A block of at least `size` bytes of those that were freed into the class's active slab, or into its first
+/// A block of at least `size` bytes of those that were freed into the class's active span, or into its first
 /// partial one, which then takes the place of the active one; or null, and nothing has changed. Called
 /// when the class's bin is empty.
 #[inline]
@@ -34,7 +34,7 @@ pub fn refill(size: usize) -> *mut u8 {
     if heap.tick.get() != now || !heap.scope.get().is_null() {
         return null_mut();
     }
-    // SAFETY: the heap is the calling thread's. (Where there is none, no slab is active.)
+    // SAFETY: the heap is the calling thread's. (Where there is none, no span is active.)
     unsafe { refill_class(heap, class_of(size), now).cast() }
 }
 
@@ -46,19 +46,19 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     if active == NIL {
         return null_mut();
     }
-    // SAFETY: the slabs are this heap's (its invariant 2), so their lines are this thread's, as are the
-    // lists. No block of theirs is in a bin: not of a partial slab, and the active one's is empty.
+    // SAFETY: the spans are this heap's (its invariant 2), so their lines are this thread's, as are the
+    // lists. No block of theirs is in a bin: not of a partial span, and the active one's is empty.
     unsafe {
-        let mut line = slab::record(active);
+        let mut line = span::record(active);
         let mut s = &mut *line;
         let used_up = s.free.is_null();
         let next =
-            heap.partial(class).front().filter(|&slab| used_up || is_kept(heap, slab, class));
+            heap.partial(class).front().filter(|&span| used_up || is_kept(heap, span, class));
         if let Some(next) = next {
-            if s.left != 0 || slab::remote(active).pending() != 0 {
+            if s.left != 0 || span::remote(active).pending() != 0 {
                 return null_mut();
             }
-            line = slab::record(next);
+            line = span::record(next);
             s = &mut *line;
         }
         if s.free.is_null() || s.left != 0 || s.wants_carving(ahead(heap, class)) {
@@ -79,14 +79,14 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     }
 }
 
-/// Whether a partial slab, of few blocks, is kept although it is empty, and another one may be.
+/// Whether a partial span, of few blocks, is kept although it is empty, and another one may be.
 ///
 /// # Safety
-/// The slab is the heap's.
+/// The span is the heap's.
 #[inline(always)]
-unsafe fn is_kept(heap: &Heap, slab: u32, class: usize) -> bool {
+unsafe fn is_kept(heap: &Heap, span: u32, class: usize) -> bool {
     // SAFETY: as the caller says.
-    let s = unsafe { &*slab::record(slab) };
+    let s = unsafe { &*span::record(span) };
     u32::from(s.capacity) < FEW_BLOCKS && s.out() == 0 && will_keep(heap, class)
 }
 

@@ -1,93 +1,93 @@
-//! What the purge does about sparse slabs: those that nobody owns are hollowed, and a thread that
-//! happens to tick hollows its own partial ones.
+//! What the purge does about sparse spans: those that nobody owns have their free pages purged, and a thread that
+//! happens to tick purges the free pages of its own partial ones.
 //!
-//! The commons first give up what nobody has borrowed of for a tick, and so does the heap that a thread
-//! left to the next one. Then each available slab that
-//! has rested as long is claimed, hollowed, and put back behind all others, so that denser ones fill
+//! The shared arena first gives up what nobody has borrowed of for a tick, and so does the heap that a thread
+//! left to the next one. Then each abandoned span that
+//! has rested as long is claimed, purged, and put back behind all others, so that denser ones fill
 //! up first and it may run empty.
 
 use super::retain::{self, give_up_partial};
 use super::tls::current;
-use super::{Heap, Role, commons, heir};
+use super::{Heap, Role, handover, shared_arena};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
-use crate::slab::{self, available, pool};
-use crate::tuning::{HOLLOWED_AT_ONCE, SPARSE_PER_PAGE};
+use crate::span::{self, abandoned, pool};
+use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
 
-/// Pages of a slab.
+/// Pages of a span.
 const PAGES: u32 = (GRANULE / UNIT) as u32;
 
-/// Hollows available slabs: those that have rested for a tick, or `all`. Returns the bytes given
+/// Purges the free pages of abandoned spans: those that have rested for a tick, or `all`. Returns the bytes given
 /// back.
-pub fn hollow(all: bool) -> usize {
-    commons::rest(all);
-    heir::rest(all);
-    let mut bytes = super::shared::hollow(all);
+pub fn purge_spans(all: bool) -> usize {
+    shared_arena::give_up_idle(all);
+    handover::give_up_idle(all);
+    let mut bytes = super::arena::purge_spans(all);
     for class in 1..=LAST_CLASS {
-        let most = available::count(class);
-        for _ in 0..if all { most } else { most.min(HOLLOWED_AT_ONCE) } {
+        let most = abandoned::count(class);
+        for _ in 0..if all { most } else { most.min(PURGED_AT_ONCE) } {
             let Some(_discard) = DISCARD.enter() else { return bytes };
-            let Some((slab, chain)) = available::take_stale(class, all) else { break };
-            // SAFETY: the claim made the caller the slab's owner, and the chain is its word's.
+            let Some((span, chain)) = abandoned::take_stale(class, all) else { break };
+            // SAFETY: the claim made the caller the span's owner, and the chain is its word's.
             unsafe {
-                let s = &mut *slab::record(slab);
-                s.merge(slab, chain);
+                let s = &mut *span::record(span);
+                s.merge(span, chain);
                 if s.out() == 0 {
-                    pool::give(slab);
+                    pool::give(span);
                     continue;
                 }
-                bytes += hollow_slab(slab);
-                give_up_partial(slab, true);
+                bytes += purge_span(span);
+                give_up_partial(span, true);
             }
         }
     }
     bytes
 }
 
-/// Hollows a slab, and notes how many blocks were out then. Returns the bytes given back.
+/// Purges the free pages of a span, and notes how many blocks were out then. Returns the bytes given back.
 ///
 /// # Safety
-/// The caller owns the slab, none of whose blocks is in a bin, and some block is out.
-unsafe fn hollow_slab(slab: u32) -> usize {
+/// The caller owns the span, none of whose blocks is in a bin, and some block is out.
+unsafe fn purge_span(span: u32) -> usize {
     // SAFETY: passed on.
     unsafe {
-        let s = &mut *slab::record(slab);
-        let bytes = s.hollow_out(slab);
+        let s = &mut *span::record(span);
+        let bytes = s.purge_pages(span);
         s.looked = s.out() as u16;
         bytes
     }
 }
 
-/// Hollows the calling thread's partial slabs that have rested for a tick, and gives those up that it
-/// kept empty. Returns the bytes given back by hollowing.
-pub fn hollow_own() -> usize {
+/// Purges the free pages of the calling thread's partial spans that have rested for a tick, and gives those up that it
+/// kept empty. Returns the bytes given back by that.
+pub fn purge_own() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {
         return 0;
     }
     retain::give_kept(heap);
-    hollow_partial(heap, false)
+    purge_partial(heap, false)
 }
 
-/// Hollows a heap's partial slabs that have rested for a tick, or `all`. Returns the bytes given
+/// Purges the free pages of a heap's partial spans that have rested for a tick, or `all`. Returns the bytes given
 /// back. The caller has the heap to itself.
-pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
+pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
     let mut bytes = 0;
-    // A fork waits, so that its child finds no slab half hollowed.
+    // A fork waits, so that its child finds no span half purged.
     let Some(_discard) = DISCARD.enter() else { return 0 };
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
-        for _ in 0..HOLLOWED_AT_ONCE {
-            let Some(slab) = at else { break };
-            // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
+        for _ in 0..PURGED_AT_ONCE {
+            let Some(span) = at else { break };
+            // SAFETY: a member of this thread's list; partial spans have no blocks in the bin.
             unsafe {
-                at = list.after(slab);
-                let s = &*slab::record(slab);
+                at = list.after(span);
+                let s = &*span::record(span);
                 let rested = all || s.since.rested();
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
-                    bytes += hollow_slab(slab);
+                    bytes += purge_span(span);
                 }
             }
         }
@@ -95,9 +95,9 @@ pub(super) fn hollow_partial(heap: &Heap, all: bool) -> usize {
     bytes
 }
 
-/// Hollows the calling thread's partial slabs that have few blocks out, and puts them behind all
+/// Purges the free pages of the calling thread's partial spans that have few blocks out, and puts them behind all
 /// others. Returns the bytes given back.
-pub fn hollow_sparse() -> usize {
+pub fn purge_sparse() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {
         return 0;
@@ -107,12 +107,12 @@ pub fn hollow_sparse() -> usize {
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
-        for _ in 0..list.len().min(HOLLOWED_AT_ONCE) {
-            let Some(slab) = at else { break };
-            // SAFETY: a member of this thread's list; partial slabs have no blocks in the bin.
+        for _ in 0..list.len().min(PURGED_AT_ONCE) {
+            let Some(span) = at else { break };
+            // SAFETY: a member of this thread's list; partial spans have no blocks in the bin.
             unsafe {
-                at = list.after(slab);
-                let s = &*slab::record(slab);
+                at = list.after(span);
+                let s = &*span::record(span);
                 let out = s.out();
                 if out > SPARSE_PER_PAGE * PAGES || out == 0 {
                     continue;
@@ -120,9 +120,9 @@ pub fn hollow_sparse() -> usize {
                 if out == u32::from(s.looked) {
                     break;
                 }
-                bytes += hollow_slab(slab);
-                list.remove(slab);
-                list.push_back(slab);
+                bytes += purge_span(span);
+                list.remove(span);
+                list.push_back(span);
             }
         }
     }

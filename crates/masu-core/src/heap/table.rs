@@ -1,6 +1,6 @@
 //! The table of heaps: type-stable memory, an index for each thread that allocates.
 //!
-//! Ids: 0 is nobody, 1 the commons, other odd ones are shared heaps', and the lower half of its address
+//! Ids: 0 is nobody, 1 the shared arena, other odd ones are arenas', and the lower half of its address
 //! a thread's heap. A heap is reused by a later thread once it owns nothing, so an id alone names an
 //! owner.
 
@@ -11,10 +11,10 @@ use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
-use crate::tuning::CROWD_PER_PROCESSOR;
+use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
 
-/// Id of the commons.
-pub const COMMONS_ID: u32 = 1;
+/// Id of the shared arena.
+pub const SHARED_ARENA_ID: u32 = 1;
 
 // Two heaps never have one id.
 const _: () = assert!(MAX_HEAPS * HEAP_STRIDE < 1 << 32);
@@ -40,12 +40,12 @@ shared_static! {
     static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
 }
 shared_static! {
-    /// The heap that was left with its active slabs. Under `LOCK`.
+    /// The heap that was left with its active spans. Under `LOCK`.
     static LEFT: AtomicU32 = AtomicU32::new(NIL);
 }
 shared_static! {
     /// How many those are.
-    static LEFT_SLABS: AtomicU32 = AtomicU32::new(0);
+    static LEFT_SPANS: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
     /// Heaps in use.
@@ -74,7 +74,7 @@ pub fn index_of(heap: &Heap) -> u32 {
     heap.index.get()
 }
 
-/// The index of the heap that an id in a dense entry names, if that is a thread's.
+/// The index of the heap that an id in a page map entry names, if that is a thread's.
 pub fn index_of_id(id: u32) -> Option<u32> {
     // The table may lie across a multiple of 4 GiB. What is not the distance of two heaps gets too large.
     let index = id.wrapping_sub(id_of(place(0))).rotate_right(HEAP_STRIDE.trailing_zeros());
@@ -117,7 +117,7 @@ fn left() -> Option<&'static Heap> {
         NIL => None,
         index => {
             LEFT.store(NIL, Ordering::Relaxed);
-            LEFT_SLABS.store(0, Ordering::Relaxed);
+            LEFT_SPANS.store(0, Ordering::Relaxed);
             // SAFETY: a heap that was made.
             Some(unsafe { at(index) })
         }
@@ -129,21 +129,21 @@ pub fn is_left() -> bool {
     LEFT.load(Ordering::Relaxed) != NIL
 }
 
-/// Slabs that the heap owns that was left.
-pub fn left_slabs() -> usize {
-    LEFT_SLABS.load(Ordering::Relaxed) as usize
+/// Spans that the heap owns that was left.
+pub fn left_spans() -> usize {
+    LEFT_SPANS.load(Ordering::Relaxed) as usize
 }
 
-/// Takes back a heap that owns so many active slabs and nothing else, for the next thread. `false`: there
+/// Takes back a heap that owns so many active spans and nothing else, for the next thread. `false`: there
 /// is one already, or a fork stands still.
-pub fn leave(heap: &'static Heap, slabs: u32) -> bool {
+pub fn leave(heap: &'static Heap, spans: u32) -> bool {
     let Some(_guard) = LOCK.enter() else { return false };
     if is_left() {
         return false;
     }
     heap.live.store(FREE, Ordering::Release);
     LEFT.store(index_of(heap), Ordering::Relaxed);
-    LEFT_SLABS.store(slabs, Ordering::Relaxed);
+    LEFT_SPANS.store(spans, Ordering::Relaxed);
     LEFT_AT.note();
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
     true
@@ -196,9 +196,10 @@ pub fn is_alone() -> bool {
 }
 
 /// Whether there are many more threads than processors, so that most of them sleep.
-pub fn is_crowd() -> bool {
+pub fn is_oversubscribed() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
-    live > CROWD_PER_PROCESSOR && live > CROWD_PER_PROCESSOR * settings::processors()
+    live > OVERSUBSCRIBED_PER_PROCESSOR
+        && live > OVERSUBSCRIBED_PER_PROCESSOR * settings::processors()
 }
 
 /// The lock, for fork.

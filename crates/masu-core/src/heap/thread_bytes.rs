@@ -1,14 +1,14 @@
 //! What a thread has allocated and freed so far, in bytes.
 //!
 //! The hot paths count nothing. Small blocks count when they enter the thread's bin, and what the thread
-//! frees into its own slabs is counted by these ([`Slab::take_freed`](crate::slab::Slab::take_freed)): each
-//! time that a slab is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
+//! frees into its own spans is counted by these ([`Span::take_freed`](crate::span::Span::take_freed)): each
+//! time that a span is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
 //! blocks when they leave the outbox. So the words run ahead and lag behind, until [`settle`] makes them
 //! exact:
 //!
 //! ```text
 //!  allocated   = what entered the bins - what left them unused - what is in them
-//!  deallocated = what was counted + what the outbox holds + what the heap's slabs have not told yet
+//!  deallocated = what was counted + what the outbox holds + what the heap's spans have not told yet
 //! ```
 //!
 //! Invariant: `allocated + uncounted - bytes in the bins` is what the thread has allocated, where `uncounted`
@@ -18,7 +18,7 @@ use super::tls::current;
 use super::{birth, flush};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
-use crate::slab;
+use crate::span;
 use crate::stats::Counter;
 use core::cell::Cell;
 
@@ -82,7 +82,7 @@ impl ThreadBytes {
         self.deallocated.add(bytes);
     }
 
-    /// Bytes that it has freed into its own slabs.
+    /// Bytes that it has freed into its own spans.
     #[inline]
     pub fn freed_own(&self, bytes: u64) {
         self.deallocated.add(bytes);
@@ -148,7 +148,7 @@ impl ThreadBytes {
     }
 }
 
-/// Makes the calling thread's words exact, for who reads them next. O(slabs of its heap + blocks in its bins),
+/// Makes the calling thread's words exact, for who reads them next. O(spans of its heap + blocks in its bins),
 /// and what its outbox holds goes out.
 pub fn settle() {
     let heap = current();
@@ -156,9 +156,9 @@ pub fn settle() {
         return;
     }
     heap.outbox.drain(heap);
-    let count = |slab: u32| {
-        // SAFETY: an owned slab of the heap, whose thread this is: its line is this thread's.
-        heap.bytes.freed_own(unsafe { (*slab::record(slab)).take_freed() });
+    let count = |span: u32| {
+        // SAFETY: an owned span of the heap, whose thread this is: its line is this thread's.
+        heap.bytes.freed_own(unsafe { (*span::record(span)).take_freed() });
     };
     for class in 1..=LAST_CLASS {
         let active = heap.active(class).get();
@@ -167,10 +167,10 @@ pub fn settle() {
         }
         for list in [heap.partial(class), heap.full(class)] {
             let mut at = list.front();
-            while let Some(slab) = at {
-                count(slab);
+            while let Some(span) = at {
+                count(span);
                 // SAFETY: a member of the heap's list.
-                at = unsafe { list.after(slab) };
+                at = unsafe { list.after(span) };
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::sync::{AtomicU32, Ordering, spin_hint};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-/// The id of a heap that owns nothing; no dense entry has it.
+/// The id of a heap that owns nothing; no page map entry has it.
 pub const NO_ID: u32 = u32::MAX;
 
 /// Where a heap of the table begins in its slot, which is a page: so the lower half of its address is even,

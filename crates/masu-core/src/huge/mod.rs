@@ -30,7 +30,7 @@ mod window;
 pub use moved::give_unit;
 pub use window::lock_for_fork;
 
-use crate::later;
+use crate::deferred;
 use crate::ledger::{self, HUGE as LIVE};
 use crate::lock::Guard;
 use crate::report;
@@ -197,7 +197,7 @@ pub unsafe fn give(p: *mut u8) -> usize {
     let bytes = record.bytes.get();
     let Some(lock) = lock else {
         // SAFETY: a live block of the caller's, which gives it up.
-        unsafe { later::push(p as usize, later::Kind::Huge) };
+        unsafe { deferred::push(p as usize, deferred::Kind::Huge) };
         return bytes;
     };
     LIVE.fetch_sub(bytes, Ordering::Relaxed);

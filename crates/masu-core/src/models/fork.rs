@@ -14,23 +14,25 @@
 //! fork begins, the engine's and such as it knows nothing of; the thread that forks may allocate and free
 //! meanwhile, and so may others, which have given up waiting and lose nothing. In the child each block that
 //! was live stays as it was until it is freed, which works; no live block is handed out; a thread that
-//! was frozen outside the engine loses nothing: when all blocks are freed, every slab is in the pool.
-//! A thread frozen inside loses what it had in its hands: a slab, and what the outbox held that it was
-//! at, or blocks of that many slabs.
+//! was frozen outside the engine loses nothing: when all blocks are freed, every span is in the pool.
+//! A thread frozen inside loses what it had in its hands: a span, and what the outbox held that it was
+//! at, or blocks of that many spans.
 //!
 //! How threads are frozen: [`super::world::process`].
 
-use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, hollow, resume, visit};
-use super::world::heap::{commons, outbox, table};
+use super::world::heap::face::{
+    adopt_an_orphan, alloc, begin, exit, free, purge_spans, resume, visit,
+};
+use super::world::heap::{outbox, shared_arena, table};
 use super::world::process::{self, fork, spawn};
 use super::world::{region, settings};
-use super::{PER_SLAB, SIZE, check};
+use super::{PER_SPAN, SIZE, check};
 use crate::fork::{child, parent, prepare};
 use crate::size_class::class_of;
-use crate::slab::{available, pool};
+use crate::span::{abandoned, pool};
 use loom::sync::{Arc, Mutex};
 
-/// Most slabs that a thread frozen inside the engine loses, or blocks of: that in its hands, and one for
+/// Most spans that a thread frozen inside the engine loses, or blocks of: that in its hands, and one for
 /// each slot of an outbox.
 const LOST: usize = 3;
 
@@ -47,15 +49,15 @@ fn inherit(inside: bool) {
     (0..table::counts().1).for_each(|_| adopt_an_orphan());
     let (live, _) = table::counts();
     assert_eq!(live, 1, "a heap of a thread that does not exist is in use");
-    // More than a slab, so that what the others had is used too.
-    let mine: Vec<_> = (0..PER_SLAB + 2).map(|_| alloc(SIZE)).collect();
+    // More than a span, so that what the others had is used too.
+    let mine: Vec<_> = (0..PER_SPAN + 2).map(|_| alloc(SIZE)).collect();
     mine.into_iter().chain(inherited).for_each(free);
     exit();
     visit();
-    hollow();
+    purge_spans();
     assert_eq!(outbox::total().holders(), 0, "an outbox is said to hold something");
     let lost = pool::in_use();
-    assert!(lost <= if inside { LOST } else { 0 }, "{lost} slabs are lost");
+    assert!(lost <= if inside { LOST } else { 0 }, "{lost} spans are lost");
 }
 
 /// The purge takes locks inside of locks, others one or two, while a thread forks.
@@ -66,9 +68,9 @@ fn nobody_waits_for_ever_in_the_parent() {
         let blocks = [alloc(SIZE), alloc(SIZE), alloc(SIZE)];
         exit();
         let purge = spawn(|| {
-            hollow();
+            purge_spans();
         });
-        // Without a heap: it borrows of the commons.
+        // Without a heap: it borrows from the shared arena.
         let other = spawn(move || {
             free(alloc(SIZE));
             blocks.into_iter().for_each(free);
@@ -78,7 +80,7 @@ fn nobody_waits_for_ever_in_the_parent() {
         unsafe { parent() };
         purge.join().unwrap();
         other.join().unwrap();
-        hollow();
+        purge_spans();
         assert_eq!(pool::in_use(), 0);
     });
 }
@@ -114,15 +116,15 @@ fn who_forks_allocates_and_frees_meanwhile() {
             exit();
         });
         prepare();
-        let blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+        let blocks: Vec<_> = (0..PER_SPAN + 1).map(|_| alloc(SIZE)).collect();
         blocks.into_iter().for_each(free);
-        hollow();
-        commons::rest(true);
+        purge_spans();
+        shared_arena::give_up_idle(true);
         // SAFETY: prepared.
         unsafe { parent() };
         other.join().unwrap();
         exit();
-        hollow();
+        purge_spans();
         assert_eq!(pool::in_use(), 0);
     });
 }
@@ -132,7 +134,7 @@ fn outer_lock() -> Arc<Mutex<()>> {
     Arc::new(Mutex::new(()))
 }
 
-/// The holder of such a lock is using the engine: it fills slabs, and frees what others allocated.
+/// The holder of such a lock is using the engine: it fills spans, and frees what others allocated.
 #[test]
 fn a_fork_waits_for_who_uses_the_engine() {
     check(2, || {
@@ -158,13 +160,13 @@ fn a_fork_waits_for_who_uses_the_engine() {
         other.join().unwrap();
         adopt_an_orphan();
         exit();
-        hollow();
-        assert_eq!(pool::in_use(), 0, "slabs are lost");
+        purge_spans();
+        assert_eq!(pool::in_use(), 0, "spans are lost");
         assert_eq!(table::counts().0, 0, "a heap is lost");
     });
 }
 
-/// The same, where the lock's holder lives on the commons, and where it purges.
+/// The same, where the lock's holder lives on the shared arena, and where it purges.
 #[test]
 fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     check(2, || {
@@ -178,7 +180,7 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
                 free(alloc(SIZE));
                 theirs.into_iter().for_each(free);
                 visit();
-                hollow();
+                purge_spans();
                 drop(held);
             }
         });
@@ -188,20 +190,20 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
         unsafe { parent() };
         other.join().unwrap();
         exit();
-        hollow();
-        assert_eq!(pool::in_use(), 0, "slabs are lost");
+        purge_spans();
+        assert_eq!(pool::in_use(), 0, "spans are lost");
     });
 }
 
-/// A slab that is on the list of available ones is claimed by a free while the fork has the list's lock.
+/// A span that is on the list of abandoned ones is claimed by a free while the fork has the list's lock.
 #[test]
-fn a_listed_slab_is_claimed_while_a_fork_waits() {
+fn a_listed_span_is_claimed_while_a_fork_waits() {
     check(2, || {
         start();
         let blocks: Vec<_> = (0..3).map(|_| alloc(SIZE)).collect();
         // Published, with three blocks out.
         exit();
-        assert_eq!(available::count(class_of(SIZE)), 1);
+        assert_eq!(abandoned::count(class_of(SIZE)), 1);
         let outer = outer_lock();
         let other = spawn({
             let outer = Arc::clone(&outer);
@@ -219,16 +221,16 @@ fn a_listed_slab_is_claimed_while_a_fork_waits() {
         unsafe { parent() };
         other.join().unwrap();
         adopt_an_orphan();
-        hollow();
-        assert_eq!(pool::in_use(), 0, "slabs are lost");
-        assert_eq!(available::count(class_of(SIZE)), 0);
+        purge_spans();
+        assert_eq!(pool::in_use(), 0, "spans are lost");
+        assert_eq!(abandoned::count(class_of(SIZE)), 0);
     });
 }
 
-/// A heap of each sort of memory: active slab and bin, partial, full, and blocks in its outbox.
+/// A heap of each sort of memory: active span and bin, partial, full, and blocks in its outbox.
 fn busy(theirs: [usize; 2]) {
     begin(1);
-    let mut blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+    let mut blocks: Vec<_> = (0..PER_SPAN + 1).map(|_| alloc(SIZE)).collect();
     theirs.into_iter().for_each(free);
     free(blocks.swap_remove(3));
     free(blocks.swap_remove(3));
@@ -267,15 +269,15 @@ fn a_child_of_a_thread_at_work() {
     });
 }
 
-/// The other thread fills a slab, goes on to the next and comes back to what is freed.
+/// The other thread fills a span, goes on to the next and comes back to what is freed.
 #[test]
-fn a_child_of_a_thread_that_fills_slabs() {
+fn a_child_of_a_thread_that_fills_spans() {
     check(1, || {
         start();
         process::interrupt_anywhere();
         let other = spawn(move || {
             begin(1);
-            let blocks: Vec<_> = (0..PER_SLAB + 1).map(|_| alloc(SIZE)).collect();
+            let blocks: Vec<_> = (0..PER_SPAN + 1).map(|_| alloc(SIZE)).collect();
             blocks.into_iter().for_each(free);
             exit();
         });
@@ -284,7 +286,7 @@ fn a_child_of_a_thread_that_fills_slabs() {
     });
 }
 
-/// The purge is frozen while it hollows, and while it empties outboxes: that of the thread that forks,
+/// The purge is frozen while it purges the free pages of, and while it empties outboxes: that of the thread that forks,
 /// and that of another.
 #[test]
 fn a_child_of_a_purge() {
@@ -300,7 +302,7 @@ fn a_child_of_a_purge() {
         blocks[3] = alloc(512);
         let purge = spawn(|| {
             visit();
-            hollow();
+            purge_spans();
         });
         fork(|| {
             let inside = process::calls() != 0;
@@ -352,6 +354,6 @@ fn a_childs_purge_against_who_takes_a_heap_apart() {
         other.join().unwrap();
         exit();
         visit();
-        assert_eq!(pool::in_use(), 0, "slabs are lost");
+        assert_eq!(pool::in_use(), 0, "spans are lost");
     });
 }

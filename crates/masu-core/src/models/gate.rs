@@ -1,4 +1,4 @@
-//! The gate of a shared heap: who allocates waits for the lock, who frees never does.
+//! The gate of an arena: who allocates waits for the lock, who frees never does.
 //!
 //! ```text
 //!  free ── try ─┬─ inside ────────────────────▶ put, take what was left ─▶ exit ─┬─ nothing left ─▶ out
@@ -12,7 +12,7 @@
 use super::check;
 use super::world::heap::gate::Gate;
 use crate::lock::Guard;
-use crate::slab::Block;
+use crate::span::Block;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;

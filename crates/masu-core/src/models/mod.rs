@@ -13,37 +13,35 @@
 //!
 //! | file | code under check |
 //! |---|---|
-//! | [`remote_word`] | `slab/remote.rs` |
-//! | [`shelf`] | `slab/available.rs`, `slab/list.rs`, `slab/record.rs` |
+//! | [`remote_word`] | `span/remote.rs` |
+//! | [`abandoned`] | `span/abandoned.rs`, `span/list.rs`, `span/record.rs` |
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
-//! | [`heir`] | `heap/heir.rs`, `heap/table.rs`, on top of those |
-//! | [`commons`] | `heap/commons.rs`, on top of those |
+//! | [`handover`] | `heap/handover.rs`, `heap/table.rs`, on top of those |
+//! | [`shared_arena`] | `heap/shared_arena.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
 //! | [`pages`] | `run/{pool,chunk,chunk_set}.rs` |
 //! | [`cache`] | `run/cache.rs` on top of those and of `handshake.rs` |
-//! | [`gate`] | `heap/shared/gate.rs` on top of `lock.rs` |
+//! | [`gate`] | `heap/arena/gate.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
-//! | [`duty`] | `duty.rs` |
+//! | [`turn`] | `turn.rs` |
 
 pub mod world;
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
 mod cache;
-#[cfg(test)]
-mod commons;
-#[cfg(test)]
-mod duty;
 #[cfg(test)]
 mod fork;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]
-mod handshake;
+mod handover;
 #[cfg(test)]
-mod heir;
+mod handshake;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]
@@ -53,24 +51,26 @@ mod pages;
 #[cfg(test)]
 mod remote_word;
 #[cfg(test)]
-mod shelf;
+mod shared_arena;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
 mod thread_exit;
+#[cfg(test)]
+mod turn;
 
-/// Blocks of a class that has [`PER_SLAB`] in a slab, of which two freed ones make the freer claim it. (A
+/// Blocks of a class that has [`PER_SPAN`] in a span, of which two freed ones make the freer claim it. (A
 /// page sharp would be of the class above, which has fewer.)
 #[cfg(test)]
 const SIZE: usize = 4000;
 #[cfg(test)]
-const PER_SLAB: usize = 16;
+const PER_SPAN: usize = 16;
 
 #[test]
-fn a_slab_has_as_many_blocks_as_the_models_think() {
+fn a_span_has_as_many_blocks_as_the_models_think() {
     let class = crate::size_class::class_of(SIZE);
-    assert_eq!(crate::slab::capacity(class) as usize, PER_SLAB);
-    assert_eq!(crate::slab::threshold(class), 2);
+    assert_eq!(crate::span::capacity(class) as usize, PER_SPAN);
+    assert_eq!(crate::span::threshold(class), 2);
 }
 
 /// Runs `program` in every interleaving with at most `preemptions` preemptions; most bugs need

@@ -1,12 +1,12 @@
-//! The outbox: freed blocks on their way to slabs of others, while the slabs' owner exits, somebody
-//! adopts the slabs, the purge looks in, and the outbox's own thread exits.
+//! The outbox: freed blocks on their way to spans of others, while the spans' owner exits, somebody
+//! adopts the spans, the purge looks in, and the outbox's own thread exits.
 //!
 //! ```text
-//!  slot: empty ──free──▶ chain of a slab ──free into the same slab──▶ longer
-//!          ▲                  │ full, or another slab needs the slot, or exit   (owner, inside)
+//!  slot: empty ──free──▶ chain of a span ──free into the same span──▶ longer
+//!          ▲                  │ full, or another span needs the slot, or exit   (owner, inside)
 //!          └───── sent ───────┤ the purge looks in                              (visitor, inside)
 //!                             ▼
-//!        pushed to the slab's remote word as one, by which the pusher may become its owner
+//!        pushed to the span's remote word as one, by which the pusher may become its owner
 //!
 //!  exit: enter ─┬─ inside ──▶ all sent
 //!               └─ a visitor is there ──▶ left to it; if it goes away, to the next one
@@ -14,14 +14,14 @@
 //!
 //! Invariants: owner and visitor are never at a slot together, a later thread that has the heap
 //! included; each block goes out once; when all threads have gone and the purge has looked in once
-//! more, every slab is in the pool and no outbox holds anything.
+//! more, every span is in the pool and no outbox holds anything.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
 use super::world::heap::outbox;
 use super::world::process::spawn;
 use super::world::{region, settings};
 use super::{SIZE, check};
-use crate::slab::pool;
+use crate::span::pool;
 
 /// The main thread has heap 0 and `N` live blocks.
 fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {
@@ -35,7 +35,7 @@ fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {
 fn settled() {
     visit();
     assert_eq!(outbox::total().holders(), 0, "an outbox is said to hold something");
-    assert_eq!(pool::in_use(), 0, "slabs are lost");
+    assert_eq!(pool::in_use(), 0, "spans are lost");
 }
 
 /// A thread with a heap frees the blocks, and exits.
@@ -46,7 +46,7 @@ fn free_all(name: usize, blocks: impl IntoIterator<Item = usize>) {
 }
 
 #[test]
-fn a_chain_against_the_exit_of_its_slabs_owner() {
+fn a_chain_against_the_exit_of_its_spans_owner() {
     check(3, || {
         let blocks = start([SIZE; 2]);
         let freer = spawn(move || free_all(1, blocks));
@@ -58,7 +58,7 @@ fn a_chain_against_the_exit_of_its_slabs_owner() {
 
 /// Four blocks are a whole chain, which goes out before the exit; the fifth is one more.
 #[test]
-fn a_full_chain_against_the_exit_of_its_slabs_owner() {
+fn a_full_chain_against_the_exit_of_its_spans_owner() {
     check(2, || {
         let blocks = start([SIZE; 5]);
         let freer = spawn(move || free_all(1, blocks));
@@ -68,9 +68,9 @@ fn a_full_chain_against_the_exit_of_its_slabs_owner() {
     });
 }
 
-/// The slab is nobody's when the chain reaches it, or somebody else's by then.
+/// The span is nobody's when the chain reaches it, or somebody else's by then.
 #[test]
-fn a_chain_for_an_abandoned_slab_against_an_adopter() {
+fn a_chain_for_an_abandoned_span_against_an_adopter() {
     check(2, || {
         let [a, b, c] = start([SIZE; 3]);
         exit();
@@ -85,9 +85,9 @@ fn a_chain_for_an_abandoned_slab_against_an_adopter() {
     });
 }
 
-/// Slabs 0 and 2 share a slot: the second chain sends the first one out.
+/// Spans 0 and 2 share a slot: the second chain sends the first one out.
 #[test]
-fn two_slabs_that_share_a_slot_against_their_owners_exit() {
+fn two_spans_that_share_a_slot_against_their_owners_exit() {
     check(2, || {
         let [a, _, b] = {
             let blocks = start([SIZE, 512, 8192]);
@@ -116,9 +116,9 @@ fn the_purge_against_a_thread_that_frees_and_exits() {
     });
 }
 
-/// The purge sends the chain while the slab's owner exits.
+/// The purge sends the chain while the span's owner exits.
 #[test]
-fn the_purge_against_the_exit_of_the_slabs_owner() {
+fn the_purge_against_the_exit_of_the_spans_owner() {
     check(2, || {
         let blocks = start([SIZE; 2]);
         begin(1);

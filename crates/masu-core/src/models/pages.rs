@@ -1,8 +1,8 @@
-//! The pool of pages: threads that take and give runs and slabs, while purges have some of the units
+//! The pool of pages: threads that take and give runs and spans, while purges have some of the units
 //! with the kernel, and while one of them forks.
 //!
 //! ```text
-//!          chunk taken from the region            in use: of a run or a slab
+//!          chunk taken from the region            in use: of a run or a span
 //!  (none) ────────────────────▶ clean ──take──▶ ┌────────┐
 //!     ▲                         ▲  ▲            │ in use │ ──give──▶ dirty ──take──▶ in use
 //!     │ all of its units are    │  │            └────────┘             │
@@ -25,7 +25,7 @@ use super::world::sys::mem;
 use crate::size_class::UNIT;
 
 #[test]
-fn runs_and_slabs_against_each_other() {
+fn runs_and_spans_against_each_other() {
     check(3, || {
         reset();
         let other = spawn(|| {
@@ -96,7 +96,7 @@ fn a_purge_of_half_a_chunk_against_who_takes() {
 }
 
 #[test]
-fn a_purge_against_slabs() {
+fn a_purge_against_spans() {
     check(3, || {
         reset();
         let (a, b) = (take_granule(Some(0)), take_granule(Some(1)));

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!  OWNED ──push──▶ OWNED            OWNED ──take (owner)──▶ OWNED, chain empty
-//!  OWNED ──give_up (owner)──▶ FULL | AVAILABLE, the chain stays if it is below the threshold
-//!  FULL | AVAILABLE ──push, below the threshold and not the last──▶ same
-//!  FULL | AVAILABLE ──push, otherwise──▶ OWNED by the pusher
-//!  AVAILABLE ──claim──▶ OWNED by the claimer
+//!  OWNED ──give_up (owner)──▶ FULL | LISTED, the chain stays if it is below the threshold
+//!  FULL | LISTED ──push, below the threshold and not the last──▶ same
+//!  FULL | LISTED ──push, otherwise──▶ OWNED by the pusher
+//!  LISTED ──claim──▶ OWNED by the claimer
 //!  OWNED, all blocks in the chain ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
 //! ```
 //!
-//! Invariants (the numbers are those of `slab/remote.rs`):
+//! Invariants (the numbers are those of `span/remote.rs`):
 //! 1. no block is lost or seen twice.
-//! 2. at most one thread owns the slab: the owner's line is a watched cell.
-//! 3. a slab without live blocks is given back exactly once, by whoever freed the last or owned it.
+//! 2. at most one thread owns the span: the owner's line is a watched cell.
+//! 3. a span without live blocks is given back exactly once, by whoever freed the last or owned it.
 
 use super::check;
 use crate::lock::DISCARD;
-use crate::slab::remote::{Chain, Pushed, RemoteWord};
+use crate::span::remote::{Chain, Pushed, RemoteWord};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::collections::BTreeSet;
@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU32 as Unwatched, Ordering};
 
 const BLOCKS: usize = 4;
 
-/// A slab of `total` blocks with numbers, all of which are live at first.
-struct Slab {
+/// A span of `total` blocks with numbers, all of which are live at first.
+struct Span {
     word: RemoteWord,
     total: usize,
     threshold: u32,
@@ -37,13 +37,13 @@ struct Slab {
 }
 
 // SAFETY: the checker watches the cells.
-unsafe impl Sync for Slab {}
+unsafe impl Sync for Span {}
 // SAFETY: as above.
-unsafe impl Send for Slab {}
+unsafe impl Send for Span {}
 
-impl Slab {
+impl Span {
     fn new(total: usize, threshold: u32) -> Arc<Self> {
-        Arc::new(Slab {
+        Arc::new(Span {
             word: RemoteWord::new(),
             total,
             threshold,
@@ -112,15 +112,15 @@ impl Slab {
         }
     }
 
-    /// The owner gives the slab back if it is empty, and else gives it up.
-    fn let_go(&self, available: bool) {
+    /// The owner gives the span back if it is empty, and else gives it up.
+    fn let_go(&self, listed: bool) {
         loop {
             if self.free_blocks() == self.total {
                 assert_eq!(self.given_back.fetch_add(1, Ordering::Relaxed), 0, "given back twice");
                 return;
             }
             let used = (self.total - self.free_blocks()) as u32;
-            if self.word.give_up(used, available, self.threshold) {
+            if self.word.give_up(used, listed, self.threshold) {
                 return;
             }
             self.merge(self.word.take());
@@ -128,13 +128,13 @@ impl Slab {
     }
 
     fn assert_given_back(&self) {
-        assert_eq!(self.given_back.load(Ordering::Relaxed), 1, "an empty slab that nobody owns");
+        assert_eq!(self.given_back.load(Ordering::Relaxed), 1, "an empty span that nobody owns");
     }
 }
 
-fn spawn(slab: &Arc<Slab>, f: impl FnOnce(&Slab) + Send + 'static) -> thread::JoinHandle<()> {
-    let slab = slab.clone();
-    thread::spawn(move || f(&slab))
+fn spawn(span: &Arc<Span>, f: impl FnOnce(&Span) + Send + 'static) -> thread::JoinHandle<()> {
+    let span = span.clone();
+    thread::spawn(move || f(&span))
 }
 
 fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
@@ -144,56 +144,56 @@ fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
 #[test]
 fn pushes_against_takes_lose_no_block() {
     check(None, || {
-        let slab = Slab::new(3, 32);
-        let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1, 2]))];
-        slab.merge(slab.word.take());
+        let span = Span::new(3, 32);
+        let pushers = [spawn(&span, |s| s.free(&[0])), spawn(&span, |s| s.free(&[1, 2]))];
+        span.merge(span.word.take());
         join(pushers);
-        slab.merge(slab.word.take());
-        assert_eq!(slab.free_blocks(), 3);
-        assert_eq!(slab.word.pending(), 0);
+        span.merge(span.word.take());
+        assert_eq!(span.free_blocks(), 3);
+        assert_eq!(span.word.pending(), 0);
     });
 }
 
 #[test]
 fn three_pushers_and_the_owner() {
     check(3, || {
-        let slab = Slab::new(4, 32);
+        let span = Span::new(4, 32);
         let pushers = [
-            spawn(&slab, |s| s.free(&[0])),
-            spawn(&slab, |s| s.free(&[1])),
-            spawn(&slab, |s| s.free(&[2, 3])),
+            spawn(&span, |s| s.free(&[0])),
+            spawn(&span, |s| s.free(&[1])),
+            spawn(&span, |s| s.free(&[2, 3])),
         ];
-        slab.merge(slab.word.take());
-        slab.merge(slab.word.take());
+        span.merge(span.word.take());
+        span.merge(span.word.take());
         join(pushers);
-        slab.merge(slab.word.take());
-        assert_eq!(slab.free_blocks(), 4);
+        span.merge(span.word.take());
+        assert_eq!(span.free_blocks(), 4);
     });
 }
 
-/// Either the push sees OWNED, and giving up fails, or it sees the word of a slab that nobody owns.
+/// Either the push sees OWNED, and giving up fails, or it sees the word of a span that nobody owns.
 #[test]
 fn giving_up_against_a_push() {
-    for available in [false, true] {
+    for listed in [false, true] {
         check(None, move || {
-            let slab = Slab::new(1, 32);
-            let pusher = spawn(&slab, |s| s.free(&[0]));
-            slab.let_go(available);
+            let span = Span::new(1, 32);
+            let pusher = spawn(&span, |s| s.free(&[0]));
+            span.let_go(listed);
             join([pusher]);
-            slab.assert_given_back();
+            span.assert_given_back();
         });
     }
 }
 
 #[test]
-fn the_last_free_of_a_slab_that_is_given_up_finds_its_owner() {
-    for (available, threshold) in [(false, 32), (true, 32), (true, 2), (false, 1)] {
+fn the_last_free_of_a_span_that_is_given_up_finds_its_owner() {
+    for (listed, threshold) in [(false, 32), (true, 32), (true, 2), (false, 1)] {
         check(3, move || {
-            let slab = Slab::new(2, threshold);
-            let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1]))];
-            slab.let_go(available);
+            let span = Span::new(2, threshold);
+            let pushers = [spawn(&span, |s| s.free(&[0])), spawn(&span, |s| s.free(&[1]))];
+            span.let_go(listed);
             join(pushers);
-            slab.assert_given_back();
+            span.assert_given_back();
         });
     }
 }
@@ -201,75 +201,75 @@ fn the_last_free_of_a_slab_that_is_given_up_finds_its_owner() {
 #[test]
 fn a_chain_pushed_at_once_may_be_the_last() {
     check(None, || {
-        let slab = Slab::new(3, 32);
-        let pushers = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, |s| s.free(&[1, 2]))];
-        slab.let_go(true);
+        let span = Span::new(3, 32);
+        let pushers = [spawn(&span, |s| s.free(&[0])), spawn(&span, |s| s.free(&[1, 2]))];
+        span.let_go(true);
         join(pushers);
-        slab.assert_given_back();
+        span.assert_given_back();
     });
 }
 
-/// A thread that allocates claims the slab while others free its blocks; it takes none of them, and
+/// A thread that allocates claims the span while others free its blocks; it takes none of them, and
 /// lets go again.
 #[test]
 fn a_claim_against_pushes_has_one_winner() {
     check(3, || {
-        let slab = Slab::new(2, 32);
-        slab.let_go(true);
-        let claim = |s: &Slab| {
+        let span = Span::new(2, 32);
+        span.let_go(true);
+        let claim = |s: &Span| {
             if let Some(chain) = s.word.claim() {
                 s.merge(chain);
                 s.let_go(true);
             }
         };
-        let threads = [spawn(&slab, |s| s.free(&[0])), spawn(&slab, claim)];
-        slab.free(&[1]);
+        let threads = [spawn(&span, |s| s.free(&[0])), spawn(&span, claim)];
+        span.free(&[1]);
         join(threads);
-        slab.assert_given_back();
+        span.assert_given_back();
     });
 }
 
 #[test]
 fn of_two_claims_one_wins() {
     check(None, || {
-        let slab = Slab::new(1, 32);
-        slab.let_go(true);
+        let span = Span::new(1, 32);
+        span.let_go(true);
         let won = Arc::new(Unwatched::new(0));
-        let claim = |won: &Unwatched, s: &Slab| {
+        let claim = |won: &Unwatched, s: &Span| {
             if let Some(chain) = s.word.claim() {
                 s.merge(chain);
                 won.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let other = spawn(&slab, {
+        let other = spawn(&span, {
             let won = won.clone();
             move |s| claim(&won, s)
         });
-        claim(&won, &slab);
+        claim(&won, &span);
         join([other]);
         assert_eq!(won.load(Ordering::Relaxed), 1);
     });
 }
 
-/// A full slab is on no list, so nobody may claim it but who frees into it.
+/// A full span is on no list, so nobody may claim it but who frees into it.
 #[test]
-fn a_full_slab_is_not_claimed() {
+fn a_full_span_is_not_claimed() {
     check(None, || {
-        let slab = Slab::new(1, 32);
-        slab.let_go(false);
-        assert_eq!(slab.word.claim(), None);
-        slab.free(&[0]);
-        slab.assert_given_back();
+        let span = Span::new(1, 32);
+        span.let_go(false);
+        assert_eq!(span.word.claim(), None);
+        span.free(&[0]);
+        span.assert_given_back();
     });
 }
 
-/// All blocks of an owned slab have come back; the purge gives its pages back in the owner's stead.
+/// All blocks of an owned span have come back; the purge gives its pages back in the owner's stead.
 #[test]
-fn the_purge_of_a_sleepers_slab_against_its_owner() {
+fn the_purge_of_a_sleepers_span_against_its_owner() {
     check(None, || {
-        let slab = Slab::new(2, 32);
-        slab.free(&[0]);
-        let purge = spawn(&slab, |s| {
+        let span = Span::new(2, 32);
+        span.free(&[0]);
+        let purge = spawn(&span, |s| {
             let _discard = DISCARD.lock();
             if s.word.empty_begin(2) {
                 // The pages go: every link is written to.
@@ -277,11 +277,11 @@ fn the_purge_of_a_sleepers_slab_against_its_owner() {
                 s.word.empty_end(true);
             }
         });
-        let freer = spawn(&slab, |s| s.free(&[1]));
-        let mut emptied = slab.take_as_owner();
+        let freer = spawn(&span, |s| s.free(&[1]));
+        let mut emptied = span.take_as_owner();
         join([purge, freer]);
-        emptied |= slab.take_as_owner();
-        assert_eq!(slab.free_blocks(), if emptied { 0 } else { 2 });
-        assert_eq!(slab.word.pending(), 0);
+        emptied |= span.take_as_owner();
+        assert_eq!(span.free_blocks(), if emptied { 0 } else { 2 });
+        assert_eq!(span.word.pending(), 0);
     });
 }

@@ -84,7 +84,7 @@ fn indices_are_handed_out_once() {
             assert_eq!(heap.exit_round.get(), 7, "a heap that nobody got");
             assert_eq!(table::index_of_id(heap.id.get()), Some(table::index_of(heap)));
         });
-        assert_eq!(table::index_of_id(table::COMMONS_ID), None);
+        assert_eq!(table::index_of_id(table::SHARED_ARENA_ID), None);
         assert_eq!(table::index_of_id(mine.id.get() + 1), None);
     });
 }

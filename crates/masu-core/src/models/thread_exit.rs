@@ -1,22 +1,22 @@
-//! A heap's slabs when its thread exits, while other threads free their blocks and adopt them. What
+//! A heap's spans when its thread exits, while other threads free their blocks and adopt them. What
 //! runs here is the production code of `heap`.
 //!
 //! ```text
 //!  owned: active, partial, full ──exit: bin put back, chain taken──┬─ empty ──▶ pool
-//!      ▲                                                           ├─ room ───▶ available (shelf)
+//!      ▲                                                           ├─ room ───▶ abandoned (listed)
 //!      │                                                           └─ full ───▶ full, nobody's
-//!      │ refill adopts (shelf) · a free claims (threshold, or the last)              │
+//!      │ refill adopts (list) · a free claims (threshold, or the last)              │
 //!      └──────────────────────────────────────────────────────────────────────────── ┘
 //! ```
 //!
-//! Invariants: when all threads have gone and all blocks are freed, every slab is in the pool, given
+//! Invariants: when all threads have gone and all blocks are freed, every span is in the pool, given
 //! back once, with each of its blocks on its list once ([`super::world`]'s pool looks); on the way,
 //! no owner's line is touched by two threads without an order between them.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume};
 use super::world::{region, settings};
-use super::{PER_SLAB, SIZE, check};
-use crate::slab::{self, pool};
+use super::{PER_SPAN, SIZE, check};
+use crate::span::{self, pool};
 use loom::thread;
 
 fn start(retain_full: u32) {
@@ -27,7 +27,7 @@ fn start(retain_full: u32) {
 
 /// All threads have exited and all blocks are freed.
 fn settled() {
-    assert_eq!(pool::in_use(), 0, "slabs are lost");
+    assert_eq!(pool::in_use(), 0, "spans are lost");
 }
 
 fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
@@ -83,13 +83,13 @@ fn exit_against_a_free_and_an_adopter() {
     });
 }
 
-/// The owner fills a slab and goes on to the next, which gives the full one up, while its blocks
+/// The owner fills a span and goes on to the next, which gives the full one up, while its blocks
 /// come back.
 #[test]
-fn giving_up_a_full_slab_against_frees() {
+fn giving_up_a_full_span_against_frees() {
     check(3, || {
         start(0);
-        let mut blocks: Vec<_> = (0..PER_SLAB).map(|_| alloc(SIZE)).collect();
+        let mut blocks: Vec<_> = (0..PER_SPAN).map(|_| alloc(SIZE)).collect();
         let (a, b) = (blocks.pop().unwrap(), blocks.pop().unwrap());
         let freer = spawn(move || {
             free(a);
@@ -104,12 +104,12 @@ fn giving_up_a_full_slab_against_frees() {
     });
 }
 
-/// A full slab that its heap keeps, and that the heap's exit leaves to nobody.
+/// A full span that its heap keeps, and that the heap's exit leaves to nobody.
 #[test]
-fn exit_with_a_full_slab_against_its_last_frees() {
+fn exit_with_a_full_span_against_its_last_frees() {
     check(2, || {
         start(32);
-        let mut blocks: Vec<_> = (0..PER_SLAB).map(|_| alloc(SIZE)).collect();
+        let mut blocks: Vec<_> = (0..PER_SPAN).map(|_| alloc(SIZE)).collect();
         let further = alloc(SIZE);
         let last = [blocks.pop().unwrap(), blocks.pop().unwrap()];
         blocks.into_iter().for_each(free);
@@ -121,9 +121,9 @@ fn exit_with_a_full_slab_against_its_last_frees() {
     });
 }
 
-/// A full slab that nobody owns, when its chain reaches the threshold: one free claims it.
+/// A full span that nobody owns, when its chain reaches the threshold: one free claims it.
 #[test]
-fn the_frees_that_make_an_abandoned_slab_worth_using() {
+fn the_frees_that_make_an_abandoned_span_worth_using() {
     check(3, || {
         start(0);
         let mut blocks: Vec<_> = (0..128).map(|_| alloc(512)).collect();
@@ -139,12 +139,12 @@ fn the_frees_that_make_an_abandoned_slab_worth_using() {
     });
 }
 
-/// Every block of a sleeping owner's slab has come back from others; the purge gives its pages back
+/// Every block of a sleeping owner's span has come back from others; the purge gives its pages back
 /// in the owner's stead while it wakes up and allocates.
 #[test]
-fn allocating_against_a_purge_of_the_sleepers_active_slab() {
+fn allocating_against_a_purge_of_the_sleepers_active_span() {
     check(3, || {
-        let blocks = sleeping_owner(PER_SLAB);
+        let blocks = sleeping_owner(PER_SPAN);
         others_free(&blocks);
         let purging = spawn(purge);
         let blocks = [alloc(SIZE), alloc(SIZE)];
@@ -155,25 +155,25 @@ fn allocating_against_a_purge_of_the_sleepers_active_slab() {
     });
 }
 
-/// The same with a full slab of the sleeper's, the next one that it looks at.
+/// The same with a full span of the sleeper's, the next one that it looks at.
 #[test]
-fn allocating_against_a_purge_of_the_sleepers_full_slab() {
+fn allocating_against_a_purge_of_the_sleepers_full_span() {
     check(3, || {
-        let blocks = sleeping_owner(2 * PER_SLAB);
-        others_free(&blocks[..PER_SLAB]);
+        let blocks = sleeping_owner(2 * PER_SPAN);
+        others_free(&blocks[..PER_SPAN]);
         let purging = spawn(purge);
         let further = [alloc(SIZE), alloc(SIZE)];
         purging.join().unwrap();
-        further.into_iter().chain(blocks.into_iter().skip(PER_SLAB)).for_each(free);
+        further.into_iter().chain(blocks.into_iter().skip(PER_SPAN)).for_each(free);
         exit();
         settled();
     });
 }
 
 #[test]
-fn exit_against_a_purge_of_the_sleepers_slab() {
+fn exit_against_a_purge_of_the_sleepers_span() {
     check(2, || {
-        let blocks = sleeping_owner(PER_SLAB);
+        let blocks = sleeping_owner(PER_SPAN);
         others_free(&blocks);
         let purging = spawn(purge);
         exit();
@@ -184,9 +184,9 @@ fn exit_against_a_purge_of_the_sleepers_slab() {
 
 /// The last free of the sleeper's blocks is on its way when the purge looks.
 #[test]
-fn the_last_free_against_a_purge_of_the_sleepers_slab() {
+fn the_last_free_against_a_purge_of_the_sleepers_span() {
     check(3, || {
-        let mut blocks = sleeping_owner(PER_SLAB);
+        let mut blocks = sleeping_owner(PER_SPAN);
         let last = blocks.pop().unwrap();
         others_free(&blocks);
         let freer = spawn(move || free(last));
@@ -204,7 +204,7 @@ fn the_last_free_against_a_purge_of_the_sleepers_slab() {
 }
 
 fn purge() {
-    slab::empty_for_sleepers();
+    span::empty_for_sleepers();
 }
 
 /// The main thread has heap 0, which owns `n` live blocks.

@@ -1,6 +1,6 @@
 //! Giving memory back: what is stale, when it goes, who does it.
 //!
-//! Freed slabs, runs and huge blocks stay with the process for the decay time (500 ms unless set),
+//! Freed spans, runs and huge blocks stay with the process for the decay time (500 ms unless set),
 //! since memory in a cycle of use would only be faulted in again; then their pages go back to the
 //! kernel. Age is counted in ticks of half the decay time ([`crate::clock`]): a tick discards what
 //! the last one marked.
@@ -11,13 +11,13 @@
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
-//! - a thread for which the pool has handed out 2 MiB of fresh pages hollows its sparse slabs, and gives
+//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse spans, and gives
 //!   back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
 
-mod relief;
+mod pressure;
 mod surplus;
 mod ticker;
 
@@ -30,7 +30,7 @@ use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
 use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
-use crate::{heap, huge, ledger, run, settings, slab};
+use crate::{heap, huge, ledger, run, settings, span};
 
 /// Time of the last tick in milliseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -39,14 +39,14 @@ static PURGED: AtomicU64 = AtomicU64::new(0);
 
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
-    ledger::dirty() + slab::emptied_bytes()
+    ledger::dirty() + span::emptied_bytes()
 }
 
-/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and slabs that one
+/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and spans that one
 /// has left to the next.
 fn stale() -> usize {
     let held = run_cache::total().bytes() + heap::outbox::total().bytes();
-    dirty() + held + heap::left_slabs() * GRANULE
+    dirty() + held + heap::left_spans() * GRANULE
 }
 
 /// Called at the end of the slow paths of `free`, outside all locks, with what they have released.
@@ -85,7 +85,7 @@ pub fn due() {
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         advance();
-        note(heap::hollow_own());
+        note(heap::purge_own());
     }
     if stale() > budget() {
         ticker::start();
@@ -109,17 +109,17 @@ fn grown(large: bool) {
     if !large && settings::decay_ms().is_some() {
         make_up();
     }
-    relief::look();
+    pressure::look();
 }
 
-/// Gives back what the thread's sparse slabs hold: the peak shall not be the sum of what its threads need at
-/// different times. Nor that of what they need in turns: whole slabs of threads that rest, which others
+/// Gives back what the thread's sparse spans hold: the peak shall not be the sum of what its threads need at
+/// different times. Nor that of what they need in turns: whole spans of threads that rest, which others
 /// have emptied, go back too.
 fn make_up() {
-    note(heap::hollow_sparse());
-    // A look at all slabs, which must be worth it.
-    if slab::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
-        note(slab::empty_for_sleepers());
+    note(heap::purge_sparse());
+    // A look at all spans, which must be worth it.
+    if span::emptied_bytes() >= (region::limit() / 64).max(CHUNK) {
+        note(span::empty_for_sleepers());
     }
 }
 
@@ -137,15 +137,17 @@ fn budget() -> usize {
 fn advance() {
     clock::advance();
     TICKS.fetch_add(1, Ordering::Relaxed);
-    relief::on_tick();
+    pressure::on_tick();
     surplus::on_tick();
     purge(false);
 }
 
 fn purge(all: bool) -> usize {
-    heap::fork::give_later();
-    let bytes =
-        slab::empty_for_sleepers() + heap::hollow(all) + run::pool::purge(all) + huge::purge(all);
+    heap::fork::free_deferred();
+    let bytes = span::empty_for_sleepers()
+        + heap::purge_spans(all)
+        + run::pool::purge(all)
+        + huge::purge(all);
     region::trim_tables();
     note(bytes);
     bytes
@@ -166,7 +168,7 @@ fn visit_caches(all: bool) {
 
 /// Gives everything back at once. Returns the bytes given back.
 pub fn now() -> usize {
-    let own = heap::hollow_own();
+    let own = heap::purge_own();
     own + give_all()
 }
 

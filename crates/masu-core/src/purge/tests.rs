@@ -75,7 +75,7 @@ fn a_third_in_buffers_waits_for_ticks() {
     });
 }
 
-/// A thread's slabs that another has emptied go back when that one needs more memory.
+/// A thread's spans that another has emptied go back when that one needs more memory.
 #[test]
 fn growth_takes_what_resting_threads_do_not_use() {
     alone!(growth_takes_what_resting_threads_do_not_use, || {
@@ -90,10 +90,10 @@ fn growth_takes_what_resting_threads_do_not_use() {
         });
         take.recv().expect("blocks").free(6 * MIB, SIZE);
         heap::flush();
-        let emptied = slab::emptied_bytes();
+        let emptied = span::emptied_bytes();
         assert!(emptied > 5 * MIB, "{emptied} bytes");
         let mut blocks = Blocks::new(16 * MIB, SIZE);
-        let left = slab::emptied_bytes();
+        let left = span::emptied_bytes();
         assert!(left <= CHUNK, "{left} of {emptied} bytes");
         assert!(purged_bytes() as usize > 4 * MIB);
         blocks.free(16 * MIB, SIZE);
@@ -120,8 +120,8 @@ fn sparse() -> Blocks {
 
 /// Growth need not make the window longer: chunks that were free before serve it too.
 #[test]
-fn growth_hollows_sparse_slabs_where_the_window_stays() {
-    alone!(growth_hollows_sparse_slabs_where_the_window_stays, || {
+fn growth_purges_sparse_spans_where_the_window_stays() {
+    alone!(growth_purges_sparse_spans_where_the_window_stays, || {
         no_ticks();
         Blocks::new(64 * MIB, 64 << 10).free(64 * MIB, 64 << 10);
         now();
@@ -134,10 +134,10 @@ fn growth_hollows_sparse_slabs_where_the_window_stays() {
     });
 }
 
-/// What was hollowed and carved again is hollowed again, though as many blocks may be out as before.
+/// What was purged and carved again has its free pages purged again, though as many blocks may be out as before.
 #[test]
-fn growth_hollows_slabs_again() {
-    alone!(growth_hollows_slabs_again, || {
+fn growth_purges_spans_again() {
+    alone!(growth_purges_spans_again, || {
         no_ticks();
         let _rest = sparse();
         let _others = Blocks::new(8 * MIB, 480);
@@ -152,8 +152,8 @@ fn growth_hollows_slabs_again() {
 
 /// It is enough that others have made memory grow since a thread last looked.
 #[test]
-fn threads_hollow_their_slabs_each() {
-    alone!(threads_hollow_their_slabs_each, || {
+fn threads_purge_their_spans_each() {
+    alone!(threads_purge_their_spans_each, || {
         no_ticks();
         thread::spawn(|| {
             let _rest = sparse();

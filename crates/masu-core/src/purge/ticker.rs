@@ -3,19 +3,19 @@
 //! A raw thread of the kernel ([`crate::sys::thread`]): it makes system calls, takes the engine's
 //! locks, and touches nothing of the C library and no thread-local state. At most one exists.
 //!
-//! The thread has the [`Duty`] from its start, so that between a free that makes a debt and the
+//! The thread has the [`Turn`] from its start, so that between a free that makes a debt and the
 //! thread that is about to end none is forgotten. The kernel clears `TID` when the thread no longer
 //! uses its stack, which the next one reuses.
 
-use super::{advance, budget, relief, stale, visit_caches};
-use crate::duty::Duty;
+use super::{advance, budget, pressure, stale, visit_caches};
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{futex, thread, time};
 use crate::tuning::{PATIENCE, PRESSURE_EVERY};
+use crate::turn::Turn;
 use core::cell::UnsafeCell;
 
-static DUTY: Duty = Duty::new();
+static TURN: Turn = Turn::new();
 static TID: AtomicU32 = AtomicU32::new(0);
 static STARTS: AtomicU64 = AtomicU64::new(0);
 
@@ -24,7 +24,7 @@ const STACK: usize = 32 << 10;
 #[repr(C, align(64))]
 struct Stack(UnsafeCell<[u8; STACK]>);
 
-// SAFETY: used by one background thread at a time, as `DUTY` and `TID` see to.
+// SAFETY: used by one background thread at a time, as `TURN` and `TID` see to.
 unsafe impl Sync for Stack {}
 
 static STACK_MEMORY: Stack = Stack(UnsafeCell::new([0; STACK]));
@@ -33,7 +33,7 @@ static TLS: Stack = Stack(UnsafeCell::new([0; STACK]));
 
 /// Whether the thread exists, and will see what the caller has made stale.
 pub fn is_running() -> bool {
-    DUTY.is_taken()
+    TURN.is_taken()
 }
 
 /// Times it was started.
@@ -42,7 +42,7 @@ pub fn starts() -> u64 {
 }
 
 /// When the kernel has refused a thread: how often in a row, and until when it is not asked again.
-/// Whoever has the duty writes.
+/// Whoever has the turn writes.
 static REFUSALS: AtomicU32 = AtomicU32::new(0);
 static PAUSE_UNTIL: AtomicU64 = AtomicU64::new(0);
 
@@ -65,10 +65,10 @@ pub fn start() {
         return;
     }
     crate::sharing::begin();
-    if !DUTY.take_up() {
+    if !TURN.take_up() {
         return;
     }
-    // The one before has laid the duty down and is at its last instructions.
+    // The one before has laid the turn down and is at its last instructions.
     loop {
         match TID.load(Ordering::Acquire) {
             0 => break,
@@ -76,7 +76,7 @@ pub fn start() {
         }
     }
     let stack = STACK_MEMORY.0.get().cast::<u8>();
-    // SAFETY: the duty is ours and TID is 0: no thread uses the stack. `run` makes system calls only.
+    // SAFETY: the turn is ours and TID is 0: no thread uses the stack. `run` makes system calls only.
     let started =
         unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TID.as_ptr()) };
     match started {
@@ -88,7 +88,7 @@ pub fn start() {
             let refusals = refusals.saturating_add(1);
             PAUSE_UNTIL.store(time::now_ms() + pause(refusals), Ordering::Relaxed);
             REFUSALS.store(refusals, Ordering::Relaxed);
-            DUTY.release();
+            TURN.release();
         }
     }
 }
@@ -99,8 +99,8 @@ const MOMENT: i64 = 50_000;
 extern "C" fn run(_: usize) {
     let mut calm = 0;
     let mut stalled = None;
-    let (word, taken) = DUTY.futex();
-    relief::is_pressed(&mut stalled);
+    let (word, taken) = TURN.futex();
+    pressure::is_pressed(&mut stalled);
     while let Some(decay) = settings::decay_ms() {
         let mut left = decay.div_ceil(2).max(1);
         while left != 0 {
@@ -108,23 +108,23 @@ extern "C" fn run(_: usize) {
             left -= period;
             let timeout = (period / 1000, period % 1000 * 1_000_000);
             futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));
-            if relief::is_pressed(&mut stalled) {
+            if pressure::is_pressed(&mut stalled) {
                 super::give_all();
             }
         }
         visit_caches(false);
         advance();
         calm = if stale() > settings::budget() / 2 { 0 } else { calm + 1 };
-        if (stale() == 0 || calm >= PATIENCE) && DUTY.lay_down(|| stale() > budget()) {
+        if (stale() == 0 || calm >= PATIENCE) && TURN.lay_down(|| stale() > budget()) {
             return;
         }
     }
-    DUTY.release();
+    TURN.release();
 }
 
 /// In a fork's child the thread does not exist.
 pub fn after_fork_in_child() {
-    DUTY.release();
+    TURN.release();
     TID.store(0, Ordering::Relaxed);
     crate::limit::after_fork_in_child();
 }

@@ -2,7 +2,7 @@
 
 /// log2 of a granule: the unit that has one kind and one table entry.
 pub const GRANULE_SHIFT: usize = 16;
-/// A granule, which is also a slab: 64 KiB.
+/// A granule, which is also a span: 64 KiB.
 pub const GRANULE: usize = 1 << GRANULE_SHIFT;
 /// log2 of a chunk.
 pub const CHUNK_SHIFT: usize = 21;
@@ -10,10 +10,10 @@ pub const CHUNK_SHIFT: usize = 21;
 pub const CHUNK: usize = 1 << CHUNK_SHIFT;
 /// Granules in a chunk.
 pub const GRANULES_PER_CHUNK: usize = CHUNK / GRANULE;
-/// No chunk, no slab.
+/// No chunk, no span.
 pub const NIL: u32 = u32::MAX;
 
-/// What is mapped first: a chunk for slabs and one for runs.
+/// What is mapped first: a chunk for spans and one for runs.
 pub const FIRST_STEP: usize = 2 * CHUNK;
 /// The largest step.
 pub const MAX_STEP: usize = 64 << 20;
@@ -38,12 +38,12 @@ pub const HEAP_STRIDE: usize = 4096;
 /// Most heaps (threads alive at one time that allocate).
 pub const MAX_HEAPS: usize = if cfg!(miri) { 16 } else { 1 << 18 };
 
-/// Distance of the dense table below the base.
-pub const DENSE_BELOW: usize = MAX_GRANULES * 8;
+/// Distance of the page map below the base.
+pub const PAGE_MAP_BELOW: usize = MAX_GRANULES * 8;
 /// Distance of the owners' lines below the base.
-pub const SLABS_BELOW: usize = DENSE_BELOW + MAX_GRANULES * LINE;
+pub const SPANS_BELOW: usize = PAGE_MAP_BELOW + MAX_GRANULES * LINE;
 /// Distance of the remote lines below the base.
-pub const REMOTES_BELOW: usize = SLABS_BELOW + MAX_GRANULES * LINE;
+pub const REMOTES_BELOW: usize = SPANS_BELOW + MAX_GRANULES * LINE;
 /// Distance of the table of chunks below the base.
 pub const CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * CHUNK_STRIDE;
 /// Distance of the run chunk table below the base.
@@ -56,16 +56,16 @@ pub const HUGE_STRIDE: usize = 128;
 pub const MAX_HUGE_UNITS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 23 };
 /// Distance of the table of huge units below the base.
 pub const HUGE_BELOW: usize = HEAPS_BELOW + MAX_HUGE_UNITS * HUGE_STRIDE;
-/// Bytes per shared heap. The size is asserted where it is defined.
-pub const SHARED_STRIDE: usize = 8192;
-/// Most shared heaps at one time.
+/// Bytes per arena. The size is asserted where it is defined.
+pub const ARENA_STRIDE: usize = 8192;
+/// Most arenas at one time.
 pub const MAX_SHARED: usize = if cfg!(miri) { 8 } else { 1 << 16 };
-/// Distance of the shared heaps below the base.
-pub const SHARED_BELOW: usize = HUGE_BELOW + MAX_SHARED * SHARED_STRIDE;
-/// Bytes of a tag: what says which shared heap a medium or huge block belongs to.
+/// Distance of the arenas below the base.
+pub const ARENAS_BELOW: usize = HUGE_BELOW + MAX_SHARED * ARENA_STRIDE;
+/// Bytes of a tag: what says which arena a medium or huge block belongs to.
 pub const TAG_STRIDE: usize = 16;
 /// Distance of the tags of medium blocks below the base, one for each 4 KiB of the window.
-pub const RUN_TAGS_BELOW: usize = SHARED_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
+pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// Bytes of the sets of chunks that the pool of pages keeps, for 64 chunks.
@@ -82,7 +82,7 @@ pub const BELOW: usize = 10 * GIB;
 pub const BELOW: usize = crate::sys::raw::TABLES;
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
-const _: () = assert!(SLABS_BELOW < 1 << 31);
+const _: () = assert!(SPANS_BELOW < 1 << 31);
 const _: () = assert!(CHUNK_SETS_BELOW <= BELOW);
 const _: () =
     assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));

@@ -8,12 +8,12 @@
 //!
 //! ```text
 //!  base - 10 GiB                                                            base        base + limit
-//!  | huge units | heaps | run chunks | chunks | remote | slabs | dense | chunk | chunk | … (grows) →
+//!  | huge units | heaps | run chunks | chunks | remote | spans | map   | chunk | chunk | … (grows) →
 //!                                                       one entry per 64 KiB granule of the window
 //! ```
 //!
 //! Each table is mapped up to what the window needs; the rest of its span is not mapped at all. (Lowest
-//! of all lie the tables of shared heaps, [`tags`] among them, of which nothing is mapped before the
+//! of all lie the tables of arenas, [`tags`] among them, of which nothing is mapped before the
 //! first such heap.)
 //!
 //! Invariants:
@@ -65,8 +65,8 @@ static FREE_CHUNKS: AtomicU32 = AtomicU32::new(NIL);
 /// Whether chunks were freed since the tables were last looked at.
 static FREED: AtomicBool = AtomicBool::new(false);
 
-static DENSE: Table = Table::new(DENSE_BELOW, size_of::<Dense>());
-static SLABS: Table = Table::new(SLABS_BELOW, LINE);
+static PAGE_MAP: Table = Table::new(PAGE_MAP_BELOW, size_of::<PageMapEntry>());
+static SPANS: Table = Table::new(SPANS_BELOW, LINE);
 static REMOTES: Table = Table::new(REMOTES_BELOW, LINE);
 static CHUNKS: Table = Table::new(CHUNKS_BELOW, CHUNK_STRIDE);
 static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
@@ -78,16 +78,16 @@ static CHUNK_SETS: Table = Table::new(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE);
 pub enum Kind {
     /// Nothing of ours, or not in use.
     None = 0,
-    /// A slab of small blocks (also when it is free).
-    Slab = 1,
+    /// A span of small blocks (also when it is free).
+    Span = 1,
     /// Part of a chunk of runs.
     Run = 2,
 }
 
 /// What every free reads: eight bytes per granule, read-mostly.
 #[repr(C)]
-pub struct Dense {
-    /// Id of the heap that owns the slab, 0 when none does.
+pub struct PageMapEntry {
+    /// Id of the heap that owns the span, 0 when none does.
     pub owner: AtomicU32,
     /// Block size / 16, so that asking for a block's size reads nothing else.
     sixteenths: AtomicU16,
@@ -95,14 +95,14 @@ pub struct Dense {
     kind: AtomicU8,
 }
 
-impl Dense {
-    /// Block size in bytes; 0 unless the granule is a slab in use.
+impl PageMapEntry {
+    /// Block size in bytes; 0 unless the granule is a span in use.
     #[inline(always)]
     pub fn block_size(&self) -> usize {
         self.sixteenths.load(Ordering::Relaxed) as usize * 16
     }
 
-    /// Size class; 0 unless the granule is a slab in use.
+    /// Size class; 0 unless the granule is a span in use.
     #[inline(always)]
     pub fn class(&self) -> usize {
         self.class.load(Ordering::Relaxed) as usize
@@ -112,20 +112,20 @@ impl Dense {
     #[inline(always)]
     pub fn kind(&self) -> Kind {
         match self.kind.load(Ordering::Relaxed) {
-            1 => Kind::Slab,
+            1 => Kind::Span,
             2 => Kind::Run,
             _ => Kind::None,
         }
     }
 
-    /// Makes it a slab in use, of blocks of a class.
+    /// Makes it a span in use, of blocks of a class.
     #[inline]
-    pub fn set_slab(&self, class: usize, size: usize) {
+    pub fn set_span(&self, class: usize, size: usize) {
         self.sixteenths.store((size / 16) as u16, Ordering::Relaxed);
         self.class.store(class as u8, Ordering::Relaxed);
     }
 
-    /// Sets the kind of a granule that is no slab in use.
+    /// Sets the kind of a granule that is no span in use.
     #[inline]
     pub fn set(&self, kind: Kind) {
         self.sixteenths.store(0, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Dense {
     }
 }
 
-const _: () = assert!(size_of::<Dense>() == 8);
+const _: () = assert!(size_of::<PageMapEntry>() == 8);
 
 /// A chunk's record, under the region's lock.
 #[repr(C)]
@@ -182,14 +182,17 @@ impl Base {
         (p as usize).wrapping_sub(self.0)
     }
 
-    /// The dense entry of a granule.
+    /// The page map entry of a granule.
     ///
     /// # Safety
     /// `granule << GRANULE_SHIFT` is below `limit()`.
     #[inline(always)]
-    pub unsafe fn dense(self, granule: usize) -> &'static Dense {
+    pub unsafe fn page_map(self, granule: usize) -> &'static PageMapEntry {
         // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
-        unsafe { &*((self.0 - DENSE_BELOW + granule * size_of::<Dense>()) as *const Dense) }
+        unsafe {
+            &*((self.0 - PAGE_MAP_BELOW + granule * size_of::<PageMapEntry>())
+                as *const PageMapEntry)
+        }
     }
 
     /// Address of a table's entry, for the layers that define its type.
@@ -237,14 +240,14 @@ pub fn in_window(offset: usize) -> bool {
     }
 }
 
-/// [`Base::dense`].
+/// [`Base::page_map`].
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub unsafe fn dense(granule: usize) -> &'static Dense {
+pub unsafe fn page_map(granule: usize) -> &'static PageMapEntry {
     // SAFETY: passed on.
-    unsafe { Base::load().dense(granule) }
+    unsafe { Base::load().page_map(granule) }
 }
 
 /// [`Base::entry`].
@@ -272,7 +275,7 @@ fn place_with(first: usize) -> Result<(), Errno> {
         if first != 0 && mem::map_at(base, first).is_err() {
             continue;
         }
-        let tables = [&DENSE, &SLABS, &REMOTES];
+        let tables = [&PAGE_MAP, &SPANS, &REMOTES];
         if tables.iter().all(|t| t.ensure(base, FIRST_STEP / GRANULE).is_ok()) {
             if first != 0 {
                 mem::forbid_huge(base, first);
@@ -319,8 +322,8 @@ fn grow() -> Result<(), Errno> {
 /// Maps the tables that the window needs up to an offset.
 fn ensure_tables(end: usize) -> Result<(), Errno> {
     let (base, chunks) = (base(), end / CHUNK);
-    DENSE.ensure(base, end / GRANULE)?;
-    SLABS.ensure(base, end / GRANULE)?;
+    PAGE_MAP.ensure(base, end / GRANULE)?;
+    SPANS.ensure(base, end / GRANULE)?;
     REMOTES.ensure(base, end / GRANULE)?;
     if chunks > FIRST.len() {
         CHUNKS.ensure(base, chunks)?;
@@ -423,7 +426,7 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
         // SAFETY: the chunk lies below the limit.
-        unsafe { dense(granule) }.set(Kind::None);
+        unsafe { page_map(granule) }.set(Kind::None);
     }
     // SAFETY: as above.
     let record = unsafe { chunk_record(chunk) };

@@ -1,6 +1,6 @@
-//! Tags: which shared heap a medium or huge block belongs to, and its neighbours among that heap's
+//! Tags: which arena a medium or huge block belongs to, and its neighbours among that heap's
 //! blocks. They lie apart from the records of runs and huge blocks, so that a program without
-//! shared heaps has none of them.
+//! arenas has none of them.
 //!
 //! A block's number is the unit at which it starts: below [`HUGE`] in 4 KiB units of the window, from
 //! there on in 2 MiB units of the window of huge blocks.
@@ -23,7 +23,7 @@ const UNIT: usize = 4096;
 static RUN_TAGS: Table = Table::new(RUN_TAGS_BELOW, TAG_STRIDE);
 static HUGE_TAGS: Table = Table::new(HUGE_TAGS_BELOW, TAG_STRIDE);
 
-/// A tag. All zero: the block is no shared heap's.
+/// A tag. All zero: the block is no arena's.
 #[repr(C, align(16))]
 pub struct Tag {
     /// Id of the heap, or 0.
@@ -64,7 +64,7 @@ fn table(number: u32) -> (&'static Table, usize, usize) {
     }
 }
 
-/// The tag of a block, if it is mapped: a block without one is no shared heap's.
+/// The tag of a block, if it is mapped: a block without one is no arena's.
 pub fn get(number: u32) -> Option<&'static Tag> {
     let (table, below, index) = table(number);
     ((index + 1) * TAG_STRIDE <= table.mapped_bytes())
@@ -83,7 +83,7 @@ pub fn get_or_map(number: u32) -> Option<&'static Tag> {
     })
 }
 
-/// Id of the heap that a block belongs to, 0 if it is no shared heap's.
+/// Id of the heap that a block belongs to, 0 if it is no arena's.
 pub fn heap_of(number: u32) -> u32 {
     get(number).map_or(0, |tag| tag.heap.load(Ordering::Relaxed))
 }

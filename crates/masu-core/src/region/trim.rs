@@ -2,24 +2,24 @@
 //!
 //! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free
 //! chunk's entries are never read for what they say, or say "nothing" when they are zero: dense
-//! entries ([`Kind::None`](super::Kind)), owner's lines (a clean slab), remote words (no state), run
+//! entries ([`Kind::None`](super::Kind)), owner's lines (a clean span), remote words (no state), run
 //! records (made anew with the chunk). So pages that describe free chunks only are discarded, under
 //! the region's lock, which whoever makes a chunk one of its own must take first.
 
 use super::{
-    CHUNK, Dense, FREED, GRANULES_PER_CHUNK, IN_USE, LINE, LOCK, RUN_CHUNK_STRIDE, Table, base,
-    chunk_record, limit,
+    CHUNK, FREED, GRANULES_PER_CHUNK, IN_USE, LINE, LOCK, PageMapEntry, RUN_CHUNK_STRIDE, Table,
+    base, chunk_record, limit,
 };
-use super::{DENSE, DENSE_BELOW, REMOTES, REMOTES_BELOW, RUN_CHUNKS, RUN_CHUNKS_BELOW};
-use super::{SLABS, SLABS_BELOW};
+use super::{PAGE_MAP, PAGE_MAP_BELOW, REMOTES, REMOTES_BELOW, RUN_CHUNKS, RUN_CHUNKS_BELOW};
+use super::{SPANS, SPANS_BELOW};
 use crate::sync::Ordering;
 use crate::sys::{auxv, mem};
 use core::ops::Range;
 
 /// The tables with what they hold for each chunk, in bytes.
 static TABLES: [(&Table, usize, usize); 4] = [
-    (&DENSE, DENSE_BELOW, GRANULES_PER_CHUNK * size_of::<Dense>()),
-    (&SLABS, SLABS_BELOW, GRANULES_PER_CHUNK * LINE),
+    (&PAGE_MAP, PAGE_MAP_BELOW, GRANULES_PER_CHUNK * size_of::<PageMapEntry>()),
+    (&SPANS, SPANS_BELOW, GRANULES_PER_CHUNK * LINE),
     (&REMOTES, REMOTES_BELOW, GRANULES_PER_CHUNK * LINE),
     (&RUN_CHUNKS, RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE),
 ];

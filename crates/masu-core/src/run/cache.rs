@@ -227,7 +227,7 @@ impl RunCache {
 fn share(more: usize) -> usize {
     let most = settings::run_cache();
     let share = most.saturating_mul(CACHES) / (TOTAL.holders() + more).max(CACHES);
-    // In a crowd little caches would only be filled and emptied: the pool serves all.
+    // In an oversubscribed process little caches would only be filled and emptied: the pool serves all.
     if share < CACHE_LEAST.min(most) { 0 } else { share }
 }
 

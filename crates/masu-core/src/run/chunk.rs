@@ -183,9 +183,9 @@ pub struct RunChunk {
     pub dirty: Bits,
     /// Dirty units that were dirty at the last purge already.
     pub old: Bits,
-    /// Whether it was taken for slabs, and not for runs.
-    pub for_slabs: Cell<bool>,
-    /// Whose slabs it is for.
+    /// Whether it was taken for spans, and not for runs.
+    pub for_spans: Cell<bool>,
+    /// Whose spans it is for.
     pub affinity: Cell<Option<Affinity>>,
     /// Whether it has a mapping of its own, with pages that were a huge block's.
     pub inherited: Cell<bool>,
@@ -215,9 +215,9 @@ pub unsafe fn record(chunk: u32) -> &'static RunChunk {
 }
 
 impl RunChunk {
-    /// Makes it the record of an empty, clean chunk for slabs or for runs.
-    pub fn init(&self, for_slabs: bool) {
-        self.for_slabs.set(for_slabs);
+    /// Makes it the record of an empty, clean chunk for spans or for runs.
+    pub fn init(&self, for_spans: bool) {
+        self.for_spans.set(for_spans);
         self.affinity.set(None);
         self.inherited.set(false);
         self.absent.set(0);
@@ -312,14 +312,14 @@ impl RunChunk {
         word.set(word.get() & !(u64::from(!dirty) << (granule % 4 * UNITS_PER_GRANULE)));
     }
 
-    /// The lowest free granule of a chunk for slabs, the highest of one for runs; with `dirty`, one that
+    /// The lowest free granule of a chunk for spans, the highest of one for runs; with `dirty`, one that
     /// has dirty units.
     pub fn free_granule(&self, dirty: bool) -> Option<usize> {
         let mut free = !self.used.granules();
         if dirty {
             free &= self.dirty.granules();
         }
-        let found = match self.for_slabs.get() {
+        let found = match self.for_spans.get() {
             true => free.trailing_zeros(),
             false => 31u32.wrapping_sub(free.leading_zeros()),
         };

@@ -7,7 +7,7 @@
 use crate::region::{self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
 
-/// Whose slabs a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
+/// Whose spans a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
 /// threads share by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Affinity(u8);
@@ -24,9 +24,9 @@ impl Affinity {
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Has {
-    /// A chunk for slabs: a free granule. A hint: cleared by who looks and finds none.
+    /// A chunk for spans: a free granule. A hint: cleared by who looks and finds none.
     Room,
-    /// A chunk for slabs: a free granule with a dirty unit. A hint too.
+    /// A chunk for spans: a free granule with a dirty unit. A hint too.
     DirtyRoom,
     /// A chunk for runs: a free granule with a dirty unit. A hint too.
     DirtyRunRoom,

@@ -1,6 +1,6 @@
 //! Fresh chunks with pages that huge blocks have left.
 //!
-//! What is kept of freed huge blocks and what runs and slabs take anew would be resident side by side: a
+//! What is kept of freed huge blocks and what runs and spans take anew would be resident side by side: a
 //! program that goes from long buffers to small blocks would peak at the sum of both. So a fresh chunk takes
 //! over the pages of a kept unit (`mremap`), if there is one. That costs the kernel one entry in its table
 //! of pages, where faulting the chunk in costs 512 faults.

@@ -1,7 +1,7 @@
 //! Medium blocks, 8 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
-//! which slabs come too,
+//! which spans come too,
 //! [`inherit`] what fresh chunks take over of huge blocks, [`scarce`] which granules are mapped where
 //! addresses are few,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that

@@ -1,35 +1,35 @@
-//! The pool of pages: all chunks, one lock. Runs and slabs come from it, so that what one leaves
+//! The pool of pages: all chunks, one lock. Runs and spans come from it, so that what one leaves
 //! serves the other while it is still resident.
 //!
-//! A chunk is taken for slabs or for runs, and serves the other only before a fresh one would be taken:
-//! slabs and runs that lie side by side keep each other's neighbourhood from being used.
+//! A chunk is taken for spans or for runs, and serves the other only before a fresh one would be taken:
+//! spans and runs that lie side by side keep each other's neighbourhood from being used.
 //!
 //! Chunks hang in buckets by the length of their longest free range; a request for a run goes to the
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
-//! there to the smallest range that fits, at its lower end. A slab is a run of a granule; it comes
+//! there to the smallest range that fits, at its lower end. A span is a run of a granule; it comes
 //! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has one
 //! at all. So free space collects in few chunks, and those that run empty go back to the region. In a
-//! chunk for slabs it is the lowest granule: what is allocated in a row then lies in a row, which the
+//! chunk for spans it is the lowest granule: what is allocated in a row then lies in a row, which the
 //! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
 //!
-//! Threads that share nothing and have much each have chunks of their own for slabs ([`Affinity`]): a
-//! slab that comes back to the thread that had it is still in its processor's caches, where another
-//! thread would wait for every line. They take others' slabs once a sixteenth of all memory is free.
+//! Threads that share nothing and have much each have chunks of their own for spans ([`Affinity`]): a
+//! span that comes back to the thread that had it is still in its processor's caches, where another
+//! thread would wait for every line. They take others' spans once a sixteenth of all memory is free.
 //!
 //! Invariants:
-//! 1. a chunk is in the bucket of its `longest`, unless that is 0. Chunks for slabs have buckets of their
+//! 1. a chunk is in the bucket of its `longest`, unless that is 0. Chunks for spans have buckets of their
 //!    own.
-//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for slabs, those with a
+//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for spans, those with a
 //!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
 //!    are the chunks for runs in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
-//! 3. a granule's dense entry is of kind `Slab` while it is a slab, else of kind `Run`.
+//! 3. a granule's page map entry is of kind `Slab` while it is a span, else of kind `Run`.
 
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
 use super::{inherit, scarce};
-use crate::later::{self, Kind as Late};
-use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SLAB_UNITS};
+use crate::deferred::{self, Kind as Late};
+use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SPAN_UNITS};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
@@ -47,7 +47,7 @@ fn change(counter: &AtomicUsize, by: usize) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
-/// Those of chunks for runs, and those of chunks for slabs.
+/// Those of chunks for runs, and those of chunks for spans.
 struct State(UnsafeCell<[Buckets; 2]>);
 
 // SAFETY: touched under LOCK only.
@@ -69,14 +69,14 @@ impl Locked {
         LOCK.enter().map(|guard| Locked { _guard: guard })
     }
 
-    fn buckets(&self, for_slabs: bool) -> &Buckets {
+    fn buckets(&self, for_spans: bool) -> &Buckets {
         // SAFETY: LOCK makes the holder the only user.
-        unsafe { &(&*STATE.0.get())[usize::from(for_slabs)] }
+        unsafe { &(&*STATE.0.get())[usize::from(for_spans)] }
     }
 
     /// Puts a chunk into the bucket of its longest free range.
     fn set_longest(&self, chunk: u32, c: &RunChunk, longest: usize) {
-        let buckets = self.buckets(c.for_slabs.get());
+        let buckets = self.buckets(c.for_spans.get());
         buckets.remove(c);
         c.longest.set(longest as u32);
         buckets.insert(chunk, c);
@@ -87,19 +87,19 @@ impl Locked {
         self.set_longest(chunk, c, c.measure());
     }
 
-    /// Makes a chunk that is all free one for slabs, or for runs.
-    fn adapt(&self, chunk: u32, c: &RunChunk, for_slabs: bool) {
-        if c.for_slabs.get() != for_slabs && c.longest.get() as usize == UNITS {
-            self.buckets(!for_slabs).remove(c);
-            c.for_slabs.set(for_slabs);
-            self.buckets(for_slabs).insert(chunk, c);
-            if for_slabs {
+    /// Makes a chunk that is all free one for spans, or for runs.
+    fn adapt(&self, chunk: u32, c: &RunChunk, for_spans: bool) {
+        if c.for_spans.get() != for_spans && c.longest.get() as usize == UNITS {
+            self.buckets(!for_spans).remove(c);
+            c.for_spans.set(for_spans);
+            self.buckets(for_spans).insert(chunk, c);
+            if for_spans {
                 self.has_room(chunk, c);
             }
         }
     }
 
-    /// Notes that a chunk for slabs has a free granule, and perhaps a dirty one.
+    /// Notes that a chunk for spans has a free granule, and perhaps a dirty one.
     pub(super) fn has_room(&self, chunk: u32, c: &RunChunk) {
         chunk_set::add(Has::Room, chunk);
         chunk_set::add(Has::DirtyRoom, chunk);
@@ -117,7 +117,7 @@ impl Locked {
         }
         chunk_set::add(Has::Dirty, chunk);
         if around >= UNITS_PER_GRANULE {
-            if c.for_slabs.get() {
+            if c.for_spans.get() {
                 self.has_room(chunk, c);
             } else {
                 chunk_set::add(Has::DirtyRunRoom, chunk);
@@ -127,29 +127,29 @@ impl Locked {
 
     /// Calls `f` with the chunks that have so many free units in a row.
     pub(super) fn each_with_room(&self, units: usize, mut f: impl FnMut(u32, &'static RunChunk)) {
-        for for_slabs in [false, true] {
-            self.buckets(for_slabs).each_from(units, &mut f);
+        for for_spans in [false, true] {
+            self.buckets(for_spans).each_from(units, &mut f);
         }
     }
 
     /// A chunk with `units` more free units in a row, one of the region's if need be. `dense`: it will be
     /// filled.
-    fn more(&self, for_slabs: bool, dense: bool, units: usize) -> Option<u32> {
+    fn more(&self, for_spans: bool, dense: bool, units: usize) -> Option<u32> {
         if region::is_scarce()
-            && let Some(chunk) = scarce::open_some(self, for_slabs, units).ok()?
+            && let Some(chunk) = scarce::open_some(self, for_spans, units).ok()?
         {
             return Some(chunk);
         }
-        let chunk = self.fresh_chunk(for_slabs, dense)?;
+        let chunk = self.fresh_chunk(for_spans, dense)?;
         // SAFETY: a chunk of the pool has a record.
         match unsafe { record(chunk) }.absent.get() {
             0 => Some(chunk),
-            _ => scarce::open_some(self, for_slabs, units).ok()?,
+            _ => scarce::open_some(self, for_spans, units).ok()?,
         }
     }
 
     /// A chunk of the region. `dense`: it will be filled.
-    fn fresh_chunk(&self, for_slabs: bool, dense: bool) -> Option<u32> {
+    fn fresh_chunk(&self, for_spans: bool, dense: bool) -> Option<u32> {
         let (chunk, mapped) = region::alloc_chunk()?;
         if !region::ensure_run_chunk(chunk) {
             region::free_chunk(chunk, mapped);
@@ -157,13 +157,13 @@ impl Locked {
         }
         // SAFETY: its record was mapped just now.
         let c = unsafe { record(chunk) };
-        c.init(for_slabs);
+        c.init(for_spans);
         if !mapped {
             scarce::init(chunk, c);
-        } else if for_slabs {
+        } else if for_spans {
             chunk_set::add(Has::Room, chunk);
         }
-        let grows = in_use_bytes() >= region::GROWING || !for_slabs && used_bytes() >= GROWING_RUNS;
+        let grows = in_use_bytes() >= region::GROWING || !for_spans && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
         let inherited = mapped && inherit::take_over(address(chunk, 0), c);
         if inherited || mapped && filled && ledger::has_room(CHUNK) && region::fault_chunk(chunk) {
@@ -172,13 +172,14 @@ impl Locked {
             change(&DIRTY_UNITS, UNITS);
             change(&FRESH_UNITS, if inherited { 0 } else { UNITS });
             chunk_set::add(Has::Dirty, chunk);
-            chunk_set::add(if for_slabs { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
+            chunk_set::add(if for_spans { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
         for granule in 0..GRANULES_PER_CHUNK {
             // SAFETY: the chunk lies below the limit.
-            unsafe { region::dense(chunk as usize * GRANULES_PER_CHUNK + granule) }.set(Kind::Run);
+            unsafe { region::page_map(chunk as usize * GRANULES_PER_CHUNK + granule) }
+                .set(Kind::Run);
         }
-        self.buckets(for_slabs).insert(chunk, c);
+        self.buckets(for_spans).insert(chunk, c);
         Some(chunk)
     }
 
@@ -190,7 +191,7 @@ impl Locked {
         while let Some(chunk) = chunk_set::first(has) {
             // SAFETY: a chunk of the pool has a record.
             let c = unsafe { record(chunk) };
-            if c.for_slabs.get() == (has != Has::DirtyRunRoom)
+            if c.for_spans.get() == (has != Has::DirtyRunRoom)
                 && has.affinity().is_none_or(|of| c.affinity.get() == Some(of))
                 && let Some(granule) = c.free_granule(dirty)
             {
@@ -204,13 +205,13 @@ impl Locked {
 
     /// A chunk that is all free.
     fn free_chunk(&self) -> Option<(u32, usize)> {
-        let chunk = [true, false].into_iter().find_map(|slabs| self.buckets(slabs).find(UNITS))?;
+        let chunk = [true, false].into_iter().find_map(|spans| self.buckets(spans).find(UNITS))?;
         // SAFETY: a chunk of the pool has a record.
         self.adapt(chunk, unsafe { record(chunk) }, true);
         Some((chunk, 0))
     }
 
-    /// A chunk for runs with a free granule, whatever is on it: the last resort of slabs.
+    /// A chunk for runs with a free granule, whatever is on it: the last resort of spans.
     fn borrow_granule(&self) -> Option<(u32, usize)> {
         // So long a range surely has one.
         let chunk = self.buckets(false).find(2 * UNITS_PER_GRANULE - 1)?;
@@ -220,7 +221,7 @@ impl Locked {
 }
 
 /// Bytes in live runs from which on a fresh chunk for runs will be filled: 12 MiB. There are fewer kinds
-/// of chunks to leave half empty than with slabs, whose classes each have some of their own.
+/// of chunks to leave half empty than with spans, whose classes each have some of their own.
 const GROWING_RUNS: usize = 12 << 20;
 
 fn split(at: usize) -> (u32, usize) {
@@ -243,7 +244,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     // the search.
     let enough = units + align - 1;
     let chunk =
-        [false, true].into_iter().find_map(|for_slabs| pool.buckets(for_slabs).find(enough));
+        [false, true].into_iter().find_map(|for_spans| pool.buckets(for_spans).find(enough));
     let chunk = chunk.or_else(|| pool.more(false, true, enough))?;
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
@@ -260,8 +261,8 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     Some((address(chunk, start), dirty == 0))
 }
 
-/// A granule for a slab, by its number, and the bytes of it that may be non-zero. `None` when memory
-/// is out. `dense`: slabs are filled rather than sprinkled, so that a fresh chunk may be taken in as one
+/// A granule for a span, by its number, and the bytes of it that may be non-zero. `None` when memory
+/// is out. `dense`: spans are filled rather than sprinkled, so that a fresh chunk may be taken in as one
 /// huge page. `own`: whose chunks are to be looked at first.
 pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)> {
     if !ledger::has_room(GRANULE) {
@@ -277,7 +278,7 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
             .or_else(others),
         None => find(Has::DirtyRoom).or_else(|| find(Has::Room)),
     };
-    // What a slab leaves unused of dirty pages is lost to runs.
+    // What a span leaves unused of dirty pages is lost to runs.
     let found = found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None });
     let fresh = || {
         let chunk = pool.more(true, dense, UNITS_PER_GRANULE)?;
@@ -302,9 +303,9 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     change(&DIRTY_UNITS, dirty.wrapping_neg());
     change(&FRESH_UNITS, UNITS_PER_GRANULE - dirty);
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
-    change(&SLAB_UNITS, UNITS_PER_GRANULE);
+    change(&SPAN_UNITS, UNITS_PER_GRANULE);
     // SAFETY: below the limit, and the caller's alone.
-    unsafe { region::dense(granule) }.set(Kind::Slab);
+    unsafe { region::page_map(granule) }.set(Kind::Span);
     Some((granule, touched * UNIT))
 }
 
@@ -312,12 +313,12 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
 pub fn give_granule(granule: usize, dirty: u16) -> bool {
     let Some(pool) = Locked::enter() else { return false };
     // SAFETY: the caller's granule lies below the limit.
-    unsafe { region::dense(granule) }.set(Kind::Run);
+    unsafe { region::page_map(granule) }.set(Kind::Run);
     let (chunk, granule) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
     // SAFETY: a chunk of the pool has a record.
     let c = unsafe { record(chunk) };
     c.give_granule(granule, dirty);
-    change(&SLAB_UNITS, UNITS_PER_GRANULE.wrapping_neg());
+    change(&SPAN_UNITS, UNITS_PER_GRANULE.wrapping_neg());
     change(&DIRTY_UNITS, dirty.count_ones() as usize);
     pool.freed(chunk, c, granule * UNITS_PER_GRANULE, UNITS_PER_GRANULE);
     true
@@ -327,7 +328,7 @@ pub fn give_granule(granule: usize, dirty: u16) -> bool {
 pub fn give(runs: &[usize]) {
     let Some(pool) = Locked::enter() else {
         // SAFETY: the caller's runs, which it gives up.
-        return runs.iter().for_each(|&at| unsafe { later::push(at, Late::Run) });
+        return runs.iter().for_each(|&at| unsafe { deferred::push(at, Late::Run) });
     };
     for &at in runs {
         let (chunk, unit) = split(at);
@@ -401,7 +402,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
                 chunk_set::remove(Has::Dirty, chunk);
                 if c.is_unused() {
                     chunk_set::forget(chunk);
-                    pool.buckets(c.for_slabs.get()).remove(c);
+                    pool.buckets(c.for_spans.get()).remove(c);
                     let mapped = scarce::close(chunk, c);
                     inherit::join(address(chunk, 0), c);
                     region::free_chunk(chunk, mapped);
@@ -453,7 +454,7 @@ pub(super) fn no_longer_dirty(units: usize) {
     change(&DIRTY_UNITS, units.wrapping_neg());
 }
 
-/// Bytes in dirty free units, an upper bound on what [`purge`] can give back; slabs' included.
+/// Bytes in dirty free units, an upper bound on what [`purge`] can give back; spans' included.
 pub fn dirty_bytes() -> usize {
     DIRTY_UNITS.load(Ordering::Relaxed) * UNIT
 }
@@ -463,17 +464,17 @@ pub fn fresh_bytes() -> usize {
     FRESH_UNITS.load(Ordering::Relaxed) * UNIT
 }
 
-/// Granules handed out as slabs.
+/// Granules handed out as spans.
 pub fn granules_in_use() -> usize {
-    SLAB_UNITS.load(Ordering::Relaxed) / UNITS_PER_GRANULE
+    SPAN_UNITS.load(Ordering::Relaxed) / UNITS_PER_GRANULE
 }
 
-/// Bytes in live runs, those in threads' caches included, slabs not.
+/// Bytes in live runs, those in threads' caches included, spans not.
 pub fn used_bytes() -> usize {
     RUN_UNITS.load(Ordering::Relaxed) * UNIT
 }
 
-/// Bytes in slabs and in live runs.
+/// Bytes in spans and in live runs.
 pub fn in_use_bytes() -> usize {
     ledger::pages()
 }

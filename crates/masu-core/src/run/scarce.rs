@@ -23,21 +23,21 @@ pub fn init(chunk: u32, c: &RunChunk) {
     chunk_set::add(Has::Absent, chunk);
 }
 
-/// A chunk for slabs or for runs with `units` free units in a row, some of which are mapped now; or `None`
+/// A chunk for spans or for runs with `units` free units in a row, some of which are mapped now; or `None`
 /// if no chunk has room for them.
 ///
 /// # Errors
 /// The kernel's reason: it gives no more memory, whatever the chunk.
 #[cold]
 #[inline(never)]
-pub fn open_some(pool: &Locked, for_slabs: bool, units: usize) -> Result<Option<u32>, Errno> {
+pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<u32>, Errno> {
     let mut next = chunk_set::first(Has::Absent);
     while let Some(chunk) = next {
         // SAFETY: a chunk of the pool has a record.
         let c = unsafe { record(chunk) };
-        // A slab takes a granule as it lies.
-        let align = if for_slabs { UNITS_PER_GRANULE } else { 1 };
-        if c.for_slabs.get() == for_slabs
+        // A span takes a granule as it lies.
+        let align = if for_spans { UNITS_PER_GRANULE } else { 1 };
+        if c.for_spans.get() == for_spans
             && let Some(start) = c.find_absent(units, align)
         {
             match open(pool, chunk, c, start, units) {
@@ -59,7 +59,7 @@ fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> 
     let more = (end + pool::in_use_bytes() / (64 * GRANULE)).min(GRANULES_PER_CHUNK);
     let done = map(chunk, c, first..more).or_else(|_| map(chunk, c, first..end));
     pool.update(chunk, c);
-    if c.for_slabs.get() {
+    if c.for_spans.get() {
         pool.has_room(chunk, c);
     }
     if c.absent.get() == 0 {

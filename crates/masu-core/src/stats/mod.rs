@@ -14,7 +14,7 @@ pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};
 
-/// The table by size class, entry `i` for class `i + 1`. O(slabs), but for who asks all the time.
+/// The table by size class, entry `i` for class `i + 1`. O(spans), but for who asks all the time.
 pub fn classes() -> [ClassStats; crate::size_class::LAST_CLASS] {
     recent::recent().classes
 }
@@ -61,13 +61,13 @@ pub struct Counters {
     pub refills: Counter,
     /// Bytes put into bins.
     pub refilled_bytes: Counter,
-    /// Slabs taken from the pool.
-    pub fresh_slabs: Counter,
-    /// Available slabs taken over when allocating.
+    /// Spans taken from the pool.
+    pub fresh_spans: Counter,
+    /// Abandoned spans taken over when allocating.
     pub adopted: Counter,
-    /// Slabs taken over by freeing into them.
+    /// Spans taken over by freeing into them.
     pub claimed: Counter,
-    /// Blocks freed into slabs of other heaps, or of nobody.
+    /// Blocks freed into spans of other heaps, or of nobody.
     pub remote_frees: Counter,
     /// Medium blocks allocated.
     pub medium_allocs: Counter,
@@ -79,7 +79,7 @@ impl Counters {
         Counters {
             refills: Counter::new(),
             refilled_bytes: Counter::new(),
-            fresh_slabs: Counter::new(),
+            fresh_spans: Counter::new(),
             adopted: Counter::new(),
             claimed: Counter::new(),
             remote_frees: Counter::new(),

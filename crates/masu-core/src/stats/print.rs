@@ -6,8 +6,8 @@ use crate::text::{Text, decimal, human_bytes};
 
 /// The names of the figures in the order of [`Stats`].
 const NAMES: &str = "allocated active resident mapped retained metadata dirty thread_cached \
-                     refilled_bytes purged_bytes threads heaps shared_heaps slabs abandoned refills \
-                     fresh_slabs slabs_adopted slabs_claimed remote_frees medium_allocs huge_allocs \
+                     refilled_bytes purged_bytes threads heaps shared_heaps spans abandoned refills \
+                     fresh_spans spans_adopted spans_claimed remote_frees medium_allocs huge_allocs \
                      huge_grown huge_moves huge_reused purge_ticks background_starts foreign_frees";
 
 /// How many of them, from the first on, are bytes.

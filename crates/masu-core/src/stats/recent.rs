@@ -1,19 +1,19 @@
 //! What takes a walk to count, counted as often as that is worth.
 //!
-//! The blocks of each class are found by looking at every slab, and the heaps' counters by looking at
+//! The blocks of each class are found by looking at every span, and the heaps' counters by looking at
 //! every heap: about 10 ns each, and ten times that where caches are cold, as they are to who comes a
 //! hundred times a second. A large program that polls would spend a noticeable share of a processor on that. So a walk makes a debt of as many looks
 //! as it took, and time pays [`LOOKS_PER_MS`] of them back, a thousandth of a processor. As long as
 //! the debt is below [`WALKS`] walks everybody who asks gets figures of this moment; who asks all the
 //! time gets those of the last walk until the debt allows the next one.
 
-use super::tables::for_each_slab;
+use super::tables::for_each_span;
 use super::{ClassStats, Counters, Stats};
-use crate::heap::{self, shared};
+use crate::heap::{self, arena};
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT};
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab;
+use crate::span;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
 use core::cell::UnsafeCell;
@@ -43,7 +43,7 @@ struct Last(UnsafeCell<Recent>);
 // SAFETY: touched under `LOCK` only.
 unsafe impl Sync for Last {}
 
-/// The figures of now, or of the last walk if there were many lately. O(slabs + heaps), O(1) then.
+/// The figures of now, or of the last walk if there were many lately. O(spans + heaps), O(1) then.
 /// Waits for nobody.
 pub fn recent() -> Recent {
     let Some(_guard) = LOCK.try_lock() else { return walk() };
@@ -73,31 +73,31 @@ impl Recent {
 #[inline(never)]
 fn walk() -> Recent {
     let mut r = Recent::NONE;
-    for_each_slab(|look| {
+    for_each_span(|look| {
         if let Some(row) = r.classes.get_mut(look.class - 1) {
-            row.slabs += 1;
+            row.spans += 1;
             row.blocks += look.blocks;
         }
     });
     let s = &mut r.sums;
     for (i, row) in r.classes.iter_mut().enumerate() {
         row.size = size_of_class(i + 1);
-        row.capacity = row.slabs * GRANULE.checked_div(row.size).unwrap_or(0);
-        row.abandoned = slab::available::count(i + 1) as usize;
+        row.capacity = row.spans * GRANULE.checked_div(row.size).unwrap_or(0);
+        row.abandoned = span::abandoned::count(i + 1) as usize;
         s.abandoned += row.abandoned as u64;
         s.allocated += row.blocks * row.size;
     }
     let mut add = |c: &Counters| {
         s.refills += c.refills.get();
         s.refilled_bytes += c.refilled_bytes.get();
-        s.fresh_slabs += c.fresh_slabs.get();
-        s.slabs_adopted += c.adopted.get();
-        s.slabs_claimed += c.claimed.get();
+        s.fresh_spans += c.fresh_spans.get();
+        s.spans_adopted += c.adopted.get();
+        s.spans_claimed += c.claimed.get();
         s.remote_frees += c.remote_frees.get();
         s.medium_allocs += c.medium_allocs.get();
     };
     heap::for_each(|heap| add(&heap.counters));
-    shared::for_each_counters(add);
+    arena::for_each_counters(add);
     heap::for_each(|heap| s.thread_cached += heap.runs.bytes());
     r
 }

@@ -5,7 +5,7 @@ use crate::heap;
 use crate::ledger;
 use crate::region;
 use crate::run;
-use crate::slab::pool;
+use crate::span::pool;
 use crate::{huge, purge, report};
 
 /// What the engine holds and has done, in bytes and counts.
@@ -15,7 +15,7 @@ pub struct Stats {
     /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins
     /// count as held.
     pub allocated: usize,
-    /// Bytes in slabs, runs and huge blocks that hold any block.
+    /// Bytes in spans, runs and huge blocks that hold any block.
     pub active: usize,
     /// Bytes that may be resident: active, dirty and metadata.
     pub resident: usize,
@@ -39,19 +39,19 @@ pub struct Stats {
     pub heaps: u64,
     /// First-class heaps alive.
     pub shared_heaps: u64,
-    /// Slabs of small blocks in use.
-    pub slabs: u64,
-    /// Slabs with room that no heap owns.
+    /// Spans of small blocks in use.
+    pub spans: u64,
+    /// Spans with room that no heap owns.
     pub abandoned: u64,
     /// Times a bin of small blocks was refilled.
     pub refills: u64,
-    /// Slabs taken from the pool.
-    pub fresh_slabs: u64,
-    /// Abandoned slabs taken over by threads that allocated.
-    pub slabs_adopted: u64,
-    /// Unowned slabs taken over by threads that freed into them.
-    pub slabs_claimed: u64,
-    /// Blocks freed by a thread other than the owner of their slab.
+    /// Spans taken from the pool.
+    pub fresh_spans: u64,
+    /// Abandoned spans taken over by threads that allocated.
+    pub spans_adopted: u64,
+    /// Unowned spans taken over by threads that freed into them.
+    pub spans_claimed: u64,
+    /// Blocks freed by a thread other than the owner of their span.
     pub remote_frees: u64,
     /// Medium blocks allocated.
     pub medium_allocs: u64,
@@ -71,7 +71,7 @@ pub struct Stats {
     pub foreign_frees: u64,
 }
 
-/// Reads the statistics: no lock, nothing stops. O(slabs + heaps), but for who asks all the time, who gets
+/// Reads the statistics: no lock, nothing stops. O(spans + heaps), but for who asks all the time, who gets
 /// the walked figures of a moment ago (`stats/recent.rs`).
 pub fn read() -> Stats {
     // What is in the sums is as old as they are; all else is of now.
@@ -80,17 +80,17 @@ pub fn read() -> Stats {
     let (live, made) = heap::counts();
     s.threads = live.into();
     s.heaps = made.into();
-    s.shared_heaps = heap::shared::live().into();
+    s.shared_heaps = heap::arena::live().into();
     let h = huge::usage();
-    s.slabs = pool::in_use() as u64;
+    s.spans = pool::in_use() as u64;
     s.allocated =
         small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
     s.active = run::pool::in_use_bytes() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
-    let (hooked_live, hooked_used, hooked) = heap::shared::hooked::usage();
+    let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();
     s.allocated += hooked_live;
     s.active += hooked_used;
-    s.metadata = ledger::tables() + heap::shared::hooked::mapped_bytes();
+    s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes();
     s.mapped = region::mapped_bytes() + h.mapped + hooked + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;

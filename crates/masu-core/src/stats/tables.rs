@@ -5,21 +5,21 @@
 use crate::heap::{self, table};
 use crate::region::{self, GRANULE_SHIFT};
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::slab;
+use crate::span;
 use crate::sync::Ordering;
 
-/// The slabs of one size class of small blocks.
+/// The spans of one size class of small blocks.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct ClassStats {
     /// Bytes in a block.
     pub size: usize,
-    /// Slabs of 64 KiB in use.
-    pub slabs: usize,
-    /// Slabs among them with room that no heap owns.
+    /// Spans of 64 KiB in use.
+    pub spans: usize,
+    /// Spans among them with room that no heap owns.
     pub abandoned: usize,
     /// Blocks that the program holds; those in threads' bins count as held.
     pub blocks: usize,
-    /// Blocks that fit into the slabs.
+    /// Blocks that fit into the spans.
     pub capacity: usize,
 }
 
@@ -30,8 +30,8 @@ pub struct HeapStats {
     pub index: u32,
     /// Whether a thread has it now.
     pub in_use: bool,
-    /// Slabs of 64 KiB that it owns.
-    pub slabs: usize,
+    /// Spans of 64 KiB that it owns.
+    pub spans: usize,
     /// Bytes in small blocks of these that the program holds, by any thread.
     pub allocated: usize,
     /// Bytes of freed medium blocks that the thread keeps for its next requests.
@@ -40,17 +40,17 @@ pub struct HeapStats {
     pub refills: u64,
     /// Bytes put into its bins.
     pub refilled_bytes: u64,
-    /// Slabs taken from the pool.
-    pub fresh_slabs: u64,
-    /// Slabs without owner taken over when allocating, and when freeing into them.
-    pub taken_slabs: u64,
-    /// Blocks that its threads have freed into slabs of other heaps, or of nobody.
+    /// Spans taken from the pool.
+    pub fresh_spans: u64,
+    /// Spans without owner taken over when allocating, and when freeing into them.
+    pub taken_spans: u64,
+    /// Blocks that its threads have freed into spans of other heaps, or of nobody.
     pub remote_frees: u64,
     /// Medium blocks allocated.
     pub medium_allocs: u64,
 }
 
-/// One slab in use, as it looks from outside at some moment.
+/// One span in use, as it looks from outside at some moment.
 pub(super) struct Look {
     pub(super) class: usize,
     owner: u32,
@@ -59,41 +59,41 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Bytes of blocks that are neither on the slab's list nor in its remote chain.
+    /// Bytes of blocks that are neither on the span's list nor in its remote chain.
     pub(super) fn allocated(&self) -> usize {
         self.blocks * self.size
     }
 }
 
-/// Looks at every slab in use.
-pub(super) fn for_each_slab(mut f: impl FnMut(&Look)) {
-    for slab in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+/// Looks at every span in use.
+pub(super) fn for_each_span(mut f: impl FnMut(&Look)) {
+    for span in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
         // SAFETY: below the limit. The owner may be writing its line: each field is read by
         // itself, volatile, and a mixture of moments is off by a few blocks at worst.
         let look = unsafe {
-            let dense = slab::dense(slab);
-            let class = dense.class();
+            let entry = span::page_map(span);
+            let class = entry.class();
             if class == 0 || class > LAST_CLASS {
                 continue;
             }
-            let r = slab::record(slab);
+            let r = span::record(span);
             let carved = u32::from((&raw const (*r).carved).read_volatile());
             let base = (&raw const (*r).base).read_volatile();
             let countdown = (&raw const (*r).countdown).read_volatile();
-            let hollow = u32::from((&raw const (*r).hollow_len).read_volatile());
-            let free = base.wrapping_sub(countdown).wrapping_add(slab::remote(slab).pending());
+            let purged = u32::from((&raw const (*r).purged_blocks).read_volatile());
+            let free = base.wrapping_sub(countdown).wrapping_add(span::remote(span).pending());
             Look {
                 class,
-                owner: dense.owner.load(Ordering::Relaxed),
+                owner: entry.owner.load(Ordering::Relaxed),
                 size: size_of_class(class),
-                blocks: carved.saturating_sub(free).saturating_sub(hollow) as usize,
+                blocks: carved.saturating_sub(free).saturating_sub(purged) as usize,
             }
         };
         f(&look);
     }
 }
 
-/// Fills `table` with the first heaps ever made and returns how many there are. O(slabs + heaps).
+/// Fills `table` with the first heaps ever made and returns how many there are. O(spans + heaps).
 pub fn heaps(table: &mut [HeapStats]) -> usize {
     let mut made = 0;
     heap::for_each(|heap| {
@@ -102,24 +102,24 @@ pub fn heaps(table: &mut [HeapStats]) -> usize {
             *row = HeapStats {
                 index: table::index_of(heap),
                 in_use: heap.live.load(Ordering::Relaxed) == table::LIVE,
-                slabs: 0,
+                spans: 0,
                 allocated: 0,
                 cached: heap.runs.bytes(),
                 refills: c.refills.get(),
                 refilled_bytes: c.refilled_bytes.get(),
-                fresh_slabs: c.fresh_slabs.get(),
-                taken_slabs: c.adopted.get() + c.claimed.get(),
+                fresh_spans: c.fresh_spans.get(),
+                taken_spans: c.adopted.get() + c.claimed.get(),
                 remote_frees: c.remote_frees.get(),
                 medium_allocs: c.medium_allocs.get(),
             };
         }
         made += 1;
     });
-    for_each_slab(|look| {
+    for_each_span(|look| {
         // Heaps stand in the table in the order of their numbers.
         let row = table::index_of_id(look.owner).and_then(|index| table.get_mut(index as usize));
         if let Some(row) = row {
-            row.slabs += 1;
+            row.spans += 1;
             row.allocated += look.allocated();
         }
     });

@@ -27,7 +27,7 @@
 //! memory back, and the options [`decay`], [`budget`], [`run_cache`], [`huge_cache`] and
 //! [`retain_full`] can be read and set. The process's limits are in [`limit`](crate::limit).
 //!
-//! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every slab
+//! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every span
 //! in use: about a microsecond for each MiB of small blocks. Nothing here stops another thread.
 
 mod figures;
@@ -63,7 +63,7 @@ keys! {
 
 impl epoch {
     /// Takes the figures of [`stats`] anew, and returns the number of times that this was done.
-    /// O(slabs in use).
+    /// O(spans in use).
     ///
     /// ```
     /// # use masu::ctl::epoch;
@@ -94,7 +94,7 @@ impl epoch_mib {
     }
 }
 
-/// All figures of this moment, in bytes and counts. O(slabs in use + threads).
+/// All figures of this moment, in bytes and counts. O(spans in use + threads).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -107,7 +107,7 @@ pub fn snapshot() -> Stats {
     masu_core::stats()
 }
 
-/// The table of the size classes of small blocks, in ascending order. O(slabs in use).
+/// The table of the size classes of small blocks, in ascending order. O(spans in use).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -120,7 +120,7 @@ pub fn classes() -> impl IntoIterator<Item = ClassStats> {
 }
 
 /// Fills `table` with the threads' heaps (first-class ones are in [`heap::all`](crate::heap::all)), the oldest first, and returns how many there are: if more
-/// than fit, ask again with room for them. O(slabs in use + heaps).
+/// than fit, ask again with room for them. O(spans in use + heaps).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -133,8 +133,8 @@ pub fn heaps(table: &mut [HeapStats]) -> usize {
     masu_core::heap_stats(table)
 }
 
-/// Gives all free memory back to the system now: freed slabs, runs and huge blocks, what threads that
-/// are not using it at this moment keep in their caches, and free pages inside of slabs. Returns
+/// Gives all free memory back to the system now: freed spans, runs and huge blocks, what threads that
+/// are not using it at this moment keep in their caches, and free pages inside of spans. Returns
 /// whether there was any.
 ///
 /// ```

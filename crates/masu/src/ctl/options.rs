@@ -108,7 +108,7 @@ keys! {
         write: |bytes| size(bytes, control::set_huge_cache),
     }
 
-    /// `retain_full`: most full slabs of 64 KiB that a thread keeps as its own once other threads
+    /// `retain_full`: most full spans of 64 KiB that a thread keeps as its own once other threads
     /// allocate too.
     ///
     /// ```

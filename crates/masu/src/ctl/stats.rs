@@ -13,7 +13,7 @@ keys! {
         read: || Figure::Allocated.read(),
     }
 
-    /// `stats.active`: bytes in slabs, runs and huge blocks that hold any block.
+    /// `stats.active`: bytes in spans, runs and huge blocks that hold any block.
     active, active_mib: "stats.active" => usize {
         read: || Figure::Active.read(),
     }

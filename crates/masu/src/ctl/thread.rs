@@ -23,7 +23,7 @@ keys! {
     }
 
     /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size classes, whoever allocated
-    /// them. Exact, as [`allocatedp`] is: a read looks at each of the thread's slabs.
+    /// them. Exact, as [`allocatedp`] is: a read looks at each of the thread's spans.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

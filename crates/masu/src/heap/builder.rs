@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
-use masu_core::SharedHeap;
+use masu_core::Arena;
 
 /// What a heap is to be. From [`Heap::builder`].
 ///
@@ -101,7 +101,7 @@ impl HeapBuilder {
     pub fn build(self) -> Result<Heap, HeapError> {
         process::ensure(&global::DEFAULT);
         let name = self.name.map(Arc::from);
-        let raw = SharedHeap::create().ok_or(HeapError)?;
+        let raw = Arena::create().ok_or(HeapError)?;
         let heap = Heap {
             raw,
             entry: list::insert(raw, name.clone()),

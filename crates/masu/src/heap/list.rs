@@ -11,7 +11,7 @@ use crate::{Slab, unscoped};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
-use masu_core::SharedHeap;
+use masu_core::Arena;
 use masu_core::lock::{Guard, Lock};
 
 /// What a heap was at the moment when the list was read: a row of [`all`].
@@ -74,7 +74,7 @@ pub fn all() -> Vec<HeapRow> {
 
 /// A heap on the list.
 struct Entry {
-    raw: &'static SharedHeap,
+    raw: &'static Arena,
     name: Option<Arc<str>>,
 }
 
@@ -121,7 +121,7 @@ impl List {
 }
 
 /// Puts a heap on the list; the key of its entry. The heap must stay valid until [`remove`].
-pub(super) fn insert(raw: &'static SharedHeap, name: Option<Arc<str>>) -> usize {
+pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> usize {
     let mut list = List::lock();
     let heaps = list.heaps_mut();
     if heaps.len() == heaps.capacity() {
@@ -132,7 +132,7 @@ pub(super) fn insert(raw: &'static SharedHeap, name: Option<Arc<str>>) -> usize 
 }
 
 /// The entry stands for another heap from now on.
-pub(super) fn replace(key: usize, raw: &'static SharedHeap) {
+pub(super) fn replace(key: usize, raw: &'static Arena) {
     List::lock().heaps_mut()[key].raw = raw;
 }
 

@@ -37,14 +37,14 @@ mod scope;
 pub use arc::ArcHeap;
 pub use builder::HeapBuilder;
 pub use list::{HeapRow, all};
-pub use masu_core::SharedStats as HeapStats;
+pub use masu_core::ArenaStats as HeapStats;
 pub use scope::{scope, unscoped};
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use masu_core::SharedHeap;
+use masu_core::Arena;
 
 /// What is called when the soft limit is crossed.
 type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
@@ -83,7 +83,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// *leaked = 8;
 /// ```
 pub struct Heap {
-    raw: &'static SharedHeap,
+    raw: &'static Arena,
     name: Option<Arc<str>>,
     /// The key of its entry on the list of heaps.
     entry: usize,
@@ -161,7 +161,7 @@ impl Heap {
         self.raw.id()
     }
 
-    /// What the heap holds and has done. O(slabs of 64 KiB).
+    /// What the heap holds and has done. O(spans of 64 KiB).
     ///
     /// ```
     /// use masu::allocator_api2::boxed::Box;
@@ -199,7 +199,7 @@ impl Heap {
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
     pub fn owns<T: ?Sized>(&self, block: *const T) -> bool {
-        SharedHeap::of(block.cast()).is_some_and(|heap| core::ptr::eq(heap, self.raw))
+        Arena::of(block.cast()).is_some_and(|heap| core::ptr::eq(heap, self.raw))
     }
 
     /// Sets the limits on the usable bytes of live blocks; `None` for none. Allocations beyond the hard
@@ -220,8 +220,8 @@ impl Heap {
         self.raw.set_limits(soft.unwrap_or(usize::MAX), hard.unwrap_or(usize::MAX));
     }
 
-    /// Gives free memory that the heap keeps back to the process: empty slabs, and pages of sparse ones.
-    /// O(slabs). Returns the bytes.
+    /// Gives free memory that the heap keeps back to the process: empty spans, and pages of sparse ones.
+    /// O(spans). Returns the bytes.
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
@@ -235,7 +235,7 @@ impl Heap {
     }
 
     /// Frees everything at once, and the heap can be used anew. Destructors do not run: nothing can be in
-    /// the heap but what was leaked. O(slabs + medium and huge blocks).
+    /// the heap but what was leaked. O(spans + medium and huge blocks).
     ///
     /// A heap that was used for a [`scope`] gets fresh memory and statistics, since what was allocated in the
     /// scope may be anywhere; it stays valid, and its memory goes when the last such block is freed.
@@ -264,7 +264,7 @@ impl Heap {
             unsafe { self.raw.reset() };
             return Ok(());
         }
-        let fresh = SharedHeap::create().ok_or(HeapError)?;
+        let fresh = Arena::create().ok_or(HeapError)?;
         let (soft, hard) = self.raw.limits();
         fresh.set_limits(soft, hard);
         list::replace(self.entry, fresh);

@@ -2,7 +2,7 @@
 //!
 //! Uniformly random operations keep an allocator in one comfortable state. Instead, a worker goes
 //! through moods: for a while it uses sizes of one kind and drives the number of blocks it holds
-//! up or down, so that slabs fill, empty, change class, and chunks merge and split.
+//! up or down, so that spans fill, empty, change class, and chunks merge and split.
 
 use fastrand::Rng;
 

@@ -1,16 +1,16 @@
-//! What a program of one thread keeps of the slabs that it empties.
+//! What a program of one thread keeps of the spans that it empties.
 
 use super::*;
 use crate::own_process::alone;
 use crate::tuning::EMPTIED_OFTEN;
 use crate::{alloc, dealloc};
 
-/// Bytes of a block: 16 to a slab.
+/// Bytes of a block: 16 to a span.
 const SIZE: usize = 4000;
 
-/// Blocks in six slabs and a bit, come and gone so often. Returns the slabs taken meanwhile.
+/// Blocks in six spans and a bit, come and gone so often. Returns the spans taken meanwhile.
 fn batches(times: u32) -> u64 {
-    let fresh = || current().counters.fresh_slabs.get();
+    let fresh = || current().counters.fresh_spans.get();
     let before = fresh();
     for _ in 0..times {
         let blocks: Vec<_> = (0..100).map(|_| alloc(SIZE)).collect();
@@ -21,28 +21,28 @@ fn batches(times: u32) -> u64 {
 }
 
 #[test]
-fn slabs_that_run_empty_in_a_row_are_kept() {
-    alone!(slabs_that_run_empty_in_a_row_are_kept, || {
+fn spans_that_run_empty_in_a_row_are_kept() {
+    alone!(spans_that_run_empty_in_a_row_are_kept, || {
         assert!(batches(20) >= u64::from(EMPTIED_OFTEN));
         assert!(batches(20) <= 20, "one a batch at most");
     });
 }
 
 #[test]
-fn kept_slabs_go_when_the_heap_needs_pages() {
-    alone!(kept_slabs_go_when_the_heap_needs_pages, || {
+fn kept_spans_go_when_the_heap_needs_pages() {
+    alone!(kept_spans_go_when_the_heap_needs_pages, || {
         for need in [
             || alloc(1 << 14),
             || alloc(8 << 10),
             || {
-                crate::heap::hollow_own();
+                crate::heap::purge_own();
                 alloc(1)
             },
         ] {
             batches(20);
             let kept = pool::in_use();
             let p = need();
-            assert!(pool::in_use() + 4 <= kept, "{} of {kept} slabs", pool::in_use());
+            assert!(pool::in_use() + 4 <= kept, "{} of {kept} spans", pool::in_use());
             // SAFETY: a live block, freed once.
             unsafe { dealloc(p) };
         }
@@ -55,8 +55,8 @@ fn what_was_to_be_kept_when_empty_goes_when_it_runs_empty_later() {
         batches(20);
         let mut last = None;
         let (first, others): (Vec<_>, Vec<_>) = (0..100).map(|_| alloc(SIZE)).partition(|&p| {
-            let slab = Some(slab::slab_of(region::offset(p)));
-            core::mem::replace(&mut last, slab) != slab
+            let span = Some(span::span_of(region::offset(p)));
+            core::mem::replace(&mut last, span) != span
         });
         // SAFETY: live blocks, each freed once.
         let free = |blocks: Vec<_>| blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
@@ -64,7 +64,7 @@ fn what_was_to_be_kept_when_empty_goes_when_it_runs_empty_later() {
         let large = alloc(1 << 14);
         let before = pool::in_use();
         free(first);
-        assert!(pool::in_use() + 4 <= before, "{} of {before} slabs", pool::in_use());
+        assert!(pool::in_use() + 4 <= before, "{} of {before} spans", pool::in_use());
         free(vec![large]);
     });
 }

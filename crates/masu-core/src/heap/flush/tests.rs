@@ -5,7 +5,7 @@ use crate::size_class::{CLASSES, UNIT};
 use crate::{alloc, alloc_zeroed, dealloc};
 use std::thread;
 
-/// Enough blocks of a class that the thread has a slab of its own, whatever other tests do.
+/// Enough blocks of a class that the thread has a span of its own, whatever other tests do.
 const MANY: usize = 64;
 
 fn blocks(size: usize) -> Vec<*mut u8> {
@@ -58,7 +58,7 @@ fn after_a_flush_every_bin_is_empty_and_the_next_allocation_is_a_refill() {
 }
 
 #[test]
-fn a_flush_gives_an_active_slab_back_that_is_empty() {
+fn a_flush_gives_an_active_span_back_that_is_empty() {
     thread::spawn(|| {
         let class = crate::size_class::class_of(4096);
         let blocks = blocks(4096);

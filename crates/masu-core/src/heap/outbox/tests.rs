@@ -1,15 +1,15 @@
 //! When chains go out. Purges by other tests may send them too.
 
 use super::*;
-use crate::slab::{remote, slab_of};
+use crate::span::{remote, span_of};
 use crate::{alloc, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: sixteen to a chain, and few slabs for many of them.
+/// Bytes of a block: sixteen to a chain, and few spans for many of them.
 const SIZE: usize = 64;
 
-/// A block of a thread that sleeps, and many others, of other slabs of its.
+/// A block of a thread that sleeps, and many others, of other spans of its.
 struct Blocks {
     one: *mut u8,
     others: Vec<*mut u8>,
@@ -45,15 +45,15 @@ fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
 }
 
 fn pending(p: *mut u8) -> u32 {
-    // SAFETY: the slab of a block of the engine.
-    unsafe { remote(slab_of(region::offset(p))) }.pending()
+    // SAFETY: the span of a block of the engine.
+    unsafe { remote(span_of(region::offset(p))) }.pending()
 }
 
 #[test]
 fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
     let chains = 3 * SLOTS;
     beside_a_sleeper(chains * CHAIN as usize, |blocks| {
-        // Those that came back when another thread had the slab, and left it to this one.
+        // Those that came back when another thread had the span, and left it to this one.
         let before = pending(blocks.one);
         // SAFETY: live blocks, freed once.
         unsafe { dealloc(blocks.one) };

@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// Bytes of a block: 64 to a slab.
+/// Bytes of a block: 64 to a span.
 const SIZE: usize = 1024;
 
-/// Frees blocks of so many slabs in a random order on a thread of its own. Returns the remote ones
+/// Frees blocks of so many spans in a random order on a thread of its own. Returns the remote ones
 /// among the frees, as a share.
-fn remote_share(slabs: usize) -> f64 {
-    let n = slabs * (GRANULE / SIZE);
+fn remote_share(spans: usize) -> f64 {
+    let n = spans * (GRANULE / SIZE);
     let run = move || {
         // SAFETY: a block that nobody else knows.
         unsafe { dealloc(alloc(1)) };
@@ -25,7 +25,7 @@ fn remote_share(slabs: usize) -> f64 {
         loop {
             let tick = Tick::now();
             // Its former thread may have shared something.
-            heap.shared.set(Tick::NEVER);
+            heap.last_shared.set(Tick::NEVER);
             let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
             let mut random = 1u64;
             for i in (1..n).rev() {
@@ -44,7 +44,7 @@ fn remote_share(slabs: usize) -> f64 {
             }
         }
     };
-    // A heap that stays, so that there is somebody to give slabs to.
+    // A heap that stays, so that there is somebody to give spans to.
     let p = alloc(SIZE);
     let share = thread::spawn(run).join();
     // SAFETY: the block from above.
@@ -58,21 +58,21 @@ fn private() -> &'static Retention {
 }
 
 #[test]
-fn partial_slabs_stay_while_a_thread_frees_into_all_of_them() {
-    // Two thirds of the slabs were given up while they were full, and of each an eighth comes back from
+fn partial_spans_stay_while_a_thread_frees_into_all_of_them() {
+    // Two thirds of the spans were given up while they were full, and of each an eighth comes back from
     // afar before it is claimed.
     let share = remote_share(private().partial as usize * 3 / 2);
     assert!(share < 0.2, "{share}");
 }
 
 #[test]
-fn taking_back_full_slabs_that_were_given_up_gives_up_no_more() {
+fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
     let kept = private().full();
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
 }
 
-/// Bytes carved of a thread's slab when it has allocated and freed so many blocks in turn, ten live.
+/// Bytes carved of a thread's span when it has allocated and freed so many blocks in turn, ten live.
 fn carved(size: usize, rounds: usize) -> usize {
     let run = move || {
         // SAFETY: a block that nobody else knows.
@@ -86,8 +86,8 @@ fn carved(size: usize, rounds: usize) -> usize {
             unsafe { dealloc(core::mem::replace(place, alloc(size))) };
         }
         let active = current().active(crate::size_class::class_of(size)).get();
-        // SAFETY: the active slab is this thread's.
-        let carved = unsafe { (*slab::record(active)).carved };
+        // SAFETY: the active span is this thread's.
+        let carved = unsafe { (*span::record(active)).carved };
         // SAFETY: live blocks, freed once.
         live.iter().for_each(|&p| unsafe { dealloc(p) });
         usize::from(carved) * size
@@ -97,7 +97,7 @@ fn carved(size: usize, rounds: usize) -> usize {
 
 #[test]
 fn a_class_in_use_carves_two_pages_and_a_tiny_one_less() {
-    // A slab that another test's thread has left may have more. No divisor of a page, so that the last
+    // A span that another test's thread has left may have more. No divisor of a page, so that the last
     // block of the second one ends before it does.
     let carved_of = |size| (0..20).map(|_| carved(size, 8000)).min().unwrap();
     assert!(carved_of(80) <= 2 * UNIT, "{} bytes", carved_of(80));
@@ -111,12 +111,12 @@ fn threads_that_share_nothing_have_chunks_of_their_own() {
         let turns = Arc::new(Barrier::new(2));
         let run = |turns: Arc<Barrier>| {
             let mut chunks = BTreeSet::new();
-            for slab in 0..6 * CHUNK / GRANULE {
-                // In step, so that their requests for slabs take turns.
+            for span in 0..6 * CHUNK / GRANULE {
+                // In step, so that their requests for spans take turns.
                 turns.wait();
                 for _ in 0..GRANULE / SIZE {
                     let p = alloc(SIZE);
-                    if slab > 2 * CHUNK / GRANULE {
+                    if span > 2 * CHUNK / GRANULE {
                         chunks.insert(p as usize / CHUNK);
                     }
                 }

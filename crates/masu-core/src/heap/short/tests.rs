@@ -7,7 +7,7 @@ use crate::own_process::alone;
 use crate::region;
 use crate::{alloc, dealloc};
 
-/// Bytes of a block: 15 to a slab.
+/// Bytes of a block: 15 to a span.
 const SIZE: usize = 4096;
 
 /// Its class.
@@ -15,8 +15,8 @@ fn class() -> usize {
     class_of(SIZE)
 }
 
-fn slab_of(p: *mut u8) -> u32 {
-    slab::slab_of(region::offset(p))
+fn span_of(p: *mut u8) -> u32 {
+    span::span_of(region::offset(p))
 }
 
 /// # Safety
@@ -26,33 +26,33 @@ unsafe fn free(blocks: impl IntoIterator<Item = *mut u8>) {
     blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
 }
 
-/// Slabs: where they are, how many blocks are carved and how many free.
+/// Spans: where they are, how many blocks are carved and how many free.
 type Picture = Vec<(Place, u16, u32)>;
 
-/// The class's slabs in the heap's order: the active one, partial ones, full ones; and how many blocks are
+/// The class's spans in the heap's order: the active one, partial ones, full ones; and how many blocks are
 /// carved and free of each.
 fn picture(heap: &Heap, class: usize) -> Picture {
-    let slabs = |list: &slab::List| {
+    let spans = |list: &span::List| {
         // SAFETY: members of the calling thread's list.
-        core::iter::successors(list.front(), |&slab| unsafe { list.after(slab) })
+        core::iter::successors(list.front(), |&span| unsafe { list.after(span) })
             .collect::<Vec<_>>()
     };
     let mut all = vec![heap.active(class).get()];
-    all.extend(slabs(heap.partial(class)));
-    assert_eq!(slabs(heap.partial(class)).len() as u32, heap.partial(class).len());
-    all.extend(slabs(heap.full(class)));
-    assert_eq!(slabs(heap.full(class)).len() as u32, heap.full(class).len());
-    let in_all = |slab: u32| {
-        // SAFETY: an own slab.
-        let s = unsafe { &*slab::record(slab) };
+    all.extend(spans(heap.partial(class)));
+    assert_eq!(spans(heap.partial(class)).len() as u32, heap.partial(class).len());
+    all.extend(spans(heap.full(class)));
+    assert_eq!(spans(heap.full(class)).len() as u32, heap.full(class).len());
+    let in_all = |span: u32| {
+        // SAFETY: an own span.
+        let s = unsafe { &*span::record(span) };
         let mut listed = 0;
         let mut at = s.free;
         while !at.is_null() {
             listed += 1;
-            // SAFETY: a free block of an own slab.
+            // SAFETY: a free block of an own span.
             at = unsafe { (*at).next };
         }
-        assert_eq!(listed, s.free_len(), "slab {slab}");
+        assert_eq!(listed, s.free_len(), "span {span}");
         assert!(s.countdown > 0);
         (s.place, s.carved, s.free_len())
     };
@@ -128,10 +128,10 @@ fn the_short_way_leads_where_the_long_one_does() {
 }
 
 #[test]
-fn a_full_slab_and_one_with_room_change_places() {
-    alone!(a_full_slab_and_one_with_room_change_places, || {
+fn a_full_span_and_one_with_room_change_places() {
+    alone!(a_full_span_and_one_with_room_change_places, || {
         let blocks: Vec<_> = (0..45).map(|_| alloc(SIZE)).collect();
-        let (first, active) = (slab_of(blocks[0]), slab_of(blocks[44]));
+        let (first, active) = (span_of(blocks[0]), span_of(blocks[44]));
         let heap = current();
         assert!(heap.bin(class()).get().is_null() && heap.active(class()).get() == active);
         // SAFETY: live blocks, each freed once.
@@ -140,8 +140,8 @@ fn a_full_slab_and_one_with_room_change_places() {
         let p = refill(SIZE);
         assert_eq!((p, heap.active(class()).get()), (blocks[4], first));
         assert_eq!(heap.counters.refills.get(), refills + 1);
-        // SAFETY: own slabs.
-        let place = |slab| unsafe { (*slab::record(slab)).place };
+        // SAFETY: own spans.
+        let place = |span| unsafe { (*span::record(span)).place };
         assert!(place(first) == Place::Active && place(active) == Place::Full);
         assert_eq!((heap.partial(class()).len(), heap.full(class()).len()), (0, 2));
         assert!((0..4).rev().all(|i| alloc(SIZE) == blocks[i]));
@@ -156,7 +156,7 @@ fn what_is_not_as_simple_is_left_to_the_long_way() {
         let mut blocks: Vec<_> = (0..45).map(|_| alloc(SIZE)).collect();
         assert!(refill(SIZE).is_null(), "nothing was freed");
         let (last, heap) = (blocks.split_off(44), current());
-        let active = slab_of(last[0]);
+        let active = span_of(last[0]);
         // SAFETY: live blocks, each freed once.
         unsafe { free(blocks.drain(..5)) };
         crate::clock::advance();
@@ -170,25 +170,25 @@ fn what_is_not_as_simple_is_left_to_the_long_way() {
         })
         .join()
         .unwrap();
-        // SAFETY: an own slab.
-        assert!(unsafe { slab::remote(active) }.pending() != 0);
-        assert!(refill(SIZE).is_null(), "somebody else has freed into the active slab");
-        assert_eq!(slab_of(alloc(SIZE)), active, "and that is used first");
+        // SAFETY: an own span.
+        assert!(unsafe { span::remote(active) }.pending() != 0);
+        assert!(refill(SIZE).is_null(), "somebody else has freed into the active span");
+        assert_eq!(span_of(alloc(SIZE)), active, "and that is used first");
     });
 }
 
 #[test]
-fn a_heap_that_has_enough_full_slabs_gives_one_up() {
-    alone!(a_heap_that_has_enough_full_slabs_gives_one_up, || {
+fn a_heap_that_has_enough_full_spans_gives_one_up() {
+    alone!(a_heap_that_has_enough_full_spans_gives_one_up, || {
         // SAFETY: a live block.
         let once = || unsafe { dealloc(alloc(1)) };
         once();
-        // So that there is somebody to give slabs to.
+        // So that there is somebody to give spans to.
         std::thread::spawn(once).join().unwrap();
         let heap = current();
         let most = Mode::Sharing.retention().unwrap().full_of_class;
         for kept in [most, most + 1] {
-            heap.shared.set(Tick::NEVER);
+            heap.last_shared.set(Tick::NEVER);
             // The active one, one with room, and so many full ones less one.
             let blocks: Vec<_> = (0..15 * (kept + 1)).map(|_| alloc(SIZE)).collect();
             heap.note_sharing();
@@ -211,8 +211,8 @@ fn last_of(address: usize) -> *mut u8 {
 }
 
 #[test]
-fn what_was_freed_into_the_active_slab_comes_before_a_slab_that_is_in_use() {
-    alone!(what_was_freed_into_the_active_slab_comes_before_a_slab_that_is_in_use, || {
+fn what_was_freed_into_the_active_span_comes_before_a_span_that_is_in_use() {
+    alone!(what_was_freed_into_the_active_span_comes_before_a_span_that_is_in_use, || {
         let take = |n| (0..n).map(|_| alloc(SIZE)).collect::<Vec<_>>();
         for _ in 0..50 {
             // SAFETY: live blocks, each freed once.
@@ -225,7 +225,7 @@ fn what_was_freed_into_the_active_slab_comes_before_a_slab_that_is_in_use() {
         }
         let active = heap.active(class()).get();
         let (own, others): (Vec<_>, Vec<_>) =
-            blocks.into_iter().partition(|&p| slab_of(p) == active);
+            blocks.into_iter().partition(|&p| span_of(p) == active);
         // SAFETY: live blocks, each freed once.
         unsafe {
             free(others[..14].iter().copied());
@@ -233,27 +233,27 @@ fn what_was_freed_into_the_active_slab_comes_before_a_slab_that_is_in_use() {
         }
         assert!(will_keep(heap, class()) && heap.partial(class()).len() != 0);
         heap.tick.set(Tick::now());
-        let empty = heap.partial(class()).front().filter(|&slab| {
-            // SAFETY: an own slab.
-            unsafe { &*slab::record(slab) }.out() == 0
+        let empty = heap.partial(class()).front().filter(|&span| {
+            // SAFETY: an own span.
+            unsafe { &*span::record(span) }.out() == 0
         });
         assert_eq!(empty, None);
-        assert_eq!(slab_of(refill(SIZE)), active);
+        assert_eq!(span_of(refill(SIZE)), active);
     });
 }
 
 #[test]
-fn batches_use_the_same_slabs_in_the_same_order() {
-    alone!(batches_use_the_same_slabs_in_the_same_order, || {
+fn batches_use_the_same_spans_in_the_same_order() {
+    alone!(batches_use_the_same_spans_in_the_same_order, || {
         let batch = |last_first: bool| {
             let mut blocks: Vec<_> = (0..100).map(|_| alloc(SIZE)).collect();
-            let slabs: Vec<u32> = blocks.iter().map(|&p| slab_of(p)).collect();
+            let spans: Vec<u32> = blocks.iter().map(|&p| span_of(p)).collect();
             if last_first {
                 blocks.reverse();
             }
             // SAFETY: live blocks, each freed once.
             unsafe { free(blocks) };
-            slabs
+            spans
         };
         for last_first in [true, false] {
             for _ in 0..50 {

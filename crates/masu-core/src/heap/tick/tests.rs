@@ -4,15 +4,15 @@ use super::*;
 use crate::heap::tls::current;
 use crate::region::{self, NIL};
 use crate::size_class::class_of;
-use crate::slab;
+use crate::span;
 use crate::sync::Ordering;
 use crate::{alloc, dealloc};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: sixteen to a slab.
+/// Bytes of a block: sixteen to a span.
 const SIZE: usize = 4096;
-/// Some full slabs, and enough that the thread borrows of nobody any more.
+/// Some full spans, and enough that the thread borrows of nobody any more.
 const MANY: usize = 200;
 
 /// Runs `f` on a thread of its own, beside one that has a heap too.
@@ -49,15 +49,15 @@ fn blocks() -> Vec<*mut u8> {
         .collect()
 }
 
-fn slab_of(p: *mut u8) -> u32 {
-    slab::slab_of(region::offset(p))
+fn span_of(p: *mut u8) -> u32 {
+    span::span_of(region::offset(p))
 }
 
-/// How many of the blocks lie in slabs of the heap.
+/// How many of the blocks lie in spans of the heap.
 fn owned(heap: &Heap, blocks: &[*mut u8]) -> usize {
     let owner = |p: &&*mut u8| {
         // SAFETY: a live block of the engine.
-        unsafe { slab::dense(slab_of(**p)) }.owner.load(Ordering::Relaxed)
+        unsafe { span::page_map(span_of(**p)) }.owner.load(Ordering::Relaxed)
     };
     blocks.iter().filter(|p| owner(p) == heap.id.get()).count()
 }
@@ -67,11 +67,11 @@ fn age(heap: &Heap, class: usize, ticks: u32) {
     let then = Tick::before(ticks);
     for list in [heap.partial(class), heap.full(class)] {
         let mut at = list.front();
-        while let Some(slab) = at {
+        while let Some(span) = at {
             // SAFETY: a member of the thread's list.
             unsafe {
-                at = list.after(slab);
-                (*slab::record(slab)).since = then;
+                at = list.after(span);
+                (*span::record(span)).since = then;
             }
         }
     }
@@ -85,11 +85,11 @@ fn free(blocks: Vec<*mut u8>) {
     }
 }
 
-/// What a look did to slabs that had rested for some ticks.
+/// What a look did to spans that had rested for some ticks.
 struct Looked {
     owned_before: usize,
     owned_after: usize,
-    /// Partial and full slabs in the heap's lists, and the active one.
+    /// Partial and full spans in the heap's lists, and the active one.
     kept: u32,
 }
 
@@ -100,11 +100,11 @@ fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
     // Again when the clock, which other tests move too, has ticked meanwhile.
     loop {
         let mut blocks = blocks();
-        // The first slab becomes a partial one, if the thread frees enough of it.
+        // The first span becomes a partial one, if the thread frees enough of it.
         free(blocks.drain(..8).collect());
         let now = Tick::now();
         age(heap, class, ticks);
-        heap.shared.set(if shares { now } else { Tick::NEVER });
+        heap.last_shared.set(if shares { now } else { Tick::NEVER });
         heap.tick.set(Tick::before(1));
         let owned_before = owned(heap, &blocks);
         on_tick(heap);
@@ -142,7 +142,7 @@ fn what_was_used_a_moment_ago_stays() {
 }
 
 #[test]
-fn a_thread_that_shares_nothing_keeps_its_slabs() {
+fn a_thread_that_shares_nothing_keeps_its_spans() {
     beside_another(|heap| {
         let looked = look_at_rested(heap, 100, false);
         assert_eq!(looked.owned_after, looked.owned_before);
@@ -150,23 +150,23 @@ fn a_thread_that_shares_nothing_keeps_its_slabs() {
     });
 }
 
-/// The slab that was active until now was used until now, whatever it says of its former life.
+/// The span that was active until now was used until now, whatever it says of its former life.
 #[test]
-fn a_slab_that_has_just_been_put_aside_stays() {
+fn a_span_that_has_just_been_put_aside_stays() {
     beside_another(|heap| {
         let class = class_of(SIZE);
         let block = alloc(SIZE);
         let active = heap.active(class).replace(NIL);
-        // SAFETY: the thread's own slab, out of its heap's places until it is parked; its bin goes back
+        // SAFETY: the thread's own span, out of its heap's places until it is parked; its bin goes back
         // on its list.
         unsafe {
-            let s = &mut *slab::record(active);
+            let s = &mut *span::record(active);
             exit::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
             s.since = Tick::before(100);
             retain::park(heap, active, class);
             assert!(!s.since.rested());
         }
-        heap.shared.set(Tick::now());
+        heap.last_shared.set(Tick::now());
         free(vec![block]);
     });
 }

@@ -1,7 +1,7 @@
 //! What the protocols stand on, modelled: the modules that `crate::` names in production and that
 //! are system calls, assembly or bulk there.
 //!
-//! Slabs' memory and owner's lines are real memory, so the production code links, carves and merges
+//! Spans' memory and owner's lines are real memory, so the production code links, carves and merges
 //! blocks in it. Each access to an owner's line is reported to the checker, which fails when two
 //! threads get at one without an order between them ([`region`]).
 
@@ -52,7 +52,7 @@ pub mod settings {
         false
     }
 
-    /// Most full slabs that a heap keeps.
+    /// Most full spans that a heap keeps.
     pub fn retain_full() -> u32 {
         RETAIN_FULL.get()
     }
@@ -102,9 +102,9 @@ pub mod run {
         }
     }
 
-    /// Their pool, which slabs come from too.
+    /// Their pool, which spans come from too.
     pub mod pool {
-        pub use crate::slab::pool::lock_for_fork;
+        pub use crate::span::pool::lock_for_fork;
 
         pub use super::super::pages::pool::give;
     }

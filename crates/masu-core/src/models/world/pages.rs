@@ -100,13 +100,13 @@ mod face {
         });
     }
 
-    /// A granule for a slab, of the affinity of the thread that has this number, if any.
+    /// A granule for a span, of the affinity of the thread that has this number, if any.
     pub fn take_granule(own: Option<u32>) -> usize {
         process::call(|| {
             let (granule, touched) = pool::take_granule(true, own.map(Affinity::of))
                 .expect("the world is out of chunks");
             // SAFETY: a granule of the world's.
-            assert_eq!(unsafe { region::dense(granule) }.kind(), Kind::Slab);
+            assert_eq!(unsafe { region::page_map(granule) }.kind(), Kind::Span);
             let at = region::granule_address(granule);
             occupy(at, UNITS_PER_GRANULE, touched / UNIT..UNITS_PER_GRANULE);
             granule
@@ -159,7 +159,7 @@ mod face {
             for granule in 0..GRANULES_PER_CHUNK {
                 let number = number as usize * GRANULES_PER_CHUNK + granule;
                 // SAFETY: a granule of the world's.
-                let kind = unsafe { region::dense(number) }.kind();
+                let kind = unsafe { region::page_map(number) }.kind();
                 assert!(
                     kind == Kind::Run || c.units(granule * UNITS_PER_GRANULE) == UNITS_PER_GRANULE
                 );

@@ -46,7 +46,7 @@ pub fn reset() {
     FINE.set(false);
 }
 
-/// Lets other threads, and forks, come between any two steps of a thread, such as two looks at a slab's
+/// Lets other threads, and forks, come between any two steps of a thread, such as two looks at a span's
 /// line, and not only between those that others can see.
 pub fn interrupt_anywhere() {
     FINE.set(true);

@@ -1,4 +1,4 @@
-//! The window: a few slabs of real memory, their owner's lines, remote words and dense entries; behind
+//! The window: a few spans of real memory, their owner's lines, remote words and page map entries; behind
 //! them a few chunks of pages.
 
 use super::atomic::Watch;
@@ -6,8 +6,8 @@ use super::process;
 use super::sys::Errno;
 use crate::lock::Lock;
 use crate::size_class::UNIT;
-use crate::slab::Slab;
-use crate::slab::remote::RemoteWord;
+use crate::span::Span;
+use crate::span::remote::RemoteWord;
 use crate::sync::AtomicU32;
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, RefCell};
@@ -18,8 +18,8 @@ use std::ops::Range;
 mod layout;
 pub use layout::*;
 
-/// Slabs in the world.
-pub const SLABS: usize = 4;
+/// Spans in the world.
+pub const SPANS: usize = 4;
 /// Most heaps in the world.
 const HEAPS: usize = 8;
 
@@ -32,25 +32,25 @@ const FIRST_CHUNK: usize = 1;
 pub enum Kind {
     /// Of no chunk that is taken.
     None,
-    /// A slab.
-    Slab,
+    /// A span.
+    Span,
     /// Part of a run, or free.
     Run,
 }
 
 /// What every free reads. The owner takes part in the protocol; the class changes only while
-/// nobody else can have a block of the slab.
-pub struct Dense {
-    /// Id of the heap that owns the slab, 0 when none does.
+/// nobody else can have a block of the span.
+pub struct PageMapEntry {
+    /// Id of the heap that owns the span, 0 when none does.
     pub owner: AtomicU32,
     kind: Cell<Kind>,
     class: Cell<usize>,
     size: Cell<usize>,
 }
 
-impl Dense {
+impl PageMapEntry {
     fn new(kind: Kind) -> Self {
-        Dense {
+        PageMapEntry {
             owner: AtomicU32::new(0),
             kind: Cell::new(kind),
             class: Cell::new(0),
@@ -73,8 +73,8 @@ impl Dense {
         self.kind.get()
     }
 
-    /// Makes it a slab in use, of blocks of a class.
-    pub fn set_slab(&self, class: usize, size: usize) {
+    /// Makes it a span in use, of blocks of a class.
+    pub fn set_span(&self, class: usize, size: usize) {
         self.class.set(class);
         self.size.set(size);
     }
@@ -82,16 +82,16 @@ impl Dense {
     /// Makes it a granule of a kind, not in use.
     pub fn set(&self, kind: Kind) {
         self.kind.set(kind);
-        self.set_slab(0, 0);
+        self.set_span(0, 0);
     }
 }
 
 /// What the checker watches; made anew for each interleaving.
 struct Watched {
-    remotes: [RemoteWord; SLABS],
-    dense: [Dense; SLABS],
+    remotes: [RemoteWord; SPANS],
+    page_map: [PageMapEntry; SPANS],
     /// Stand for the owners' lines.
-    lines: [Watch; SLABS],
+    lines: [Watch; SPANS],
 }
 
 // SAFETY: the checker runs one thread at a time.
@@ -102,14 +102,14 @@ unsafe impl Send for Watched {}
 loom::lazy_static! {
     static ref WATCHED: Watched = Watched {
         remotes: core::array::from_fn(|_| RemoteWord::new()),
-        dense: core::array::from_fn(|_| Dense::new(Kind::Slab)),
+        page_map: core::array::from_fn(|_| PageMapEntry::new(Kind::Span)),
         lines: core::array::from_fn(|_| Watch::new()),
     };
 }
 
 /// What the checker watches of the chunks of pages.
 struct Pages {
-    dense: [Dense; CHUNKS * GRANULES_PER_CHUNK],
+    page_map: [PageMapEntry; CHUNKS * GRANULES_PER_CHUNK],
     /// Stand for the chunks' records.
     records: [Watch; CHUNKS],
     taken: [Cell<bool>; CHUNKS],
@@ -123,18 +123,18 @@ unsafe impl Send for Pages {}
 loom::lazy_static! {
     // Made only where a check needs it.
     static ref PAGES: Pages = Pages {
-        dense: core::array::from_fn(|_| Dense::new(Kind::None)),
+        page_map: core::array::from_fn(|_| PageMapEntry::new(Kind::None)),
         records: core::array::from_fn(|_| Watch::new()),
         taken: [const { Cell::new(false) }; CHUNKS],
     };
 }
 
-/// Real memory: the slabs and, behind them, their owner's lines and the heaps, then the chunks of pages
+/// Real memory: the spans and, behind them, their owner's lines and the heaps, then the chunks of pages
 /// and their records.
 struct Memory(*mut u8);
 
-const LINES_AT: usize = SLABS * GRANULE;
-const HEAPS_AT: usize = LINES_AT + SLABS * LINE;
+const LINES_AT: usize = SPANS * GRANULE;
+const HEAPS_AT: usize = LINES_AT + SPANS * LINE;
 const HEAPS_END: usize = HEAPS_AT + HEAPS * HEAP_STRIDE;
 const RECORDS_AT: usize = (FIRST_CHUNK + CHUNKS) * CHUNK;
 const BYTES: usize = RECORDS_AT + CHUNKS * RUN_CHUNK_STRIDE;
@@ -186,9 +186,9 @@ pub fn reset() {
     process::reset();
     // SAFETY: the memory behind the lines is the heaps', of which there are none yet.
     unsafe { ((Base::load().0 + HEAPS_AT) as *mut u8).write_bytes(0, HEAPS_END - HEAPS_AT) };
-    for slab in 0..SLABS {
+    for span in 0..SPANS {
         // SAFETY: the line lies inside the memory; all zero is a valid line.
-        unsafe { (entry(SLABS_BELOW, LINE, slab) as *mut Slab).write_bytes(0, 1) };
+        unsafe { (entry(SPANS_BELOW, LINE, span) as *mut Span).write_bytes(0, 1) };
     }
 }
 
@@ -207,21 +207,21 @@ impl Base {
         (p as usize).wrapping_sub(self.0)
     }
 
-    /// The dense entry of a granule.
+    /// The page map entry of a granule.
     ///
     /// # Safety
     /// The granule exists.
-    pub unsafe fn dense(self, granule: usize) -> &'static Dense {
+    pub unsafe fn page_map(self, granule: usize) -> &'static PageMapEntry {
         match granule.checked_sub(FIRST_CHUNK * GRANULES_PER_CHUNK) {
-            Some(granule) => &PAGES.dense[granule],
-            None => &WATCHED.dense[granule],
+            Some(granule) => &PAGES.page_map[granule],
+            None => &WATCHED.page_map[granule],
         }
     }
 
     /// Address of a table's entry.
     pub fn entry(self, below: usize, _: usize, index: usize) -> usize {
         match below {
-            SLABS_BELOW => {
+            SPANS_BELOW => {
                 process::step();
                 WATCHED.lines[index].written();
                 self.0 + LINES_AT + index * LINE
@@ -359,13 +359,13 @@ pub fn in_window(offset: usize) -> bool {
     offset < limit()
 }
 
-/// [`Base::dense`].
+/// [`Base::page_map`].
 ///
 /// # Safety
 /// As there.
-pub unsafe fn dense(granule: usize) -> &'static Dense {
+pub unsafe fn page_map(granule: usize) -> &'static PageMapEntry {
     // SAFETY: passed on.
-    unsafe { Base::load().dense(granule) }
+    unsafe { Base::load().page_map(granule) }
 }
 
 /// [`Base::entry`].

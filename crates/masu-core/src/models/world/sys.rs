@@ -93,7 +93,7 @@ pub mod cpu {
         COUNT.get()
     }
 
-    /// Sets it; with none, threads are a crowd.
+    /// Sets it; with none, the process is oversubscribed.
     #[cfg(test)]
     pub fn set_count(n: u32) {
         COUNT.set(n);
@@ -170,7 +170,7 @@ pub mod mem {
     /// The memory reads as zeroes afterwards; no live block may be in it.
     ///
     /// # Safety
-    /// The range is part of the world's slabs.
+    /// The range is part of the world's spans.
     pub unsafe fn discard(at: usize, len: usize) -> bool {
         assert_eq!(region::live_blocks(at..at + len), 0, "live blocks are discarded");
         if REFUSED.get() {

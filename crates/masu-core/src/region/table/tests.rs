@@ -74,8 +74,8 @@ fn tables_do_not_overlap() {
     let granules = MAX_CAPACITY / GRANULE;
     let chunks = MAX_CAPACITY / CHUNK;
     let spans = [
-        (DENSE_BELOW, granules * size_of::<Dense>()),
-        (SLABS_BELOW, granules * LINE),
+        (PAGE_MAP_BELOW, granules * size_of::<PageMapEntry>()),
+        (SPANS_BELOW, granules * LINE),
         (REMOTES_BELOW, granules * LINE),
         (CHUNKS_BELOW, chunks * CHUNK_STRIDE),
         (RUN_CHUNKS_BELOW, chunks * RUN_CHUNK_STRIDE),

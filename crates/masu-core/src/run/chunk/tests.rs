@@ -190,10 +190,10 @@ fn what_lies_outside_has_no_length() {
 }
 
 #[test]
-fn slabs_lie_in_a_row_from_below_and_borrow_from_runs_from_above() {
-    for for_slabs in [true, false] {
+fn spans_lie_in_a_row_from_below_and_borrow_from_runs_from_above() {
+    for for_spans in [true, false] {
         let chunk = chunk();
-        chunk.init(for_slabs);
+        chunk.init(for_spans);
         let granules = UNITS / UNITS_PER_GRANULE;
         let taken: Vec<_> = (0..granules)
             .map(|_| {
@@ -203,14 +203,14 @@ fn slabs_lie_in_a_row_from_below_and_borrow_from_runs_from_above() {
             })
             .collect();
         let mut expected: Vec<_> = (0..granules).collect();
-        if !for_slabs {
+        if !for_spans {
             expected.reverse();
         }
         assert_eq!(taken, expected);
         assert_eq!(chunk.free_granule(false), None);
         chunk.give_granule(3, 1);
         chunk.give_granule(5, 0);
-        assert_eq!(chunk.free_granule(false), Some(if for_slabs { 3 } else { 5 }));
+        assert_eq!(chunk.free_granule(false), Some(if for_spans { 3 } else { 5 }));
         assert_eq!(chunk.free_granule(true), Some(3));
     }
 }

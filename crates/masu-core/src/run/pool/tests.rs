@@ -49,7 +49,7 @@ fn chunks_are_faulted_in_once_runs_have_grown() {
 const ANN: Option<Affinity> = Some(Affinity::of(0));
 const BOB: Option<Affinity> = Some(Affinity::of(1));
 
-fn slab(own: Option<Affinity>) -> usize {
+fn span(own: Option<Affinity>) -> usize {
     take_granule(false, own).unwrap().0
 }
 
@@ -57,11 +57,11 @@ fn chunk_of(granule: usize) -> usize {
     granule / GRANULES_PER_CHUNK
 }
 
-/// Who has an affinity takes neither others' slabs nor others' chunks while there is little of them.
+/// Who has an affinity takes neither others' spans nor others' chunks while there is little of them.
 #[test]
 fn what_an_affinity_gave_back_is_its_own_again() {
     alone!(what_an_affinity_gave_back_is_its_own_again, || {
-        let turns: Vec<_> = (0..100).map(|_| (slab(ANN), slab(BOB))).collect();
+        let turns: Vec<_> = (0..100).map(|_| (span(ANN), span(BOB))).collect();
         for &(ann, bob) in &turns {
             assert!(turns.iter().all(|other| chunk_of(other.0) != chunk_of(bob)), "{ann} {bob}");
         }
@@ -69,11 +69,11 @@ fn what_an_affinity_gave_back_is_its_own_again() {
         give_granule(ann, 1);
         give_granule(bob, 1);
         assert!(!plenty_is_free());
-        assert_eq!(slab(BOB), bob);
-        let fresh = slab(BOB);
+        assert_eq!(span(BOB), bob);
+        let fresh = span(BOB);
         assert_ne!(fresh, ann);
         assert_eq!(chunk_of(fresh), chunk_of(turns[99].1));
-        assert_eq!(slab(ANN), ann);
+        assert_eq!(span(ANN), ann);
     });
 }
 
@@ -81,16 +81,16 @@ fn what_an_affinity_gave_back_is_its_own_again() {
 #[test]
 fn much_that_is_free_serves_every_affinity() {
     alone!(much_that_is_free_serves_every_affinity, || {
-        let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| slab(ANN)).collect();
-        let bob = slab(BOB);
+        let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| span(ANN)).collect();
+        let bob = span(BOB);
         // All but the first of each chunk of hers, and the rest of his.
         anns.iter()
             .filter(|&g| !g.is_multiple_of(GRANULES_PER_CHUNK))
             .for_each(|&g| assert!(give_granule(g, !0)));
-        let his: Vec<_> = (1..GRANULES_PER_CHUNK).map(|_| slab(BOB)).collect();
+        let his: Vec<_> = (1..GRANULES_PER_CHUNK).map(|_| span(BOB)).collect();
         assert!(his.iter().all(|&g| chunk_of(g) == chunk_of(bob)), "his own were not the first");
         assert!(plenty_is_free());
-        assert!(anns.contains(&slab(BOB)));
+        assert!(anns.contains(&span(BOB)));
     });
 }
 
@@ -98,12 +98,12 @@ fn much_that_is_free_serves_every_affinity() {
 #[test]
 fn a_free_chunk_changes_hands() {
     alone!(a_free_chunk_changes_hands, || {
-        let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| slab(ANN)).collect();
+        let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| span(ANN)).collect();
         let free = &anns[GRANULES_PER_CHUNK..GRANULES_PER_CHUNK * 2];
         free.iter().for_each(|&g| assert!(give_granule(g, 1)));
         assert!(!plenty_is_free());
-        assert_eq!(chunk_of(slab(BOB)), chunk_of(free[0]));
-        assert_ne!(chunk_of(slab(ANN)), chunk_of(free[0]));
+        assert_eq!(chunk_of(span(BOB)), chunk_of(free[0]));
+        assert_ne!(chunk_of(span(ANN)), chunk_of(free[0]));
     });
 }
 
@@ -111,12 +111,12 @@ fn a_free_chunk_changes_hands() {
 #[test]
 fn no_affinity_takes_what_is_dirty() {
     alone!(no_affinity_takes_what_is_dirty, || {
-        let (ann, bob) = (slab(ANN), slab(BOB));
+        let (ann, bob) = (span(ANN), span(BOB));
         assert_ne!(chunk_of(ann), chunk_of(bob));
-        let other = slab(ANN);
+        let other = span(ANN);
         give_granule(other, 1);
-        assert_eq!(slab(None), other);
-        assert_eq!(chunk_of(slab(None)), chunk_of(ann));
-        assert_eq!(chunk_of(slab(BOB)), chunk_of(bob));
+        assert_eq!(span(None), other);
+        assert_eq!(chunk_of(span(None)), chunk_of(ann));
+        assert_eq!(chunk_of(span(BOB)), chunk_of(bob));
     });
 }

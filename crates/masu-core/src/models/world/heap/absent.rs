@@ -12,7 +12,7 @@ impl Counter {
 pub struct Counters {
     pub refills: Counter,
     pub refilled_bytes: Counter,
-    pub fresh_slabs: Counter,
+    pub fresh_spans: Counter,
     pub adopted: Counter,
     pub claimed: Counter,
     pub remote_frees: Counter,
@@ -24,7 +24,7 @@ impl Counters {
         Counters {
             refills: Counter,
             refilled_bytes: Counter,
-            fresh_slabs: Counter,
+            fresh_spans: Counter,
             adopted: Counter,
             claimed: Counter,
             remote_frees: Counter,
@@ -74,9 +74,9 @@ impl RunCache {
 
 pub mod scope {
     use super::super::Heap;
-    use super::shared::SharedHeap;
+    use super::arena::Arena;
 
-    pub fn of(_: &Heap) -> Option<&'static SharedHeap> {
+    pub fn of(_: &Heap) -> Option<&'static Arena> {
         None
     }
 
@@ -86,12 +86,12 @@ pub mod scope {
 /// Heaps that programs make: there are none.
 pub mod shared {
     use crate::lock::Lock;
-    use crate::slab::Block;
+    use crate::span::Block;
 
-    pub enum SharedHeap {}
+    pub enum Arena {}
 
-    impl SharedHeap {
-        pub fn of(_: *const u8) -> Option<&'static SharedHeap> {
+    impl Arena {
+        pub fn of(_: *const u8) -> Option<&'static Arena> {
             None
         }
 
@@ -111,11 +111,11 @@ pub mod shared {
         0
     }
 
-    pub fn by_id(_: u32) -> Option<&'static SharedHeap> {
+    pub fn by_id(_: u32) -> Option<&'static Arena> {
         None
     }
 
-    pub fn hollow(_: bool) -> usize {
+    pub fn purge_spans(_: bool) -> usize {
         0
     }
 

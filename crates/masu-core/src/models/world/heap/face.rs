@@ -4,7 +4,7 @@
 
 use super::tls::{EMPTY, current, gone, set_current};
 use super::{
-    Heap, Role, birth, exit, fast, fork, free as frees, heir, refill, retain, sparse, table,
+    Heap, Role, birth, exit, fast, fork, free as frees, handover, refill, retain, sparse, table,
 };
 use crate::lock;
 use crate::models::world::{process, region};
@@ -53,14 +53,14 @@ pub fn exit() {
     });
 }
 
-/// Ends the calling thread as its destructor does: it leaves its active slabs to the next one.
+/// Ends the calling thread as its destructor does: it leaves its active spans to the next one.
 pub fn leave() {
     process::call(|| exit::end(current()));
 }
 
 /// The purge gives up what a thread left to the next one.
 pub fn rest() {
-    process::call(|| heir::rest(true));
+    process::call(|| handover::give_up_idle(true));
 }
 
 /// A block of up to 8 KiB, by its address.
@@ -76,13 +76,13 @@ pub fn alloc(size: usize) -> usize {
             }
             block = refill::alloc_small_slow(class_of(size)).cast();
         }
-        assert!(!block.is_null(), "the world is out of slabs");
+        assert!(!block.is_null(), "the world is out of spans");
         region::handed_out(block as usize);
         block as usize
     })
 }
 
-/// What a thread gets while a fork stands still, if it has nothing itself: no slab's memory, and nobody
+/// What a thread gets while a fork stands still, if it has nothing itself: no span's memory, and nobody
 /// misses it.
 const SPARE: usize = 16;
 
@@ -98,12 +98,12 @@ pub fn free(block: usize) {
     });
 }
 
-/// The purge gives back what was freed while a fork stood still, and hollows the available slabs. Returns
+/// The purge gives back what was freed while a fork stood still, and purges the free pages of the abandoned spans. Returns
 /// the bytes given back.
-pub fn hollow() -> usize {
+pub fn purge_spans() -> usize {
     process::call(|| {
-        fork::give_later();
-        sparse::hollow(true)
+        fork::free_deferred();
+        sparse::purge_spans(true)
     })
 }
 
@@ -112,10 +112,10 @@ pub fn visit() {
     process::call(|| table::for_each(|heap| heap.outbox.visit(true)));
 }
 
-/// Lets go of an owned slab that is in no list.
-pub fn give_up(slab: u32) {
+/// Lets go of an owned span that is in no list.
+pub fn give_up(span: u32) {
     // SAFETY: the caller owns it.
-    unsafe { retain::give_up_partial(slab, false) };
+    unsafe { retain::give_up_partial(span, false) };
 }
 
 /// Takes a heap apart whose thread a fork left behind, if there is any.

@@ -1,11 +1,9 @@
-//! A thread's heap: the production code of its slow paths, its life and the commons, around a heap
+//! A thread's heap: the production code of its slow paths, its life and the shared arena, around a heap
 //! without counters and medium blocks, and with a thread's local words that the checker can follow.
 
 mod absent;
 #[path = "../../../heap/birth.rs"]
 mod birth;
-#[path = "../../../heap/commons.rs"]
-pub mod commons;
 #[path = "../../../heap/event.rs"]
 mod event;
 #[path = "../../../heap/exit.rs"]
@@ -18,10 +16,10 @@ mod fast;
 pub mod fork;
 #[path = "../../../heap/free.rs"]
 mod free;
-#[path = "../../../heap/shared/gate.rs"]
+#[path = "../../../heap/arena/gate.rs"]
 pub mod gate;
-#[path = "../../../heap/heir.rs"]
-mod heir;
+#[path = "../../../heap/handover.rs"]
+mod handover;
 #[path = "../../../heap/mode.rs"]
 mod mode;
 #[path = "../../../heap/outbox.rs"]
@@ -30,6 +28,8 @@ pub mod outbox;
 mod refill;
 #[path = "../../../heap/retain.rs"]
 mod retain;
+#[path = "../../../heap/shared_arena.rs"]
+pub mod shared_arena;
 #[path = "../../../heap/sparse.rs"]
 mod sparse;
 #[path = "../../../heap/table.rs"]
@@ -42,7 +42,7 @@ use super::atomic::Watch;
 use crate::clock::{LowTick, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::size_class::CLASSES;
-use crate::slab::{Block, List};
+use crate::span::{Block, List};
 use crate::sync::AtomicU32;
 use absent::{Counters, scope, thread_bytes};
 use core::cell::{Cell, UnsafeCell};
@@ -50,10 +50,10 @@ use core::ptr::null_mut;
 use outbox::Outbox;
 
 pub use absent::{RunCache, shared};
-pub use commons::lock_for_fork as commons_lock_for_fork;
+pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use table::lock_for_fork;
 
-/// Looks that an active slab gets in a tick: as many as there are frees here.
+/// Looks that an active span gets in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
 
 /// A heap, as production code sees it.
@@ -73,7 +73,7 @@ pub struct Heap {
     pub walks: [Cell<u8>; CLASSES],
     pub used: [Cell<LowTick>; CLASSES],
     pub borrowed: [Cell<u8>; CLASSES],
-    pub lent: [Cell<u8>; CLASSES],
+    pub larger_waste: [Cell<u8>; CLASSES],
     pub sent: [Cell<u8>; CLASSES],
     pub exit_round: Cell<u32>,
     pub next_free: Cell<u32>,
@@ -98,10 +98,10 @@ pub enum Role {
     Gone,
     /// A thread's.
     Thread,
-    /// The shared heap that lends blocks.
-    Commons,
+    /// The arena that lends blocks.
+    SharedArena,
     /// Never here.
-    Shared,
+    Arena,
 }
 
 // SAFETY: a heap is its thread's alone, and those that are none are never written to.
@@ -129,7 +129,7 @@ impl Heap {
             walks: [const { Cell::new(PLENTY) }; CLASSES],
             used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
             borrowed: [const { Cell::new(0) }; CLASSES],
-            lent: [const { Cell::new(0) }; CLASSES],
+            larger_waste: [const { Cell::new(0) }; CLASSES],
             sent: [const { Cell::new(0) }; CLASSES],
             exit_round: Cell::new(0),
             next_free: Cell::new(NIL),

@@ -3,7 +3,7 @@
 use super::{Heap, Role};
 use core::cell::Cell;
 
-/// An id that no slab's owner has.
+/// An id that no span's owner has.
 const NO_ID: u32 = u32::MAX;
 
 loom::lazy_static! {

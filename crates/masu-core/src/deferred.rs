@@ -1,0 +1,80 @@
+//! What a thread frees while a fork stands still (`lock.rs`), for who can take the locks again: the
+//! thread that forked, its child, or the next purge.
+//!
+//! A stack without a lock, linked through the first word of what is freed. Who is frozen by the fork
+//! between two steps of a push has not pushed: the child loses that one block.
+//!
+//! Invariant: who pushes gives the memory up, and all of the stack is taken at once, so nothing is on it
+//! twice and a push that compares the head has no ABA.
+//!
+//! | | operation | ordering |
+//! |---|---|---|
+//! | push | compare-and-swap of the head | release: the link, and what the memory was used for |
+//! | take | swap of the head | acquire: the same |
+
+use crate::sync::{AtomicUsize, Ordering, shared_static};
+
+shared_static! {
+    /// Address and kind of the topmost, 0 if there is none.
+    static TOP: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// What is freed, by the low bits of its address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    /// A span whose blocks are all free, by its first byte.
+    Span = 1,
+    /// A span that the pusher claimed and could not take off its list, by one of its blocks that is free
+    /// and nowhere else.
+    Claimed = 2,
+    /// A medium block.
+    Run = 3,
+    /// A huge block.
+    Huge = 4,
+}
+
+const KIND: usize = 15;
+
+/// Leaves something for later.
+///
+/// # Safety
+/// `at` is aligned to 16 bytes and the caller's to give up; it is what `kind` says.
+#[cold]
+#[inline(never)]
+pub unsafe fn push(at: usize, kind: Kind) {
+    let mut top = TOP.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: as the caller says.
+        unsafe { (at as *mut usize).write(top) };
+        let new = at | kind as usize;
+        match TOP.compare_exchange_weak(top, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => top = now,
+        }
+    }
+}
+
+/// Whether anything was left.
+#[inline]
+pub fn any() -> bool {
+    TOP.load(Ordering::Relaxed) != 0
+}
+
+/// Takes everything that was left.
+pub fn take() -> impl Iterator<Item = (usize, Kind)> {
+    let mut top = if any() { TOP.swap(0, Ordering::Acquire) } else { 0 };
+    core::iter::from_fn(move || {
+        let kind = match top & KIND {
+            1 => Kind::Span,
+            2 => Kind::Claimed,
+            3 => Kind::Run,
+            4 => Kind::Huge,
+            _ => return None,
+        };
+        let at = top & !KIND;
+        // SAFETY: pushed, and not yet the taker's to use: the link is as it was.
+        top = unsafe { (at as *const usize).read() };
+        Some((at, kind))
+    })
+}

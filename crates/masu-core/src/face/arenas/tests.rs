@@ -1,0 +1,482 @@
+//! Arenas in this process, beside the test's own allocator and each other.
+
+use crate::own_process::alone;
+use crate::*;
+use std::sync::mpsc;
+use std::thread;
+
+/// Small, medium and huge ones, at all their boundaries.
+const SIZES: [usize; 18] = [
+    0, 1, 16, 17, 100, 1000, 4096, 8191, 8192, 8193, 12_289, 65_536, 300_000, 1_048_575, 1_048_576,
+    1_048_577, 3_000_000, 5_000_000,
+];
+
+/// A block of a heap's, filled with a pattern at both its ends.
+struct Block {
+    p: *mut u8,
+    size: usize,
+    seed: u8,
+}
+
+// SAFETY: a block may be used and freed by any thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(heap: &'static Arena, size: usize, seed: u8) -> Block {
+        Block::at(heap.alloc(size, 16, false), heap, size, seed)
+    }
+
+    fn at(p: *mut u8, heap: &'static Arena, size: usize, seed: u8) -> Block {
+        assert!(!p.is_null(), "{size} bytes");
+        assert_eq!(Arena::of(p).map(Arena::id), Some(heap.id()), "{size} bytes");
+        // SAFETY: a block just allocated.
+        unsafe {
+            assert!(usable_size(p) >= size);
+            places(size).for_each(|i| p.add(i).write(pattern(seed, i)));
+        }
+        Block { p, size, seed }
+    }
+
+    fn check(&self, n: usize) {
+        for i in places(self.size).filter(|i| *i < n) {
+            // SAFETY: the block is live and at least `n` bytes long.
+            let byte = unsafe { self.p.add(i).read() };
+            assert_eq!(byte, pattern(self.seed, i), "byte {i} of {} bytes", self.size);
+        }
+    }
+
+    fn free(self) {
+        self.check(self.size);
+        // SAFETY: live.
+        unsafe { dealloc(self.p) }
+    }
+}
+
+fn pattern(seed: u8, i: usize) -> u8 {
+    (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed
+}
+
+/// The places of a block that are written to.
+fn places(size: usize) -> impl Iterator<Item = usize> {
+    (0..size.min(40)).chain((40..size).step_by(997)).chain(size.saturating_sub(40).max(40)..size)
+}
+
+fn create() -> &'static Arena {
+    Arena::create().expect("memory for a heap")
+}
+
+/// Destroys a heap whose blocks nobody uses any more.
+fn destroy(heap: &'static Arena) {
+    // SAFETY: each test uses its own heaps, and has done so.
+    unsafe { heap.destroy() }
+}
+
+#[test]
+fn blocks_of_every_size_and_alignment_know_their_heap() {
+    let heaps = [create(), create()];
+    let mut blocks = Vec::new();
+    for (i, size) in SIZES.into_iter().enumerate() {
+        for heap in heaps {
+            blocks.push(Block::new(heap, size, i as u8));
+            let ordinary = alloc(size);
+            assert!(Arena::of(ordinary).is_none());
+            // SAFETY: live.
+            unsafe { dealloc(ordinary) };
+            for align in [32, 64, 4096, 8192, 65_536, 2 << 20] {
+                let p = heap.alloc(size, align, true);
+                assert!((p as usize).is_multiple_of(align), "{size} bytes at {align}");
+                // SAFETY: live, and `size` bytes long.
+                let bytes = unsafe { std::slice::from_raw_parts(p, size) };
+                assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes at {align}");
+                // SAFETY: live.
+                assert_eq!(unsafe { usable_size(p) }, exact_size(size, align));
+                blocks.push(Block::at(p, heap, size, i as u8));
+            }
+        }
+    }
+    let live: usize = blocks.len();
+    let stats = heaps.map(Arena::stats);
+    assert_eq!(stats.iter().map(|s| s.blocks).sum::<u64>(), live as u64);
+    let usable = |p| {
+        // SAFETY: live.
+        unsafe { usable_size(p) }
+    };
+    let allocated: usize = blocks.iter().map(|b| usable(b.p)).sum();
+    assert_eq!(stats.iter().map(|s| s.allocated).sum::<usize>(), allocated);
+    blocks.into_iter().for_each(Block::free);
+    for heap in heaps {
+        let stats = heap.stats();
+        assert_eq!((stats.allocated, stats.blocks, stats.large), (0, 0, 0), "{stats:?}");
+        assert_eq!(stats.allocs, stats.frees);
+        destroy(heap);
+    }
+}
+
+#[test]
+fn zeroed_blocks_are_zero_also_when_memory_comes_back() {
+    let heap = create();
+    for size in SIZES {
+        for round in 0..3 {
+            let p = heap.alloc(size, 16, true);
+            // SAFETY: live, and `size` bytes long.
+            let bytes = unsafe { std::slice::from_raw_parts(p, size) };
+            assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes, round {round}");
+            Block::at(p, heap, size, 0xff).free();
+        }
+    }
+    destroy(heap);
+}
+
+#[test]
+fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
+    let heap = create();
+    for from in SIZES {
+        for to in SIZES {
+            let block = Block::new(heap, from, from as u8);
+            // SAFETY: live.
+            let p = unsafe { realloc(block.p, to) };
+            Block { p, ..block }.check(from.min(to));
+            Block::at(p, heap, to, 1).free();
+            let block = Block::new(heap, from, to as u8);
+            // SAFETY: live.
+            let p = unsafe { realloc_exact(block.p, to, 64, true) };
+            Block { p, ..block }.check(from.min(to));
+            assert!((p as usize).is_multiple_of(64));
+            Block::at(p, heap, to, 1).free();
+        }
+    }
+    let stats = heap.stats();
+    assert_eq!((stats.allocated, stats.blocks, stats.large), (0, 0, 0), "{stats:?}");
+    destroy(heap);
+}
+
+#[test]
+fn a_growing_block_is_charged_what_it_has() {
+    let heap = create();
+    let mut block = Block::new(heap, 10, 3);
+    while block.size < 30 << 20 {
+        let size = block.size + block.size / 3 + 7;
+        // SAFETY: live.
+        let p = unsafe { realloc(block.p, size) };
+        Block { p, ..block }.check(block.size);
+        block = Block::at(p, heap, size, 3);
+        // SAFETY: live.
+        assert_eq!(heap.stats().allocated, unsafe { usable_size(p) });
+        assert_eq!(heap.stats().blocks, 1);
+    }
+    block.free();
+    destroy(heap);
+}
+
+#[test]
+fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
+    let heap = create();
+    heap.set_limits(usize::MAX, 1 << 20);
+    let mut blocks = Vec::new();
+    for round in 0..2 {
+        while heap.has_room(64) {
+            blocks.push(Block::new(heap, 64, 1));
+        }
+        assert_eq!(heap.stats().allocated, 1 << 20, "round {round}");
+        for size in [1, 64, 10_000, 2 << 20] {
+            assert!(heap.alloc(size, 16, false).is_null(), "{size} bytes");
+        }
+        assert_eq!(heap.stats().refused, 4 * (round + 1) + round);
+        let other = alloc(10_000);
+        assert!(!other.is_null());
+        // SAFETY: live.
+        unsafe {
+            dealloc(other);
+            assert!(realloc(blocks[0].p, 1000).is_null(), "growing is an allocation");
+        }
+        blocks[0].check(64);
+        heap.set_limits(usize::MAX, 1 << 20);
+        blocks.drain(..1000).for_each(Block::free);
+        // Another test's purge may be inside, and has what was freed meanwhile in its hands: wait for it.
+        assert_eq!(heap.stats().allocated, (1 << 20) - 64_000);
+        assert!(heap.has_room(64_000));
+        assert!(!heap.has_room(64_001));
+    }
+    // Growth of medium and huge blocks is charged before it happens.
+    blocks.drain(..).for_each(Block::free);
+    heap.set_limits(usize::MAX, 4 << 20);
+    let block = Block::new(heap, 3 << 20, 9);
+    // SAFETY: live.
+    unsafe {
+        assert!(realloc(block.p, 5 << 20).is_null());
+        assert!(!try_grow(block.p, 5 << 20));
+        assert!(try_grow(block.p, 4 << 20) || !realloc(block.p, 4 << 20).is_null());
+    }
+    assert_eq!(heap.stats().allocated, 4 << 20);
+    destroy(heap);
+}
+
+#[test]
+fn the_soft_limit_gives_one_signal_for_each_crossing() {
+    let heap = create();
+    heap.set_limits(100_000, usize::MAX);
+    for _ in 0..3 {
+        let mut blocks = Vec::new();
+        while heap.stats().allocated + 1024 <= 100_000 {
+            blocks.push(Block::new(heap, 1024, 1));
+        }
+        assert!(!heap.take_signal());
+        blocks.push(Block::new(heap, 1024, 1));
+        assert!(heap.take_signal());
+        for _ in 0..500 {
+            blocks.push(Block::new(heap, 1024, 1));
+        }
+        blocks.push(Block::new(heap, 100_000, 1));
+        assert!(!heap.take_signal());
+        blocks.into_iter().for_each(Block::free);
+    }
+    destroy(heap);
+}
+
+/// Beyond the soft limit a heap does not keep what is free in it.
+#[test]
+fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
+    alone!(the_soft_limit_makes_the_heap_give_back_what_is_free, || {
+        let heap = create();
+        let blocks: Vec<_> = (0..4000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+        // One block in each span or so stays.
+        let (keep, free): (Vec<_>, Vec<_>) =
+            blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
+        free.into_iter().for_each(|(_, block)| block.free());
+        let before = heap.stats();
+        heap.set_limits(before.allocated, usize::MAX);
+        let over = Block::new(heap, 20_000, 1);
+        let after = heap.stats();
+        assert!(before.resident > 3_000_000, "{before:?}");
+        assert!(after.resident < before.resident / 4, "{after:?}");
+        keep.into_iter().for_each(|(_, block)| block.free());
+        over.free();
+        destroy(heap);
+    });
+}
+
+#[test]
+fn a_heap_destroyed_leaves_nothing_behind() {
+    alone!(a_heap_destroyed_leaves_nothing_behind, || {
+        // What is destroyed serves the next heap: the process does not grow.
+        let mut most = 0;
+        for round in 0..30 {
+            let heap = create();
+            for i in 0..2000 {
+                Block::new(heap, SIZES[i % 12], i as u8);
+            }
+            for size in SIZES {
+                Block::new(heap, size, 1);
+            }
+            let kept = Block::new(heap, 500, 2);
+            let stats = heap.stats();
+            assert_eq!(stats.blocks, 2000 + SIZES.len() as u64 + 1);
+            if round % 2 == 0 {
+                // SAFETY: none of its blocks is used any more.
+                unsafe { heap.reset() };
+                let stats = heap.stats();
+                assert_eq!((stats.allocated, stats.active, stats.blocks), (0, 0, 0));
+                assert_eq!(stats.allocs, stats.frees);
+                Block::new(heap, 100, 1).free();
+            }
+            destroy(heap);
+            assert!(Arena::of(kept.p).is_none(), "no block of a heap any more");
+            let active = crate::stats().active;
+            if round < 5 {
+                most = most.max(active);
+            }
+            assert!(active <= most + (4 << 20), "round {round}: {active}");
+        }
+    });
+}
+
+/// All of a heap's blocks are freed by other threads while its own threads allocate; nothing is lost.
+#[test]
+fn blocks_freed_by_other_threads_come_back() {
+    let heap = create();
+    let (give, take) = mpsc::sync_channel::<Block>(256);
+    let freer = thread::spawn(move || take.into_iter().for_each(Block::free));
+    let makers: Vec<_> = (0..3)
+        .map(|seed| {
+            let give = give.clone();
+            thread::spawn(move || {
+                for i in 0..15_000usize {
+                    let size = SIZES[(i * 7 + seed) % 14];
+                    let block = Block::new(heap, size.min(70_000), i as u8);
+                    if i % 3 == 0 { block.free() } else { give.send(block).expect("it lives") }
+                }
+            })
+        })
+        .collect();
+    drop(give);
+    makers.into_iter().for_each(|maker| maker.join().expect("no block was damaged"));
+    freer.join().expect("no block was damaged");
+    let stats = heap.stats();
+    assert_eq!((stats.allocated, stats.blocks, stats.allocs), (0, 0, 45_000), "{stats:?}");
+    assert_eq!(stats.frees, 45_000);
+    heap.trim();
+    assert_eq!(heap.stats().active, 0, "{:?}", heap.stats());
+    destroy(heap);
+}
+
+/// The last free of a retired heap ends it, whoever frees.
+#[test]
+fn a_retired_heap_ends_with_its_last_block() {
+    alone!(a_retired_heap_ends_with_its_last_block, || {
+        let before = stats().shared_heaps;
+        for _ in 0..200 {
+            let heap = create();
+            let mut blocks: Vec<_> = (0..40).map(|i| Block::new(heap, SIZES[i % 12], 1)).collect();
+            let p = blocks[3].p;
+            // SAFETY: nobody allocates from it any more.
+            unsafe { heap.retire() };
+            let others = blocks.split_off(20);
+            let freer = thread::spawn(move || others.into_iter().for_each(Block::free));
+            blocks.into_iter().for_each(Block::free);
+            freer.join().expect("no block was damaged");
+            assert!(Arena::of(p).is_none());
+            assert_eq!(stats().shared_heaps, before);
+        }
+        let heap = create();
+        // SAFETY: as above; without blocks it ends at once.
+        unsafe { heap.retire() };
+        assert_eq!(stats().shared_heaps, before);
+    });
+}
+
+#[test]
+fn in_a_scope_the_thread_allocates_from_the_heap() {
+    let (outer, inner) = (create(), create());
+    let mine = |p: *mut u8| Arena::of(p).map(Arena::id);
+    let before: Vec<_> = (0..50).map(|i| (alloc(i * 40), i * 40)).collect();
+    let mut blocks = Vec::new();
+    for size in SIZES {
+        let check = |heap: Option<&'static Arena>, blocks: &mut Vec<*mut u8>| {
+            let got = [alloc(size), alloc_zeroed(size), alloc_aligned(size, 64)];
+            for p in got.into_iter().chain([alloc_exact(size, 32, true)]) {
+                assert_eq!(mine(p), heap.map(Arena::id), "{size} bytes");
+                // SAFETY: live, and at least `size` bytes long.
+                unsafe { p.write_bytes(7, size) };
+                blocks.push(p);
+            }
+        };
+        // SAFETY: the heaps live longer, and scopes end in reverse order.
+        unsafe {
+            let scope = Scope::open(Some(outer));
+            check(Some(outer), &mut blocks);
+            let nested = Scope::open(Some(inner));
+            check(Some(inner), &mut blocks);
+            let outside = Scope::open(None);
+            check(None, &mut blocks);
+            drop(outside);
+            check(Some(inner), &mut blocks);
+            drop(nested);
+            check(Some(outer), &mut blocks);
+            drop(scope);
+        }
+        check(None, &mut blocks);
+    }
+    for (p, size) in before {
+        // SAFETY: live, and outside of all scopes.
+        unsafe {
+            p.write_bytes(9, size);
+            blocks.push(p);
+        }
+    }
+    // SAFETY: live.
+    blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
+    assert_eq!(outer.stats().blocks + inner.stats().blocks, 0);
+    destroy(outer);
+    destroy(inner);
+}
+
+/// Blocks in the bins when the scope was opened are not lost with the thread.
+#[test]
+fn a_thread_may_end_in_a_scope() {
+    alone!(a_thread_may_end_in_a_scope, || {
+        let heap = create();
+        let before = stats().spans;
+        for _ in 0..60 {
+            let thread = thread::spawn(move || {
+                let mine: Vec<_> = (1..=60).map(|i| alloc(i * 128) as usize).collect();
+                // SAFETY: the heap lives longer.
+                let scope = unsafe { Scope::open(Some(heap)) };
+                let tagged = alloc(1000) as usize;
+                std::mem::forget(scope);
+                (mine, tagged)
+            });
+            let (mine, tagged) = thread.join().expect("it ends");
+            for p in mine.into_iter().chain([tagged]) {
+                // SAFETY: live.
+                unsafe { dealloc(p as *mut u8) };
+            }
+        }
+        assert_eq!(heap.stats().blocks, 0);
+        assert!(stats().spans < before + 60, "{before} and then {} spans", stats().spans);
+        destroy(heap);
+    });
+}
+
+/// What is known to be zero of the thread's own blocks is not of the heap's.
+#[test]
+fn zeroed_blocks_are_zero_in_a_scope() {
+    let heap = create();
+    const SIZES: [usize; 3] = [112, 640, 2048];
+    // A thread whose bins are fresh from spans that are clean, and a heap whose blocks are dirty.
+    purge();
+    for size in SIZES {
+        let mut dirty: Vec<_> = (0..40).map(|_| Block::new(heap, size, 0xff)).collect();
+        dirty.drain(1..).for_each(Block::free);
+    }
+    let thread = thread::spawn(move || {
+        for size in SIZES {
+            let own: Vec<_> = (0..300).map(|_| alloc_zeroed(size)).collect();
+            // SAFETY: the heap lives longer.
+            let scope = unsafe { Scope::open(Some(heap)) };
+            let got: Vec<_> = (0..20).map(|_| alloc_zeroed(size)).collect();
+            drop(scope);
+            for p in got.into_iter().chain(own) {
+                // SAFETY: live, and `size` bytes long.
+                unsafe {
+                    let bytes = std::slice::from_raw_parts(p, size);
+                    assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes");
+                    dealloc(p);
+                }
+            }
+        }
+    });
+    thread.join().expect("they are zero");
+    destroy(heap);
+}
+
+/// Spans of a heap have its blocks only, and all of them, whatever it and others allocate.
+#[test]
+fn spans_are_not_shared_with_threads() {
+    let others: Vec<_> = (0..4)
+        .map(|_| thread::spawn(|| (0..3000).map(|_| alloc(1000) as usize).collect::<Vec<_>>()))
+        .collect();
+    let mut others: Vec<_> = others.into_iter().flat_map(|t| t.join().expect("it ends")).collect();
+    // What the threads have left has room for others.
+    let free = others.split_off(1500);
+    for (i, p) in free.into_iter().enumerate() {
+        if i % 3 == 0 {
+            others.push(p);
+        } else {
+            // SAFETY: live.
+            unsafe { dealloc(p as *mut u8) };
+        }
+    }
+    let heap = create();
+    // More full spans than a thread would keep.
+    let blocks: Vec<_> = (0..40_000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+    let belongs = |p: usize| Arena::of(p as *const u8).map(Arena::id);
+    assert!(others.iter().all(|p| belongs(*p).is_none()));
+    assert!(blocks.iter().all(|block| belongs(block.p as usize) == Some(heap.id())));
+    destroy(heap);
+    for p in others {
+        // SAFETY: live.
+        unsafe { dealloc(p as *mut u8) };
+    }
+}
+
+mod random;

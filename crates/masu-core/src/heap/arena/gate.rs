@@ -1,0 +1,126 @@
+//! The gate of an arena: one lock that allocations wait for and frees never do.
+//!
+//! A free that finds the lock held leaves its block on a stack, linked through the blocks' first
+//! words, and goes on; whoever holds the lock takes the whole stack before it leaves. So that no block
+//! is forgotten, both sides look at the other's word after they have written their own:
+//!
+//! ```text
+//!  holder                                       who frees
+//!  ── under the lock: take the stack            ── try the lock: held
+//!  ── release the lock        (SeqCst)          ── push the block
+//!  ── look at the stack       (SeqCst)          ── fence          (SeqCst)
+//!     not empty: try the lock, begin again      ── try the lock: free → take the stack
+//! ```
+//!
+//! Either the holder sees the block or the freer sees the lock free (Dekker); if somebody else has it
+//! by then, the same holds for that one.
+//!
+//! Invariants:
+//! 1. the stack is a null-terminated list of freed blocks, each once.
+//! 2. only the lock's holder takes from it, and it takes all: no block is ever popped, so a push that
+//!    compares the head has no ABA.
+//! 3. when no call is in progress, the stack is empty.
+//!
+//! | | operation | ordering |
+//! |---|---|---|
+//! | push | compare-and-swap of the head | release: the links below it |
+//! | take | swap of the head | acquire: those links |
+//!
+//! Under the model checker, which knows sequential consistency of fences only, the holder has one too.
+
+use crate::lock::{Guard, Lock};
+use crate::span::Block;
+use crate::sync::{AtomicUsize, Ordering, const_unless_loom, fence};
+
+/// A lock, and what was freed while it was held.
+pub struct Gate {
+    lock: Lock,
+    /// Address of the topmost block of the stack, 0 if it is empty.
+    left: AtomicUsize,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    const_unless_loom! {
+        /// Open, and nothing left.
+        pub fn new() -> Self {
+            Gate { lock: Lock::new(), left: AtomicUsize::new(0) }
+        }
+    }
+
+    /// Goes in, waiting if it must.
+    #[inline]
+    pub fn enter(&self) -> Guard<'_> {
+        self.lock.lock()
+    }
+
+    /// Goes in if nobody is inside.
+    #[inline]
+    pub fn try_enter(&self) -> Option<Guard<'_>> {
+        self.lock.try_lock()
+    }
+
+    /// Leaves a freed block for whoever is inside. `link` must store the address of the present
+    /// topmost block in it; it may run more than once. `Some`: nobody is inside any more, and the
+    /// caller is.
+    #[cold]
+    pub fn leave_behind(&self, block: *mut Block, link: impl Fn(usize)) -> Option<Guard<'_>> {
+        let mut head = self.left.load(Ordering::Relaxed);
+        loop {
+            if head == block as usize {
+                crate::report::double_free(block.cast());
+            }
+            link(head);
+            match self.left.compare_exchange_weak(
+                head,
+                block as usize,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        fence(Ordering::SeqCst);
+        self.lock.try_lock()
+    }
+
+    /// Whether something was left.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))]
+    pub fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) != 0
+    }
+
+    /// Address of the topmost block of what was left, all of which is the caller's now; 0 for nothing.
+    #[inline]
+    pub fn take(&self, _inside: &Guard<'_>) -> usize {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.left.swap(0, Ordering::Acquire)
+    }
+
+    /// Goes out. `Some`: something was left meanwhile, and the caller is inside again to see to it.
+    #[inline]
+    pub fn exit<'a>(&'a self, inside: Guard<'a>) -> Option<Guard<'a>> {
+        drop(inside);
+        #[cfg(loom)]
+        fence(Ordering::SeqCst);
+        if self.left.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.lock.try_lock()
+    }
+
+    /// The lock, for fork.
+    #[cfg(not(loom))]
+    pub fn lock_for_fork(&self) -> &Lock {
+        &self.lock
+    }
+}

@@ -1,0 +1,464 @@
+//! A heap's hook memory: its chunks, and what of them is to be had. All of it inside the heap's gate, and no
+//! hook is called here.
+//!
+//! Invariants:
+//! 1. every chunk of the heap is in `all`; one that is free is in `free`, the last one freed in front, so that
+//!    the others may rest; one that is open and has pages left is in `open`.
+//! 2. a free or open chunk with a dirty page that is not in use is in `queue`, whose order is that of the last
+//!    frees.
+//! 3. `spans[class]` has the spans of that class that are not full.
+//! 4. what is `busy`, and pages that are taken for the time of a hook's call, are touched by who made them so
+//!    alone.
+
+use super::chunk::{Chunk, State, mark};
+use super::hooks::{Caller, Hooks};
+use super::list::{Links, List};
+use super::map;
+use super::records::Records;
+use super::request::{Run, Want};
+use super::span::{Span, Spans, Wrong};
+use crate::region::{CHUNK, GRANULE};
+use crate::run::UNITS;
+use crate::size_class::{LAST_CLASS, UNIT};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::time;
+use core::cell::Cell;
+use core::sync::atomic::AtomicPtr;
+
+/// Pages of a span.
+const SPAN_PAGES: usize = GRANULE / UNIT;
+
+/// A heap's hooks and what came of them.
+pub struct Memory {
+    hooks: AtomicPtr<Hooks>,
+    arena: AtomicU32,
+    /// Bytes of live blocks, of pages in use, of all chunks.
+    pub live: AtomicUsize,
+    pub used: AtomicUsize,
+    pub mapped: AtomicUsize,
+    /// When it was last looked whether something has decayed.
+    pub looked: AtomicU64,
+    /// Whether a thread purges, joins extents or destroys.
+    pub busy: Cell<bool>,
+    /// Rounds of the purge.
+    pub round: Cell<u32>,
+    pub all: List,
+    pub open: List,
+    pub free: List,
+    pub queue: List,
+    spans: [Spans; LAST_CLASS + 1],
+    pub span_count: Cell<usize>,
+    pub records: Records,
+}
+
+fn all(chunk: &Chunk) -> &Links {
+    &chunk.all
+}
+
+fn room(chunk: &Chunk) -> &Links {
+    &chunk.room
+}
+
+fn queue(chunk: &Chunk) -> &Links {
+    &chunk.queue
+}
+
+impl Memory {
+    /// No hooks and no memory.
+    pub const fn new() -> Self {
+        Memory {
+            hooks: AtomicPtr::new(core::ptr::null_mut()),
+            arena: AtomicU32::new(0),
+            live: AtomicUsize::new(0),
+            used: AtomicUsize::new(0),
+            mapped: AtomicUsize::new(0),
+            looked: AtomicU64::new(0),
+            busy: Cell::new(false),
+            round: Cell::new(0),
+            all: List::new(all),
+            open: List::new(room),
+            free: List::new(room),
+            queue: List::new(queue),
+            spans: [const { Spans::new() }; LAST_CLASS + 1],
+            span_count: Cell::new(0),
+            records: Records::new(),
+        }
+    }
+
+    /// Whether the heap has hooks.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        !self.hooks.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Its table of hooks, or null.
+    pub fn hooks(&self) -> *const Hooks {
+        self.hooks.load(Ordering::Acquire)
+    }
+
+    /// Sets the table, or with null takes it away.
+    pub fn set_hooks(&self, hooks: *const Hooks, arena: u32) {
+        self.arena.store(arena, Ordering::Relaxed);
+        self.hooks.store(hooks.cast_mut(), Ordering::Release);
+    }
+
+    /// The hooks, to be called. The heap has some.
+    pub fn caller(&self) -> Caller {
+        // SAFETY: who set the table promised that it is one while the heap lives.
+        unsafe { Caller::new(self.hooks(), self.arena.load(Ordering::Relaxed)) }
+    }
+
+    /// Adds an extent that a hook gave to heap `id`. `false`: no memory for its records, or its addresses cannot
+    /// be; nothing has changed.
+    #[cold]
+    #[inline(never)]
+    pub fn insert(&self, id: u32, at: usize, n: usize, zero: bool, committed: bool) -> bool {
+        for i in 0..n {
+            let address = at + i * CHUNK;
+            let entered = self.records.new_chunk().is_some_and(|chunk| {
+                chunk.begin(id, address, zero, committed);
+                chunk.starts.set(i == 0);
+                let entered = map::enter(address, chunk);
+                if entered {
+                    self.all.push_back(chunk);
+                    self.free.push_front(chunk);
+                    self.mapped.fetch_add(CHUNK, Ordering::Relaxed);
+                } else {
+                    chunk.end(&self.records);
+                }
+                entered
+            });
+            if !entered {
+                (0..i)
+                    .filter_map(|i| map::find(at + i * CHUNK))
+                    .for_each(|chunk| self.forget(chunk));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Ends a chunk that is free or busy.
+    #[cold]
+    #[inline(never)]
+    pub fn forget(&self, chunk: &'static Chunk) {
+        map::leave(chunk.at.get());
+        self.drop_chunk(chunk);
+    }
+
+    /// The same for one that lookups no longer find.
+    #[cold]
+    #[inline(never)]
+    pub fn drop_chunk(&self, chunk: &'static Chunk) {
+        self.all.remove(chunk);
+        self.queue.remove(chunk);
+        if chunk.state.get() == State::Free {
+            self.free.remove(chunk);
+        }
+        self.mapped.fetch_sub(CHUNK, Ordering::Relaxed);
+        chunk.end(&self.records);
+    }
+
+    /// A block from a span that has one.
+    pub fn take_block(&self, class: usize) -> Option<usize> {
+        let list = self.spans.get(class)?;
+        let span = list.front()?;
+        let block = span.take()?;
+        if span.is_full() {
+            list.remove(span);
+        }
+        Some(block)
+    }
+
+    /// Makes a span of pages that were taken for it.
+    pub fn begin_span(&self, run: &Run, class: usize) {
+        let span = run.chunk.pages.get().and_then(|pages| pages.spans.get(run.first / SPAN_PAGES));
+        if let (Some(span), Some(list)) = (span, self.spans.get(class)) {
+            span.begin(run.at(), class);
+            list.push(span);
+            self.span_count.set(self.span_count.get() + 1);
+        }
+    }
+
+    /// Pages for what is wanted, if they are at hand.
+    #[cold]
+    #[inline(never)]
+    pub fn take(&self, want: Want) -> Option<Run> {
+        let run = match want {
+            Want::Span => self.take_pages(SPAN_PAGES, SPAN_PAGES),
+            Want::Pages(n, align) => self.take_pages(n, align),
+            Want::Huge(bytes, align) => self.take_chunks(bytes, align),
+        }?;
+        self.used.fetch_add(run.n * UNIT, Ordering::Relaxed);
+        Some(run)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_pages(&self, n: usize, align: usize) -> Option<Run> {
+        let mut at = self.open.front();
+        while let Some(chunk) = at {
+            at = self.open.next(chunk);
+            if chunk.unused.get() >= n
+                && let Some(first) = chunk.take_pages(n, align)
+            {
+                return Some(self.taken(chunk, first, n));
+            }
+        }
+        let chunk = self.free.front().filter(|chunk| chunk.ensure_pages(&self.records))?;
+        self.free.remove(chunk);
+        chunk.state.set(State::Open);
+        self.open.push_back(chunk);
+        chunk.take_pages(n, align).map(|first| self.taken(chunk, first, n))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn taken(&self, chunk: &'static Chunk, first: usize, n: usize) -> Run {
+        if chunk.unused.get() == 0 {
+            self.open.remove(chunk);
+        }
+        let zero = chunk.is_zero(first, n);
+        let mut decommitted = false;
+        if let Some(pages) = chunk.pages.get() {
+            mark(&pages.dirty, first, n, false);
+            mark(&pages.zero, first, n, false);
+            decommitted = !pages.decommitted.none(first, n);
+        }
+        if chunk.next_dirty(0).is_none() {
+            self.queue.remove(chunk);
+        }
+        Run { chunk, first, n, zero, decommitted }
+    }
+
+    /// Free chunks of one extent. O(free chunks).
+    #[cold]
+    #[inline(never)]
+    fn take_chunks(&self, bytes: usize, align: usize) -> Option<Run> {
+        let n = bytes.div_ceil(CHUNK);
+        let mut at = self.free.front();
+        while let Some(chunk) = at {
+            at = self.free.next(chunk);
+            if chunk.at.get().is_multiple_of(align) && free_from(chunk, n) == n {
+                return Some(self.take_range(chunk, n, bytes));
+            }
+        }
+        None
+    }
+
+    /// Takes `n` free chunks of one extent for a block of so many bytes, or with 0 for one that goes on there.
+    #[cold]
+    #[inline(never)]
+    pub fn take_range(&self, chunk: &'static Chunk, n: usize, bytes: usize) -> Run {
+        let mut run = Run { chunk, first: 0, n: n * UNITS, zero: true, decommitted: false };
+        for (part, _, _) in run.parts() {
+            run.zero &= part.is_zero(0, UNITS);
+            run.decommitted |= part.next_decommitted(0).is_some();
+            self.free.remove(part);
+            self.queue.remove(part);
+            part.state.set(State::Huge);
+        }
+        chunk.bytes.set(bytes);
+        if !run.decommitted {
+            self.settled(&run);
+        }
+        run
+    }
+
+    /// What is left to note of chunks that a huge block has, once they are committed.
+    #[cold]
+    #[inline(never)]
+    pub fn settled(&self, run: &Run) {
+        for (chunk, _, _) in run.parts() {
+            chunk.drop_pages(&self.records);
+            chunk.set((0, UNITS), false, false, false);
+        }
+    }
+
+    /// Gives pages back that were used, or that could not be committed.
+    #[cold]
+    #[inline(never)]
+    pub fn give(&self, run: &Run) {
+        self.used.fetch_sub(run.n * UNIT, Ordering::Relaxed);
+        for (chunk, first, n) in run.parts() {
+            // What is decommitted still holds nothing.
+            let mut at = first;
+            while at < first + n {
+                let (next, len) = match chunk.next_decommitted(at) {
+                    Some((next, len)) if next < first + n => (next, len),
+                    _ => (first + n, 0),
+                };
+                if next > at {
+                    chunk.set((at, next - at), true, false, false);
+                }
+                at = next + len;
+            }
+            if chunk.state.get() == State::Open {
+                chunk.put_pages(first, n);
+            }
+            self.relist(chunk);
+        }
+    }
+
+    /// Puts a chunk of which something has become free where it belongs.
+    #[cold]
+    #[inline(never)]
+    pub fn relist(&self, chunk: &'static Chunk) {
+        if chunk.frozen.get() {
+            return;
+        }
+        let was_open = chunk.state.get() == State::Open;
+        if was_open && chunk.unused.get() < UNITS {
+            self.open.push_back(chunk);
+        } else {
+            if was_open {
+                self.open.remove(chunk);
+            }
+            chunk.state.set(State::Free);
+            chunk.bytes.set(0);
+            self.free.push_front(chunk);
+        }
+        chunk.freed.set(time::now_ms());
+        self.queue.remove(chunk);
+        if chunk.next_dirty(0).is_some() || chunk.state.get() == State::Free {
+            self.queue.push_back(chunk);
+        }
+    }
+
+    /// Takes the block at an address back. Returns its class, if it is small, its bytes, and whether it is huge.
+    #[cold]
+    #[inline(never)]
+    pub fn put(
+        &self,
+        chunk: &'static Chunk,
+        at: usize,
+    ) -> Result<(Option<usize>, usize, bool), Wrong> {
+        let usable = chunk.usable_size(at);
+        if let (State::Open, Some(span)) = (chunk.state.get(), chunk.span_at(at)) {
+            let was_full = span.is_full();
+            span.put(at)?;
+            let class = span.class.get();
+            self.put_span(chunk, span, was_full);
+            return Ok((Some(class), usable, false));
+        }
+        if usable == 0 {
+            return Err(Wrong::Inside);
+        }
+        let run = match chunk.state.get() {
+            State::Huge => {
+                let n = usable.div_ceil(CHUNK) * UNITS;
+                Run { chunk, first: 0, n, zero: false, decommitted: false }
+            }
+            _ => {
+                let (first, n) = chunk.run_at(at).ok_or(Wrong::Inside)?;
+                Run { chunk, first, n, zero: false, decommitted: false }
+            }
+        };
+        let huge = chunk.state.get() == State::Huge;
+        self.give(&run);
+        Ok((None, usable, huge))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_span(&self, chunk: &'static Chunk, span: &'static Span, was_full: bool) {
+        let Some(list) = self.spans.get(span.class.get()) else { return };
+        if was_full {
+            list.push(span);
+        }
+        if span.is_empty() {
+            list.remove(span);
+            span.class.set(0);
+            self.span_count.set(self.span_count.get() - 1);
+            let first = (span.at.get() - chunk.at.get()) / UNIT;
+            self.give(&Run { chunk, first, n: SPAN_PAGES, zero: false, decommitted: false });
+        }
+    }
+
+    /// All blocks are freed at once. O(chunks).
+    #[cold]
+    #[inline(never)]
+    pub fn wipe(&self) {
+        self.spans.iter().for_each(Spans::clear);
+        self.span_count.set(0);
+        self.live.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
+        let mut at = self.all.front();
+        while let Some(chunk) = at {
+            at = self.all.next(chunk);
+            match chunk.state.get() {
+                State::Free | State::Busy => continue,
+                State::Open => chunk.wipe_pages(),
+                State::Huge => chunk.set((0, UNITS), true, false, false),
+            }
+            self.relist(chunk);
+        }
+    }
+
+    /// In a fork's child: the thread that was purging, joining or destroying does not exist. What its hook had done
+    /// by then cannot be known, so the extents there are stay as they are: what is freed in them is not
+    /// used again, and no hook is called for them any more.
+    pub fn after_fork_in_child(&self) {
+        if !self.busy.replace(false) {
+            return;
+        }
+        let mut at = self.all.front();
+        while let Some(chunk) = at {
+            at = self.all.next(chunk);
+            match chunk.state.get() {
+                State::Open => self.open.remove(chunk),
+                State::Free => self.free.remove(chunk),
+                State::Huge | State::Busy => {}
+            }
+            self.queue.remove(chunk);
+            chunk.frozen.set(true);
+            chunk.starts.set(true);
+        }
+    }
+
+    /// The free chunks of one extent around one of them: the first, and their number.
+    #[cold]
+    #[inline(never)]
+    pub fn free_around(&self, chunk: &'static Chunk) -> (&'static Chunk, usize) {
+        let mut first = chunk;
+        while let Some(before) =
+            first.before().filter(|before| !first.starts.get() && before.state.get() == State::Free)
+        {
+            first = before;
+        }
+        (first, free_from(first, usize::MAX))
+    }
+
+    /// Bytes of free pages that may be resident. O(chunks that have some).
+    #[cold]
+    #[inline(never)]
+    pub fn dirty(&self) -> usize {
+        let mut pages = 0;
+        let mut at = self.queue.front();
+        while let Some(chunk) = at {
+            at = self.queue.next(chunk);
+            let mut from = 0;
+            while let Some((first, n)) = chunk.next_dirty(from) {
+                pages += n;
+                from = first + n;
+            }
+        }
+        pages * UNIT
+    }
+}
+
+/// How many free chunks of one extent there are from one of them on, at most `most`.
+#[cold]
+#[inline(never)]
+pub fn free_from(chunk: &'static Chunk, most: usize) -> usize {
+    let mut n = 1;
+    let mut at = chunk;
+    while n < most
+        && let Some(next) = at.next_of_extent()
+        && next.state.get() == State::Free
+    {
+        at = next;
+        n += 1;
+    }
+    n
+}

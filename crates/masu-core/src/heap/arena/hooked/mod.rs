@@ -1,0 +1,346 @@
+//! Heaps whose memory a program's own functions provide: jemalloc's extent hooks.
+//!
+//! ```text
+//!  alloc ── the gate ─▶ charge ─▶ a span's block, or pages of a chunk ── none left ─▶ the alloc hook
+//!    │                                └ some are decommitted ─▶ the commit hook
+//!  free ─── the gate ─▶ the chunk's bits ── whole decay time free ─▶ split, dalloc, else decommit,
+//!                                                                    purge_forced, purge_lazy
+//! ```
+//!
+//! Hook memory may lie anywhere but in the window of small and medium blocks, so the hot paths, which know
+//! that window, never see it: its blocks take the slow path of huge and foreign pointers, where [`map`] tells
+//! them from those. It is asked for in chunks of 2 MiB, aligned to that, and given back in such. All that is
+//! known of it lies elsewhere ([`chunk`]); the heap's gate, limits and counters are those of any arena.
+//!
+//! Invariants:
+//! 1. hooks are called outside of all locks, and never by the background thread, which is no thread of the
+//!    program's. What a hook is called for is `Busy`, or its pages are in use, for that time.
+//! 2. a heap has hooks from the first time that some are set to its end; blocks that it had before stay where
+//!    they are.
+//! 3. one thread at a time purges, joins or destroys ([`Memory::busy`](memory::Memory)).
+//!
+//! A fork while another thread is in a hook leaves the child what that was called for in use, for good: no
+//! more than that is lost.
+//!
+//! Why no model check of its own: what threads share here is the gate's to guard, whose check is
+//! `models/gate`; the tree of addresses only grows, and its entries change as whoever owns the address says.
+
+mod chunk;
+mod default;
+pub mod hooks;
+mod list;
+mod map;
+mod memory;
+mod purge;
+mod records;
+mod request;
+mod resize;
+mod span;
+
+pub use default::DEFAULT;
+pub use hooks::Hooks;
+pub use map::{lock_for_fork, mapped_bytes};
+pub use memory::Memory;
+pub use resize::resize;
+
+use super::tally::{HUGE, MEDIUM};
+use super::{Arena, Caller, table};
+use crate::lock::Guard;
+use crate::region::CHUNK;
+use crate::report;
+use crate::size_class::{MEDIUM_MAX, UNIT, size_of_class};
+use crate::span::Block;
+use crate::sync::Ordering;
+use chunk::Chunk;
+use core::ptr::null_mut;
+use hooks::Extent;
+use request::{Run, Want};
+use span::Wrong;
+
+/// The chunk that holds a pointer, if it points into hook memory.
+fn find(p: *const u8) -> Option<&'static Chunk> {
+    map::find(p.addr())
+}
+
+/// Whether a pointer points into hook memory.
+pub fn holds(p: *const u8) -> bool {
+    find(p).is_some()
+}
+
+/// Id of the heap whose hook memory a pointer points into, 0 if it points elsewhere.
+pub fn heap_of(p: *const u8) -> u32 {
+    find(p).map_or(0, Chunk::heap)
+}
+
+/// The usable size of the block that begins at a pointer into hook memory; `None` if it points elsewhere.
+pub fn usable_size(p: *const u8) -> Option<usize> {
+    find(p).map(|chunk| chunk.usable_size(p.addr()))
+}
+
+/// Bytes of live blocks, of pages in use and of chunks, of all heaps.
+#[inline(never)]
+pub fn usage() -> (usize, usize, usize) {
+    let mut sum = (0, 0, 0);
+    table::for_each(|heap| {
+        let of = &heap.memory;
+        sum.0 += of.live.load(Ordering::Relaxed);
+        sum.1 += of.used.load(Ordering::Relaxed);
+        sum.2 += of.mapped.load(Ordering::Relaxed);
+    });
+    sum
+}
+
+/// Has all heaps' hooks take back what is free. On a thread of the program's, outside of all locks.
+#[inline(never)]
+pub fn purge_all() {
+    table::for_each(|heap| {
+        heap.purge_hooked(None);
+    });
+}
+
+fn pointer(at: usize) -> *mut u8 {
+    core::ptr::with_exposed_provenance_mut(at)
+}
+
+impl Arena {
+    /// Into the gate, and out of it: apart, since they are so many times in code that seldom runs.
+    #[cold]
+    #[inline(never)]
+    fn go_in(&'static self) -> Guard<'static> {
+        self.gate.enter()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_out(&'static self, inside: Guard<'static>) {
+        self.leave(inside, Caller::Thread);
+    }
+
+    /// Has the heap take its memory from hooks from now on, which are told the number `arena`.
+    ///
+    /// # Safety
+    /// The table is one as jemalloc's manual has them, as long as the heap lives.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn set_hooks(&'static self, hooks: *const Hooks, arena: u32) {
+        let inside = self.go_in();
+        if !self.memory.is_on() {
+            // From here on bins are empty: that is how an allocation comes here.
+            self.tidy(true);
+            self.inner.zero.set(0);
+        }
+        self.memory.set_hooks(hooks, arena);
+        self.go_out(inside);
+    }
+
+    /// Has the records of the heap's hook memory lie in a chunk of their own, as far as there is room; `false`: the
+    /// hooks give none. The heap has hooks, and no memory of theirs yet.
+    #[cold]
+    #[inline(never)]
+    pub fn keep_records(&'static self) -> bool {
+        let Some((at, _, committed)) = self.memory.caller().alloc(0, CHUNK, CHUNK, true) else {
+            return false;
+        };
+        let part = Extent { at, size: CHUNK };
+        if !committed && !self.memory.caller().part(|hooks| hooks.commit, part, 0, CHUNK) {
+            self.memory.caller().dalloc(part, false);
+            return false;
+        }
+        let inside = self.go_in();
+        self.memory.records.begin(part);
+        self.go_out(inside);
+        true
+    }
+
+    /// The table of hooks in force.
+    pub fn hooks(&self) -> *const Hooks {
+        if self.memory.is_on() { self.memory.hooks() } else { &raw const DEFAULT }
+    }
+
+    /// Bytes of hook memory that the heap has, of those in use, and of free ones that may be resident.
+    /// O(chunks that have some).
+    #[cold]
+    #[inline(never)]
+    pub fn hook_memory(&'static self) -> (usize, usize, usize) {
+        let inside = self.go_in();
+        let (mapped, used) = (&self.memory.mapped, &self.memory.used);
+        let dirty = self.memory.dirty();
+        self.go_out(inside);
+        (mapped.load(Ordering::Relaxed), used.load(Ordering::Relaxed), dirty)
+    }
+
+    /// A small block; null when memory is out. Inside the gate, out of which it goes for a hook. The bytes
+    /// are charged.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hooked_small(
+        &'static self,
+        inside: Guard<'static>,
+        class: usize,
+    ) -> (Guard<'static>, *mut Block) {
+        let (mut inside, mut block) = (inside, self.memory.take_block(class));
+        let size = size_of_class(class);
+        if block.is_none() {
+            let run;
+            (inside, run) = self.hooked_run(inside, Want::Span, size, false);
+            if let Some(run) = run {
+                self.memory.begin_span(&run, class);
+                block = self.memory.take_block(class);
+            }
+        }
+        self.memory.live.fetch_add(block.map_or(0, |_| size), Ordering::Relaxed);
+        (inside, block.map_or(null_mut(), |at| pointer(at).cast()))
+    }
+
+    /// A medium or huge block of `usable` bytes; null when memory or the limit is out.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hooked_large(
+        &'static self,
+        size: usize,
+        usable: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> *mut u8 {
+        let medium = usable <= MEDIUM_MAX && align <= MEDIUM_MAX / 2;
+        let want = if medium {
+            Want::Pages(usable / UNIT, align.div_ceil(UNIT).max(1))
+        } else {
+            Want::Huge(usable, align)
+        };
+        let inside = self.go_in();
+        if !self.charge(usable, &inside) {
+            self.go_out(inside);
+            return null_mut();
+        }
+        let (inside, run) = self.hooked_run(inside, want, usable, zeroed);
+        if run.is_some() {
+            self.inner.counters.medium_allocs.add(u64::from(medium));
+            self.tally.allocated_one(if medium { MEDIUM } else { HUGE }, size, usable);
+            self.tally.large(usable, 0);
+            self.memory.live.fetch_add(usable, Ordering::Relaxed);
+        } else {
+            self.discharge(usable);
+        }
+        self.go_out(inside);
+        let Some(run) = run else { return null_mut() };
+        let p = pointer(run.at());
+        if zeroed && !run.zero {
+            // SAFETY: the block is the caller's and so long.
+            unsafe { p.write_bytes(0, usable) };
+        }
+        p
+    }
+
+    /// Committed pages for what is wanted, of which `bytes` are charged. Inside the gate, out of which it
+    /// goes for a hook.
+    #[cold]
+    #[inline(never)]
+    fn hooked_run(
+        &'static self,
+        inside: Guard<'static>,
+        want: Want,
+        bytes: usize,
+        zeroed: bool,
+    ) -> (Guard<'static>, Option<Run>) {
+        let found = self.memory.take(want);
+        if found.is_some_and(|run| !run.decommitted) {
+            return (inside, found);
+        }
+        self.tally.begin(bytes);
+        self.go_out(inside);
+        let (mut run, inside) = match found {
+            Some(run) => (Some(run), self.go_in()),
+            None => self.grow(want, zeroed),
+        };
+        let inside = match run {
+            Some(it) if it.decommitted => {
+                self.go_out(inside);
+                let done = self.commit(&it);
+                let inside = self.go_in();
+                if done && matches!(want, Want::Huge(..)) {
+                    self.memory.settled(&it);
+                } else if !done {
+                    self.memory.give(&it);
+                    run = None;
+                }
+                inside
+            }
+            _ => inside,
+        };
+        self.tally.end(bytes);
+        (inside, run)
+    }
+
+    /// Asks the alloc hook for memory, and takes what is wanted of it. Comes back inside the gate.
+    #[cold]
+    #[inline(never)]
+    fn grow(&'static self, want: Want, zeroed: bool) -> (Option<Run>, Guard<'static>) {
+        self.decay_hooked();
+        let (n, align) = want.chunks();
+        let zeroed = zeroed && matches!(want, Want::Huge(..));
+        let caller = self.memory.caller();
+        let Some((at, zero, committed)) = caller.alloc(0, n * CHUNK, align, zeroed) else {
+            return (None, self.go_in());
+        };
+        let inside = self.go_in();
+        if at.is_multiple_of(align) && self.memory.insert(self.id(), at, n, zero, committed) {
+            return (self.memory.take(want), inside);
+        }
+        self.go_out(inside);
+        caller.dalloc(Extent { at, size: n * CHUNK }, committed);
+        (None, self.go_in())
+    }
+
+    /// Commits what must be of pages that are the caller's. `false`: there is no memory. Outside the gate.
+    #[cold]
+    #[inline(never)]
+    fn commit(&'static self, run: &Run) -> bool {
+        let caller = self.memory.caller();
+        for (chunk, first, n) in run.parts() {
+            let mut from = first;
+            loop {
+                let inside = self.go_in();
+                let range = chunk.next_decommitted(from).filter(|(at, _)| *at < first + n);
+                let extent = chunk.extent();
+                self.go_out(inside);
+                let Some((at, len)) = range else { break };
+                let len = len.min(first + n - at);
+                let offset = chunk.at.get() + at * UNIT - extent.at;
+                if !caller.part(|hooks| hooks.commit, extent, offset, len * UNIT) {
+                    return false;
+                }
+                let inside = self.go_in();
+                chunk.set((at, len), false, false, false);
+                self.go_out(inside);
+                from = at + len;
+            }
+        }
+        true
+    }
+
+    /// Takes back a freed block that lies in hook memory. Inside the gate. Returns the bytes after which it may
+    /// be time to purge.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_hooked(&self, p: *mut u8) -> usize {
+        let Some(chunk) = find(p).filter(|chunk| chunk.heap() == self.id()) else {
+            report::bad_free(p);
+            return 0;
+        };
+        let used = self.memory.used.load(Ordering::Relaxed);
+        match self.memory.put(chunk, p.addr()) {
+            Err(Wrong::Freed) => report::double_free(p),
+            Err(Wrong::Inside) => report::bad_free(p),
+            Ok((class, bytes, huge)) => {
+                self.tally.freed_one(class.unwrap_or(if huge { HUGE } else { MEDIUM }));
+                if class.is_none() {
+                    self.tally.large(0, bytes);
+                }
+                self.memory.live.fetch_sub(bytes, Ordering::Relaxed);
+                self.discharge(bytes);
+            }
+        }
+        used - self.memory.used.load(Ordering::Relaxed)
+    }
+}

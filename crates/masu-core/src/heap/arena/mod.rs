@@ -1,0 +1,434 @@
+//! Arenas: first-class heaps that any thread may use, with statistics and limits of their own,
+//! destroyed wholesale.
+//!
+//! ```text
+//!  alloc ── enter the gate ─▶ charge the limits ─▶ small: bin, else refill from the heap's spans
+//!    │                                           └▶ large: a run or a huge block, tagged and listed
+//!  dealloc ── the span's owner, or the block's tag, is an arena
+//!    ├─ the gate is free ─▶ back on its span's list; a large one is untagged and given back
+//!    └─ somebody is inside ─▶ left behind; who is inside sees to it                       [gate]
+//! ```
+//!
+//! Small blocks come from spans that the heap owns for as long as it needs them: it has an id that no
+//! thread has, so every free of its blocks comes here, and it neither adopts spans nor gives any up.
+//! Medium and huge blocks are the engine's ordinary ones; a tag beside them ([`region::tags`]) names the
+//! heap and links the heap's blocks, so that destroying it finds them all.
+//!
+//! Invariants:
+//! 1. all of a heap but its limits is touched only inside its gate; the purge, and frees, only try to
+//!    enter.
+//! 2. every span whose page map entry has the heap's id is in one of `inner`'s places; all live blocks in
+//!    it are the heap's. Their remote words' chains are always empty.
+//! 3. every live medium and huge block of the heap has its id in its tag and is in the list at `large`,
+//!    but for those that a thread is just about to link or has just unlinked.
+//! 4. `tally` counts live blocks, those left behind and those of 3 being linked included: a heap whose
+//!    count is 0 has no block anywhere.
+//!
+//! Why not a cache of blocks for each thread: it would have to be emptied before the heap can be
+//! destroyed, and what it holds would count against the limits of others. A small allocation costs a lock
+//! that is nearly always free, and frees never wait.
+
+mod gate;
+pub mod hooked;
+mod large;
+mod small;
+mod table;
+mod tally;
+
+pub use gate::Gate;
+pub use large::{grow_huge_by_moving, is_huge, resize_huge, resize_run, usable_size_of_huge};
+pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork};
+pub use tally::ArenaStats;
+
+use super::{Heap, Role};
+use crate::lock::{Guard, Lock};
+use crate::region::{self, ARENA_STRIDE, GRANULE, Kind, NIL, tags};
+use crate::size_class::{SMALL_MAX, exact_class};
+use crate::span::{self, Block};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use core::cell::Cell;
+use core::ptr::null_mut;
+use tally::Tally;
+
+/// A first-class heap. Its memory is type-stable: a heap destroyed may come back as another one.
+///
+/// Blocks of up to any size and alignment come from [`alloc`](Arena::alloc). They are freed,
+/// measured and resized by the engine's ordinary functions, from any thread, and stay in their heap when
+/// they are resized.
+///
+/// Sizes are in bytes. Limits are about live blocks, by their usable sizes.
+#[repr(C, align(64))]
+pub struct Arena {
+    gate: Gate,
+    /// Most bytes; allocations beyond fail.
+    hard: AtomicUsize,
+    /// Bytes from which on the heap tidies up and gives a signal.
+    soft: AtomicUsize,
+    /// Whether the soft limit was crossed since somebody asked.
+    signal: AtomicU32,
+    /// [`FREE`], [`LIVE`] or [`RETIRED`].
+    state: Cell<u32>,
+    /// Next free heap in the table. Under the table's lock.
+    next_free: Cell<u32>,
+    /// First medium or huge block, by its tag's number, or `NIL`.
+    large: Cell<u32>,
+    /// First of the blocks that were unlinked inside the gate, to be given back outside; linked by
+    /// their tags.
+    unlinked: Cell<u32>,
+    tally: Tally,
+    /// What it has of memory that a program's hooks provide: see [`hooked`].
+    memory: hooked::Memory,
+    /// Bins and spans, as a thread has them.
+    inner: Heap,
+}
+
+const _: () = assert!(size_of::<Arena>() <= ARENA_STRIDE);
+
+/// Nobody has the heap.
+const FREE: u32 = 0;
+/// Somebody has.
+const LIVE: u32 = 1;
+/// Nobody has, but blocks of it live: the last free makes it [`FREE`].
+const RETIRED: u32 = 2;
+
+// SAFETY: invariant 1; what is touched outside the gate is atomic.
+unsafe impl Sync for Arena {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    fn new(id: u32) -> Self {
+        let inner = Heap::new(Role::Arena);
+        inner.id.set(id);
+        Arena {
+            gate: Gate::new(),
+            hard: AtomicUsize::new(usize::MAX),
+            soft: AtomicUsize::new(usize::MAX),
+            signal: AtomicU32::new(0),
+            state: Cell::new(FREE),
+            next_free: Cell::new(NIL),
+            large: Cell::new(NIL),
+            unlinked: Cell::new(NIL),
+            tally: Tally::new(),
+            memory: hooked::Memory::new(),
+            inner,
+        }
+    }
+
+    /// A new heap without blocks and without limits; `None` when memory is out or 65,536 heaps are
+    /// alive. O(1); the heap takes 8 KiB of memory, and one page for each size class in use.
+    pub fn create() -> Option<&'static Arena> {
+        let heap = table::acquire()?;
+        let _inside = heap.gate.enter();
+        heap.hard.store(usize::MAX, Ordering::Relaxed);
+        heap.soft.store(usize::MAX, Ordering::Relaxed);
+        heap.signal.store(0, Ordering::Relaxed);
+        heap.tally.reset();
+        heap.state.set(LIVE);
+        Some(heap)
+    }
+
+    /// The heap that a live block belongs to; `None` for blocks of no such heap, null and pointers that
+    /// are not the engine's. O(1).
+    ///
+    /// Any pointer may be asked about; for one that is not the start of a live block the answer may be
+    /// wrong, but is still a heap or none.
+    pub fn of(p: *const u8) -> Option<&'static Arena> {
+        let offset = region::offset(p);
+        let id = if offset < region::limit() {
+            // SAFETY: the offset is below the limit.
+            let entry = unsafe { span::page_map(span::span_of(offset)) };
+            let owner = entry.owner.load(Ordering::Relaxed);
+            match entry.kind() {
+                Kind::Span => owner,
+                Kind::Run if owner == table::TAGGED => tags::heap_of(tags::number_of_run(offset)),
+                _ => 0,
+            }
+        } else {
+            match hooked::heap_of(p) {
+                0 => tags::number_of_huge(p).map_or(0, tags::heap_of),
+                id => id,
+            }
+        };
+        table::by_id(id)
+    }
+
+    /// The heap's id: no other heap alive has it.
+    pub fn id(&self) -> u32 {
+        self.inner.id.get()
+    }
+
+    /// A block of at least `size` bytes at a multiple of `align`, a power of two up to
+    /// [`ALIGN_MAX`](crate::ALIGN_MAX); null when memory or the hard limit is out. Asks once.
+    pub(crate) fn alloc_once(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+        if size > SMALL_MAX || align > SMALL_MAX / 2 {
+            return self.alloc_large(size, align, zeroed);
+        }
+        let (block, zero) = self.alloc_small(exact_class(size, align), size);
+        let p: *mut u8 = block.cast();
+        if zeroed && !p.is_null() {
+            // SAFETY: the block is ours and at least 16 and at least `size` bytes long.
+            unsafe {
+                block.write(Block { next: null_mut() });
+                if !zero {
+                    p.write_bytes(0, size);
+                }
+            }
+        }
+        p
+    }
+
+    /// Usable bytes of the live blocks. One load; blocks that other threads are just freeing may count.
+    pub fn allocated(&self) -> usize {
+        self.tally.allocated()
+    }
+
+    /// Whether a block of `size` bytes would stay below the hard limit at this moment.
+    pub fn has_room(&self, size: usize) -> bool {
+        let left = self.hard.load(Ordering::Relaxed).checked_sub(self.tally.allocated());
+        left.is_some_and(|left| size <= left)
+    }
+
+    /// Sets the limits on the usable bytes of live blocks; `usize::MAX` for none. What is already
+    /// allocated stays.
+    ///
+    /// Beyond the hard limit allocations fail. An allocation that crosses the soft limit makes the heap
+    /// give back what free memory it keeps ([`trim`](Arena::trim)), again whenever another sixteenth
+    /// of the limit has come on top, and gives a signal
+    /// ([`take_signal`](Arena::take_signal)), again once it was below in between.
+    pub fn set_limits(&self, soft: usize, hard: usize) {
+        let _inside = self.gate.enter();
+        self.soft.store(soft, Ordering::Relaxed);
+        self.hard.store(hard, Ordering::Relaxed);
+        self.tally.trim_at.set(soft);
+    }
+
+    /// The limits: soft, hard.
+    pub fn limits(&self) -> (usize, usize) {
+        (self.soft.load(Ordering::Relaxed), self.hard.load(Ordering::Relaxed))
+    }
+
+    /// Whether the soft limit was crossed since this was last asked. Costs a load while it was not.
+    #[inline]
+    pub fn take_signal(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0 && self.signal.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Frees a block of this heap. Returns the bytes that a purge may have something to do with, or 0.
+    ///
+    /// # Safety
+    /// `block` is a live block of this heap, which the caller gives up.
+    pub(crate) unsafe fn free(&'static self, block: *mut Block) -> usize {
+        let mut freed = 0;
+        let inside = match self.gate.try_enter() {
+            Some(inside) => {
+                // SAFETY: inside, and as the caller says.
+                freed = unsafe { self.put(block) };
+                Some(inside)
+            }
+            None => self.gate.leave_behind(block, |top| {
+                // SAFETY: the block is the caller's until it is left.
+                unsafe { (*block).next = top as *mut Block }
+            }),
+        };
+        if let Some(inside) = inside {
+            self.leave(inside, Caller::Thread);
+        }
+        if freed != 0 {
+            self.decay_hooked();
+        }
+        freed
+    }
+
+    /// Goes out, having seen to what was left behind; ends the heap if it is retired and empty.
+    #[inline(always)]
+    fn leave(&'static self, inside: Guard<'static>, caller: Caller) {
+        let plain = self.unlinked.get() == NIL && self.state.get() == LIVE;
+        if plain && !self.gate.has_left() {
+            if let Some(inside) = self.gate.exit(inside) {
+                self.leave_slow(inside, caller);
+            }
+        } else {
+            self.leave_slow(inside, caller);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_slow(&'static self, inside: Guard<'static>, caller: Caller) {
+        let mut inside = inside;
+        loop {
+            self.collect(&inside);
+            let unlinked = self.unlinked.replace(NIL);
+            let ends = self.state.get() == RETIRED && self.tally.is_empty();
+            let again = if ends {
+                self.finish(inside);
+                None
+            } else {
+                self.gate.exit(inside)
+            };
+            if unlinked != NIL {
+                large::give(unlinked, caller);
+            }
+            match again {
+                Some(guard) => inside = guard,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes back what was left behind.
+    fn collect(&'static self, inside: &Guard<'static>) {
+        let mut at = self.gate.take(inside) as *mut Block;
+        while !at.is_null() {
+            // SAFETY: gate invariant 1: linked blocks of this heap, which were freed.
+            unsafe {
+                let next = (*at).next;
+                self.put(at);
+                at = next;
+            }
+        }
+    }
+
+    /// Takes a freed block back. Returns the bytes that the purge may have something to do with.
+    ///
+    /// # Safety
+    /// Inside the gate; the block is one of this heap, freed.
+    #[inline]
+    unsafe fn put(&self, block: *mut Block) -> usize {
+        let offset = region::offset(block.cast());
+        if offset < region::limit() {
+            let span = span::span_of(offset);
+            // SAFETY: below the limit.
+            let entry = unsafe { span::page_map(span) };
+            if entry.owner.load(Ordering::Relaxed) == self.id() {
+                // SAFETY: passed on.
+                return if unsafe { self.put_small(span, block) } { GRANULE } else { 0 };
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { self.unlink(block) }
+    }
+
+    /// Ends a retired heap that has no block any more.
+    #[cold]
+    fn finish(&'static self, inside: Guard<'static>) {
+        self.wipe(&inside);
+        self.state.set(FREE);
+        let unlinked = self.unlinked.replace(NIL);
+        drop(inside);
+        large::give(unlinked, Caller::Thread);
+        table::release(self);
+    }
+
+    /// Gives back what free memory the heap keeps: empty spans, and pages of sparse ones on which no
+    /// live block lies. O(spans). Returns the bytes given back.
+    pub fn trim(&'static self) -> usize {
+        let inside = self.gate.enter();
+        self.collect(&inside);
+        let bytes = self.tidy(true);
+        self.leave(inside, Caller::Thread);
+        bytes
+    }
+
+    /// What the heap holds and has done. O(spans), during which nobody else allocates from it.
+    pub fn stats(&'static self) -> ArenaStats {
+        let inside = self.gate.enter();
+        self.collect(&inside);
+        let stats = self.tally.read(self.footprint());
+        self.leave(inside, Caller::Thread);
+        stats
+    }
+
+    /// Frees all blocks at once, and returns their bytes.
+    ///
+    /// # Safety
+    /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
+    pub(crate) unsafe fn empty(&'static self) -> usize {
+        let inside = self.gate.enter();
+        let bytes = self.allocated();
+        self.wipe(&inside);
+        self.leave(inside, Caller::Thread);
+        self.decay_hooked();
+        bytes
+    }
+
+    /// [`empty`](Self::empty), and the heap itself goes too.
+    ///
+    /// # Safety
+    /// As there; and the heap is not used any more.
+    pub(crate) unsafe fn end(&'static self) -> usize {
+        self.destroy_hooked();
+        let inside = self.gate.enter();
+        let bytes = self.allocated();
+        self.finish(inside);
+        bytes
+    }
+
+    /// Lets go of the heap while blocks of it may live: the last one freed destroys it.
+    ///
+    /// # Safety
+    /// Nobody allocates from the heap any more. Its blocks may be used, resized and freed as before.
+    pub unsafe fn retire(&'static self) {
+        let inside = self.gate.enter();
+        self.state.set(RETIRED);
+        self.leave(inside, Caller::Thread);
+    }
+
+    /// Everything of the heap's goes back, live blocks too. Inside the gate.
+    fn wipe(&'static self, inside: &Guard<'static>) {
+        // What was left behind are blocks, which die with the others.
+        self.gate.take(inside);
+        self.wipe_small();
+        self.wipe_large();
+        self.memory.wipe();
+        self.tally.wipe();
+    }
+
+    /// The purge's turn: what nobody has used for a tick goes back. Nothing if somebody is inside.
+    /// Returns the bytes given back.
+    fn visit(&'static self, all: bool) -> usize {
+        let Some(inside) = self.gate.try_enter() else { return 0 };
+        let bytes = if self.state.get() == FREE { 0 } else { self.tidy(all) };
+        self.leave(inside, Caller::Purge);
+        bytes
+    }
+
+    /// In a fork's child: allocations of threads that do not exist there will never be finished.
+    fn forget_unfinished(&'static self) {
+        self.tally.forget_unfinished();
+        self.memory.after_fork_in_child();
+    }
+
+    /// The lock, for fork.
+    fn lock_for_fork(&self) -> &Lock {
+        self.gate.lock_for_fork()
+    }
+}
+
+/// Who gives blocks back to their pools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A thread of the program, which may have a cache.
+    Thread,
+    /// The purge, which may run on a thread without thread-local words.
+    Purge,
+}
+
+/// Gives back what arenas have not used for a tick, or `all` that they do not need. Returns the
+/// bytes given back.
+pub fn purge_spans(all: bool) -> usize {
+    let mut bytes = 0;
+    for_each(|heap| bytes += heap.visit(all));
+    bytes
+}
+
+/// In a fork's child.
+pub fn after_fork_in_child() {
+    for_each(Arena::forget_unfinished);
+}
+
+/// Calls `f` with the counters of every heap ever made.
+pub fn for_each_counters(mut f: impl FnMut(&crate::stats::Counters)) {
+    for_each(|heap| f(&heap.inner.counters));
+}

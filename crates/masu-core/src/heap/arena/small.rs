@@ -1,0 +1,203 @@
+//! An arena's small blocks: the engine's spans and refills, inside the gate.
+
+use super::Arena;
+use super::tally::Charge;
+use crate::clock::Tick;
+use crate::heap::{event, exit, refill, retain, sparse, thread_bytes};
+use crate::lock::Guard;
+use crate::region::{GRANULE, NIL};
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::span::{self, Block, Place, pool};
+use crate::sync::Ordering;
+use core::ptr::null_mut;
+
+/// What a heap's spans take.
+#[derive(Clone, Copy, Default)]
+pub struct Footprint {
+    /// Spans.
+    pub spans: usize,
+    /// Bytes of them that may be resident.
+    pub resident: usize,
+}
+
+impl Arena {
+    /// A block of a class for a request of `size` bytes, and whether it reads as zeroes but for its first
+    /// word. Null when memory or the limit is out.
+    pub(in crate::heap) fn alloc_small(
+        &'static self,
+        class: usize,
+        size: usize,
+    ) -> (*mut Block, bool) {
+        let usable = size_of_class(class);
+        let mut inside = self.gate.enter();
+        let mut block = null_mut();
+        if self.charge(usable, &inside) {
+            let bin = self.inner.bin(class);
+            block = bin.get();
+            if block.is_null() && self.memory.is_on() {
+                (inside, block) = self.hooked_small(inside, class);
+            } else if block.is_null() {
+                self.inner.used[class & 63].set(Tick::now().into());
+                block = refill::refill(&self.inner, class);
+            } else {
+                // SAFETY: a block in the bin is free and linked, and the bin is ours inside the gate.
+                bin.set(unsafe { (*block).next });
+            }
+            if block.is_null() {
+                self.discharge(usable);
+            } else {
+                self.tally.allocated_one(class, size, usable);
+                thread_bytes::allocated(usable);
+            }
+        }
+        let zero = self.inner.zero.get() >> class & 1 != 0;
+        self.leave(inside, super::Caller::Thread);
+        (block, zero)
+    }
+
+    /// Charges bytes to the limits, and tidies up if it is time.
+    #[inline]
+    pub(super) fn charge(&'static self, bytes: usize, inside: &Guard<'static>) -> bool {
+        let (soft, hard) = self.limits();
+        let mut charge = self.tally.charge(bytes, soft, hard);
+        if charge == Charge::Refused {
+            // What was left behind counts until it is taken back.
+            self.collect(inside);
+            charge = self.tally.charge(bytes, soft, hard);
+        }
+        match charge {
+            Charge::Refused => {
+                self.tally.refused_one();
+                false
+            }
+            Charge::Fine => true,
+            Charge::Soft { crossed } => {
+                self.tidy(true);
+                if crossed {
+                    self.signal.store(1, Ordering::Relaxed);
+                }
+                true
+            }
+        }
+    }
+
+    /// Takes a charge back. Inside the gate.
+    #[inline]
+    pub(super) fn discharge(&self, bytes: usize) {
+        self.tally.discharge(bytes, self.soft.load(Ordering::Relaxed));
+    }
+
+    /// Takes a small block back. `true`: its span was worth a look.
+    ///
+    /// # Safety
+    /// Inside the gate; `block` lies in span `span` of this heap and was freed.
+    #[inline]
+    pub(super) unsafe fn put_small(&self, span: u32, block: *mut Block) -> bool {
+        let record = span::record(span);
+        // SAFETY: arena invariant 2: the span's line is ours inside the gate, and so is the
+        // block, whose first word links it.
+        unsafe {
+            let head = (*record).free;
+            if head == block {
+                crate::report::double_free(block.cast());
+            }
+            (*block).next = head;
+            (*record).free = block;
+            let left = (*record).countdown.wrapping_sub(1);
+            (*record).countdown = left;
+            let class = (*record).class as usize;
+            self.tally.freed_one(class);
+            self.discharge((*record).size as usize);
+            if left == 0 {
+                event::look_at(&self.inner, span);
+            }
+            left == 0
+        }
+    }
+
+    /// Puts what is in the bins of classes that have not been refilled for a tick, or of `all`, back on its
+    /// spans, and gives back empty spans and pages of sparse ones. Returns the bytes given back. Inside
+    /// the gate.
+    pub(super) fn tidy(&self, all: bool) -> usize {
+        let heap = &self.inner;
+        let mut bytes = 0;
+        for class in 1..=LAST_CLASS {
+            let active = heap.active(class).get();
+            if active == NIL || !all && !heap.used[class].get().rested() {
+                continue;
+            }
+            heap.active(class).set(NIL);
+            let bin = heap.bin(class).replace(null_mut());
+            // SAFETY: the span is this heap's and in no list; its bin is a list of its free blocks.
+            unsafe {
+                let s = &mut *span::record(active);
+                exit::push_back(s, bin);
+                s.place = Place::Unowned;
+                if s.out() == 0 {
+                    bytes += s.touched as usize;
+                    pool::give(active);
+                } else {
+                    retain::file(heap, active, class);
+                }
+            }
+        }
+        for class in 1..=LAST_CLASS {
+            bytes += retain::give_empty(heap, class);
+        }
+        bytes + sparse::purge_partial(heap, all)
+    }
+
+    /// Gives all spans back, whatever lives in them.
+    pub(super) fn wipe_small(&self) {
+        let heap = &self.inner;
+        for class in 1..=LAST_CLASS {
+            heap.bin(class).set(null_mut());
+            let active = heap.active(class).replace(NIL);
+            // SAFETY: the heap's spans, out of its lists; their blocks are all dead, and no remote word has
+            // any (arena invariant 2).
+            unsafe {
+                if active != NIL {
+                    pool::give(active);
+                }
+                while let Some(span) = heap.partial(class).pop_front() {
+                    pool::give(span);
+                }
+                while let Some(span) = heap.full(class).pop_front() {
+                    pool::give(span);
+                }
+            }
+        }
+        heap.full_count.set(0);
+        heap.zero.set(0);
+    }
+
+    /// What the spans take. O(spans). Inside the gate.
+    pub(super) fn footprint(&self) -> Footprint {
+        let heap = &self.inner;
+        let mut sum = Footprint::default();
+        let mut count = |span: u32| {
+            // SAFETY: a span of the heap.
+            let s = unsafe { &*span::record(span) };
+            sum.spans += 1;
+            let purged = s.purged.count_ones() as usize * crate::size_class::UNIT;
+            sum.resident += (s.touched as usize).min(GRANULE).saturating_sub(purged);
+        };
+        for class in 1..=LAST_CLASS {
+            let active = heap.active(class).get();
+            if active != NIL {
+                count(active);
+            }
+            for list in [heap.partial(class), heap.full(class)] {
+                let mut at = list.front();
+                while let Some(span) = at {
+                    count(span);
+                    // SAFETY: a member of the heap's list.
+                    at = unsafe { list.after(span) };
+                }
+            }
+        }
+        sum.spans += self.memory.span_count.get();
+        sum.resident += self.memory.span_count.get() * GRANULE;
+        sum
+    }
+}

@@ -1,0 +1,115 @@
+//! The table of arenas: type-stable memory, an index for each heap alive.
+//!
+//! Ids are odd, which those of threads' heaps are not, so an owner's id says by itself whether it is a
+//! arena. An index is used again by a later heap once its heap is destroyed.
+//!
+//! `TABLE_LOCK` is the outermost lock of all: whoever holds it may take heaps' locks, and nobody takes
+//! it inside one. So a fork that holds it sees no heap appear while it takes the heaps' locks.
+
+use super::Arena;
+use crate::heap::table::SHARED_ARENA_ID;
+use crate::lock::Lock;
+use crate::region::{self, ARENA_STRIDE, ARENAS_BELOW, MAX_SHARED, NIL, Table};
+use crate::sync::{AtomicU32, Ordering};
+
+/// The first id of an arena; the next one's is 2 more.
+const FIRST_ID: u32 = 5;
+/// In the page map entries of a chunk of runs: some run there is, or was, an arena's.
+pub const TAGGED: u32 = FIRST_ID - 2;
+
+const _: () = assert!(TAGGED % 2 == 1 && TAGGED > SHARED_ARENA_ID);
+
+static TABLE_LOCK: Lock = Lock::new();
+static TABLE: Table = Table::new(ARENAS_BELOW, ARENA_STRIDE);
+/// Heaps ever made. Under the lock.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// First free one. Under the lock.
+static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
+/// Heaps in use.
+static LIVE: AtomicU32 = AtomicU32::new(0);
+
+/// The heap with an id, or none if no heap ever had it.
+#[inline]
+pub fn by_id(id: u32) -> Option<&'static Arena> {
+    if id.is_multiple_of(2) {
+        return None;
+    }
+    let index = index_of(id);
+    // SAFETY: below the number of heaps ever made.
+    (index < MADE.load(Ordering::Acquire)).then(|| unsafe { at(index) })
+}
+
+/// The index that an odd id stands for, and far too large a one for those that are no arena's.
+fn index_of(id: u32) -> u32 {
+    id.wrapping_sub(FIRST_ID) / 2
+}
+
+/// # Safety
+/// `index` is below the number of heaps ever made.
+unsafe fn at(index: u32) -> &'static Arena {
+    // SAFETY: the slot is mapped and was initialised when it was made; its memory is never reused.
+    unsafe { &*(region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *const Arena) }
+}
+
+/// A heap with nothing in it; `None` when memory or ids are out.
+pub fn acquire() -> Option<&'static Arena> {
+    if region::base() == 0 {
+        region::init().ok()?;
+    }
+    let _guard = TABLE_LOCK.lock();
+    let free = FREE_LIST.load(Ordering::Relaxed);
+    let heap = if free != NIL {
+        // SAFETY: the free list has made heaps only.
+        let heap = unsafe { at(free) };
+        FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
+        heap
+    } else {
+        let index = MADE.load(Ordering::Relaxed);
+        let fits = (index as usize) < MAX_SHARED;
+        if !fits || TABLE.ensure(region::base(), index as usize + 1).is_err() {
+            return None;
+        }
+        let slot = region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *mut Arena;
+        // SAFETY: the slot is mapped and nobody else's.
+        unsafe { slot.write(Arena::new(FIRST_ID + 2 * index)) };
+        MADE.store(index + 1, Ordering::Release);
+        // SAFETY: just made.
+        unsafe { at(index) }
+    };
+    LIVE.fetch_add(1, Ordering::Relaxed);
+    Some(heap)
+}
+
+/// Takes back a heap that has no blocks any more.
+pub fn release(heap: &'static Arena) {
+    let _guard = TABLE_LOCK.lock();
+    heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
+    FREE_LIST.store(index_of(heap.id()), Ordering::Relaxed);
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Calls `f` with every heap ever made.
+pub fn for_each(f: impl FnMut(&'static Arena)) {
+    all().for_each(f);
+}
+
+fn all() -> impl Iterator<Item = &'static Arena> {
+    // SAFETY: made.
+    (0..MADE.load(Ordering::Acquire)).map(|index| unsafe { at(index) })
+}
+
+/// Arenas alive.
+pub fn live() -> u32 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// The table's lock. A fork takes it before the heaps' and gives it back after them, so that there are
+/// as many heaps all the time.
+pub fn lock_for_fork() -> &'static Lock {
+    &TABLE_LOCK
+}
+
+/// The heaps' locks, for a fork that holds the table's.
+pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    all().map(Arena::lock_for_fork)
+}

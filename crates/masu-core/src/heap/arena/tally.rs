@@ -1,0 +1,258 @@
+//! What an arena counts: its live blocks, the limits' measure among them.
+//!
+//! Written inside the gate only; `allocated` is read by anybody.
+
+use super::small::Footprint;
+use crate::region::GRANULE;
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::sync::{AtomicUsize, Ordering};
+use core::cell::Cell;
+
+/// What an arena holds and has done. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArenaStats {
+    /// In live blocks, by their usable sizes. What the limits are about.
+    pub allocated: usize,
+    /// The most that `allocated` ever was.
+    pub peak: usize,
+    /// In spans, runs and huge blocks that the heap has.
+    pub active: usize,
+    /// An estimate of what of `active` is resident: what was ever touched and not given back.
+    pub resident: usize,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Spans of small blocks.
+    pub spans: usize,
+    /// In live medium and huge blocks.
+    pub large: usize,
+    /// Blocks allocated so far.
+    pub allocs: u64,
+    /// Blocks freed so far, wholesale or one by one.
+    pub frees: u64,
+    /// Bytes asked for so far.
+    pub requested: u64,
+    /// Usable bytes of the blocks that were given for them: at least as many.
+    pub served: u64,
+    /// Allocations refused because of the hard limit.
+    pub refused: u64,
+    /// Live blocks by kind; see [`ArenaStats::by_size`].
+    live: [u32; KINDS],
+}
+
+impl ArenaStats {
+    /// Live small blocks by size: block size and number, ascending, those without blocks left out.
+    pub fn by_size(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let small = self.live.iter().enumerate().take(MEDIUM).skip(1);
+        small.filter(|(_, count)| **count != 0).map(|(class, count)| (size_of_class(class), *count))
+    }
+
+    /// Live medium blocks (above 8 KiB, up to 1 MiB).
+    pub fn medium(&self) -> u32 {
+        self.live[MEDIUM]
+    }
+
+    /// Live huge blocks (above 1 MiB).
+    pub fn huge(&self) -> u32 {
+        self.live[HUGE]
+    }
+}
+
+/// Where medium blocks are counted, behind the small classes.
+pub const MEDIUM: usize = LAST_CLASS + 1;
+/// Where huge blocks are counted.
+pub const HUGE: usize = LAST_CLASS + 2;
+const KINDS: usize = LAST_CLASS + 3;
+
+/// The counters.
+pub struct Tally {
+    allocated: AtomicUsize,
+    peak: Cell<usize>,
+    /// Live blocks by class.
+    live: [Cell<u32>; KINDS],
+    large_bytes: Cell<usize>,
+    allocs: Cell<u64>,
+    frees: Cell<u64>,
+    requested: Cell<u64>,
+    served: Cell<u64>,
+    refused: Cell<u64>,
+    /// Bytes charged for what is just happening outside the gate.
+    unfinished: Cell<usize>,
+    /// Whether the heap is above its soft limit.
+    over: Cell<bool>,
+    /// Allocated bytes from which on the heap tidies up next.
+    pub trim_at: Cell<usize>,
+}
+
+/// What came of a charge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Charge {
+    /// It is beyond the hard limit; nothing was charged.
+    Refused,
+    /// Within the limits, or beyond the soft one as before.
+    Fine,
+    /// It is time to tidy up, and to give the signal if this is so.
+    Soft {
+        /// The soft limit was crossed by this charge.
+        crossed: bool,
+    },
+}
+
+fn add(counter: &Cell<u64>, n: u64) {
+    counter.set(counter.get().wrapping_add(n));
+}
+
+impl Tally {
+    /// All zero.
+    pub fn new() -> Self {
+        Tally {
+            allocated: AtomicUsize::new(0),
+            peak: Cell::new(0),
+            live: [const { Cell::new(0) }; KINDS],
+            large_bytes: Cell::new(0),
+            allocs: Cell::new(0),
+            frees: Cell::new(0),
+            requested: Cell::new(0),
+            served: Cell::new(0),
+            refused: Cell::new(0),
+            unfinished: Cell::new(0),
+            over: Cell::new(false),
+            trim_at: Cell::new(usize::MAX),
+        }
+    }
+
+    /// As for a new heap.
+    pub fn reset(&self) {
+        self.wipe();
+        [&self.allocs, &self.frees, &self.requested, &self.served, &self.refused]
+            .into_iter()
+            .for_each(|counter| counter.set(0));
+        self.peak.set(0);
+        self.trim_at.set(usize::MAX);
+    }
+
+    /// All blocks are freed.
+    pub fn wipe(&self) {
+        add(&self.frees, self.blocks());
+        self.allocated.store(0, Ordering::Relaxed);
+        self.live.iter().for_each(|count| count.set(0));
+        self.large_bytes.set(0);
+        self.unfinished.set(0);
+        self.over.set(false);
+    }
+
+    /// Usable bytes of live blocks.
+    #[inline]
+    pub fn allocated(&self) -> usize {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    /// Live blocks.
+    pub fn blocks(&self) -> u64 {
+        self.live.iter().map(|count| u64::from(count.get())).sum()
+    }
+
+    /// Whether no block is live.
+    pub fn is_empty(&self) -> bool {
+        self.allocated() == 0
+    }
+
+    /// Charges `bytes` more, unless that is beyond `hard`.
+    #[inline]
+    pub fn charge(&self, bytes: usize, soft: usize, hard: usize) -> Charge {
+        let now = self.allocated().saturating_add(bytes);
+        if now > hard {
+            return Charge::Refused;
+        }
+        self.allocated.store(now, Ordering::Relaxed);
+        self.peak.set(self.peak.get().max(now));
+        if now > soft && now > self.trim_at.get() {
+            self.trim_at.set(now.saturating_add(soft / 16));
+            return Charge::Soft { crossed: !self.over.replace(true) };
+        }
+        Charge::Fine
+    }
+
+    /// Charges `bytes` more, whatever the limits.
+    pub fn force(&self, bytes: usize) {
+        self.allocated.store(self.allocated().saturating_add(bytes), Ordering::Relaxed);
+        self.peak.set(self.peak.get().max(self.allocated()));
+    }
+
+    /// Counts an allocation refused for the hard limit.
+    pub fn refused_one(&self) {
+        add(&self.refused, 1);
+    }
+
+    /// Takes a charge back.
+    #[inline]
+    pub fn discharge(&self, bytes: usize, soft: usize) {
+        let now = self.allocated().saturating_sub(bytes);
+        self.allocated.store(now, Ordering::Relaxed);
+        if self.over.get() && now <= soft {
+            self.over.set(false);
+            self.trim_at.set(soft);
+        }
+    }
+
+    /// Counts a block allocated for a request of `size` bytes.
+    #[inline]
+    pub fn allocated_one(&self, class: usize, size: usize, usable: usize) {
+        if let Some(count) = self.live.get(class) {
+            count.set(count.get().wrapping_add(1));
+        }
+        add(&self.allocs, 1);
+        add(&self.requested, size as u64);
+        add(&self.served, usable as u64);
+    }
+
+    /// Counts a block freed.
+    #[inline]
+    pub fn freed_one(&self, class: usize) {
+        if let Some(count) = self.live.get(class) {
+            count.set(count.get().wrapping_sub(1));
+        }
+        add(&self.frees, 1);
+    }
+
+    /// Counts bytes of medium and huge blocks that came, or went.
+    pub fn large(&self, came: usize, went: usize) {
+        self.large_bytes.set(self.large_bytes.get().wrapping_add(came).wrapping_sub(went));
+    }
+
+    /// Notes that `bytes` were charged for something that is yet to happen outside the gate.
+    pub fn begin(&self, bytes: usize) {
+        self.unfinished.set(self.unfinished.get().wrapping_add(bytes));
+    }
+
+    /// Notes that it has happened, or not.
+    pub fn end(&self, bytes: usize) {
+        self.unfinished.set(self.unfinished.get().wrapping_sub(bytes));
+    }
+
+    /// Takes back what was charged for what will never happen.
+    pub fn forget_unfinished(&self) {
+        let now = self.allocated().saturating_sub(self.unfinished.replace(0));
+        self.allocated.store(now, Ordering::Relaxed);
+    }
+
+    /// All of it, with what the spans take.
+    pub fn read(&self, spans: Footprint) -> ArenaStats {
+        let large = self.large_bytes.get();
+        ArenaStats {
+            allocated: self.allocated(),
+            peak: self.peak.get(),
+            active: spans.spans * GRANULE + large,
+            resident: spans.resident + large,
+            blocks: self.blocks(),
+            spans: spans.spans,
+            large,
+            allocs: self.allocs.get(),
+            frees: self.frees.get(),
+            requested: self.requested.get(),
+            served: self.served.get(),
+            refused: self.refused.get(),
+            live: core::array::from_fn(|kind| self.live.get(kind).map_or(0, Cell::get)),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a thread that ends leaves to the next one: its active spans, and what its bins hold of them.
+//!
+//! Threads that replace each other would give up a span for each class, under a lock and with a walk over
+//! the bin's blocks, only for their successors to take up one span after the other. So the heap of a
+//! thread that has ended keeps its active spans, and the next thread that needs a heap gets that one. The
+//! rest of a bin is a list of unknown length, which the span remembers ([`Span::left`](crate::span::Span))
+//! until the class is used again: its blocks are counted when they are about to be handed out.
+//!
+//! What others cannot have meanwhile is bounded: one heap, in no oversubscribed process, one span a class, into which its
+//! thread has freed no more than [`LEFT_FREE`] since its bin was filled. The purge gives it all up at its next
+//! tick ([`give_up_idle`]).
+//!
+//! ```text
+//!  a thread's ──exit──▶ left, active spans only ──the next thread──▶ a thread's
+//!                            └──────── purge ──▶ nobody's ──▶ free, owns nothing
+//! ```
+
+use super::exit::{abandon_active, leave_active};
+use super::mode::Mode;
+use super::{Heap, fork, table};
+use crate::region::NIL;
+use crate::size_class::LAST_CLASS;
+use crate::span;
+use crate::tuning::LEFT_FREE;
+use core::ptr::null_mut;
+
+/// Leaves a heap that owns nothing but its active spans. `false`: it still has those, or none, and is the
+/// caller's.
+pub(super) fn leave(heap: &'static Heap) -> bool {
+    if table::is_left() || heap.mode() == Mode::Oversubscribed {
+        return false;
+    }
+    let mut spans = 0;
+    for class in 1..=LAST_CLASS {
+        // SAFETY: the heap is the caller's, and so is an active span, whose blocks the bin holds (heap
+        // invariant 3).
+        unsafe {
+            let active = heap.active(class).get();
+            if active == NIL || (*span::record(active)).free_bytes() > LEFT_FREE {
+                leave_active(heap, class);
+                continue;
+            }
+            let bin = heap.bin(class).replace(null_mut());
+            // The next thread's account begins at zero.
+            (*span::record(active)).take_freed();
+            // What this thread found and has not used stays as it is.
+            if !bin.is_null() {
+                (*span::record(active)).leave(bin);
+            }
+            spans += 1;
+        }
+    }
+    spans != 0 && table::leave(heap, spans)
+}
+
+/// Gives up what a heap that was left owns: one that has been left for a tick, or `all`.
+pub(super) fn give_up_idle(all: bool) {
+    if let Some(heap) = table::take_left(all) {
+        abandon_active(heap);
+        fork::release(heap);
+    }
+}

@@ -1,0 +1,179 @@
+//! The shared arena: one arena that lends blocks to threads with little demand.
+//!
+//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
+//! pair. So all but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in
+//! batches of 1, 2, 4 and 8, and get a span of their own only then; and in a process with many more
+//! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
+//! thread that is past its destructors, or for which there is no memory for a heap, lives on the
+//! commons alone.
+//!
+//! The shared arena's spans are owned by an id that no thread has, so every free of their blocks is a
+//! remote one. Everything here is under one lock, the outermost.
+
+use super::mode::Mode;
+use super::table::{SHARED_ARENA_ID, index_of};
+use super::tls::{current, make};
+use super::{Heap, Role, exit, fast, free, refill, retain};
+use crate::clock::Tick;
+use crate::lock::{CachePadded, Lock};
+use crate::region::NIL;
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::span::Block;
+use crate::sync::{AtomicBool, Ordering, shared_static};
+use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+
+shared_static! {
+    static LOCK: CachePadded<Lock> = CachePadded(Lock::new());
+}
+shared_static! {
+    static ARENA: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+}
+shared_static! {
+    static MADE: AtomicBool = AtomicBool::new(false);
+}
+
+/// Zero, and so no part of the library's file, until it is made.
+struct Late(UnsafeCell<MaybeUninit<Heap>>);
+
+// SAFETY: touched under `LOCK` only.
+unsafe impl Sync for Late {}
+
+/// The shared arena's heap. Under `LOCK`.
+fn shared() -> &'static Heap {
+    let heap = ARENA.0.get().cast::<Heap>();
+    // SAFETY: under the lock; before it is made nobody has a reference.
+    unsafe {
+        if !MADE.swap(true, Ordering::Relaxed) {
+            make(heap, Role::SharedArena, SHARED_ARENA_ID);
+        }
+        &*heap
+    }
+}
+
+/// Whether a heap may have taken blocks from the shared arena.
+#[inline]
+pub fn lends_to(heap: &Heap) -> bool {
+    index_of(heap) >= NEVER_BORROW
+}
+
+/// Whether a heap still takes its blocks of the class from the shared arena.
+pub fn borrows(heap: &Heap, class: usize) -> bool {
+    lends_to(heap)
+        && (heap.borrowed[class & 63].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
+}
+
+/// Fills a thread's empty bin from the shared arena and returns one block; null when memory is out.
+pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
+    let batches = heap.borrowed[class & 63].get();
+    heap.borrowed[class & 63].set((batches + 1).min(BATCHES));
+    heap.zero.set(heap.zero.get() & !(1 << class));
+    heap.sent[class & 63].set(0);
+    let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
+    let want = (1usize << batches.min(BATCHES - 1)).min(most);
+    let (first, rest) = lend(class, want);
+    heap.bytes.add((want * size_of_class(class)) as u64);
+    heap.bin(class).set(rest);
+    first
+}
+
+/// One block for a thread without a heap; null when memory is out.
+pub fn one(class: usize) -> *mut Block {
+    lend(class, 1).0
+}
+
+/// A block and a list of up to `want - 1` more.
+fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
+    let Some(_guard) = LOCK.enter() else { return (null_mut(), null_mut()) };
+    let arena = shared();
+    arena.used[class & 63].set(Tick::now().into());
+    let bin = arena.bin(class);
+    let next = || {
+        let head = bin.get();
+        if head.is_null() {
+            return refill::refill(arena, class);
+        }
+        // SAFETY: a block in the shared arena's bin, under the lock.
+        bin.set(unsafe { (*head).next });
+        head
+    };
+    let first = next();
+    let mut rest = null_mut();
+    for _ in 1..want {
+        let block = next();
+        if block.is_null() {
+            break;
+        }
+        // SAFETY: the block is free and ours now.
+        unsafe { (*block).next = rest };
+        rest = block;
+    }
+    (first, rest)
+}
+
+/// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
+/// and frees returns what is left of its last batch, for it may be about to sleep.
+#[inline]
+pub fn sent(heap: &Heap, class: usize, n: u32) {
+    if n != 0 && lends_to(heap) {
+        note_sent(heap, class, n);
+    }
+}
+
+fn note_sent(heap: &Heap, class: usize, n: u32) {
+    let sent = &heap.sent[class & 63];
+    let before = sent.replace(sent.get().saturating_add(n as u8));
+    if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
+        let rest = heap.bin(class).replace(null_mut());
+        // SAFETY: without an active span, the bin's blocks are of the shared arena (heap invariant 3).
+        unsafe { give_back(rest) };
+    }
+}
+
+/// Returns blocks that a thread borrowed and never handed out.
+///
+/// # Safety
+/// `list` is a list of free blocks of the shared arena, or null.
+pub unsafe fn give_back(mut list: *mut Block) {
+    while !list.is_null() {
+        // SAFETY: a block of the shared arena.
+        let size = unsafe { fast::usable_size(list.cast()) };
+        current().bytes.undo(size as u64);
+        // SAFETY: as the caller says; freeing a block ends our use of it.
+        unsafe {
+            let next = (*list).next;
+            // By the ordinary way: the thread may have claimed the span in the meantime.
+            free::free(list.cast());
+            list = next;
+        }
+    }
+}
+
+/// Gives up the spans of classes that nobody has borrowed of for a tick, so that others may use them
+/// and the purge empties their free pages.
+pub fn give_up_idle(all: bool) {
+    if !MADE.load(Ordering::Relaxed) {
+        return;
+    }
+    let Some(_guard) = LOCK.enter() else { return };
+    let arena = shared();
+    for class in 1..=LAST_CLASS {
+        if !all && !arena.used[class].get().rested() {
+            continue;
+        }
+        // SAFETY: under the lock, which owns the shared arena and its spans.
+        unsafe {
+            exit::leave_active(arena, class);
+            while let Some(span) = arena.partial(class).pop_front() {
+                retain::give_up(span);
+            }
+        }
+    }
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

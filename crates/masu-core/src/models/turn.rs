@@ -1,0 +1,99 @@
+//! The pair between who makes a debt and who is about to stop paying.
+//!
+//! ```text
+//!  maker: debt += 1 ─▶ take_up ─┬─ taken by somebody ─▶ leave it to them
+//!                               └─ taken by me ──────▶ payer
+//!  payer: pay all ─▶ lay_down ─┬─ no debt ─▶ gone
+//!                              └─ debt ────▶ payer
+//! ```
+//!
+//! Invariants: at most one payer at a time; when all have gone, no debt is left.
+
+use super::check;
+use crate::sync::{AtomicU32, Ordering};
+use crate::turn::Turn;
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::sync::Arc;
+
+struct World {
+    turn: Turn,
+    debt: AtomicU32,
+    /// Written by the payer alone; a race for it is two at a time.
+    paid: UnsafeCell<u32>,
+}
+
+// SAFETY: the checker watches `paid`.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World { turn: Turn::new(), debt: AtomicU32::new(0), paid: UnsafeCell::new(0) })
+    }
+
+    fn owe(&self) {
+        self.debt.fetch_add(1, Ordering::Relaxed);
+        if self.turn.take_up() {
+            self.pay();
+        }
+    }
+
+    fn pay(&self) {
+        loop {
+            let paid = self.debt.swap(0, Ordering::Relaxed);
+            // SAFETY: the payer is alone, as the checker sees.
+            self.paid.with_mut(|sum| unsafe { *sum += paid });
+            if self.turn.lay_down(|| self.debt.load(Ordering::Relaxed) != 0) {
+                return;
+            }
+        }
+    }
+
+    fn settled(&self, made: u32) {
+        assert!(!self.turn.is_taken());
+        assert_eq!(
+            self.debt.load(Ordering::Relaxed),
+            0,
+            "a debt is left and nobody is whose turn it is"
+        );
+        // SAFETY: all others have gone.
+        assert_eq!(self.paid.with(|sum| unsafe { *sum }), made);
+    }
+}
+
+#[test]
+fn no_debt_is_left_when_the_payer_has_gone() {
+    check(None, || {
+        let world = World::new();
+        assert!(world.turn.take_up());
+        let payer = thread::spawn({
+            let world = world.clone();
+            move || world.pay()
+        });
+        world.owe();
+        payer.join().unwrap();
+        world.settled(1);
+    });
+}
+
+#[test]
+fn two_makers_of_debts_and_a_payer() {
+    check(2, || {
+        let world = World::new();
+        assert!(world.turn.take_up());
+        let payer = thread::spawn({
+            let world = world.clone();
+            move || world.pay()
+        });
+        let maker = thread::spawn({
+            let world = world.clone();
+            move || world.owe()
+        });
+        world.owe();
+        payer.join().unwrap();
+        maker.join().unwrap();
+        world.settled(2);
+    });
+}

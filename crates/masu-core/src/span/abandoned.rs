@@ -1,0 +1,148 @@
+//! Per class: the spans that nobody owns and that have room, for whoever needs one.
+//!
+//! One lock and one list a class. A span is on the list from the moment it is given up as
+//! available until it is claimed; who claims it by freeing into it takes it off afterwards
+//! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
+
+use super::list::List;
+use super::record::{Place, page_map, record, remote, threshold};
+use super::remote::Chain;
+use crate::clock::Tick;
+use crate::lock::Lock;
+use crate::size_class::CLASSES;
+use crate::sync::{AtomicU32, Ordering, const_unless_loom};
+use core::cell::UnsafeCell;
+
+struct AbandonedList {
+    lock: Lock,
+    /// Length of the list, so that an empty one costs one load.
+    len: AtomicU32,
+    list: UnsafeCell<List>,
+}
+
+// SAFETY: `list` is touched under `lock` only; the other two are atomic.
+unsafe impl Sync for AbandonedList {}
+
+impl AbandonedList {
+    const_unless_loom! {
+        fn new() -> Self {
+            AbandonedList { lock: Lock::new(), len: AtomicU32::new(0), list: UnsafeCell::new(List::new()) }
+        }
+    }
+}
+
+#[cfg(not(loom))]
+static LISTS: [AbandonedList; CLASSES] = [const { AbandonedList::new() }; CLASSES];
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref LISTS: [AbandonedList; CLASSES] = core::array::from_fn(|_| AbandonedList::new());
+}
+
+/// Gives up a span of the caller's that has room. `false`, with nothing changed, when many blocks have
+/// come back from other threads, or all that were out: merge them and decide again. `last`: it is to be
+/// used after all others.
+///
+/// While a fork stands still, the span is in no list: it is given up as a full one, to whoever frees into
+/// it.
+///
+/// # Safety
+/// The caller owns the span, which is in no list and has blocks out.
+pub unsafe fn publish(span: u32, last: bool) -> bool {
+    let s = record(span);
+    // SAFETY: the caller owns the span until `give_up` succeeds; the links belong to the list
+    // from then on, and whoever claims the span waits for the lock before it touches them.
+    unsafe {
+        let class = (*s).class as usize;
+        let abandoned = &LISTS[class & (CLASSES - 1)];
+        let used = (*s).out();
+        let owner = page_map(span).owner.load(Ordering::Relaxed);
+        let guard = abandoned.lock.enter();
+        (*s).place = Place::Unowned;
+        (*s).since = Tick::now();
+        page_map(span).owner.store(0, Ordering::Relaxed);
+        if !remote(span).give_up(used, guard.is_some(), threshold(class)) {
+            page_map(span).owner.store(owner, Ordering::Relaxed);
+            return false;
+        }
+        if guard.is_none() {
+            return true;
+        }
+        if last {
+            (*abandoned.list.get()).push_back(span);
+        } else {
+            (*abandoned.list.get()).push_front(span);
+        }
+        abandoned.len.store((*abandoned.list.get()).len(), Ordering::Relaxed);
+    }
+    true
+}
+
+/// Takes a span off the list after claiming it by a push. `false`: a fork stands still.
+///
+/// # Safety
+/// The caller claimed the span, which was listed, and has not changed its class.
+pub unsafe fn unlink(span: u32, class: usize) -> bool {
+    let abandoned = &LISTS[class & (CLASSES - 1)];
+    let Some(_guard) = abandoned.lock.enter() else { return false };
+    // SAFETY: under the lock; a listed span is in the list until its claimer takes it off here.
+    unsafe {
+        (*abandoned.list.get()).remove(span);
+        abandoned.len.store((*abandoned.list.get()).len(), Ordering::Relaxed);
+    }
+    true
+}
+
+/// Claims an abandoned span of the class, with the chain of blocks freed into it.
+pub fn adopt(class: usize) -> Option<(u32, Chain)> {
+    claim_where(class, |_| true)
+}
+
+/// Claims an abandoned span of the class that has been one for a whole tick (or, with `all`, any)
+/// and into which blocks were freed since it was last purged.
+pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
+    claim_where(class, |span| {
+        let s = record(span);
+        // SAFETY: a listed span's line rests, unless somebody has just claimed it, and then the
+        // claim that follows fails.
+        unsafe {
+            let old = all || (*s).since.rested();
+            let changed = remote(span).pending() != 0 || (*s).out() != u32::from((*s).looked);
+            old && changed
+        }
+    })
+}
+
+/// Claims the first abandoned span of the class that is `wanted`.
+fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain)> {
+    let abandoned = &LISTS[class & (CLASSES - 1)];
+    if abandoned.len.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let _guard = abandoned.lock.enter()?;
+    // SAFETY: under the lock, which owns the list and the links of its members.
+    unsafe {
+        let list = &mut *abandoned.list.get();
+        let mut at = list.front();
+        while let Some(span) = at {
+            at = list.after(span);
+            if wanted(span)
+                && let Some(chain) = remote(span).claim()
+            {
+                list.remove(span);
+                abandoned.len.store(list.len(), Ordering::Relaxed);
+                return Some((span, chain));
+            }
+        }
+    }
+    None
+}
+
+/// Number of abandoned spans of a class.
+pub fn count(class: usize) -> u32 {
+    LISTS[class & (CLASSES - 1)].len.load(Ordering::Relaxed)
+}
+
+/// The locks in their order, for fork.
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    LISTS.iter().map(|s| &s.lock)
+}

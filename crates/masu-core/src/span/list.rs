@@ -1,0 +1,142 @@
+//! An intrusive, doubly linked list of spans by number, with its length.
+//!
+//! Invariant: the list is a ring through `prev` (the first span's `prev` is the last one) that
+//! ends through `next` (the last one's `next` is `NIL`). Whoever owns the list owns the links of
+//! its spans.
+
+use super::record::record;
+use crate::region::NIL;
+
+/// The list's head.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct List {
+    head: u32,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl List {
+    /// An empty list.
+    pub const fn new() -> Self {
+        List { head: NIL, len: 0 }
+    }
+
+    /// Number of spans.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The first span.
+    #[inline]
+    pub fn front(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+
+    /// The last span.
+    #[inline]
+    pub fn back(&self) -> Option<u32> {
+        // SAFETY: a non-empty list's head is a span of the list, whose links we own.
+        self.front().map(|head| unsafe { (*record(head)).prev })
+    }
+
+    /// The span after `span`, which is in the list.
+    ///
+    /// # Safety
+    /// `span` is in this list, and the caller owns the list.
+    #[inline]
+    pub unsafe fn after(&self, span: u32) -> Option<u32> {
+        // SAFETY: passed on.
+        let next = unsafe { (*record(span)).next };
+        (next != NIL).then_some(next)
+    }
+
+    /// Puts a span first.
+    ///
+    /// # Safety
+    /// The caller owns the list and the span, which is in no list.
+    pub unsafe fn push_front(&mut self, span: u32) {
+        let s = record(span);
+        // SAFETY: the links of `span` and of the list's members are the caller's.
+        unsafe {
+            (*s).next = self.head;
+            (*s).prev = match self.front() {
+                None => span,
+                Some(first) => core::mem::replace(&mut (*record(first)).prev, span),
+            };
+        }
+        self.head = span;
+        self.len += 1;
+    }
+
+    /// Puts a span last.
+    ///
+    /// # Safety
+    /// The caller owns the list and the span, which is in no list.
+    pub unsafe fn push_back(&mut self, span: u32) {
+        let s = record(span);
+        // SAFETY: the links of `span` and of the list's members are the caller's.
+        unsafe {
+            (*s).next = NIL;
+            match self.front() {
+                None => {
+                    (*s).prev = span;
+                    self.head = span;
+                }
+                Some(first) => {
+                    let last = (*record(first)).prev;
+                    (*record(last)).next = span;
+                    (*s).prev = last;
+                    (*record(first)).prev = span;
+                }
+            }
+        }
+        self.len += 1;
+    }
+
+    /// Takes a span out.
+    ///
+    /// # Safety
+    /// The caller owns the list, and `span` is in it.
+    pub unsafe fn remove(&mut self, span: u32) {
+        let s = record(span);
+        // SAFETY: the links of all members are the caller's.
+        unsafe {
+            let (next, prev) = ((*s).next, (*s).prev);
+            if self.head == span {
+                self.head = next;
+            } else {
+                (*record(prev)).next = next;
+            }
+            if next != NIL {
+                (*record(next)).prev = prev;
+            } else if self.head != NIL {
+                // It was the last: the head's `prev` names the last one.
+                (*record(self.head)).prev = prev;
+            }
+            (*s).next = NIL;
+            (*s).prev = NIL;
+        }
+        self.len -= 1;
+    }
+
+    /// Takes the first span out.
+    ///
+    /// # Safety
+    /// The caller owns the list.
+    pub unsafe fn pop_front(&mut self) -> Option<u32> {
+        let span = self.front()?;
+        // SAFETY: it is in the list.
+        unsafe { self.remove(span) };
+        Some(span)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

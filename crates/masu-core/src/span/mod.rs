@@ -1,0 +1,26 @@
+//! Small blocks: spans of 64 KiB, each with blocks of one size class.
+//!
+//! A span's memory holds blocks only. What is known about it lies in three places that never share
+//! a cache line: the region's page map entry (owner and class, read by every free), the owner's line
+//! ([`Slab`]) and the remote line ([`remote::RemoteWord`]).
+//!
+//! ```text
+//!             fresh / recycled                 exhausted               enough freed by others
+//!  pool ───────────────▶ owned: active ───────────────▶ owned: full ─────────┐
+//!   ▲  ▲                     ▲   │                      │       │            ▼
+//!   │  │ last block freed    │   └──────── partial ◀────┘       └──▶ unowned: full
+//!   │  └─────────────────────┼──────────────┬─▲ local frees            │ a freer claims it
+//!   │                        │ adopted      ▼ │ claimed                ▼
+//!   └──────────────── unowned: abandoned ◀────┴───── (published, beyond what a heap keeps)
+//! ```
+
+pub mod abandoned;
+mod list;
+#[cfg_attr(loom, path = "../models/world/pool.rs")]
+pub mod pool;
+mod purge;
+mod record;
+pub mod remote;
+
+pub use list::List;
+pub use record::*;

@@ -1,0 +1,75 @@
+//! Free spans: granules of the pool of pages ([`crate::run::pool`]).
+//!
+//! Invariant: bytes at and after `touched` of a span that [`take`] returns read as zeroes.
+
+use super::record::{Place, Span, page_map, record};
+use crate::deferred;
+use crate::region::{GRANULE, NIL, granule_address};
+use crate::run::{self, Affinity};
+use crate::size_class::UNIT;
+use crate::sync::Ordering;
+use crate::sys::auxv;
+
+/// A free span; `None` when memory is out. `dense`: spans are filled rather than sprinkled, so that
+/// fresh memory may be taken in as a huge page. `own`: whose chunks are to be looked at first.
+pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
+    let (granule, touched) = run::pool::take_granule(dense, own)?;
+    // SAFETY: the granule is the caller's alone, and its line is mapped.
+    unsafe { (*record(granule as u32)).touched = touched as u32 };
+    Some(granule as u32)
+}
+
+/// Takes a span back whose blocks are all free.
+///
+/// # Safety
+/// The caller owns the span, it is in no list, no block of it is live or in a bin or remote chain.
+pub unsafe fn give(span: u32) {
+    let s: *mut Span = record(span);
+    // SAFETY: the caller hands the span over. Nothing of it is a run, so that every free into it fails
+    // its checks.
+    let dirty = unsafe {
+        (*s).place = Place::Unowned;
+        (*s).next = NIL;
+        (*s).prev = NIL;
+        page_map(span).owner.store(0, Ordering::Relaxed);
+        touched_units((*s).touched as usize, auxv::page_size())
+    };
+    if !run::pool::give_granule(span as usize, dirty) {
+        // SAFETY: the caller hands the span over.
+        unsafe { deferred::push(granule_address(span as usize), deferred::Kind::Span) };
+    }
+}
+
+/// The units of a span that may be non-zero or resident, a bit each, if `touched` bytes of it are.
+fn touched_units(touched: usize, page: usize) -> u16 {
+    // Pages larger than a unit are given back whole or not at all.
+    let touched = touched.next_multiple_of(page).min(GRANULE) / UNIT;
+    // Purged pages too: a block that starts before one may have been written since.
+    ((1u32 << touched) - 1) as u16
+}
+
+/// Spans in use.
+pub fn in_use() -> usize {
+    run::pool::granules_in_use()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_with_a_touched_byte_counts_at_every_page_size() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for touched in 0..=GRANULE {
+                let units = touched_units(touched, page);
+                let expected = touched.div_ceil(page) * (page / UNIT);
+                assert_eq!(
+                    units.trailing_ones() as usize,
+                    expected,
+                    "{touched} bytes, pages of {page}"
+                );
+                assert_eq!(units.count_ones() as usize, expected);
+            }
+        }
+    }
+}

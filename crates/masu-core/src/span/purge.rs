@@ -1,0 +1,157 @@
+//! Purging: pages inside a span that no live block touches go back to the kernel.
+//!
+//! A span with a few long-lived blocks would keep all its 64 KiB. The purge takes such a span out of
+//! the abandoned ones, finds the pages that only free blocks lie on, takes the blocks that *start*
+//! on them off the free list, and gives the pages back. A mask in the owner's line says which pages
+//! are purged; when the span needs blocks again, it carves those of a purged page anew.
+//!
+//! Invariants:
+//! 1. every block that starts on a purged page is free and in no list; every other free block is in
+//!    one, as always.
+//! 2. `purged_blocks` is the number of carved blocks that start on purged pages.
+//!
+//! The links of free blocks lie where the blocks start, so discarding purged pages loses none. A free
+//! block that starts before a purged page and reaches into it stays in its list: what it finds there
+//! when it is used are zeroes. Pages are those of 4 KiB; on larger ones nothing has its free pages purged.
+
+use super::record::{Block, Span};
+use crate::region::{GRANULE, granule_address};
+use crate::size_class::UNIT;
+use crate::sys::{auxv, mem};
+use core::ptr::null_mut;
+
+/// Pages in a span.
+const PAGES: usize = GRANULE / UNIT;
+const WORDS: usize = GRANULE / 16 / 64;
+
+/// Which blocks of a span are free, by index.
+struct FreeSet([u64; WORDS]);
+
+impl FreeSet {
+    fn insert(&mut self, index: usize) {
+        if let Some(word) = self.0.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
+    }
+}
+
+impl Span {
+    /// Indices of the carved blocks that start on a page.
+    fn starts(&self, page: usize) -> core::ops::Range<usize> {
+        let size = (self.size as usize).max(1);
+        let carved = self.carved as usize;
+        let first = |page: usize| (page * UNIT).div_ceil(size).min(carved);
+        first(page)..first(page + 1)
+    }
+
+    /// Carves the blocks of a purged page anew. Returns their list and number; `None` when no page is
+    /// purged.
+    ///
+    /// # Safety
+    /// The caller owns span `span`.
+    pub(super) unsafe fn carve_purged(&mut self, span: u32) -> Option<(*mut Block, u32)> {
+        while self.purged != 0 {
+            let page = self.purged.trailing_zeros() as usize;
+            self.purged &= self.purged - 1;
+            let blocks = self.starts(page);
+            let n = blocks.len();
+            self.purged_blocks -= n as u16;
+            // There will be something to give back again, however many blocks are out then.
+            self.looked = 0;
+            let mut list: *mut Block = null_mut();
+            for index in blocks.rev() {
+                let at = granule_address(span as usize) + index * self.size as usize;
+                let block = at as *mut Block;
+                // SAFETY: purge invariant 1: the block is free and nobody else's.
+                unsafe { (*block).next = list };
+                list = block;
+            }
+            if n != 0 {
+                return Some((list, n as u32));
+            }
+        }
+        None
+    }
+
+    /// Gives back the pages that only free blocks lie on. Returns the bytes given back.
+    ///
+    /// # Safety
+    /// The caller owns span `span`, none of whose blocks is in a bin, and some block is out.
+    pub unsafe fn purge_pages(&mut self, span: u32) -> usize {
+        if auxv::page_size() != UNIT {
+            return 0;
+        }
+        let size = (self.size as usize).max(1);
+        let base = granule_address(span as usize);
+        let mut free = FreeSet([0; WORDS]);
+        let mut at = self.free;
+        while !at.is_null() {
+            free.insert((at as usize - base) / size);
+            // SAFETY: span invariant 1: a list of free blocks.
+            at = unsafe { (*at).next };
+        }
+        (0..PAGES)
+            .filter(|page| self.purged >> page & 1 != 0)
+            .for_each(|page| self.starts(page).for_each(|index| free.insert(index)));
+        let carved = self.carved as usize;
+        let touched = self.touched as usize;
+        let fresh = (0..touched.div_ceil(UNIT))
+            .filter(|page| self.purged >> page & 1 == 0)
+            .filter(|page| {
+                let (first, last) = (page * UNIT / size, ((page + 1) * UNIT - 1) / size);
+                (first..=last).all(|index| index >= carved || free.contains(index))
+            })
+            .fold(0u16, |mask, page| mask | 1 << page);
+        if fresh == 0 {
+            return 0;
+        }
+        // SAFETY: the list is ours; pages in `fresh` hold free blocks only.
+        unsafe {
+            self.unlink_starts_on(base, fresh);
+            self.purged |= fresh;
+            discard(base, fresh)
+        }
+    }
+
+    /// Takes the blocks that start on the pages of a mask off the free list.
+    unsafe fn unlink_starts_on(&mut self, base: usize, mask: u16) {
+        let mut kept: *mut Block = null_mut();
+        let mut kept_len = 0;
+        let mut at = self.free;
+        while !at.is_null() {
+            // SAFETY: span invariant 1.
+            let next = unsafe { (*at).next };
+            if mask >> ((at as usize - base) / UNIT) & 1 == 0 {
+                // SAFETY: as above.
+                unsafe { (*at).next = kept };
+                kept = at;
+                kept_len += 1;
+            }
+            at = next;
+        }
+        self.purged_blocks += (self.free_len() - kept_len) as u16;
+        self.free = kept;
+        self.base = self.countdown.wrapping_add(kept_len);
+    }
+}
+
+/// Discards the pages of a mask, each range of neighbours in one call. Returns the bytes.
+unsafe fn discard(base: usize, mask: u16) -> usize {
+    let mut rest = u32::from(mask);
+    let mut bytes = 0;
+    while rest != 0 {
+        let start = rest.trailing_zeros();
+        let n = (rest >> start).trailing_ones();
+        rest &= !(((1 << n) - 1) << start);
+        let len = n as usize * UNIT;
+        // SAFETY: the caller's pages, on which only free blocks lie.
+        if unsafe { mem::discard(base + start as usize * UNIT, len) } {
+            bytes += len;
+        }
+    }
+    bytes
+}

@@ -1,0 +1,427 @@
+//! The owner's line of a span, and arithmetic between spans, blocks and records.
+//!
+//! Invariants (of a span in use, seen by its owner):
+//! 1. `free` heads a null-terminated list of `base - countdown` blocks of this span, all free.
+//! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
+//! 3. bytes at and after `touched` read as zeroes.
+//! 4. `carved == free list + blocks on purged pages + chain of the remote word + blocks in a bin + live blocks`.
+//! 5. only the thread of the owning heap reads or writes the line; while nobody owns the span,
+//!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
+//!    line belongs to the pool's lock.
+
+use super::remote::{Chain, RemoteWord};
+use crate::clock::Tick;
+use crate::region::{
+    self, Base, GRANULE, GRANULE_SHIFT, LINE, NIL, PageMapEntry, REMOTES_BELOW, SPANS_BELOW,
+};
+use crate::size_class::{LAST_CLASS, SIZES, UNIT, size_of_class};
+use crate::sync::{AtomicUsize, Ordering, shared_static};
+use crate::sys::mem;
+use core::ptr::null_mut;
+
+/// A free block: its first word links to the next one.
+#[repr(C)]
+pub struct Block {
+    /// Next free block, or null.
+    pub next: *mut Block,
+}
+
+/// Where a span is, as its owner sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Place {
+    /// In no list of a heap: in the pool, or nobody owns it.
+    Unowned,
+    /// The one from which its heap takes blocks of the class.
+    Active,
+    /// In its heap's list of spans with room.
+    Partial,
+    /// In its heap's list of full spans.
+    Full,
+}
+
+/// The owner's line.
+#[repr(C, align(64))]
+pub struct Span {
+    /// Local free list.
+    pub free: *mut Block,
+    /// Local frees until the owner must look at the span.
+    pub countdown: u32,
+    /// Length of the free list plus `countdown`.
+    pub base: u32,
+    /// Bytes from the start that may be non-zero or resident.
+    pub touched: u32,
+    /// Block size in bytes.
+    pub size: u32,
+    /// Blocks that exist.
+    pub carved: u16,
+    /// Blocks that fit.
+    pub capacity: u16,
+    /// Next span of the list, or `NIL`.
+    pub next: u32,
+    /// Previous span of the list, or `NIL`.
+    pub prev: u32,
+    /// Blocks out when it was last purged, so that nothing is done twice.
+    pub looked: u16,
+    /// Pages whose blocks are not carved at present, a bit each.
+    pub purged: u16,
+    /// Carved blocks that start on them.
+    pub purged_blocks: u16,
+    /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
+    /// bin, and that count as being in one; 0: there are none.
+    pub left: u16,
+    /// When it came into the list that it is in, of its heap or of spans that nobody owns.
+    pub since: Tick,
+    /// While nobody owns it, the id of the heap that had too many; 0: not so.
+    pub former: u32,
+    /// Local frees of the owner's that nobody has counted yet, but for those since `countdown` was `set`.
+    freed: u32,
+    /// What `countdown` was then.
+    set: u32,
+    /// Size class.
+    pub class: u8,
+    /// Where it is.
+    pub place: Place,
+}
+
+const _: () = assert!(size_of::<Span>() == LINE);
+
+/// The span that holds an address given by its offset in the window.
+#[inline(always)]
+pub fn span_of(offset: usize) -> u32 {
+    (offset >> GRANULE_SHIFT) as u32
+}
+
+/// A span's owner line.
+#[inline(always)]
+pub fn record(span: u32) -> *mut Span {
+    region::entry(SPANS_BELOW, LINE, span as usize) as *mut Span
+}
+
+/// [`record`], with the base at hand.
+#[inline(always)]
+pub fn record_at(base: Base, span: usize) -> *mut Span {
+    base.entry(SPANS_BELOW, LINE, span) as *mut Span
+}
+
+/// A span's remote word.
+///
+/// # Safety
+/// The span lies below the region's limit.
+#[inline(always)]
+pub unsafe fn remote(span: u32) -> &'static RemoteWord {
+    // SAFETY: the remote line is mapped (region invariant 1) and zero or a valid word; any bit
+    // pattern is a valid atomic.
+    unsafe { &*(region::entry(REMOTES_BELOW, LINE, span as usize) as *const RemoteWord) }
+}
+
+/// A span's page map entry.
+///
+/// # Safety
+/// The span lies below the region's limit.
+#[inline(always)]
+pub unsafe fn page_map(span: u32) -> &'static PageMapEntry {
+    // SAFETY: passed on.
+    unsafe { region::page_map(span as usize) }
+}
+
+/// The block at an offset / 16 in a span.
+#[inline(always)]
+pub fn block_at(span: u32, sixteenths: u32) -> *mut Block {
+    (region::granule_address(span as usize) + sixteenths as usize * 16) as *mut Block
+}
+
+/// A block's offset / 16 in its span.
+#[inline(always)]
+pub fn sixteenths(block: *mut Block) -> u32 {
+    ((region::offset(block.cast()) & (GRANULE - 1)) / 16) as u32
+}
+
+shared_static! {
+    /// Owned spans whose blocks have all come back from other threads, and at which neither their owners
+    /// nor the purge have looked since.
+    static EMPTIED: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Notes one more such span, or one less.
+pub fn emptied(one_more: bool) {
+    if one_more {
+        EMPTIED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        EMPTIED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes in such spans. An owner may take a chain before who completed it has counted: the count is
+/// below zero then.
+pub fn emptied_bytes() -> usize {
+    EMPTIED.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned() * GRANULE
+}
+
+/// Gives the pages of such spans back in their owners' stead. Returns the bytes given back.
+pub fn empty_for_sleepers() -> usize {
+    let mut bytes = 0;
+    if EMPTIED.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    for span in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
+        // SAFETY: below the limit.
+        let (size, word) = unsafe { (page_map(span).block_size(), remote(span)) };
+        let Some(capacity) = GRANULE.checked_div(size) else { continue };
+        let Some(_discard) = crate::lock::DISCARD.enter() else { return bytes };
+        if word.empty_begin(capacity as u32) {
+            // The size was read before the word stood still: the span may have become another
+            // class's since.
+            // SAFETY: below the limit; every block of the span is free, and the word keeps
+            // everybody away.
+            let gone = unsafe {
+                page_map(span).block_size() == size
+                    && mem::discard(region::granule_address(span as usize), GRANULE)
+            };
+            word.empty_end(gone);
+            if gone {
+                bytes += GRANULE;
+                emptied(false);
+            }
+        }
+    }
+    bytes
+}
+
+/// Per class, how many blocks fit in a span: who frees others' blocks asks often.
+static CAPACITIES: [u16; LAST_CLASS + 1] = capacities();
+
+const fn capacities() -> [u16; LAST_CLASS + 1] {
+    let mut out = [0; LAST_CLASS + 1];
+    let mut class = 1;
+    while class <= LAST_CLASS {
+        out[class] = (GRANULE / SIZES[class] as usize) as u16;
+        class += 1;
+    }
+    out
+}
+
+/// How many blocks of a class fit in a span.
+#[inline]
+pub fn capacity(class: usize) -> u32 {
+    u32::from(CAPACITIES[class.min(LAST_CLASS)])
+}
+
+/// How many blocks freed into a span make it worth using again: an eighth, 1 to 32.
+#[inline]
+pub fn threshold(class: usize) -> u32 {
+    (capacity(class) / 8).clamp(1, 32)
+}
+
+/// Makes a span from the pool an owned, empty one of a class.
+///
+/// # Safety
+/// The caller got the span from the pool and is its only user.
+pub unsafe fn init(span: u32, class: usize, owner: u32) {
+    // Never 0: a compiler that knows adds no panic to the division below.
+    let size = size_of_class(class).max(1);
+    let s = record(span);
+    // SAFETY: the caller is the only user; `touched` is kept, which keeps invariant 3.
+    unsafe {
+        (*s).free = null_mut();
+        (*s).countdown = 0;
+        (*s).base = 0;
+        (*s).size = size as u32;
+        (*s).carved = 0;
+        (*s).capacity = (GRANULE / size) as u16;
+        (*s).next = NIL;
+        (*s).prev = NIL;
+        (*s).looked = 0;
+        (*s).purged = 0;
+        (*s).purged_blocks = 0;
+        (*s).left = 0;
+        (*s).former = 0;
+        (*s).freed = 0;
+        (*s).set = 0;
+        (*s).class = class as u8;
+        (*s).place = Place::Unowned;
+        remote(span).init();
+        page_map(span).set_span(class, size);
+        page_map(span).owner.store(owner, Ordering::Relaxed);
+    }
+}
+
+impl Span {
+    /// Length of the local free list.
+    #[inline]
+    pub fn free_len(&self) -> u32 {
+        self.base.wrapping_sub(self.countdown)
+    }
+
+    /// Lets the owner be called after `n` more local frees (`n >= 1`).
+    #[inline]
+    pub fn set_countdown(&mut self, n: u32) {
+        let len = self.free_len();
+        self.freed = self.freed.wrapping_add(self.set.wrapping_sub(self.countdown));
+        self.set = n;
+        self.countdown = n;
+        self.base = len.wrapping_add(n);
+    }
+
+    /// Bytes of the local frees since this was last asked, or the span was made.
+    #[inline]
+    pub fn take_freed(&mut self) -> u64 {
+        let n = self.freed.wrapping_add(self.set.wrapping_sub(self.countdown));
+        self.freed = 0;
+        self.set = self.countdown;
+        u64::from(n) * u64::from(self.size)
+    }
+
+    /// Blocks that are neither on the local list nor yet to be carved.
+    #[inline]
+    pub fn out(&self) -> u32 {
+        self.carved as u32 - self.free_len() - self.purged_blocks as u32
+    }
+
+    /// Whether there are blocks to carve.
+    #[inline]
+    pub fn has_uncarved(&self) -> bool {
+        self.carved < self.capacity || self.purged != 0
+    }
+
+    /// Whether fewer blocks than end within the first `bytes` have been carved. Only what ends there counts:
+    /// blocks seldom end where pages do.
+    #[inline]
+    pub fn wants_carving(&self, bytes: u32) -> bool {
+        (self.carved as u32 + 1) * self.size <= bytes
+    }
+
+    /// Bytes in the local free list.
+    #[inline]
+    pub fn free_bytes(&self) -> u32 {
+        self.free_len() * self.size
+    }
+
+    /// Remembers the blocks of a bin, a list of any length but 0. None are remembered so far.
+    pub fn leave(&mut self, bin: *mut Block) {
+        debug_assert_eq!(self.left, 0);
+        self.left = sixteenths(bin) as u16 + 1;
+    }
+
+    /// Detaches the blocks that [`leave`](Self::leave) remembered; null if there are none.
+    pub fn take_left(&mut self, span: u32) -> *mut Block {
+        match core::mem::take(&mut self.left) {
+            0 => null_mut(),
+            next => block_at(span, u32::from(next - 1)),
+        }
+    }
+
+    /// Detaches the local free list.
+    #[inline]
+    pub fn take_free(&mut self) -> *mut Block {
+        let list = self.free;
+        self.free = null_mut();
+        self.base = self.countdown;
+        list
+    }
+
+    /// Puts a chain taken from the remote word on the local free list.
+    ///
+    /// # Safety
+    /// The chain was taken from this span's word by its owner.
+    pub unsafe fn merge(&mut self, span: u32, chain: Chain) {
+        if chain.count == 0 {
+            return;
+        }
+        if chain.count == self.capacity as u32 {
+            emptied(false);
+        }
+        if chain.is_emptied() {
+            // All blocks had come back, and then their pages were given back.
+            self.carved = 0;
+            self.touched = 0;
+            self.purged = 0;
+            self.purged_blocks = 0;
+            return;
+        }
+        // SAFETY: passed on.
+        unsafe { self.splice(span, chain) }
+    }
+
+    /// Puts a chain, not an empty one, in front of the local free list.
+    ///
+    /// # Safety
+    /// The chain has `count` linked blocks of this span, the last of which links to none; they are the
+    /// owner's, as is the span.
+    pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
+        if !self.free.is_null() {
+            // SAFETY: the chain is as the caller says.
+            unsafe { (*block_at(span, chain.tail)).next = self.free };
+        }
+        self.free = block_at(span, chain.head);
+        self.base = self.base.wrapping_add(chain.count);
+    }
+
+    /// Carves fresh blocks, about `step` bytes. Returns their list, their number and whether they
+    /// read as zeroes but for the links, or `None` when the span is carved out.
+    ///
+    /// # Safety
+    /// The caller owns the span.
+    pub unsafe fn carve(&mut self, span: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
+        // SAFETY: passed on.
+        if let Some((list, n)) = unsafe { self.carve_purged(span) } {
+            return Some((list, n, false));
+        }
+        let left = self.capacity - self.carved;
+        if left == 0 {
+            return None;
+        }
+        let size = (self.size as usize).max(1);
+        let start = self.carved as usize * size;
+        // Up to the last block that ends before a page boundary, at least one.
+        let end = (start + step).next_multiple_of(UNIT);
+        let n = ((end - start) / size).clamp(1, left as usize);
+        let first = region::granule_address(span as usize) + start;
+        let zero = start >= self.touched as usize;
+        if zero && n * size > 2 * UNIT {
+            // One call instead of several faults.
+            let page = first & !(UNIT - 1);
+            mem::populate(page, first + n * size - page);
+        }
+        let mut at = first;
+        // SAFETY: blocks `carved..carved + n` lie inside the span and belong to nobody yet.
+        unsafe {
+            for _ in 1..n {
+                (*(at as *mut Block)).next = (at + size) as *mut Block;
+                at += size;
+            }
+            (*(at as *mut Block)).next = null_mut();
+        }
+        self.carved += n as u16;
+        self.touched = self.touched.max((start + n * size) as u32);
+        Some((first as *mut Block, n as u32, zero))
+    }
+}
+
+impl Span {
+    /// Carves fresh blocks, if any are left, and puts them behind the local free list.
+    ///
+    /// # Safety
+    /// The caller owns the span, and its free list is not empty.
+    pub unsafe fn carve_behind(&mut self, span: u32) {
+        let Some(mut last) = core::ptr::NonNull::new(self.free) else { return };
+        // SAFETY: the list is the caller's; blocks in it are free and linked.
+        unsafe {
+            while let Some(next) = core::ptr::NonNull::new(last.as_ref().next) {
+                last = next;
+            }
+            if let Some((list, n, _)) = self.carve(span, CARVE) {
+                last.as_mut().next = list;
+                self.base = self.base.wrapping_add(n);
+            }
+        }
+    }
+}
+
+/// Bytes carved at a time from a class's first span: a page.
+pub const CARVE: usize = UNIT;
+/// Bytes carved at a time for a class that has filled a span already.
+pub const CARVE_GROWING: usize = 16 << 10;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,287 @@
+//! The remote word: how blocks come back to a span from threads that do not own it, and how a
+//! span changes owner.
+//!
+//! One 64-bit word per span:
+//!
+//! ```text
+//!  63     52 51     40 39      26 25      12 11      0
+//! |  head   |  tail   |  count   |   used   |  state  |
+//! ```
+//!
+//! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16,
+//! the links are in the blocks; the tail's is null, so that the owner joins the chain to its list
+//! without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns the span: blocks that were not on
+//! its local list when it was given up, those in the chain included. The states and their
+//! transitions, each a single compare-and-swap:
+//!
+//! ```text
+//!  OWNED ──push (any thread)──▶ OWNED                  chain grows
+//!  OWNED ──take (owner)──▶ OWNED                       chain moves to the owner
+//!  OWNED ──give_up (owner)──▶ FULL | LISTED         the chain, below the threshold, stays
+//!  FULL | LISTED ──push──▶ same                     while the chain stays below the threshold
+//!  FULL | LISTED ──push──▶ OWNED by the pusher      the chain reaches it, or holds all of `used`
+//!  LISTED ──claim (a thread that allocates)──▶ OWNED
+//!  OWNED, chain of all blocks ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
+//! ```
+//!
+//! The last line is for owners that sleep: when every block of an owned span has come back from
+//! other threads, no live block is left, so the purge may give the span's pages back in the owner's
+//! stead. The owner finds a span without any carved block when it next takes the chain.
+//!
+//! Invariants:
+//! 1. `count` is the length of the chain at `head`; no block is in it twice.
+//! 2. exactly one thread wins any transition to OWNED, and only the owner touches the span's own
+//!    line, its lists and its free blocks.
+//! 3. a span that nobody owns never has all of `used` in its chain: the push that would make it so
+//!    claims it. So a span without live blocks always has an owner, who gives it back.
+//! 4. a word says EMPTYING or "emptied" only while all blocks of the span are free.
+//! 5. whoever frees the last block may not touch the word after its compare-and-swap.
+//!
+//! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
+//! the former owner wrote before it gave up (release).
+
+use crate::lock::DISCARD;
+use crate::region::GRANULE;
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+
+/// A heap owns it. With an empty chain that is zero, as memory that nobody has written: the words of spans
+/// that one thread alone uses are never written, and take no page.
+const OWNED: u64 = 0;
+/// Nobody owns it; it has room and is on the class's list of abandoned spans.
+const LISTED: u64 = 1;
+/// Nobody owns it, and it is full as far as anybody knows.
+const FULL: u64 = 2;
+/// A heap owns it, and the purge is giving its pages back.
+const EMPTYING: u64 = 3;
+
+const STATE: u64 = 0xfff;
+const USED_SHIFT: u32 = 12;
+const COUNT_SHIFT: u32 = 26;
+const TAIL_SHIFT: u32 = 40;
+const HEAD_SHIFT: u32 = 52;
+const OFFSET: u64 = 0xfff;
+const NUMBER: u64 = 0x3fff;
+/// In place of a count: the pages are gone, and all blocks with them.
+const EMPTIED: u64 = NUMBER;
+
+const _: () = assert!(GRANULE / 16 - 1 == OFFSET as usize && GRANULE / 16 < EMPTIED as usize);
+
+/// A chain of freed blocks taken from a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// Offset / 16 of its first block; meaningless when `count` is 0.
+    pub head: u32,
+    /// Offset / 16 of its last block, whose link is null; meaningless when `count` is 0.
+    pub tail: u32,
+    /// Its length.
+    pub count: u32,
+}
+
+impl Chain {
+    /// Whether it stands for all blocks of the span, whose pages have been given back.
+    #[inline]
+    pub fn is_emptied(&self) -> bool {
+        self.count == EMPTIED as u32
+    }
+}
+
+/// What came of a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    /// The blocks are in the chain, which has this length now; somebody else will see to it.
+    Queued(u32),
+    /// The caller owns the span now. `chain` holds the former chain without the pushed blocks,
+    /// and `used` counts live blocks and those two together.
+    Claimed {
+        /// The former chain.
+        chain: Chain,
+        /// Blocks that were out when the span was given up.
+        used: u32,
+        /// It was on its class's list of abandoned spans and has yet to be taken off.
+        listed: bool,
+    },
+}
+
+/// The word itself.
+pub struct RemoteWord(AtomicU64);
+
+/// The word of an owned span with an empty chain.
+const EMPTY: u64 = OWNED;
+/// The chain's part of a word.
+const CHAIN: u64 = !0 << COUNT_SHIFT;
+
+fn head(word: u64) -> u64 {
+    word >> HEAD_SHIFT
+}
+
+fn tail(word: u64) -> u64 {
+    word >> TAIL_SHIFT & OFFSET
+}
+
+fn count(word: u64) -> u64 {
+    word >> COUNT_SHIFT & NUMBER
+}
+
+fn used(word: u64) -> u64 {
+    word >> USED_SHIFT & NUMBER
+}
+
+fn chain(word: u64) -> Chain {
+    Chain { head: head(word) as u32, tail: tail(word) as u32, count: count(word) as u32 }
+}
+
+impl Default for RemoteWord {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RemoteWord {
+    const_unless_loom! {
+        /// The word of an owned span with an empty chain.
+        pub fn new() -> Self {
+            RemoteWord(AtomicU64::new(EMPTY))
+        }
+    }
+
+    /// Makes a recycled span's word that of an owned span. The caller is its only user.
+    pub fn init(&self) {
+        if self.0.load(Ordering::Relaxed) != EMPTY {
+            self.0.store(EMPTY, Ordering::Relaxed);
+        }
+    }
+
+    /// Length of the chain at this moment.
+    #[inline]
+    pub fn pending(&self) -> u32 {
+        count(self.0.load(Ordering::Relaxed)) as u32
+    }
+
+    /// Pushes `n` linked blocks from `first` to `last`, offsets / 16. `link` must store the offset / 16
+    /// of the current head (`None` when the chain is empty) in the last of them; it may run more than
+    /// once.
+    ///
+    /// `threshold`: a chain of that length makes the pusher claim a span that nobody owns.
+    #[inline]
+    pub fn push(
+        &self,
+        (first, last): (u32, u32),
+        n: u32,
+        threshold: u32,
+        mut link: impl FnMut(Option<u32>),
+    ) -> Pushed {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let owned = word & STATE == OWNED;
+            let total = count(word) + n as u64;
+            if !owned && (total >= threshold as u64 || total == used(word)) {
+                let new = EMPTY;
+                match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed)
+                {
+                    Ok(_) => {
+                        return Pushed::Claimed {
+                            chain: chain(word),
+                            used: used(word) as u32,
+                            listed: word & STATE == LISTED,
+                        };
+                    }
+                    Err(now) => word = now,
+                }
+                continue;
+            }
+            let last = if count(word) == 0 {
+                link(None);
+                last.into()
+            } else {
+                link(Some(head(word) as u32));
+                tail(word)
+            };
+            let new = u64::from(first) << HEAD_SHIFT
+                | last << TAIL_SHIFT
+                | total << COUNT_SHIFT
+                | word & !CHAIN;
+            match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Pushed::Queued(total as u32),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the chain. Owner only. Waits while the purge gives the span's pages back, so what
+    /// [`pending`](Self::pending) promised is there.
+    #[inline]
+    pub fn take(&self) -> Chain {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if word & STATE == EMPTYING {
+                word = self.wait_for_purge();
+                continue;
+            }
+            let new = EMPTY;
+            match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return chain(word),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The purge holds this lock from [`empty_begin`](Self::empty_begin) to
+    /// [`empty_end`](Self::empty_end).
+    #[cold]
+    #[inline(never)]
+    fn wait_for_purge(&self) -> u64 {
+        // A fork that has the lock waited for the purge itself.
+        drop(DISCARD.enter());
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Lets the purge, which holds `DISCARD`, at an owned span of `capacity` blocks if all of them are
+    /// in the chain.
+    pub fn empty_begin(&self, capacity: u32) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & STATE != OWNED || count(word) != u64::from(capacity) {
+            return false;
+        }
+        let new = word & CHAIN | EMPTYING;
+        self.0.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The purge is done. `gone`: the pages were given back, and the blocks with them.
+    pub fn empty_end(&self, gone: bool) {
+        let word = self.0.load(Ordering::Relaxed);
+        let new = if gone { EMPTIED << COUNT_SHIFT | OWNED } else { word & CHAIN | OWNED };
+        self.0.store(new, Ordering::Release);
+    }
+
+    /// Gives the span up with `used` blocks out, those in the chain included. Fails, and changes
+    /// nothing, when the chain holds all of these or as many as the threshold: take it first. Owner
+    /// only.
+    pub fn give_up(&self, used: u32, listed: bool, threshold: u32) -> bool {
+        let state = if listed { LISTED } else { FULL };
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let n = count(word) as u32;
+            if word & STATE != OWNED || n >= threshold || n == used {
+                return false;
+            }
+            let new = word & CHAIN | u64::from(used) << USED_SHIFT | state;
+            match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Claims a span found on the list of abandoned ones; `None` when a freer was faster.
+    pub fn claim(&self) -> Option<Chain> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & STATE == LISTED {
+            let new = EMPTY;
+            match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(chain(word)),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+}

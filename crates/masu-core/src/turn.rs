@@ -1,0 +1,74 @@
+//! A turn that one thread at a time may have, such as paying a debt that any thread may make.
+//!
+//! ```text
+//!  free ──take_up (who made the debt)──▶ taken ──lay_down (who has it)──▶ free
+//!                                          ▲                                │
+//!                                          └──── the debt is back ──────────┘
+//! ```
+//!
+//! Invariant: a debt that was made is seen by the thread that has the turn, or its maker finds the
+//! turn free. Either side writes first and looks second, with a sequentially consistent fence
+//! between the two (Dekker's pair), so they cannot both miss the other:
+//!
+//! | who | write | fence | look |
+//! |---|---|---|---|
+//! | maker | the debt | SeqCst, here | is it taken? |
+//! | payer | free | SeqCst, here | is there a debt? |
+
+use crate::sync::{AtomicU32, Ordering, const_unless_loom, fence};
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+
+/// Who is whose turn it is, as one word.
+pub struct Turn(AtomicU32);
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Turn {
+    const_unless_loom! {
+        /// Nobody.
+        pub fn new() -> Self {
+            Turn(AtomicU32::new(FREE))
+        }
+    }
+
+    /// Whether somebody has it, who will see the debt that the caller has just made.
+    #[inline]
+    pub fn is_taken(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) != FREE
+    }
+
+    /// Takes it after making a debt. `false`: somebody has it, who will see the debt.
+    #[inline]
+    pub fn take_up(&self) -> bool {
+        !self.is_taken()
+            && self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lays it down unless there is a debt again, which nobody else sees to. `false`: the caller
+    /// still has it.
+    pub fn lay_down(&self, debt: impl FnOnce() -> bool) -> bool {
+        self.release();
+        fence(Ordering::SeqCst);
+        !debt()
+            || self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err()
+    }
+
+    /// Lays it down whatever the debt, for who cannot do it, and in a fork's child for who does not
+    /// exist.
+    pub fn release(&self) {
+        self.0.store(FREE, Ordering::Release);
+    }
+
+    /// The word and its value while the turn is taken, for sleeping on.
+    #[cfg(not(loom))]
+    pub fn futex(&self) -> (*const u32, u32) {
+        (self.0.as_ptr(), TAKEN)
+    }
+}
