@@ -84,7 +84,7 @@ pub mod scope {
 }
 
 /// Heaps that programs make: there are none.
-pub mod shared {
+pub mod arena {
     use crate::lock::Lock;
     use crate::span::Block;
 
