@@ -23,7 +23,7 @@ fn faults() -> &'static Program {
 }
 
 /// Every planned case passes without its fault and fails with it; and all cases are planned,
-/// but for those listed, which no allocator over glibc's malloc can pass.
+/// except for those listed, which no allocator over glibc's malloc can pass.
 fn all_are_found(
     program: &Program,
     plan: &Plan,

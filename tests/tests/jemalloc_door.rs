@@ -2,7 +2,7 @@
 //!
 //! The C programs under `tests/c/jemalloc` include the library's own header under jemalloc's path and
 //! link against the library. With `MASU_LIB` naming a jemalloc they run on that, which shows that
-//! they ask for what jemalloc does (but for profiling and what its versions differ in).
+//! they ask for what jemalloc does (except for profiling and what its versions differ in).
 
 use std::process::Command;
 use std::sync::LazyLock;
@@ -219,7 +219,7 @@ mod mallctl {
         apart: every_name_answers
     }
 
-    /// The names of the library's table, but for those that do something or look something up.
+    /// The names of the library's table, except for those that do something or look something up.
     #[test]
     fn every_name_answers() {
         const DO: [&str; 17] = [

@@ -28,7 +28,7 @@
 //! - purges end.
 //!
 //! The child finds every lock's data whole, as ever: nobody went where the locks lead to. Whoever waits
-//! for a fork all the same holds nothing that programs wait for, but for arenas: a thread that
+//! for a fork all the same holds nothing that programs wait for, except for arenas: a thread that
 //! allocates from one waits for its lock.
 //!
 //! Invariants:

@@ -12,7 +12,7 @@
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
-//! 1. `size(class(n)) >= n`, and it is the smallest such class, but for 2 and 4 KiB.
+//! 1. `size(class(n)) >= n`, and it is the smallest such class, except for 2 and 4 KiB.
 //! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block).
 //! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
 //!    class divisible by `2^k` is aligned to `2^k`, since spans are aligned to their size.

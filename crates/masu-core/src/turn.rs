@@ -1,4 +1,4 @@
-//! A turn that one thread at a time may have, such as paying a debt that any thread may make.
+//! Whose turn it is to do what one thread at a time does, such as paying a debt that any thread may make.
 //!
 //! ```text
 //!  free ──take_up (who made the debt)──▶ taken ──lay_down (who has it)──▶ free
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, Ordering, const_unless_loom, fence};
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 
-/// Who is whose turn it is, as one word.
+/// Whether some thread has the turn, as one word.
 pub struct Turn(AtomicU32);
 
 impl Default for Turn {

@@ -1,7 +1,7 @@
 //! phase-change: a program that allocates one kind of size, then quite another.
 //!
 //! Each phase fills a volume with blocks of its own sizes, churns, and frees all of it before
-//! the next begins, but for a thin layer that stays until the end. An allocator that cannot
+//! the next begins, except for a thin layer that stays until the end. An allocator that cannot
 //! use memory for another size than it once served has a peak of several phases' volumes. Two
 //! threads are in different phases at a time.
 

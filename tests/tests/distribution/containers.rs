@@ -124,7 +124,7 @@ fn musl() -> std::path::PathBuf {
     name.into()
 }
 
-/// Starts the container; the lines of its application, which is silent but for them.
+/// Starts the container; the lines of its application, which is silent except for them.
 #[track_caller]
 fn says(built: &Built, more: &[(&str, &str)], expected: &[&str]) {
     let done = built.start(more);

@@ -30,7 +30,7 @@ const LEAST_ASLEEP: usize = 2;
 const CERTAIN: f64 = 0.01;
 
 impl<T: FnMut(Step)> Race<'_, T> {
-    /// Runs them all, but for what the time that is left over from `reserved` has no room for.
+    /// Runs them all, except for what the time that is left over from `reserved` has no room for.
     pub(super) fn rounds(&mut self, reserved: Duration) {
         self.with_copies = self.clock.left().saturating_sub(reserved) > self.least_cost();
         for round in 0..self.plan.rounds {

@@ -55,7 +55,7 @@ pub struct Foreign {
     pub any_status: bool,
 }
 
-/// A run that can be believed, but for what it printed.
+/// A run that can be believed, except for what it printed.
 #[derive(Debug)]
 pub struct Checked {
     /// The figures.

@@ -1,7 +1,7 @@
 //! Giving back what the calling thread keeps for its next requests, while it lives on.
 //!
 //! The blocks in its bins go back to the spans that they come from, its cached medium blocks to the
-//! pool, its outbox to the spans' owners. The heap keeps its spans, but for active ones that turn
+//! pool, its outbox to the spans' owners. The heap keeps its spans, except for active ones that turn
 //! out to be empty, so the next allocation of a class is a refill. What `thread.tcache.flush` of
 //! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
 

@@ -229,7 +229,7 @@ pub(super) unsafe fn push(
 
 /// Leaves a span for later that a push has claimed but cannot take off its list, since a fork stands still.
 /// What the list's lock guards, the span's line included, is not touched: the freed blocks go back to the
-/// span's word, but for one, which marks the span. So the word's chain is never a full one, and the purge
+/// span's word, except for one, which marks the span. So the word's chain is never a full one, and the purge
 /// does not empty the span.
 ///
 /// # Safety

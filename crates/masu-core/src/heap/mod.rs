@@ -18,7 +18,7 @@
 //! a thread's allocations come from one.
 //!
 //! Invariants:
-//! 1. the heap's thread alone touches it, but for what a [`holder`](crate::holder) guards and the counters.
+//! 1. the heap's thread alone touches it, except for what a [`holder`](crate::holder) guards and the counters.
 //! 2. every owned span is `active[class]` or in `partial[class]` or `full[class]`.
 //! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`.
 //!
@@ -86,7 +86,7 @@ pub struct Heap {
     pub(crate) id: Cell<u32>,
     /// What it is.
     pub(crate) role: Cell<Role>,
-    /// Bit per class: the bin's blocks read as zeroes but for their links.
+    /// Bit per class: the bin's blocks read as zeroes except for their links.
     pub(crate) zero: Cell<u64>,
     /// When the thread last did what it does once in a tick: see [`tick`].
     pub(crate) tick: Cell<Tick>,

@@ -141,7 +141,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
     }
 }
 
-/// Moves a span's free list, which is not empty, into the bin but for the first block, which it returns.
+/// Moves a span's free list, which is not empty, into the bin except for the first block, which it returns.
 ///
 /// # Safety
 /// The span is the heap's active one, and the bin is empty.

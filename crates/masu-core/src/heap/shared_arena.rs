@@ -1,11 +1,11 @@
-//! The shared arena: one arena that lends blocks to threads with little demand.
+//! The shared arena, which lends blocks to threads with little demand.
 //!
 //! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
 //! pair. So all but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in
 //! batches of 1, 2, 4 and 8, and get a span of their own only then; and in a process with many more
 //! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
-//! commons alone.
+//! shared arena alone.
 //!
 //! The shared arena's spans are owned by an id that no thread has, so every free of their blocks is a
 //! remote one. Everything here is under one lock, the outermost.

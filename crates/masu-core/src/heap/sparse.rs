@@ -1,10 +1,9 @@
-//! What the purge does about sparse spans: those that nobody owns have their free pages purged, and a thread that
-//! happens to tick purges the free pages of its own partial ones.
+//! What the purge does about sparse spans: it gives back the free pages of those that nobody owns, and a
+//! thread that happens to tick those of its own partial ones.
 //!
 //! The shared arena first gives up what nobody has borrowed of for a tick, and so does the heap that a thread
-//! left to the next one. Then each abandoned span that
-//! has rested as long is claimed, purged, and put back behind all others, so that denser ones fill
-//! up first and it may run empty.
+//! left to the next one. Then each abandoned span that has rested as long is claimed, purged, and put back
+//! behind all others, so that denser ones fill up first and it may run empty.
 
 use super::retain::{self, give_up_partial};
 use super::tls::current;
@@ -18,8 +17,8 @@ use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
 /// Pages of a span.
 const PAGES: u32 = (GRANULE / UNIT) as u32;
 
-/// Purges the free pages of abandoned spans: those that have rested for a tick, or `all`. Returns the bytes given
-/// back.
+/// Purges the free pages of abandoned spans: of those that have rested for a tick, or of `all`. Returns the
+/// bytes given back.
 pub fn purge_spans(all: bool) -> usize {
     shared_arena::give_up_idle(all);
     handover::give_up_idle(all);

@@ -22,7 +22,7 @@ use crate::span;
 use crate::stats::Counter;
 use core::cell::Cell;
 
-/// A thread's account, in its heap. The words can be read for ever, and grow but for when they are
+/// A thread's account, in its heap. The words can be read for ever, and grow except for when they are
 /// settled; a later thread that takes the
 /// heap over begins at zero.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl ThreadBytes {
         self.undone.set(self.undone.get() + bytes);
     }
 
-    /// Bytes that the heap needs, as far as they are counted: what it has handed out, but for what came back,
+    /// Bytes that the heap needs, as far as they are counted: what it has handed out, except for what came back,
     /// from any thread, and was handed out again.
     pub(super) fn held(&self) -> u64 {
         let back = self.deallocated.get().wrapping_add(self.reused.get());

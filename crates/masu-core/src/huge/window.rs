@@ -1,7 +1,7 @@
 //! The window of huge blocks: its mapping, the records of its units, and what goes to the kernel.
 //!
 //! Invariants:
-//! 1. units `0..mapped` each have a record, and are mapped, but for those of bare clean ranges.
+//! 1. units `0..mapped` each have a record, and are mapped, except for those of bare clean ranges.
 //! 2. every mapped unit belongs to exactly one range: live, clean free or dirty free; the range's
 //!    first record describes it, and a free range's last record names its first unit.
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.

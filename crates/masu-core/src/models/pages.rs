@@ -185,7 +185,7 @@ fn a_purge_that_is_refused_against_who_takes() {
     });
 }
 
-/// The child of a fork at any time has the whole pool, but for what others had in their hands.
+/// The child of a fork at any time has the whole pool, except for what others had in their hands.
 #[test]
 fn a_child_finds_the_pool_whole() {
     check(2, || {

@@ -1,10 +1,10 @@
-//! The shared arena: the arena that lends blocks, and the threads that borrow, free, exit.
+//! The shared arena, and the threads that borrow of it, free and exit.
 //!
 //! ```text
-//!  a span of the shared arena ──lend (lock)──▶ in a borrower's bin ──alloc──▶ live ──free, by anybody──┐
-//!    ▲   │                                  │ exit, or it has freed and freed                      │
-//!    │   │                                  ▼                                                      │
-//!    │   │        the span's remote word ◀─ given back ◀────────────────────────────────────────────┘
+//!  a span of the arena ──lend (lock)──▶ in a borrower's bin ──alloc──▶ live ──free, by anybody──┐
+//!    ▲   │                                  │ exit, or it has freed and freed                   │
+//!    │   │                                  ▼                                                   │
+//!    │   │        the span's remote word ◀─ given back ◀─────────────────────────────────────────┘
 //!    │   │                │ the next loan takes the chain (lock)
 //!    └───┼────────────────┘
 //!        └──rest (lock): nobody borrows──▶ nobody's: abandoned or full, or the pool

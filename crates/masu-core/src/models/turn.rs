@@ -53,11 +53,7 @@ impl World {
 
     fn settled(&self, made: u32) {
         assert!(!self.turn.is_taken());
-        assert_eq!(
-            self.debt.load(Ordering::Relaxed),
-            0,
-            "a debt is left and nobody is whose turn it is"
-        );
+        assert_eq!(self.debt.load(Ordering::Relaxed), 0, "a debt is left and nobody has the turn");
         // SAFETY: all others have gone.
         assert_eq!(self.paid.with(|sum| unsafe { *sum }), made);
     }

@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
-//!    `limit` is mapped before `limit` covers it, but for the chunks' records in [`FIRST`].
+//!    `limit` is mapped before `limit` covers it, except for the chunks' records in [`FIRST`].
 //! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
 //! 3. a chunk handed out by [`alloc_chunk`] reads as zeroes, and must when it comes back.
 //!

@@ -1,7 +1,7 @@
 //! Giving back the pages of the tables that describe free chunks.
 //!
 //! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free
-//! chunk's entries are never read for what they say, or say "nothing" when they are zero: dense
+//! chunk's entries are never read for what they say, or say "nothing" when they are zero: page map
 //! entries ([`Kind::None`](super::Kind)), owner's lines (a clean span), remote words (no state), run
 //! records (made anew with the chunk). So pages that describe free chunks only are discarded, under
 //! the region's lock, which whoever makes a chunk one of its own must take first.

@@ -1,7 +1,7 @@
 //! Per class: the spans that nobody owns and that have room, for whoever needs one.
 //!
-//! One lock and one list a class. A span is on the list from the moment it is given up as
-//! available until it is claimed; who claims it by freeing into it takes it off afterwards
+//! One lock and one list a class. A span is on the list from the moment it is given up with room
+//! until it is claimed; a thread that claims it by freeing into it takes it off afterwards
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
 
 use super::list::List;

@@ -12,7 +12,7 @@
 //!
 //! The links of free blocks lie where the blocks start, so discarding purged pages loses none. A free
 //! block that starts before a purged page and reaches into it stays in its list: what it finds there
-//! when it is used are zeroes. Pages are those of 4 KiB; on larger ones nothing has its free pages purged.
+//! when it is used are zeroes. Pages are those of 4 KiB; with larger ones nothing is purged.
 
 use super::record::{Block, Span};
 use crate::region::{GRANULE, granule_address};

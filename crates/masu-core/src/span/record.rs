@@ -74,7 +74,7 @@ pub struct Span {
     pub since: Tick,
     /// While nobody owns it, the id of the heap that had too many; 0: not so.
     pub former: u32,
-    /// Local frees of the owner's that nobody has counted yet, but for those since `countdown` was `set`.
+    /// Local frees of the owner's that nobody has counted yet, except for those since `countdown` was `set`.
     freed: u32,
     /// What `countdown` was then.
     set: u32,
@@ -358,7 +358,7 @@ impl Span {
     }
 
     /// Carves fresh blocks, about `step` bytes. Returns their list, their number and whether they
-    /// read as zeroes but for the links, or `None` when the span is carved out.
+    /// read as zeroes except for the links, or `None` when the span is carved out.
     ///
     /// # Safety
     /// The caller owns the span.

@@ -26,7 +26,7 @@ impl Descriptor {
     /// The kernel's.
     pub fn append_to(path: &CStr) -> Result<Descriptor, Errno> {
         const AT_FDCWD: usize = -100isize as usize;
-        // O_WRONLY, O_CREAT, O_NOCTTY, O_APPEND and O_CLOEXEC: the same on all architectures but for none used here.
+        // O_WRONLY, O_CREAT, O_NOCTTY, O_APPEND and O_CLOEXEC: the same on all architectures except for none used here.
         const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o2000 | 0o2_000_000;
         let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS, 0o666, 0, 0];
         // SAFETY: the kernel reads a C string.

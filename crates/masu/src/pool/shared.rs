@@ -31,7 +31,7 @@ unsafe impl<T> shared_pages::Slot for Slot<T> {}
 /// Objects that are leased by any number of threads at once, and may come back on another thread
 /// than they were leased on.
 ///
-/// Leasing and giving back are two atomic operations each; nobody waits for anybody, but for the
+/// Leasing and giving back are two atomic operations each; nobody waits for anybody, except for the
 /// allocation of a page of slots. The object that came back last is leased first.
 ///
 /// ```

@@ -62,7 +62,7 @@ struct Shard<T> {
 /// that never change.
 ///
 /// Reading is an atomic addition and subtraction, insertion and removal a few atomic operations
-/// more; nobody waits for anybody, but for the allocation of a page. Slots are spread over eight
+/// more; nobody waits for anybody, except for the allocation of a page. Slots are spread over eight
 /// shards, and a thread inserts into one of them. Memory is kept until the slab is dropped.
 ///
 /// A value that is removed while others look at it is dropped by the last of them. A key finds its

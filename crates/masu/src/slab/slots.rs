@@ -55,7 +55,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Puts a value where the next insertion goes. O(1) but for a page that may be added.
+    /// Puts a value where the next insertion goes. O(1) except for a page that may be added.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
         let key = self.next;

@@ -20,7 +20,7 @@
 //! 2. every span whose page map entry has the heap's id is in one of `inner`'s places; all live blocks in
 //!    it are the heap's. Their remote words' chains are always empty.
 //! 3. every live medium and huge block of the heap has its id in its tag and is in the list at `large`,
-//!    but for those that a thread is just about to link or has just unlinked.
+//!    except for those that a thread is just about to link or has just unlinked.
 //! 4. `tally` counts live blocks, those left behind and those of 3 being linked included: a heap whose
 //!    count is 0 has no block anywhere.
 //!

@@ -21,7 +21,7 @@ pub struct Footprint {
 }
 
 impl Arena {
-    /// A block of a class for a request of `size` bytes, and whether it reads as zeroes but for its first
+    /// A block of a class for a request of `size` bytes, and whether it reads as zeroes except for its first
     /// word. Null when memory or the limit is out.
     pub(in crate::heap) fn alloc_small(
         &'static self,

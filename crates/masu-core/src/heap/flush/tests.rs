@@ -42,9 +42,9 @@ fn after_a_flush_every_bin_is_empty_and_the_next_allocation_is_a_refill() {
             let before = heap.counters.refills.get();
             let p = alloc_zeroed(size);
             assert!(!p.is_null() && !blocks.contains(&p));
-            // Blocks that others lend are not refilled here.
-            let lent = heap.active(crate::size_class::class_of(size)).get() == NIL;
-            assert!(lent || heap.counters.refills.get() == before + 1, "{size} bytes");
+            // Blocks of other classes are not refilled here.
+            let others = heap.active(crate::size_class::class_of(size)).get() == NIL;
+            assert!(others || heap.counters.refills.get() == before + 1, "{size} bytes");
             // SAFETY: blocks of this thread, each freed once; the first is `size` bytes long.
             unsafe {
                 assert!(core::slice::from_raw_parts(p, size).iter().all(|&byte| byte == 0));

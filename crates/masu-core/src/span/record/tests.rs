@@ -114,7 +114,7 @@ fn a_block_and_its_number_are_the_same() {
     }
 }
 
-/// What carving says to be zero is zero but for the links.
+/// What carving says to be zero is zero except for the links.
 #[test]
 fn fresh_blocks_that_are_said_to_be_zero_are() {
     for class in [1, 5, 20, 30, LAST_CLASS] {

@@ -71,7 +71,7 @@ pub struct Cell {
     pub total_ms: Spread,
     /// The first batch of each thousand, in microseconds.
     pub latency_us: Spread,
-    /// The most page faults in a thousand batches, but for the first thousand of a process.
+    /// The most page faults in a thousand batches, except for the first thousand of a process.
     pub faults_max: Option<u64>,
     /// The median of the same.
     pub faults_median: Option<f64>,

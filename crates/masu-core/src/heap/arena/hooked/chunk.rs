@@ -4,7 +4,7 @@
 //! the hook memory itself, which is touched by nobody but the program.
 //!
 //! Invariants:
-//! 1. a record that is in use is touched inside its heap's gate, but for what a live block's owner may read:
+//! 1. a record that is in use is touched inside its heap's gate, except for what a live block's owner may read:
 //!    the heap's id, the size of the block, and where the records of its pages are. These do not change as
 //!    long as the block lives.
 //! 2. of a chunk with `pages`, these say what each page is; of one without, its flags do for all at once.

@@ -1,7 +1,7 @@
 //! The functions that a program gives an arena for its memory, laid out as jemalloc's manual has them, and
 //! how they are called.
 //!
-//! A function may be null but for `alloc`, and may refuse (`true`): what it was asked for has then not
+//! A function may be null except for `alloc`, and may refuse (`true`): what it was asked for has then not
 //! happened. While one runs, the calling thread's allocations come from its own heap whatever
 //! `thread.arena` says, so it may allocate and free. No lock of the engine is held. Several threads may be in
 //! them at once.

@@ -68,7 +68,7 @@ impl Arena {
         self.memory.live.fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
     }
 
-    /// Whether what the block gained reads as zeroes, but for the rest of the chunk that it ended in; `None`: it
+    /// Whether what the block gained reads as zeroes, except for the rest of the chunk that it ended in; `None`: it
     /// could not grow.
     #[cold]
     #[inline(never)]

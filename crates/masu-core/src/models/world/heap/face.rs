@@ -17,7 +17,7 @@ std::thread_local! {
     static HEAPS: RefCell<BTreeMap<usize, *const Heap>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Gives the calling thread a heap, but for one that finds a fork standing still: it has none then.
+/// Gives the calling thread a heap, except for one that finds a fork standing still: it has none then.
 pub fn begin(name: usize) {
     process::call(|| {
         set_current(&EMPTY);
