@@ -151,8 +151,8 @@ fn span_at(at: usize) -> u32 {
 fn recover(heap: &'static Heap) {
     super::scope::close_all(heap);
     for class in 1..=LAST_CLASS {
-        *heap.partial(class) = span::List::new();
-        *heap.full(class) = span::List::new();
+        heap.partial(class).clear();
+        heap.full(class).clear();
     }
     let id = heap.id.get();
     for s in 0..(region::limit() >> GRANULE_SHIFT) as u32 {

@@ -75,7 +75,7 @@ use crate::span::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
 use crate::tuning::{LOOK_EVERY, LOOK_FREES, SHARING};
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
 
@@ -96,8 +96,8 @@ pub struct Heap {
     pub(crate) full_count: Cell<u32>,
     /// Per class, the span that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; CLASSES],
-    pub(crate) partial: [UnsafeCell<List>; LAST_CLASS + 1],
-    pub(crate) full: [UnsafeCell<List>; LAST_CLASS + 1],
+    pub(crate) partial: [List; LAST_CLASS + 1],
+    pub(crate) full: [List; LAST_CLASS + 1],
     /// Spans of one class that have run empty in a row, and the class: see [`retain::give_kept`].
     pub(crate) emptied: Cell<u32>,
     pub(crate) emptied_class: Cell<usize>,
@@ -181,8 +181,8 @@ impl Heap {
             last_shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
-            partial: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
-            full: [const { UnsafeCell::new(List::new()) }; LAST_CLASS + 1],
+            partial: [const { List::new() }; LAST_CLASS + 1],
+            full: [const { List::new() }; LAST_CLASS + 1],
             emptied: Cell::new(0),
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(0) }; CLASSES],
@@ -208,17 +208,31 @@ impl Heap {
     }
 
     /// The class's list of spans with room.
-    #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
-    pub(crate) fn partial(&self, class: usize) -> &mut List {
-        // SAFETY: invariant 1; callers hold no two references to one list.
-        unsafe { &mut *self.partial[class.min(LAST_CLASS)].get() }
+    pub(crate) fn partial(&self, class: usize) -> &List {
+        &self.partial[class.min(LAST_CLASS)]
     }
 
     /// The class's list of full spans.
-    #[allow(clippy::mut_from_ref, reason = "one thread only, and no two of these overlap")]
-    pub(crate) fn full(&self, class: usize) -> &mut List {
-        // SAFETY: as above.
-        unsafe { &mut *self.full[class.min(LAST_CLASS)].get() }
+    pub(crate) fn full(&self, class: usize) -> &List {
+        &self.full[class.min(LAST_CLASS)]
+    }
+
+    /// Calls `look` with every span of the heap. By the heap's thread; `look` leaves the lists as they are.
+    pub(crate) fn for_each_span(&self, mut look: impl FnMut(u32)) {
+        for class in 1..=LAST_CLASS {
+            let active = self.active(class).get();
+            if active != NIL {
+                look(active);
+            }
+            for list in [self.partial(class), self.full(class)] {
+                let mut at = list.front();
+                while let Some(span) = at {
+                    look(span);
+                    // SAFETY: a member of the heap's list (invariant 2), which is this thread's.
+                    at = unsafe { list.after(span) };
+                }
+            }
+        }
     }
 
     pub(crate) fn bin(&self, class: usize) -> &Cell<*mut Block> {

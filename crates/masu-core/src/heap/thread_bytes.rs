@@ -16,8 +16,6 @@
 
 use super::tls::current;
 use super::{birth, flush};
-use crate::region::NIL;
-use crate::size_class::LAST_CLASS;
 use crate::span;
 use crate::stats::Counter;
 use core::cell::Cell;
@@ -156,24 +154,10 @@ pub fn settle() {
         return;
     }
     heap.outbox.drain(heap);
-    let count = |span: u32| {
+    heap.for_each_span(|span| {
         // SAFETY: an owned span of the heap, whose thread this is: its line is this thread's.
         heap.bytes.freed_own(unsafe { (*span::record(span)).take_freed() });
-    };
-    for class in 1..=LAST_CLASS {
-        let active = heap.active(class).get();
-        if active != NIL {
-            count(active);
-        }
-        for list in [heap.partial(class), heap.full(class)] {
-            let mut at = list.front();
-            while let Some(span) = at {
-                count(span);
-                // SAFETY: a member of the heap's list.
-                at = unsafe { list.after(span) };
-            }
-        }
-    }
+    });
     heap.bytes.settle(flush::binned_bytes(heap));
 }
 

@@ -6,13 +6,13 @@
 
 use super::record::record;
 use crate::region::NIL;
+use core::cell::Cell;
 
-/// The list's head.
-#[derive(Clone, Copy)]
+/// The list's head. Cells, so that whoever owns the list may change it through a shared reference.
 #[repr(C)]
 pub struct List {
-    head: u32,
-    len: u32,
+    head: Cell<u32>,
+    len: Cell<u32>,
 }
 
 impl Default for List {
@@ -24,19 +24,26 @@ impl Default for List {
 impl List {
     /// An empty list.
     pub const fn new() -> Self {
-        List { head: NIL, len: 0 }
+        List { head: Cell::new(NIL), len: Cell::new(0) }
+    }
+
+    /// Forgets its spans, whose links then mean nothing.
+    pub fn clear(&self) {
+        self.head.set(NIL);
+        self.len.set(0);
     }
 
     /// Number of spans.
     #[inline]
     pub fn len(&self) -> u32 {
-        self.len
+        self.len.get()
     }
 
     /// The first span.
     #[inline]
     pub fn front(&self) -> Option<u32> {
-        (self.head != NIL).then_some(self.head)
+        let head = self.head.get();
+        (head != NIL).then_some(head)
     }
 
     /// The last span.
@@ -61,25 +68,25 @@ impl List {
     ///
     /// # Safety
     /// The caller owns the list and the span, which is in no list.
-    pub unsafe fn push_front(&mut self, span: u32) {
+    pub unsafe fn push_front(&self, span: u32) {
         let s = record(span);
         // SAFETY: the links of `span` and of the list's members are the caller's.
         unsafe {
-            (*s).next = self.head;
+            (*s).next = self.head.get();
             (*s).prev = match self.front() {
                 None => span,
                 Some(first) => core::mem::replace(&mut (*record(first)).prev, span),
             };
         }
-        self.head = span;
-        self.len += 1;
+        self.head.set(span);
+        self.len.set(self.len.get() + 1);
     }
 
     /// Puts a span last.
     ///
     /// # Safety
     /// The caller owns the list and the span, which is in no list.
-    pub unsafe fn push_back(&mut self, span: u32) {
+    pub unsafe fn push_back(&self, span: u32) {
         let s = record(span);
         // SAFETY: the links of `span` and of the list's members are the caller's.
         unsafe {
@@ -87,7 +94,7 @@ impl List {
             match self.front() {
                 None => {
                     (*s).prev = span;
-                    self.head = span;
+                    self.head.set(span);
                 }
                 Some(first) => {
                     let last = (*record(first)).prev;
@@ -97,40 +104,40 @@ impl List {
                 }
             }
         }
-        self.len += 1;
+        self.len.set(self.len.get() + 1);
     }
 
     /// Takes a span out.
     ///
     /// # Safety
     /// The caller owns the list, and `span` is in it.
-    pub unsafe fn remove(&mut self, span: u32) {
+    pub unsafe fn remove(&self, span: u32) {
         let s = record(span);
         // SAFETY: the links of all members are the caller's.
         unsafe {
             let (next, prev) = ((*s).next, (*s).prev);
-            if self.head == span {
-                self.head = next;
+            if self.head.get() == span {
+                self.head.set(next);
             } else {
                 (*record(prev)).next = next;
             }
             if next != NIL {
                 (*record(next)).prev = prev;
-            } else if self.head != NIL {
+            } else if self.head.get() != NIL {
                 // It was the last: the head's `prev` names the last one.
-                (*record(self.head)).prev = prev;
+                (*record(self.head.get())).prev = prev;
             }
             (*s).next = NIL;
             (*s).prev = NIL;
         }
-        self.len -= 1;
+        self.len.set(self.len.get() - 1);
     }
 
     /// Takes the first span out.
     ///
     /// # Safety
     /// The caller owns the list.
-    pub unsafe fn pop_front(&mut self) -> Option<u32> {
+    pub unsafe fn pop_front(&self) -> Option<u32> {
         let span = self.front()?;
         // SAFETY: it is in the list.
         unsafe { self.remove(span) };

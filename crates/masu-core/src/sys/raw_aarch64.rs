@@ -1,34 +1,9 @@
-//! System calls of AArch64 Linux: numbers and the instruction.
+//! System calls of AArch64 Linux: the instruction.
+
+#[path = "nr_aarch64.rs"]
+pub mod nr;
 
 use core::arch::asm;
-
-/// The system calls that the engine makes. `docs/syscalls.md` lists why.
-#[allow(missing_docs, reason = "the names are the kernel's own")]
-pub mod nr {
-    pub const GETCWD: usize = 17;
-    pub const FCNTL: usize = 25;
-    pub const OPENAT: usize = 56;
-    pub const CLOSE: usize = 57;
-    pub const READ: usize = 63;
-    pub const WRITE: usize = 64;
-    pub const FSTAT: usize = 80;
-    pub const FUTEX: usize = 98;
-    pub const CLOCK_GETTIME: usize = 113;
-    pub const SCHED_GETAFFINITY: usize = 123;
-    pub const TGKILL: usize = 131;
-    pub const RT_SIGPROCMASK: usize = 135;
-    pub const PRCTL: usize = 167;
-    pub const GETPID: usize = 172;
-    pub const GETTID: usize = 178;
-    pub const MUNMAP: usize = 215;
-    pub const MREMAP: usize = 216;
-    pub const CLONE: usize = 220;
-    pub const MMAP: usize = 222;
-    pub const MINCORE: usize = 232;
-    pub const MADVISE: usize = 233;
-    pub const PRLIMIT64: usize = 261;
-    pub const MEMBARRIER: usize = 283;
-}
 
 /// Makes a system call with up to six arguments.
 ///

@@ -1,34 +1,9 @@
-//! System calls of x86-64 Linux: numbers and the instruction.
+//! System calls of x86-64 Linux: the instruction.
+
+#[path = "nr_x86_64.rs"]
+pub mod nr;
 
 use core::arch::asm;
-
-/// The system calls that the engine makes. `docs/syscalls.md` lists why.
-#[allow(missing_docs, reason = "the names are the kernel's own")]
-pub mod nr {
-    pub const READ: usize = 0;
-    pub const WRITE: usize = 1;
-    pub const CLOSE: usize = 3;
-    pub const FSTAT: usize = 5;
-    pub const MMAP: usize = 9;
-    pub const MUNMAP: usize = 11;
-    pub const RT_SIGPROCMASK: usize = 14;
-    pub const MREMAP: usize = 25;
-    pub const MINCORE: usize = 27;
-    pub const MADVISE: usize = 28;
-    pub const GETPID: usize = 39;
-    pub const CLONE: usize = 56;
-    pub const FCNTL: usize = 72;
-    pub const GETCWD: usize = 79;
-    pub const PRCTL: usize = 157;
-    pub const GETTID: usize = 186;
-    pub const FUTEX: usize = 202;
-    pub const SCHED_GETAFFINITY: usize = 204;
-    pub const CLOCK_GETTIME: usize = 228;
-    pub const TGKILL: usize = 234;
-    pub const OPENAT: usize = 257;
-    pub const PRLIMIT64: usize = 302;
-    pub const MEMBARRIER: usize = 324;
-}
 
 /// Makes a system call with up to six arguments.
 ///

@@ -175,27 +175,13 @@ impl Arena {
     pub(super) fn footprint(&self) -> Footprint {
         let heap = &self.inner;
         let mut sum = Footprint::default();
-        let mut count = |span: u32| {
+        heap.for_each_span(|span| {
             // SAFETY: a span of the heap.
             let s = unsafe { &*span::record(span) };
             sum.spans += 1;
             let purged = s.purged.count_ones() as usize * crate::size_class::UNIT;
             sum.resident += (s.touched as usize).min(GRANULE).saturating_sub(purged);
-        };
-        for class in 1..=LAST_CLASS {
-            let active = heap.active(class).get();
-            if active != NIL {
-                count(active);
-            }
-            for list in [heap.partial(class), heap.full(class)] {
-                let mut at = list.front();
-                while let Some(span) = at {
-                    count(span);
-                    // SAFETY: a member of the heap's list.
-                    at = unsafe { list.after(span) };
-                }
-            }
-        }
+        });
         sum.spans += self.memory.span_count.get();
         sum.resident += self.memory.span_count.get() * GRANULE;
         sum

@@ -60,7 +60,7 @@ proptest! {
     fn a_list_is_a_deque(steps in prop::collection::vec(step(), 1..80)) {
         let spans = Spans::new(12);
         let mut unused: Vec<u32> = spans.0.clone();
-        let (mut list, mut model) = (List::new(), VecDeque::new());
+        let (list, mut model) = (List::new(), VecDeque::new());
         for step in steps {
             // SAFETY: the spans and the list are the test's; what is pushed is in no list, and what
             // is removed is in this one.

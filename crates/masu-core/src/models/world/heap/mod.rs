@@ -65,8 +65,8 @@ pub struct Heap {
     pub tick: Cell<Tick>,
     pub full_count: Cell<u32>,
     active: [Cell<u32>; CLASSES],
-    partial: [UnsafeCell<List>; CLASSES],
-    full: [UnsafeCell<List>; CLASSES],
+    partial: [List; CLASSES],
+    full: [List; CLASSES],
     pub emptied: Cell<u32>,
     pub emptied_class: Cell<usize>,
     pub empties: [Cell<u8>; CLASSES],
@@ -121,8 +121,8 @@ impl Heap {
             tick: Cell::new(Tick::now()),
             full_count: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
-            partial: [const { UnsafeCell::new(List::new()) }; CLASSES],
-            full: [const { UnsafeCell::new(List::new()) }; CLASSES],
+            partial: [const { List::new() }; CLASSES],
+            full: [const { List::new() }; CLASSES],
             emptied: Cell::new(0),
             emptied_class: Cell::new(0),
             empties: [const { Cell::new(PLENTY) }; CLASSES],
@@ -151,18 +151,14 @@ impl Heap {
         }
     }
 
-    #[allow(clippy::mut_from_ref, reason = "as in production")]
-    pub fn partial(&self, class: usize) -> &mut List {
+    pub fn partial(&self, class: usize) -> &List {
         self.touch();
-        // SAFETY: one thread only, and no two of these overlap.
-        unsafe { &mut *self.partial[class].get() }
+        &self.partial[class]
     }
 
-    #[allow(clippy::mut_from_ref, reason = "as in production")]
-    pub fn full(&self, class: usize) -> &mut List {
+    pub fn full(&self, class: usize) -> &List {
         self.touch();
-        // SAFETY: as above.
-        unsafe { &mut *self.full[class].get() }
+        &self.full[class]
     }
 
     pub fn bin(&self, class: usize) -> &Cell<*mut Block> {
