@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("sync", "the one facade over atomics, so that the model checker can take their place"),
     ("config", "what a user can set; pure parsing, which every layer may ask about"),
     ("size_class", "arithmetic on sizes"),
+    ("request", "a request for memory, classified"),
     ("tuning", "the constants that experiments chose"),
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("clock", "coarse time, advanced by purge and read by all, and how old what was noted is"),

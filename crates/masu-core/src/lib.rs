@@ -38,6 +38,8 @@ mod region;
 #[cfg(not(loom))]
 mod report;
 #[cfg(not(loom))]
+mod request;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
 mod settings;

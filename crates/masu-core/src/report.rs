@@ -35,6 +35,39 @@ pub fn bad_free(p: *const u8) {
     fatal::abort();
 }
 
+/// What a program does with a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// It frees it.
+    Free,
+    /// It changes its size.
+    Realloc,
+}
+
+/// What is wrong with a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// Its block was freed before.
+    Freed { bytes: usize },
+    /// It points into a block.
+    Inside { start: usize, bytes: usize },
+    /// It points into the engine's memory, where no block starts.
+    NoBlock,
+    /// It points elsewhere.
+    Elsewhere,
+}
+
+/// A mistake.
+#[cold]
+#[inline(never)]
+pub fn mistake(act: Act, p: *const u8, wrong: Wrong) {
+    match (act, wrong) {
+        (Act::Free, Wrong::Elsewhere) => foreign_free(p),
+        (Act::Free, _) => bad_free(p),
+        (Act::Realloc, _) => bad_realloc(p, wrong != Wrong::Elsewhere),
+    }
+}
+
 /// A pointer whose block is to change its size, though none that is live starts there. `ours`: it lies in the
 /// engine's memory.
 #[cold]

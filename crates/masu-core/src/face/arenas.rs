@@ -1,41 +1,42 @@
 //! Arenas as doors use them.
 
 use super::{arena::Arena, scarce::again};
+use crate::heap::block::{Block, free_block, why};
+use crate::heap::thread_bytes;
 use crate::purge;
-use crate::size_class::SMALL_MAX;
+use crate::report::{self, Act};
+use crate::request::{Request, Source};
+use core::ptr::{self, null_mut};
 
 impl Arena {
     /// A block of at least `size` bytes (any size) at a multiple of `align`, a power of two up to
-    /// [`ALIGN_MAX`](crate::ALIGN_MAX), and at least 16; all of the first `size` bytes zero if `zeroed`.
+    /// [`ALIGN_MAX`](crate::ALIGN_MAX), and at least 16; all of its bytes zero if `zeroed`.
     /// Null when memory or the hard limit is out.
     ///
     /// The block has the size that [`exact_size`](crate::exact_size) gives. It is freed, measured and
     /// resized like any other, by any thread, and stays in this heap. O(1); takes the heap's lock.
     #[inline]
     pub fn alloc(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-        debug_assert!(align.is_power_of_two());
-        if size > isize::MAX as usize || align > super::ALIGN_MAX {
-            return core::ptr::null_mut();
-        }
-        let p = self.alloc_once(size, align, zeroed);
-        if !p.is_null() && size <= SMALL_MAX {
+        let Some(request) = Request::exact(size, align, zeroed) else { return null_mut() };
+        let p = self.alloc_once(&request);
+        if !p.is_null() && matches!(request.source, Source::Small(_)) {
             return p;
         }
-        self.alloc_rest(p, size, align, zeroed)
+        self.alloc_rest(p, &request)
     }
 
     /// What is left to do for a large block, or for one that could not be had: `p` as it is.
     #[cold]
     #[inline(never)]
-    fn alloc_rest(&'static self, p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    fn alloc_rest(&'static self, p: *mut u8, request: &Request) -> *mut u8 {
         let mut p = p;
-        if p.is_null() && self.has_room(size) {
-            let ask = || self.alloc_once(size, align, zeroed);
-            p = again(size, false, ask, ask);
+        if p.is_null() && self.has_room(request.size) {
+            let ask = || self.alloc_once(request);
+            p = again(request.size, false, ask, ask);
         }
-        if !p.is_null() {
+        if !p.is_null() && !matches!(request.source, Source::Small(_)) {
             // Small ones count where they are taken.
-            super::heap::thread_bytes::allocated(super::exact_size(size, align));
+            thread_bytes::allocated(request.bytes());
         }
         p
     }
@@ -46,10 +47,13 @@ impl Arena {
     /// `p` is a live block of this heap. Where it can be told, others end the process with one line.
     #[inline]
     pub unsafe fn dealloc(&'static self, p: *mut u8) {
-        // SAFETY: passed on.
-        unsafe {
-            super::heap::thread_bytes::freed(super::usable_size(p));
-            purge::on_free(self.free(p.cast()));
+        match Block::find(p) {
+            // SAFETY: passed on.
+            Some(block) if block.heap().is_some_and(|heap| ptr::eq(heap, self)) => unsafe {
+                purge::on_free(free_block(p, &block));
+            },
+            Some(_) => report::bad_free(p),
+            None => report::mistake(Act::Free, p, why(p)),
         }
     }
 

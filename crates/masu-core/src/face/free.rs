@@ -1,8 +1,10 @@
 //! Freeing, as doors do it: the hot path in line, and after the others a look at what is stale.
 
+use crate::heap::block::{Block, free_block, why};
 use crate::heap::{self, Freed};
 use crate::purge;
 use crate::region::GRANULE;
+use crate::report::{self, Act};
 
 /// Frees a block; null is allowed.
 ///
@@ -55,6 +57,12 @@ unsafe fn others(p: *mut u8, granule: u32) {
 #[cold]
 #[inline(never)]
 unsafe fn unknown(p: *mut u8) {
-    // SAFETY: passed on.
-    purge::on_free(unsafe { heap::free_from_anywhere(p) });
+    if p.is_null() {
+        return;
+    }
+    match Block::find(p) {
+        // SAFETY: a live block, as far as that can be told.
+        Some(block) => purge::on_free(unsafe { free_block(p, &block) }),
+        None => report::mistake(Act::Free, p, why(p)),
+    }
 }

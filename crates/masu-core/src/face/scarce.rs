@@ -1,11 +1,11 @@
 //! When the pools have nothing more: everything free goes back, and the request is made once more.
 
-use crate::size_class::SMALL_MAX;
+use crate::size_class::{UNIT, medium_units};
 use crate::{heap, huge, ledger, lock, region, run};
 use core::ptr::null_mut;
 
 /// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
-/// request has failed. `spare`: how to do without the pools.
+/// request has failed. `page`: except for a page of its own. `spare`: how to do without the pools.
 #[inline(always)]
 pub(super) fn again(
     size: usize,
@@ -50,9 +50,9 @@ fn unmap_free(size: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn failed(size: usize, page: bool) -> *mut u8 {
-    if page && size <= SMALL_MAX && region::base() != 0 && heap::scope().is_none() {
+    if page && region::base() != 0 && heap::scope().is_none() {
         // Where no span can be had there may be that.
-        let p = run::alloc_zeroed(None, size);
+        let p = run::alloc(None, medium_units(size), UNIT, size);
         if !p.is_null() {
             return p;
         }

@@ -1,7 +1,8 @@
 //! The engine as its doors use it, in this process, beside the test's own allocator.
 
 use super::*;
-use crate::size_class::LAST_CLASS;
+use crate::size_class::{LAST_CLASS, MEDIUM_MAX, SMALL_MAX, size_of_class};
+use core::ptr::null_mut;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread;

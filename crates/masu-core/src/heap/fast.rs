@@ -1,7 +1,7 @@
 //! The hot paths. Instruction counts of the release build are held by a test.
 
 use super::tls::{current, is_mine};
-use super::{free, refill};
+use super::{block, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
 use crate::span::{self, Block};
@@ -205,19 +205,6 @@ unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Whether a block lies in a span of the calling thread's.
-///
-/// # Safety
-/// `p` is a live block.
-#[inline]
-pub unsafe fn owns(p: *const u8) -> bool {
-    let base = Base::load();
-    let offset = base.offset(p);
-    // SAFETY: the offset is below the limit.
-    region::in_window(offset)
-        && is_mine(unsafe { base.page_map(offset >> GRANULE_SHIFT) }.owner.load(Ordering::Relaxed))
-}
-
 /// Bytes that may be used at a live block; 0 for null and for pointers that are not the engine's.
 ///
 /// # Safety
@@ -233,8 +220,7 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
             return size;
         }
     }
-    // SAFETY: passed on.
-    unsafe { free::usable_size_slow(p) }
+    block::usable_size(p)
 }
 
 /// Zeroes a block that [`alloc_small`] or a refill has just returned: all of it, or only the link

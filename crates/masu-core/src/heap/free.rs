@@ -1,21 +1,18 @@
-//! Frees that are not a push on an own span's list: other threads' blocks, runs, huge blocks, null
-//! and what is not the engine's.
+//! Frees of other threads' small blocks. (What is not a small block is freed in `block`.)
 //!
 //! Each returns what it has released: bytes that a purge may have something to do with, or 0 if nobody
 //! need look. The face passes that on to the purge, once the free is over.
 
-use super::arena::{self, Arena};
 use super::event::countdown_reached_zero;
 use super::fast::{self, Freed};
 use super::retain::{give_up_partial, keep_partial};
-use super::tls::{current, is_mine};
-use super::{Heap, Role, birth, shared_arena, thread_bytes};
+use super::tls::current;
+use super::{Heap, Role, birth, shared, shared_arena};
 use crate::deferred;
-use crate::region::{self, GRANULE, Kind};
+use crate::region::{self, GRANULE};
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
 use crate::sync::Ordering;
-use crate::{huge, report, run};
 use core::ptr::null_mut;
 
 /// Frees a small block on the heap's own behalf. Returns what is released.
@@ -74,82 +71,14 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
     None
 }
 
-/// Frees any pointer. Returns what is released.
-///
-/// # Safety
-/// `p` is null or a live block. What is not is reported where it can be told.
-#[inline]
-pub unsafe fn free_from_anywhere(p: *mut u8) -> usize {
-    if p.is_null() {
-        return 0;
-    }
-    let offset = region::offset(p);
-    if offset >= region::limit() {
-        thread_bytes::freed(arena::usable_size_of_huge(p));
-        // SAFETY: passed on; a pointer that is no huge block is reported.
-        return unsafe {
-            match Arena::of(p) {
-                Some(heap) => heap.free(p.cast()),
-                None => huge::give(p),
-            }
-        };
-    }
-    let s = span::span_of(offset);
-    // SAFETY: the offset is below the limit.
-    match unsafe { span::page_map(s) }.kind() {
-        // SAFETY: passed on.
-        Kind::Span => unsafe { remote_free(s, p.cast()) },
-        // SAFETY: passed on.
-        Kind::Run => unsafe {
-            if let Some(heap) = Arena::of(p) {
-                thread_bytes::freed(run::usable_size(p));
-                return heap.free(p.cast());
-            }
-            let heap = birth::current_or_new();
-            match run::free(heap.map(|h| &h.runs), p) {
-                0 => {
-                    report::bad_free(p);
-                    0
-                }
-                bytes => {
-                    thread_bytes::freed(bytes);
-                    // What went into the thread's cache is not stale.
-                    if heap.is_some() { A_LOOK } else { bytes }
-                }
-            }
-        },
-        Kind::None => {
-            report::foreign_free(p);
-            0
-        }
-    }
-}
-
-/// What is released by a free that has left nothing stale, but is a reason to look at the time.
-const A_LOOK: usize = 1;
-
 /// Frees a block of a span that is not the calling thread's. Returns what is released.
 ///
 /// # Safety
-/// `block` lies in span `span`.
+/// `block` is a live block of span `span`, and the caller's.
 #[inline(never)]
-unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
+pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     // SAFETY: below the limit.
     let entry = unsafe { span::page_map(span) };
-    let owner = entry.owner.load(Ordering::Relaxed);
-    if is_mine(owner) {
-        report::double_free(block.cast());
-        return 0;
-    }
-    if entry.class() == 0 || !(block as usize).is_multiple_of(16) {
-        report::bad_free(block.cast());
-        return 0;
-    }
-    if let Some(heap) = arena::by_id(owner) {
-        thread_bytes::freed(entry.block_size());
-        // SAFETY: the span is the heap's, and so are its live blocks.
-        return unsafe { heap.free(block) };
-    }
     let heap = birth::current_or_new();
     let class = entry.class();
     // SAFETY: the block is being freed, so it is ours; it lies in `span`.
@@ -262,36 +191,4 @@ unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
 /// Whether a heap takes spans of the class as its own.
 fn keeps(heap: &Heap, class: usize) -> bool {
     heap.role.get() == Role::Thread && !shared_arena::borrows(heap, class)
-}
-
-/// Whether a pointer lies in memory that the engine has in use.
-#[cold]
-pub fn is_ours(p: *const u8) -> bool {
-    let offset = region::offset(p);
-    if offset >= region::limit() {
-        return huge::holds(p);
-    }
-    // SAFETY: the offset is below the limit.
-    unsafe { span::page_map(span::span_of(offset)) }.kind() != Kind::None
-}
-
-/// [`super::usable_size`] for what is not a small block.
-///
-/// # Safety
-/// `p` is null or a live block.
-#[cold]
-#[inline(never)]
-pub unsafe fn usable_size_slow(p: *const u8) -> usize {
-    if p.is_null() {
-        return 0;
-    }
-    let offset = region::offset(p);
-    if offset >= region::limit() {
-        return arena::usable_size_of_huge(p);
-    }
-    // SAFETY: the offset is below the limit.
-    match unsafe { span::page_map(span::span_of(offset)) }.kind() {
-        Kind::Run => run::usable_size(p),
-        _ => 0,
-    }
 }

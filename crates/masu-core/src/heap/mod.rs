@@ -29,6 +29,7 @@
 
 pub mod arena;
 mod birth;
+pub mod block;
 mod event;
 mod exit;
 mod fast;
@@ -56,11 +57,11 @@ pub use event::countdown_reached_zero;
 pub use exit::set_ended;
 pub use fast::{
     Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, dealloc, fits_still,
-    is_of_class, owns, realloc_own, usable_size, zero_small,
+    is_of_class, realloc_own, usable_size, zero_small,
 };
 pub use flush::flush;
-pub use free::{free_from_anywhere, free_of_others, is_ours};
-pub use refill::{alloc_exact, alloc_small_slow};
+pub use free::free_of_others;
+pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use short::refill as refill_short;

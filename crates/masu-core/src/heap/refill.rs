@@ -6,7 +6,7 @@
 use super::mode::Mode;
 use super::retain::{self, park};
 use super::tls::current;
-use super::{Heap, Role, birth, event, exit, scope, shared_arena, tick};
+use super::{Heap, Role, birth, event, exit, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
@@ -18,8 +18,8 @@ use crate::tuning::{
 };
 use core::ptr::null_mut;
 
-/// A small block when the bin is empty or the thread has no heap yet; null when memory is out. It may
-/// be of a slightly larger class.
+/// A small block when the bin is empty or the thread has no heap yet, and no scope is open; null when memory is
+/// out. It may be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
     let heap = current();
     if heap.active(class).get() == NIL {
@@ -60,9 +60,6 @@ pub fn alloc_exact(class: usize) -> *mut Block {
     let Some(heap) = birth::current_or_new() else {
         return shared_arena::one(class);
     };
-    if let Some(arena) = scope::of(heap) {
-        return arena.alloc_small(class, size_of_class(class)).0;
-    }
     if heap.active(class).get() == NIL && shared_arena::borrows(heap, class) {
         return shared_arena::borrow(heap, class);
     }

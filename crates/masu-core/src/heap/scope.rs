@@ -14,17 +14,11 @@ use crate::size_class::LAST_CLASS;
 use core::marker::PhantomData;
 use core::ptr::{from_ref, null, null_mut};
 
-/// The heap that a thread's allocations come from at present, if it is not its own.
-#[inline]
-pub fn of(heap: &Heap) -> Option<&'static Arena> {
-    // SAFETY: null, or the address of a heap in the type-stable table.
-    unsafe { heap.scope.get().as_ref() }
-}
-
 /// The heap that the calling thread allocates from at present, if it is not its own.
 #[inline]
 pub fn current() -> Option<&'static Arena> {
-    of(super::tls::current())
+    // SAFETY: null, or the address of a heap in the type-stable table.
+    unsafe { super::tls::current().scope.get().as_ref() }
 }
 
 /// An open scope on the calling thread. Dropped, it is closed, and the one around it is open again.

@@ -36,12 +36,11 @@ use crate::lock::Guard;
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_MAX, UNIT};
-use crate::spare;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{host, mem};
 use core::ptr::null_mut;
 use ranges::Ranges;
-use window::{UNIT_BYTES, address, unit_of};
+use window::{RangeState, UNIT_BYTES, address, unit_of};
 
 static ALLOCS: AtomicUsize = AtomicUsize::new(0);
 static GROWN: AtomicUsize = AtomicUsize::new(0);
@@ -174,24 +173,19 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     Some((address(found) as *mut u8, dirty))
 }
 
-/// Frees a huge block, or a spare one, on whatever thread, also one without thread-local words. Returns its
-/// bytes; reports a pointer that is neither, and returns 0.
+/// Frees a huge block, on whatever thread, also one without thread-local words. Returns its bytes, or 0 if it
+/// was freed before.
 ///
 /// # Safety
-/// If `p` is a live huge block, it is the caller's.
+/// `p` is a live huge block, and the caller's.
 pub unsafe fn give(p: *mut u8) -> usize {
-    let Some(unit) = unit_of(p) else {
-        let bytes = spare::give(p);
-        if bytes == 0 {
-            report::foreign_free(p);
-        }
-        return bytes;
-    };
+    let Some(unit) = unit_of(p) else { return 0 };
     let lock = window::enter();
     let record = window::record(unit);
-    if !record.is_live() || address(unit) != p as usize {
+    if !record.is_live() {
+        // Another thread has just freed it.
         drop(lock);
-        report::bad_free(p);
+        report::double_free(p);
         return 0;
     }
     let bytes = record.bytes.get();
@@ -216,13 +210,25 @@ pub fn holds(p: *const u8) -> bool {
     unit_of(p).is_some()
 }
 
-/// Bytes of the huge or spare block that starts at `p`; 0 if none does.
+/// Bytes of the huge block that starts at `p`; 0 if none does.
+#[inline]
 pub fn usable_size(p: *const u8) -> usize {
     match unit_of(p).map(window::record) {
-        Some(record) if record.is_live() => record.bytes.get(),
-        Some(_) => 0,
-        None => spare::usable_size(p),
+        Some(record) if record.is_live() && p.addr().is_multiple_of(UNIT_BYTES) => {
+            record.bytes.get()
+        }
+        _ => 0,
     }
+}
+
+/// The start and the bytes of the live huge block that `p` points into, if there is one. O(units before it).
+#[cold]
+pub fn around(p: *const u8) -> Option<(usize, usize)> {
+    let unit = unit_of(p)?;
+    let first =
+        (0..=unit).rev().find(|at| window::record(*at).state.get() != RangeState::Inside)?;
+    let record = window::record(first);
+    record.is_live().then(|| (address(first), record.bytes.get()))
 }
 
 /// Changes the block at `p` to hold `size` bytes where it is, if that can be; what it gains is zero

@@ -13,7 +13,6 @@
 use super::pool;
 use crate::clock::Tick;
 use crate::holder::{Holder, Total};
-use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
@@ -110,9 +109,6 @@ impl RunCache {
             return pool::give(&[p as usize]);
         };
         let run: *mut FreeRun = p.cast();
-        if list.get() == run {
-            return report::double_free(p);
-        }
         if !self.holder.holds() {
             self.begin();
         }

@@ -1,7 +1,8 @@
 //! One chunk of the pool: 512 units, described by bitmaps.
 //!
 //! Invariants (under the pool's lock):
-//! 1. `units[u]` is the length of the live run that starts at unit `u`, else 0; the runs do not
+//! 1. `units[u]` is the length of the run that starts at unit `u`, else 0, with [`FREED`] for one that was
+//!    freed and waits in a thread's cache; the runs do not
 //!    overlap, and `used` has exactly their bits (and those that a purge holds for a moment).
 //! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
 //! 3. the units of `absent` granules, which are not mapped, are in `used`, and no runs.
@@ -202,6 +203,10 @@ pub struct RunChunk {
 
 const _: () = assert!(size_of::<RunChunk>() <= RUN_CHUNK_STRIDE);
 
+/// In a run's length: it was freed, but not given back.
+const FREED: u16 = 1 << 15;
+const _: () = assert!(UNITS < FREED as usize);
+
 /// The record of a chunk of runs.
 ///
 /// # Safety
@@ -234,7 +239,26 @@ impl RunChunk {
     /// caller owns.
     #[inline]
     pub fn units(&self, unit: usize) -> usize {
-        self.units.get(unit).map_or(0, |u| u.get() as usize)
+        self.units.get(unit).map_or(0, |u| (u.get() & !FREED) as usize)
+    }
+
+    /// The same, but 0 for a run that was freed and is kept in a thread's cache.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))]
+    pub fn live_units(&self, unit: usize) -> usize {
+        let units = self.units.get(unit).map_or(0, Cell::get);
+        if units & FREED == 0 { units as usize } else { 0 }
+    }
+
+    /// Notes that the run that starts at `unit`, the caller's, was freed and is about to be kept, or is handed
+    /// out again.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))]
+    pub fn set_live(&self, unit: usize, live: bool) {
+        if let Some(units) = self.units.get(unit) {
+            let n = units.get() & !FREED;
+            units.set(if live { n } else { n | FREED });
+        }
     }
 
     /// Where to take `n` units from a multiple of `align` on: in the smallest free range that has them,

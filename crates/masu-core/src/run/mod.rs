@@ -26,38 +26,14 @@ use crate::size_class::{UNIT, medium_units};
 use cache::RunCache;
 use core::ptr::null_mut;
 
-/// A block of `size` bytes, [`UNIT`]-aligned; null when memory is out.
-pub fn alloc(cache: Option<&RunCache>, size: usize) -> *mut u8 {
-    let units = medium_units(size);
-    if let Some(p) = cache.and_then(|c| c.take(units)) {
-        return p;
-    }
-    from_pool(units, 1).0
-}
-
-/// A block of `size` zero bytes; null when memory is out.
-pub fn alloc_zeroed(cache: Option<&RunCache>, size: usize) -> *mut u8 {
-    let (p, zero) = take(cache, medium_units(size), 1);
-    if !p.is_null() && !zero {
-        // SAFETY: the run is at least `size` bytes long and ours.
-        unsafe { p.write_bytes(0, size) };
-    }
-    p
-}
-
-/// A block of `size` bytes at a multiple of `align` (a power of two, more than [`UNIT`], at most
-/// 1 MiB), and whether it reads as zeroes; null when memory is out.
-pub fn alloc_aligned(size: usize, align: usize) -> (*mut u8, bool) {
-    take(None, medium_units(size), align / UNIT)
-}
-
-/// A block of exactly `units` units (as [`medium_units`] gives them) at a multiple of `align` (a
-/// power of two, at most 1 MiB), all zero if `zeroed`; null when memory is out.
-pub fn alloc_exact(cache: Option<&RunCache>, units: usize, align: usize, zeroed: bool) -> *mut u8 {
+/// A block of `units` units (as [`medium_units`] gives them) at a multiple of `align` (a power of two, at
+/// most 1 MiB), the first `zeroed` bytes of it zero; null when memory is out.
+#[inline(always)]
+pub fn alloc(cache: Option<&RunCache>, units: usize, align: usize, zeroed: usize) -> *mut u8 {
     let (p, zero) = take(cache, units, (align / UNIT).max(1));
-    if zeroed && !p.is_null() && !zero {
-        // SAFETY: the run has that many units and is ours.
-        unsafe { p.write_bytes(0, units * UNIT) };
+    if zeroed != 0 && !p.is_null() && !zero {
+        // SAFETY: the run has that many bytes and is ours.
+        unsafe { p.write_bytes(0, zeroed) };
     }
     p
 }
@@ -68,6 +44,8 @@ fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool)
     if align == 1
         && let Some(p) = cache.and_then(|c| c.take(units))
     {
+        let (chunk, unit) = place_of(p);
+        chunk.set_live(unit, true);
         return (p, false);
     }
     from_pool(units, align)
@@ -77,38 +55,50 @@ fn from_pool(units: usize, align: usize) -> (*mut u8, bool) {
     pool::take(units, align).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
 }
 
-/// Units of the run that starts at `p`; `None` when none does.
-fn units_at(p: *const u8) -> Option<usize> {
+/// The record of the chunk that `p` lies in, and its unit there.
+#[inline(always)]
+fn place_of(p: *const u8) -> (&'static chunk::RunChunk, usize) {
     let offset = region::offset(p);
-    if !offset.is_multiple_of(UNIT) {
-        return None;
-    }
-    // SAFETY: the caller found the granule to be of kind Run, so the chunk has a run record.
+    // SAFETY: the callers' pointers lie in a granule of kind Run, so the chunk has a run record.
     let chunk = unsafe { chunk::record((offset >> CHUNK_SHIFT) as u32) };
-    let units = chunk.units(offset % CHUNK / UNIT);
-    (units != 0).then_some(units)
+    (chunk, offset % CHUNK / UNIT)
 }
 
-/// Bytes of the run that starts at `p`, which lies in a chunk of runs; 0 when none does.
+/// Bytes of the live run that starts at `p`, which lies in a chunk of runs; 0 when none does.
+#[inline(always)]
 pub fn usable_size(p: *const u8) -> usize {
-    units_at(p).map_or(0, |u| u * UNIT)
+    if !p.addr().is_multiple_of(UNIT) {
+        return 0;
+    }
+    let (chunk, unit) = place_of(p);
+    chunk.live_units(unit) * UNIT
 }
 
-/// Frees the run at `p`, which lies in a chunk of runs. Returns its bytes, 0 if no run starts there.
+/// The run that `p` lies in, which lies in a chunk of runs, as its start, its bytes and whether it was freed and
+/// is kept in some thread's cache; `None` if no run is there. O(units of a chunk).
+#[cold]
+pub fn around(p: *const u8) -> Option<(usize, usize, bool)> {
+    let (chunk, unit) = place_of(p);
+    let start = (0..=unit).rev().find(|start| chunk.units(*start) > unit - start)?;
+    let at = region::granule_address(0) + region::offset(p) / CHUNK * CHUNK + start * UNIT;
+    Some((at, chunk.units(start) * UNIT, chunk.live_units(start) == 0))
+}
+
+/// Frees a run.
 ///
 /// # Safety
-/// If a run starts at `p`, it is live and the caller's.
-pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
-    let Some(units) = units_at(p) else {
-        return 0;
-    };
+/// A live run starts at `p`, and is the caller's.
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) {
+    let (chunk, unit) = place_of(p);
+    let units = chunk.units(unit);
+    // A second free finds it so wherever the run is kept.
+    chunk.set_live(unit, false);
     match cache {
         // SAFETY: passed on.
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
     ledger::freed_run(units * UNIT);
-    units * UNIT
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains
@@ -117,10 +107,8 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) -> usize {
 /// # Safety
 /// A live run of the caller's starts at `p`.
 pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
-    let Some(old) = units_at(p) else {
-        return false;
-    };
-    let new = medium_units(size);
+    let (chunk, unit) = place_of(p);
+    let (old, new) = (chunk.units(unit), medium_units(size));
     if new == old {
         return true;
     }

@@ -10,10 +10,11 @@
 
 use super::tally::{HUGE, MEDIUM};
 use super::{Arena, Caller, hooked, table};
-use crate::heap::{birth, usable_size};
+use crate::heap::birth;
+use crate::heap::block::Block;
 use crate::region::{self, NIL, tags};
-use crate::size_class::{MEDIUM_MAX, UNIT, medium_units};
-use crate::span::{self, Block};
+use crate::request::{Request, Source};
+use crate::span;
 use crate::sync::Ordering;
 use crate::{huge, report, run};
 use core::ptr::null_mut;
@@ -31,34 +32,21 @@ fn kind(number: u32) -> usize {
     if number & tags::HUGE == 0 { MEDIUM } else { HUGE }
 }
 
-/// Whether a request is one for a run.
-fn is_medium(size: usize, align: usize) -> bool {
-    size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2
-}
-
-/// The usable size of a large block.
-fn usable_for(size: usize, align: usize) -> usize {
-    if is_medium(size, align) {
-        medium_units(size) * UNIT
-    } else {
-        size.max(1).next_multiple_of(UNIT)
-    }
-}
-
-fn fetch(size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    if is_medium(size, align) {
+fn fetch(request: &Request) -> *mut u8 {
+    let &Request { align, zeroed, .. } = request;
+    if let Source::Medium(units) = request.source {
         let cache = birth::current_or_new().map(|heap| &heap.runs);
-        let p = run::alloc_exact(cache, medium_units(size), align, zeroed);
+        let p = run::alloc(cache, units, align, zeroed);
         if !p.is_null() {
             // SAFETY: a run lies below the limit. The entry's owner means nothing for runs but this.
             let entry = unsafe { span::page_map(span::span_of(region::offset(p))) };
             entry.owner.store(table::TAGGED, Ordering::Relaxed);
         }
         p
-    } else if zeroed {
-        huge::alloc_zeroed(size, align)
+    } else if zeroed != 0 {
+        huge::alloc_zeroed(request.bytes(), align)
     } else {
-        huge::alloc(size, align)
+        huge::alloc(request.bytes(), align)
     }
 }
 
@@ -71,9 +59,7 @@ fn give_one(p: *mut u8, caller: Caller) {
             return;
         }
         let heap = if caller == Caller::Thread { birth::current_or_new() } else { None };
-        if run::free(heap.map(|heap| &heap.runs), p) == 0 {
-            report::bad_free(p);
-        }
+        run::free(heap.map(|heap| &heap.runs), p);
     }
 }
 
@@ -90,21 +76,22 @@ pub(super) fn give(first: u32, caller: Caller) {
 
 impl Arena {
     /// A medium or huge block; null when memory or the limit is out.
-    pub(super) fn alloc_large(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-        let usable = usable_for(size, align);
+    pub(super) fn alloc_large(&'static self, request: &Request) -> *mut u8 {
         if self.memory.is_on() {
-            return self.hooked_large(size, usable, align, zeroed);
+            return self.hooked_large(request);
         }
+        let usable = request.bytes();
+        let medium = matches!(request.source, Source::Medium(_));
         if !self.begin(usable) {
             return null_mut();
         }
-        let mut p = fetch(size, align, zeroed);
+        let mut p = fetch(request);
         let inside = self.gate.enter();
         self.tally.end(usable);
         let linked = !p.is_null() && self.link(p);
         if linked {
-            self.inner.counters.medium_allocs.add(u64::from(usable <= MEDIUM_MAX));
-            self.tally.allocated_one(kind_at(p), size, usable);
+            self.inner.counters.medium_allocs.add(u64::from(medium));
+            self.tally.allocated_one(if medium { MEDIUM } else { HUGE }, request.size, usable);
             self.tally.large(usable, 0);
         } else {
             self.discharge(usable);
@@ -167,13 +154,13 @@ impl Arena {
     ///
     /// # Safety
     /// Inside the gate; the block was freed.
-    pub(super) unsafe fn unlink(&self, block: *mut Block) -> usize {
+    pub(super) unsafe fn unlink(&self, block: *mut span::Block) -> usize {
         let p: *mut u8 = block.cast();
         if hooked::holds(p) {
             return self.put_hooked(p);
         }
-        // SAFETY: the block was live until now.
-        let usable = unsafe { usable_size(p) };
+        // One that was left behind twice is no longer there.
+        let usable = Block::find(p).map_or(0, |block| block.bytes);
         let Some(number) = self.take_out(p) else {
             report::bad_free(p);
             return 0;
@@ -198,37 +185,40 @@ impl Arena {
         }
     }
 
-    /// Lets `change` resize the block at `p` where it is, to `usable` bytes, within the limits.
-    fn resized(&'static self, p: *mut u8, usable: usize, change: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the caller's live block, here and below.
-        let old = unsafe { usable_size(p) };
-        let more = usable.saturating_sub(old);
+    /// Lets `change` resize a block of `old` usable bytes to `new` where it is, within the limits.
+    pub(crate) fn resized(
+        &'static self,
+        old: usize,
+        new: usize,
+        change: impl FnOnce() -> bool,
+    ) -> bool {
+        let more = new.saturating_sub(old);
         if more != 0 && !self.begin(more) {
             return false;
         }
         let done = change();
-        // SAFETY: as above.
-        let new = unsafe { usable_size(p) };
         let inside = self.gate.enter();
         self.tally.end(more);
-        self.tally.large(new, old);
-        self.tally.force(new.saturating_sub(old + more));
-        self.discharge((old + more).saturating_sub(new));
+        if done {
+            self.tally.large(new, old);
+            self.discharge(old.saturating_sub(new));
+        } else {
+            self.discharge(more);
+        }
         self.leave(inside, Caller::Thread);
         done
     }
 
-    /// Lets `change` move the huge block at `p` to where it has `usable` bytes, within the limits. It
-    /// returns the block's new place, or null if it stays.
-    fn moved(
+    /// Lets `change` move the huge block at `p`, of `old` usable bytes, to where it has `new`, more of them,
+    /// within the limits. It returns the block's new place, or null if it stays.
+    pub(crate) fn moved(
         &'static self,
         p: *mut u8,
-        usable: usize,
+        old: usize,
+        new: usize,
         change: impl FnOnce() -> *mut u8,
     ) -> *mut u8 {
-        // SAFETY: the caller's live block.
-        let old = unsafe { usable_size(p) };
-        let more = usable.saturating_sub(old);
+        let more = new - old;
         if !self.begin(more) {
             return null_mut();
         }
@@ -237,84 +227,18 @@ impl Arena {
         let was_linked = self.take_out(p).is_some();
         self.leave(inside, Caller::Thread);
         let to = change();
-        let now = if to.is_null() { p } else { to };
-        // SAFETY: the block's present place.
-        let new = unsafe { usable_size(now) };
+        let (now, bytes) = if to.is_null() { (p, old) } else { (to, new) };
         let inside = self.gate.enter();
         self.tally.end(old + more);
-        self.tally.large(new, old);
-        self.tally.force(new.saturating_sub(old + more));
-        self.discharge((old + more).saturating_sub(new));
+        self.tally.large(bytes, old);
+        self.discharge(new - bytes);
         if was_linked && !self.link(now) {
             // No memory for a tag at the new place: the block goes on as one of no heap.
             self.tally.freed_one(HUGE);
-            self.tally.large(0, new);
-            self.discharge(new);
+            self.tally.large(0, bytes);
+            self.discharge(bytes);
         }
         self.leave(inside, Caller::Thread);
         to
-    }
-}
-
-fn kind_at(p: *const u8) -> usize {
-    number_of(p).map_or(HUGE, kind)
-}
-
-/// [`run::resize`], for a block of any heap or none.
-///
-/// # Safety
-/// As there.
-pub unsafe fn resize_run(p: *mut u8, size: usize, zeroed: bool) -> bool {
-    // SAFETY: passed on.
-    let change = || unsafe { run::resize(p, size, zeroed) };
-    match Arena::of(p) {
-        Some(heap) => heap.resized(p, medium_units(size) * UNIT, change),
-        None => change(),
-    }
-}
-
-/// Whether a live block lies in the window of huge blocks.
-pub fn is_huge(p: *const u8) -> bool {
-    region::offset(p) >= region::limit() && !hooked::holds(p)
-}
-
-/// The usable size of a live block that lies outside of the window of small and medium ones; 0 for
-/// pointers that are no block's start.
-pub fn usable_size_of_huge(p: *const u8) -> usize {
-    hooked::usable_size(p).unwrap_or_else(|| huge::usable_size(p))
-}
-
-/// [`huge::resize_in_place`], for a block of any heap or none, or of hook memory of any size.
-///
-/// # Safety
-/// As there.
-pub unsafe fn resize_huge(p: *mut u8, size: usize, zeroed: bool) -> bool {
-    if hooked::holds(p) {
-        // SAFETY: passed on.
-        return unsafe { hooked::resize(p, size, zeroed) };
-    }
-    let size = size.max(MEDIUM_MAX + 1);
-    // SAFETY: passed on.
-    let change = || unsafe { huge::resize_in_place(p, size, zeroed) };
-    match Arena::of(p) {
-        Some(heap) if size <= isize::MAX as usize => {
-            heap.resized(p, size.next_multiple_of(UNIT), change)
-        }
-        _ => change(),
-    }
-}
-
-/// [`huge::grow_by_moving`], for a block of any heap or none.
-///
-/// # Safety
-/// As there.
-pub unsafe fn grow_huge_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    // SAFETY: passed on.
-    let change = || unsafe { huge::grow_by_moving(p, size, align, zeroed) };
-    match Arena::of(p) {
-        Some(heap) if size <= isize::MAX as usize => {
-            heap.moved(p, size.next_multiple_of(UNIT), change)
-        }
-        _ => change(),
     }
 }

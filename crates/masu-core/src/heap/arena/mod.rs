@@ -36,15 +36,15 @@ mod table;
 mod tally;
 
 pub use gate::Gate;
-pub use large::{grow_huge_by_moving, is_huge, resize_huge, resize_run, usable_size_of_huge};
 pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork};
 pub use tally::ArenaStats;
 
+use super::block::Block;
 use super::{Heap, Role};
 use crate::lock::{Guard, Lock};
-use crate::region::{self, ARENA_STRIDE, GRANULE, Kind, NIL, tags};
-use crate::size_class::{SMALL_MAX, exact_class};
-use crate::span::{self, Block};
+use crate::region::{self, ARENA_STRIDE, GRANULE, NIL, tags};
+use crate::request::{Request, Source};
+use crate::span;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -134,23 +134,7 @@ impl Arena {
     /// Any pointer may be asked about; for one that is not the start of a live block the answer may be
     /// wrong, but is still a heap or none.
     pub fn of(p: *const u8) -> Option<&'static Arena> {
-        let offset = region::offset(p);
-        let id = if offset < region::limit() {
-            // SAFETY: the offset is below the limit.
-            let entry = unsafe { span::page_map(span::span_of(offset)) };
-            let owner = entry.owner.load(Ordering::Relaxed);
-            match entry.kind() {
-                Kind::Span => owner,
-                Kind::Run if owner == table::TAGGED => tags::heap_of(tags::number_of_run(offset)),
-                _ => 0,
-            }
-        } else {
-            match hooked::heap_of(p) {
-                0 => tags::number_of_huge(p).map_or(0, tags::heap_of),
-                id => id,
-            }
-        };
-        table::by_id(id)
+        Block::find(p)?.heap()
     }
 
     /// The heap's id: no other heap alive has it.
@@ -158,20 +142,19 @@ impl Arena {
         self.inner.id.get()
     }
 
-    /// A block of at least `size` bytes at a multiple of `align`, a power of two up to
-    /// [`ALIGN_MAX`](crate::ALIGN_MAX); null when memory or the hard limit is out. Asks once.
-    pub(crate) fn alloc_once(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-        if size > SMALL_MAX || align > SMALL_MAX / 2 {
-            return self.alloc_large(size, align, zeroed);
-        }
-        let (block, zero) = self.alloc_small(exact_class(size, align), size);
+    /// A block for a request; null when memory or the hard limit is out. Asks once.
+    pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
+        let Source::Small(class) = request.source else {
+            return self.alloc_large(request);
+        };
+        let (block, zero) = self.alloc_small(class, request.size);
         let p: *mut u8 = block.cast();
-        if zeroed && !p.is_null() {
-            // SAFETY: the block is ours and at least 16 and at least `size` bytes long.
+        if request.zeroed != 0 && !p.is_null() {
+            // SAFETY: the block is ours and at least 16 and at least `zeroed` bytes long.
             unsafe {
-                block.write(Block { next: null_mut() });
+                block.write(span::Block { next: null_mut() });
                 if !zero {
-                    p.write_bytes(0, size);
+                    p.write_bytes(0, request.zeroed);
                 }
             }
         }
@@ -218,7 +201,7 @@ impl Arena {
     ///
     /// # Safety
     /// `block` is a live block of this heap, which the caller gives up.
-    pub(crate) unsafe fn free(&'static self, block: *mut Block) -> usize {
+    pub(crate) unsafe fn free(&'static self, block: *mut span::Block) -> usize {
         let mut freed = 0;
         let inside = match self.gate.try_enter() {
             Some(inside) => {
@@ -228,7 +211,7 @@ impl Arena {
             }
             None => self.gate.leave_behind(block, |top| {
                 // SAFETY: the block is the caller's until it is left.
-                unsafe { (*block).next = top as *mut Block }
+                unsafe { (*block).next = top as *mut span::Block }
             }),
         };
         if let Some(inside) = inside {
@@ -279,7 +262,7 @@ impl Arena {
 
     /// Takes back what was left behind.
     fn collect(&'static self, inside: &Guard<'static>) {
-        let mut at = self.gate.take(inside) as *mut Block;
+        let mut at = self.gate.take(inside) as *mut span::Block;
         while !at.is_null() {
             // SAFETY: gate invariant 1: linked blocks of this heap, which were freed.
             unsafe {
@@ -295,7 +278,7 @@ impl Arena {
     /// # Safety
     /// Inside the gate; the block is one of this heap, freed.
     #[inline]
-    unsafe fn put(&self, block: *mut Block) -> usize {
+    unsafe fn put(&self, block: *mut span::Block) -> usize {
         let offset = region::offset(block.cast());
         if offset < region::limit() {
             let span = span::span_of(offset);
@@ -431,4 +414,16 @@ pub fn after_fork_in_child() {
 /// Calls `f` with the counters of every heap ever made.
 pub fn for_each_counters(mut f: impl FnMut(&crate::stats::Counters)) {
     for_each(|heap| f(&heap.inner.counters));
+}
+
+/// Id of the heap that a run belongs to, in a granule of this owner; 0 if it is no arena's.
+#[inline(always)]
+pub fn id_of_run(owner: u32, offset: usize) -> u32 {
+    if owner == table::TAGGED { tags::heap_of(tags::number_of_run(offset)) } else { 0 }
+}
+
+/// Id of the heap that a block in the window of huge ones belongs to; 0 if it is no arena's.
+#[inline(always)]
+pub fn id_of_huge(p: *const u8) -> u32 {
+    if table::any() { tags::number_of_huge(p).map_or(0, tags::heap_of) } else { 0 }
 }

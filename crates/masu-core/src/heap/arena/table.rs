@@ -39,6 +39,11 @@ pub fn by_id(id: u32) -> Option<&'static Arena> {
     (index < MADE.load(Ordering::Acquire)).then(|| unsafe { at(index) })
 }
 
+/// Whether a heap was ever made.
+pub fn any() -> bool {
+    MADE.load(Ordering::Relaxed) != 0
+}
+
 /// The index that an odd id stands for, and far too large a one for those that are no arena's.
 fn index_of(id: u32) -> u32 {
     id.wrapping_sub(FIRST_ID) / 2

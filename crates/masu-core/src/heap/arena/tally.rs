@@ -173,12 +173,6 @@ impl Tally {
         Charge::Fine
     }
 
-    /// Charges `bytes` more, whatever the limits.
-    pub fn force(&self, bytes: usize) {
-        self.allocated.store(self.allocated().saturating_add(bytes), Ordering::Relaxed);
-        self.peak.set(self.peak.get().max(self.allocated()));
-    }
-
     /// Counts an allocation refused for the hard limit.
     pub fn refused_one(&self) {
         add(&self.refused, 1);

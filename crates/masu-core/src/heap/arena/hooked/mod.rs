@@ -48,7 +48,8 @@ use super::{Arena, Caller, table};
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::report;
-use crate::size_class::{MEDIUM_MAX, UNIT, size_of_class};
+use crate::request::{Request, Source};
+use crate::size_class::{UNIT, size_of_class};
 use crate::span::Block;
 use crate::sync::Ordering;
 use chunk::Chunk;
@@ -67,14 +68,10 @@ pub fn holds(p: *const u8) -> bool {
     find(p).is_some()
 }
 
-/// Id of the heap whose hook memory a pointer points into, 0 if it points elsewhere.
-pub fn heap_of(p: *const u8) -> u32 {
-    find(p).map_or(0, Chunk::heap)
-}
-
-/// The usable size of the block that begins at a pointer into hook memory; `None` if it points elsewhere.
-pub fn usable_size(p: *const u8) -> Option<usize> {
-    find(p).map(|chunk| chunk.usable_size(p.addr()))
+/// Of the block that begins at a pointer into hook memory, the heap's id and the usable size, which is 0 if
+/// none can begin there; `None` if the pointer points elsewhere.
+pub fn find_block(p: *const u8) -> Option<(u32, usize)> {
+    find(p).map(|chunk| (chunk.heap(), chunk.usable_size(p.addr())))
 }
 
 /// Bytes of live blocks, of pages in use and of chunks, of all heaps.
@@ -192,21 +189,16 @@ impl Arena {
         (inside, block.map_or(null_mut(), |at| pointer(at).cast()))
     }
 
-    /// A medium or huge block of `usable` bytes; null when memory or the limit is out.
+    /// A medium or huge block; null when memory or the limit is out.
     #[cold]
     #[inline(never)]
-    pub(super) fn hooked_large(
-        &'static self,
-        size: usize,
-        usable: usize,
-        align: usize,
-        zeroed: bool,
-    ) -> *mut u8 {
-        let medium = usable <= MEDIUM_MAX && align <= MEDIUM_MAX / 2;
-        let want = if medium {
-            Want::Pages(usable / UNIT, align.div_ceil(UNIT).max(1))
-        } else {
-            Want::Huge(usable, align)
+    pub(super) fn hooked_large(&'static self, request: &Request) -> *mut u8 {
+        let (usable, zeroed) = (request.bytes(), request.zeroed != 0);
+        let (medium, want) = match request.source {
+            Source::Medium(units) => {
+                (true, Want::Pages(units, request.align.div_ceil(UNIT).max(1)))
+            }
+            _ => (false, Want::Huge(usable, request.align)),
         };
         let inside = self.go_in();
         if !self.charge(usable, &inside) {
@@ -216,7 +208,7 @@ impl Arena {
         let (inside, run) = self.hooked_run(inside, want, usable, zeroed);
         if run.is_some() {
             self.inner.counters.medium_allocs.add(u64::from(medium));
-            self.tally.allocated_one(if medium { MEDIUM } else { HUGE }, size, usable);
+            self.tally.allocated_one(if medium { MEDIUM } else { HUGE }, request.size, usable);
             self.tally.large(usable, 0);
             self.memory.live.fetch_add(usable, Ordering::Relaxed);
         } else {
@@ -227,7 +219,7 @@ impl Arena {
         let p = pointer(run.at());
         if zeroed && !run.zero {
             // SAFETY: the block is the caller's and so long.
-            unsafe { p.write_bytes(0, usable) };
+            unsafe { p.write_bytes(0, request.zeroed) };
         }
         p
     }

@@ -1,6 +1,7 @@
 //! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
 
 use super::*;
+use crate::{ALIGN_MAX, exact_size};
 use proptest::prelude::*;
 
 const ALIGNS: [usize; 8] = [1, 16, 64, 128, 512, 4096, 64 << 10, 2 << 20];

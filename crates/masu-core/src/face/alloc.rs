@@ -1,0 +1,189 @@
+//! Allocation: the hot paths in line, and behind them one way for every request.
+//!
+//! ```text
+//!  size, alignment, zeroed, exact ─▶ Request ─▶ serve ─▶ a scope is open: its heap
+//!                                                    ├─▶ a span's block: bin, refill
+//!                                                    ├─▶ a run
+//!                                                    └─▶ a huge block
+//! ```
+//!
+//! The ordinary functions are the faster ones, and may serve a small request with a block of a larger class.
+//! The exact ones are for doors whose contract names real sizes: what a request will get is known before, and
+//! the zeroed bytes are all that may be used.
+
+use super::scarce;
+use crate::heap;
+use crate::request::{ALIGN_SMALL_MAX, Request, Source};
+use crate::size_class::{aligned_class, class_of};
+use crate::{huge, purge, run, spare};
+use core::ptr::null_mut;
+
+/// The hot path of [`alloc`]: a small block from the thread's bin, or null, which says nothing but
+/// that [`alloc_slow`] must be asked. 16-byte aligned.
+#[inline(always)]
+pub fn alloc_fast(size: usize) -> *mut u8 {
+    heap::alloc_small(size)
+}
+
+/// A block of at least `size` bytes (any size), 16-byte aligned; null when memory is out.
+#[cold]
+#[inline(never)]
+pub fn alloc_slow(size: usize) -> *mut u8 {
+    let p = heap::refill_short(size);
+    if !p.is_null() {
+        return p;
+    }
+    Request::new(size, 16, false).map_or(null_mut(), |request| serve_here(&request))
+}
+
+/// A block of at least `size` bytes, 16-byte aligned; null when memory is out.
+#[inline(always)]
+pub fn alloc(size: usize) -> *mut u8 {
+    let p = alloc_fast(size);
+    if p.is_null() { alloc_slow(size) } else { p }
+}
+
+/// The hot path of [`alloc_zeroed`], as [`alloc_fast`] is of [`alloc`].
+#[inline(always)]
+pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
+    let p = alloc_fast(size);
+    if !p.is_null() {
+        // SAFETY: the block is `size` bytes long and was taken just now.
+        unsafe { heap::zero_small(p, class_of(size), size) }
+    }
+    p
+}
+
+/// [`alloc_zeroed`] when the bin is empty or the size is not small.
+#[cold]
+#[inline(never)]
+pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
+    serve_any(Request::new(size, 16, true))
+}
+
+/// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null when memory is
+/// out. Pages that are known to be zero are not touched.
+#[inline(always)]
+pub fn alloc_zeroed(size: usize) -> *mut u8 {
+    let p = alloc_zeroed_fast(size);
+    if p.is_null() { alloc_zeroed_slow(size) } else { p }
+}
+
+/// The hot path of [`alloc_aligned`], as [`alloc_fast`] is of [`alloc`]. `size + align` must not
+/// overflow `isize`, as [`core::alloc::Layout`] sees to.
+#[inline(always)]
+pub fn alloc_aligned_fast(size: usize, align: usize) -> *mut u8 {
+    if align > ALIGN_SMALL_MAX {
+        return null_mut();
+    }
+    heap::alloc_small_aligned(size, align)
+}
+
+/// A block of at least `size` bytes at a multiple of `align`, a power of two up to
+/// [`ALIGN_MAX`](super::ALIGN_MAX); null when memory is out.
+pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
+    if align <= 16 {
+        return alloc(size);
+    }
+    let p = alloc_aligned_fast(size, align);
+    if p.is_null() { serve_any(Request::new(size, align, false)) } else { p }
+}
+
+/// [`alloc_aligned`], the first `size` bytes zero. Pages that are known to be zero are not touched.
+pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
+    if align <= 16 {
+        return alloc_zeroed(size);
+    }
+    let p = alloc_aligned_fast(size, align);
+    if p.is_null() {
+        return serve_any(Request::new(size, align, true));
+    }
+    // SAFETY: a block of that class, taken just now.
+    unsafe { heap::zero_small(p, aligned_class(size, align), size) }
+    p
+}
+
+/// The hot path of [`alloc_exact`] with an alignment of 16 and whatever contents: a small block from the
+/// thread's bin, or null, which says nothing but that it must be asked.
+#[inline(always)]
+pub fn alloc_exact_fast(size: usize) -> *mut u8 {
+    heap::alloc_small_exact(size)
+}
+
+/// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
+/// memory is out.
+pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    serve_any(Request::exact(size, align, zeroed))
+}
+
+/// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
+pub fn exact_size(size: usize, align: usize) -> usize {
+    Request::exact(size, align, false).map_or(0, |request| request.bytes())
+}
+
+/// What [`usable_size`](super::usable_size) will at least say of a block of `size` bytes; 0 when `size` is
+/// too large.
+pub fn good_size(size: usize) -> usize {
+    Request::new(size, 16, false).map_or(0, |request| request.bytes())
+}
+
+#[cold]
+#[inline(never)]
+fn serve_any(request: Option<Request>) -> *mut u8 {
+    request.map_or(null_mut(), |request| serve_here(&request))
+}
+
+/// A block for a request; null when memory is out. In line, where what is asked for is partly known.
+#[inline(always)]
+fn serve_here(request: &Request) -> *mut u8 {
+    let mut p = once(request);
+    if p.is_null() {
+        p = again(request);
+    }
+    let small = matches!(request.source, Source::Small(_));
+    purge::on_alloc(matches!(request.source, Source::Huge(_)));
+    if !small && !p.is_null() {
+        // Small ones count where they are taken.
+        heap::thread_bytes::allocated(request.bytes());
+    }
+    p
+}
+
+#[inline(always)]
+fn once(request: &Request) -> *mut u8 {
+    if let Some(arena) = heap::scope() {
+        return arena.alloc_once(request);
+    }
+    let &Request { align, zeroed, .. } = request;
+    match request.source {
+        Source::Small(class) => {
+            let p = if request.may_be_larger() {
+                heap::alloc_small_slow(class).cast()
+            } else {
+                heap::alloc_class(class)
+            };
+            if zeroed != 0 && !p.is_null() {
+                // SAFETY: taken just now for this class, and at least so long.
+                unsafe { heap::zero_small(p, class, zeroed) }
+            }
+            p
+        }
+        Source::Medium(units) => run::alloc(heap::run_cache(), units, align, zeroed),
+        Source::Huge(bytes) if zeroed != 0 => huge::alloc_zeroed(bytes, align),
+        Source::Huge(bytes) => huge::alloc(bytes, align),
+    }
+}
+
+/// Asks once more after everything free, addresses included, has gone back to the kernel: under a
+/// limit on address space, what one pool has to spare is what another one lacks.
+#[cold]
+#[inline(never)]
+fn again(request: &Request) -> *mut u8 {
+    if heap::scope().is_some_and(|arena| !arena.has_room(request.size)) {
+        // It is the limit of a scope's heap that stands in the way, not memory.
+        return null_mut();
+    }
+    let &Request { size, align, .. } = request;
+    let spare = || spare::alloc(request.bytes(), align);
+    scarce::again(size, request.may_be_a_page(), || once(request), spare)
+}

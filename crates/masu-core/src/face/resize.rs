@@ -1,0 +1,306 @@
+//! Changing a block's size: the hot paths in line, and behind them one way for every block and request.
+//!
+//! ```text
+//!  Block::find ─▶ it stays: small, of a size that still fits; medium and huge, as far as there is room behind
+//!              ├▶ a huge block grows: its pages move
+//!              └▶ else: a block of the same heap, a copy, a free
+//! ```
+//!
+//! Arenas are told what becomes of their blocks, within their limits.
+
+use super::free::{self, dealloc};
+use super::{alloc_aligned, alloc_exact, scarce};
+use crate::heap::arena::hooked;
+use crate::heap::block::{Block, Kind, why};
+use crate::heap::{self, thread_bytes};
+use crate::report::{self, Act};
+use crate::request::Request;
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, class_of, medium_units};
+use crate::sys::host;
+use crate::{huge, purge, run, spare};
+use core::ptr::null_mut;
+
+/// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null
+/// when memory is out, and the block is then unchanged. 16-byte aligned.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
+        let q = realloc_fast(p, size);
+        if q.is_null() { realloc_slow(p, size, 16) } else { q }
+    }
+}
+
+/// The hot path of [`realloc`]: the block itself if it stays in its class, or null, which says nothing
+/// but that [`realloc_slow`] must be asked.
+///
+/// # Safety
+/// `p` is a live block.
+#[inline(always)]
+pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    if unsafe { heap::is_of_class(p, size) } { p } else { null_mut() }
+}
+
+/// [`realloc`] to a different size class, keeping an alignment of `align`.
+///
+/// # Safety
+/// `p` is a live block that is aligned to `align`, a power of two up to [`ALIGN_MAX`](super::ALIGN_MAX).
+#[cold]
+#[inline(never)]
+pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
+        if align <= 16 {
+            let q = heap::realloc_own(p, None, size, |p, left| free::finish(p, left));
+            if !q.is_null() {
+                return q;
+            }
+        }
+        realloc_any(p, usize::MAX, Request::new(size, align, false))
+    }
+}
+
+/// The hot path of resizing a small block of `old` bytes to a small one of `size`, 16-byte aligned;
+/// null: nothing has changed, ask [`realloc_sized`].
+///
+/// # Safety
+/// `p` is a live block that was asked for with `old` bytes, not 0.
+#[inline(always)]
+pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
+    if old > SMALL_MAX || size > SMALL_MAX {
+        return null_mut();
+    }
+    if class_of(old) == class_of(size) {
+        return p;
+    }
+    // SAFETY: passed on.
+    unsafe { heap::realloc_own(p, Some(old), size, |p, left| free::finish(p, left)) }
+}
+
+/// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if
+/// it must move.
+///
+/// # Safety
+/// `p` is a live block that was asked for with `old` bytes at a multiple of `align`, a power of two
+/// up to [`ALIGN_MAX`](super::ALIGN_MAX).
+#[cold]
+#[inline(never)]
+pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe { realloc_any(p, old, Request::new(size, align, false)) }
+}
+
+/// Changes a block's size, moving it if it must or if it is not aligned to `align`. The new size is
+/// [`exact_size`](super::exact_size). Contents up to the smaller usable size are kept; with `zeroed`, all
+/// usable bytes beyond the former usable size are zero. Null when memory is out, and the block is then
+/// unchanged.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe { realloc_any(p, usize::MAX, Request::exact(size, align, zeroed)) }
+}
+
+/// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
+/// address, its contents are kept up to the smaller size, and it does not take more memory than
+/// [`realloc`] would leave it. `false`: nothing has changed.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn try_resize(p: *mut u8, size: usize) -> bool {
+    // SAFETY: passed on.
+    found(p).is_some_and(|block| unsafe { stays(p, &block, size) })
+}
+
+/// Makes a block hold at least `size` bytes without moving it. `true`: it does (perhaps it did
+/// before). `false`: nothing has changed. Huge blocks grow into free units behind them; medium
+/// blocks into free units of their chunk; small blocks never beyond their class.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
+    // SAFETY: passed on.
+    found(p).is_some_and(|block| size <= block.bytes || unsafe { stays(p, &block, size) })
+}
+
+/// Changes a block's size where it is, if that can be; what it gains is zero if `zeroed`. Afterwards
+/// its usable size says what became of it: it may be more than `size`, a small block does not shrink, and
+/// a huge one stays huge. `false`: there is no room, or a medium block would become small, and nothing has
+/// changed.
+///
+/// # Safety
+/// `p` is a live block.
+pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
+    // SAFETY: passed on.
+    found(p).is_some_and(|block| unsafe { resize(p, &block, size, zeroed) })
+}
+
+/// The block that starts at `p`; what is none is reported.
+fn found(p: *const u8) -> Option<Block> {
+    let block = Block::find(p);
+    if block.is_none() {
+        report::mistake(Act::Realloc, p, why(p));
+    }
+    block
+}
+
+/// Resizes the block at `p`, of whose bytes at most `asked` are of use, as the request says.
+///
+/// # Safety
+/// `p` is a live block, and the caller's. It was asked for with `asked` bytes, if that is less than it has.
+#[cold]
+#[inline(never)]
+unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
+    let (Some(block), Some(request)) = (found(p), request) else { return null_mut() };
+    let &Request { size, align, exact, .. } = &request;
+    let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
+    // SAFETY: passed on.
+    let stays = unsafe {
+        if exact {
+            p.addr().is_multiple_of(align) && stays_exact(p, &block, new, zeroed)
+        } else {
+            stays(p, &block, size)
+        }
+    };
+    if stays {
+        return p;
+    }
+    if block.kind == Kind::Huge && old > MEDIUM_MAX && new > old {
+        // SAFETY: a live huge block.
+        return unsafe { grow_huge(p, &block, new, align, zeroed) };
+    }
+    let to = match block.heap() {
+        Some(heap) => heap.alloc(size, align, false),
+        None if exact => alloc_exact(size, align, false),
+        None => alloc_aligned(size, align),
+    };
+    if !to.is_null() {
+        let fits = if exact { new } else { size };
+        // SAFETY: two blocks, each at least as long as what is written to it; `p` is given up.
+        unsafe {
+            host::copy(p, to, old.min(asked).min(fits));
+            if zeroed && new > old {
+                to.add(old).write_bytes(0, new - old);
+            }
+            dealloc(p);
+        }
+    }
+    to
+}
+
+/// Resizes a block where it is, unless it would waste too much of itself.
+///
+/// # Safety
+/// It is a live block at `p`.
+unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
+    if block.bytes <= SMALL_MAX {
+        return heap::fits_still(block.bytes, size);
+    }
+    // A huge block that shrinks to less than half of what is huge moves to where it is small.
+    let huge = block.kind == Kind::Huge || block.bytes > MEDIUM_MAX;
+    let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
+    // SAFETY: passed on.
+    size > least && unsafe { resize(p, block, size, false) }
+}
+
+/// Resizes a block where it is to exactly `new` bytes. What becomes of another kind moves to where its size
+/// can be had exactly, and what is small has one size only.
+///
+/// # Safety
+/// It is a live block at `p`.
+unsafe fn stays_exact(p: *mut u8, block: &Block, new: usize, zeroed: bool) -> bool {
+    let old = block.bytes;
+    let alike = old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX) == (new <= MEDIUM_MAX);
+    // SAFETY: passed on.
+    new == old || alike && unsafe { resize(p, block, new, zeroed) }
+}
+
+/// [`resize_exact`] of a block that was found.
+///
+/// # Safety
+/// It is a live block at `p`.
+unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
+    let old = block.bytes;
+    if old <= SMALL_MAX {
+        return size <= old;
+    }
+    if size > isize::MAX as usize - UNIT {
+        return false;
+    }
+    // SAFETY: a live block of its kind, and the caller's, in each.
+    let new = match block.kind {
+        Kind::Medium if size > SMALL_MAX && size <= MEDIUM_MAX => {
+            let new = medium_units(size) * UNIT;
+            accounted(block, new, || unsafe { run::resize(p, size, zeroed) }).then_some(new)
+        }
+        Kind::Huge => {
+            let new = size.max(MEDIUM_MAX + 1).next_multiple_of(UNIT);
+            accounted(block, new, || unsafe { huge::resize_in_place(p, new, zeroed) })
+                .then_some(new)
+        }
+        Kind::Hooked => {
+            let done = unsafe { hooked::resize(p, size, zeroed) };
+            Block::find(p).filter(|_| done).map(|block| block.bytes)
+        }
+        _ => None,
+    };
+    if let Some(new) = new {
+        thread_bytes::resized(old, new);
+    }
+    new.is_some()
+}
+
+/// Lets `change` resize a block to `new` bytes, if its heap's limits allow it.
+fn accounted(block: &Block, new: usize, change: impl FnOnce() -> bool) -> bool {
+    match block.heap() {
+        Some(heap) => heap.resized(block.bytes, new, change),
+        None => change(),
+    }
+}
+
+/// Moves a huge block to where it has `new` bytes, more than now; asks a second time as an allocation does.
+/// Null when memory is out; the block is then unchanged.
+///
+/// # Safety
+/// It is such a block at `p`, live, and the caller's.
+#[inline(never)]
+unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed: bool) -> *mut u8 {
+    let old = block.bytes;
+    let grow = || {
+        // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
+        let change = || unsafe { huge::grow_by_moving(p, new, align, zeroed) };
+        match block.heap() {
+            Some(heap) => heap.moved(p, old, new, change),
+            None => change(),
+        }
+    };
+    let mut to = grow();
+    if to.is_null() && block.heap().is_none_or(|heap| heap.has_room(new - old)) {
+        let spare = || {
+            let to = spare::alloc(new, align);
+            if !to.is_null() {
+                // SAFETY: a spare block of that size, and `p` as the caller says.
+                unsafe {
+                    host::copy(p, to, old);
+                    dealloc(p);
+                }
+            }
+            to
+        };
+        to = scarce::again(new, false, grow, spare);
+    }
+    if !to.is_null() {
+        thread_bytes::resized(old, new);
+        purge::on_free(old);
+    }
+    purge::on_alloc(true);
+    to
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! What a pointer is, found out once, for whatever is to be done with it.
+//!
+//! ```text
+//!  address ─▶ window of chunks ─▶ a span  ─▶ the calling thread's, another's, or an arena's
+//!        │                     └▶ a run   ─▶ with a tag: an arena's
+//!        ├▶ window of huge blocks ─▶ with a tag: an arena's
+//!        ├▶ hook memory: an arena's
+//!        ├▶ spare blocks
+//!        └▶ none of masu's
+//! ```
+
+use super::arena::{self, Arena, hooked};
+use super::tls::is_mine;
+use super::{birth, free, thread_bytes};
+use crate::region::{self, GRANULE};
+use crate::report::{self, Wrong};
+use crate::sync::Ordering;
+use crate::{huge, run, span, spare};
+
+/// A live block, as far as that can be told.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// What it is.
+    pub kind: Kind,
+    /// Its usable size.
+    pub bytes: usize,
+    /// What says which first-class heap it belongs to: the owner of its span, or the id in its tag.
+    owner: u32,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A small one of a span of the calling thread's.
+    Own,
+    /// A small one of a span of another thread's, of an arena's or of nobody's.
+    Remote,
+    /// A run.
+    Medium,
+    /// A range of the window of huge blocks.
+    Huge,
+    /// One in memory that a program's hooks provide.
+    Hooked,
+    /// One that was taken while a fork stood still.
+    Spare,
+}
+
+impl Block {
+    /// The block that starts at `p`; `None` if none does, which [`why`] explains.
+    #[inline(always)]
+    pub fn find(p: *const u8) -> Option<Block> {
+        let offset = region::offset(p);
+        if offset >= region::limit() {
+            return Self::find_outside(p);
+        }
+        // SAFETY: the offset is below the limit.
+        let entry = unsafe { span::page_map(span::span_of(offset)) };
+        let owner = entry.owner.load(Ordering::Relaxed);
+        let (kind, bytes, owner) = match entry.kind() {
+            region::Kind::Span => {
+                let bytes = entry.block_size();
+                if bytes == 0 || offset % GRANULE % bytes != 0 {
+                    return None;
+                }
+                (if is_mine(owner) { Kind::Own } else { Kind::Remote }, bytes, owner)
+            }
+            region::Kind::Run => {
+                (Kind::Medium, run::usable_size(p), arena::id_of_run(owner, offset))
+            }
+            region::Kind::None => return None,
+        };
+        (bytes != 0).then_some(Block { kind, bytes, owner })
+    }
+
+    #[inline(always)]
+    fn find_outside(p: *const u8) -> Option<Block> {
+        let bytes = huge::usable_size(p);
+        if bytes != 0 {
+            return Some(Block { kind: Kind::Huge, bytes, owner: arena::id_of_huge(p) });
+        }
+        Self::find_elsewhere(p)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_elsewhere(p: *const u8) -> Option<Block> {
+        let (kind, bytes, owner) = match hooked::find_block(p) {
+            Some((heap, bytes)) => (Kind::Hooked, bytes, heap),
+            None => (Kind::Spare, spare::usable_size(p), 0),
+        };
+        (bytes != 0).then_some(Block { kind, bytes, owner })
+    }
+
+    /// The first-class heap that it belongs to, if it does.
+    #[inline(always)]
+    pub fn heap(&self) -> Option<&'static Arena> {
+        arena::by_id(self.owner)
+    }
+}
+
+/// Why no live block starts at `p`.
+#[cold]
+#[inline(never)]
+pub fn why(p: *const u8) -> Wrong {
+    let offset = region::offset(p);
+    if offset >= region::limit() {
+        return match huge::around(p) {
+            Some((start, bytes)) => Wrong::Inside { start, bytes },
+            None if huge::holds(p) => Wrong::Freed { bytes: 0 },
+            None if hooked::holds(p) => Wrong::NoBlock,
+            None => Wrong::Elsewhere,
+        };
+    }
+    // SAFETY: the offset is below the limit.
+    let entry = unsafe { span::page_map(span::span_of(offset)) };
+    match entry.kind() {
+        region::Kind::None => Wrong::NoBlock,
+        region::Kind::Run => match run::around(p) {
+            Some((_, bytes, true)) => Wrong::Freed { bytes },
+            Some((start, bytes, false)) => Wrong::Inside { start, bytes },
+            None => Wrong::NoBlock,
+        },
+        region::Kind::Span => match entry.block_size() {
+            0 => Wrong::Freed { bytes: 0 },
+            bytes => match offset % GRANULE % bytes {
+                0 => Wrong::Freed { bytes },
+                within => Wrong::Inside { start: p.addr() - within, bytes },
+            },
+        },
+    }
+}
+
+/// Frees a block. Returns what is released: bytes that a purge may have something to do with.
+///
+/// # Safety
+/// The block is what [`Block::find`] has found at `p`, and the caller's.
+#[inline(always)]
+pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
+    // SAFETY: passed on, here and below.
+    unsafe {
+        if let Some(heap) = block.heap() {
+            thread_bytes::freed(block.bytes);
+            return heap.free(p.cast());
+        }
+        match block.kind {
+            Kind::Remote => {
+                return free::remote_free(span::span_of(region::offset(p)), p.cast());
+            }
+            Kind::Own => {
+                // An own block that is live has been freed before it comes here.
+                report::double_free(p);
+                return 0;
+            }
+            _ => {}
+        }
+        thread_bytes::freed(block.bytes);
+        match block.kind {
+            Kind::Medium => {
+                let heap = birth::current_or_new();
+                run::free(heap.map(|heap| &heap.runs), p);
+                // What went into the thread's cache is not stale.
+                if heap.is_some() { A_LOOK } else { block.bytes }
+            }
+            Kind::Spare => spare::give(p),
+            _ => huge::give(p),
+        }
+    }
+}
+
+/// What is released by a free that has left nothing stale, but is a reason to look at the time.
+const A_LOOK: usize = 1;
+
+/// [`super::usable_size`] of what may not be a small block: 0 for null and for what is none of masu's.
+#[cold]
+#[inline(never)]
+pub fn usable_size(p: *const u8) -> usize {
+    if p.is_null() {
+        return 0;
+    }
+    Block::find(p).map_or(0, |block| block.bytes)
+}

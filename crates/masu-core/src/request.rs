@@ -1,0 +1,152 @@
+//! A request for memory, classified once, where it comes in.
+//!
+//! | | an ordinary request | an exact one |
+//! |---|---|---|
+//! | a small block is | of the class for the size, or of a slightly larger one that has a block at hand | of the smallest class |
+//! | when memory is out | may be a page instead | fails |
+//! | zeroed are | the bytes asked for | all that may be used |
+
+use crate::size_class::{
+    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, exact_class, medium_units, size_of_class,
+};
+
+/// The largest alignment: 1 GiB.
+pub const ALIGN_MAX: usize = 1 << 30;
+
+/// The largest alignment that small blocks can have: half of the largest one's size.
+pub const ALIGN_SMALL_MAX: usize = SMALL_MAX / 2;
+
+/// Where a block comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A span of this class.
+    Small(usize),
+    /// Runs, by this many units.
+    Medium(usize),
+    /// A range of the huge window, by this many bytes.
+    Huge(usize),
+}
+
+impl Source {
+    /// The usable size of its blocks.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        match self {
+            Source::Small(class) => size_of_class(class),
+            Source::Medium(units) => units * UNIT,
+            Source::Huge(bytes) => bytes,
+        }
+    }
+}
+
+/// A request that can be served, if there is memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Where from.
+    pub source: Source,
+    /// Bytes asked for.
+    pub size: usize,
+    /// What the address must be a multiple of: a power of two. Every block's is one of 16.
+    pub align: usize,
+    /// How many bytes of it must be zero.
+    pub zeroed: usize,
+    /// Whether the block must have the size of its source.
+    pub exact: bool,
+}
+
+/// Where a large block comes from.
+#[inline(always)]
+fn large(size: usize, align: usize) -> Source {
+    if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+        Source::Medium(medium_units(size))
+    } else {
+        Source::Huge(size.max(1).next_multiple_of(UNIT))
+    }
+}
+
+#[inline(always)]
+fn is_possible(size: usize, align: usize) -> bool {
+    size <= isize::MAX as usize - UNIT && align <= ALIGN_MAX
+}
+
+impl Request {
+    /// An ordinary one; `None` if it can never be served.
+    #[inline(always)]
+    pub fn new(size: usize, align: usize, zeroed: bool) -> Option<Request> {
+        debug_assert!(align.is_power_of_two());
+        let source = if size <= SMALL_MAX && align <= 16 {
+            Source::Small(class_of(size))
+        } else if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
+            Source::Small(aligned_class(size, align))
+        } else if is_possible(size, align) {
+            large(size, align)
+        } else {
+            return None;
+        };
+        Some(Request { source, size, align, zeroed: if zeroed { size } else { 0 }, exact: false })
+    }
+
+    /// An exact one; `None` if it can never be served.
+    #[inline(always)]
+    pub fn exact(size: usize, align: usize, zeroed: bool) -> Option<Request> {
+        debug_assert!(align.is_power_of_two());
+        let source = if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
+            Source::Small(exact_class(size, align))
+        } else if is_possible(size, align) {
+            large(size, align)
+        } else {
+            return None;
+        };
+        let zeroed = if zeroed { source.bytes() } else { 0 };
+        Some(Request { source, size, align, zeroed, exact: true })
+    }
+
+    /// The usable size of the block that it asks for.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        self.source.bytes()
+    }
+
+    /// Whether a small block may be of a larger class.
+    #[inline(always)]
+    pub fn may_be_larger(&self) -> bool {
+        !self.exact && self.align <= 16
+    }
+
+    /// Whether a page of its own will do where no span can be had.
+    pub fn may_be_a_page(&self) -> bool {
+        !self.exact && self.align <= UNIT && matches!(self.source, Source::Small(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_request_agree_where_a_block_comes_from() {
+        for size in [0, 1, 16, 1000, SMALL_MAX, SMALL_MAX + 1, MEDIUM_MAX, MEDIUM_MAX + 1] {
+            for align in (0..=30).map(|n| 1 << n) {
+                let new = Request::new(size, align, true).expect("possible");
+                let exact = Request::exact(size, align, true).expect("possible");
+                assert_eq!((new.zeroed, exact.zeroed), (size, exact.bytes()));
+                assert!(new.bytes() >= exact.bytes().max(size));
+                match (new.source, exact.source) {
+                    (Source::Small(_), Source::Small(class)) => {
+                        assert!(size <= SMALL_MAX && size_of_class(class).is_multiple_of(align));
+                    }
+                    (new, exact) => assert_eq!(new, exact),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_never_be_served_is_no_request() {
+        let most = isize::MAX as usize;
+        for (size, align) in [(most, 16), (usize::MAX, 16), (most + 1, 4096), (16, 2 * ALIGN_MAX)] {
+            assert_eq!(Request::new(size, align, false), None);
+            assert_eq!(Request::exact(size, align, false), None);
+        }
+    }
+}
