@@ -11,7 +11,7 @@
 //! The exact ones are for doors whose contract names real sizes: what a request will get is known before, and
 //! the zeroed bytes are all that may be used.
 
-use super::scarce;
+use super::{Arena, scarce};
 use crate::heap;
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
 use crate::size_class::{aligned_class, class_of};
@@ -58,7 +58,7 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
-    serve_any(Request::new(size, 16, true))
+    Request::new(size, 16, true).map_or(null_mut(), |request| serve_here(&request))
 }
 
 /// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null when memory is
@@ -86,7 +86,10 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         return alloc(size);
     }
     let p = alloc_aligned_fast(size, align);
-    if p.is_null() { serve_any(Request::new(size, align, false)) } else { p }
+    if !p.is_null() {
+        return p;
+    }
+    Request::new(size, align, false).map_or(null_mut(), |request| serve_here(&request))
 }
 
 /// [`alloc_aligned`], the first `size` bytes zero. Pages that are known to be zero are not touched.
@@ -96,7 +99,7 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
     }
     let p = alloc_aligned_fast(size, align);
     if p.is_null() {
-        return serve_any(Request::new(size, align, true));
+        return serve_any(size, align, true, false);
     }
     // SAFETY: a block of that class, taken just now.
     unsafe { heap::zero_small(p, aligned_class(size, align), size) }
@@ -113,7 +116,7 @@ pub fn alloc_exact_fast(size: usize) -> *mut u8 {
 /// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
 /// memory is out.
 pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    serve_any(Request::exact(size, align, zeroed))
+    serve_any(size, align, zeroed, true)
 }
 
 /// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
@@ -129,7 +132,9 @@ pub fn good_size(size: usize) -> usize {
 
 #[cold]
 #[inline(never)]
-fn serve_any(request: Option<Request>) -> *mut u8 {
+fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
+    let request =
+        if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) };
     request.map_or(null_mut(), |request| serve_here(&request))
 }
 
@@ -138,7 +143,7 @@ fn serve_any(request: Option<Request>) -> *mut u8 {
 fn serve_here(request: &Request) -> *mut u8 {
     let mut p = once(request);
     if p.is_null() {
-        p = again(request);
+        p = again(*request);
     }
     let small = matches!(request.source, Source::Small(_));
     purge::on_alloc(matches!(request.source, Source::Huge(_)));
@@ -152,7 +157,7 @@ fn serve_here(request: &Request) -> *mut u8 {
 #[inline(always)]
 fn once(request: &Request) -> *mut u8 {
     if let Some(arena) = heap::scope() {
-        return arena.alloc_once(request);
+        return in_scope(shared, *request);
     }
     let &Request { align, zeroed, .. } = request;
     match request.source {
@@ -174,16 +179,23 @@ fn once(request: &Request) -> *mut u8 {
     }
 }
 
+/// Apart, and by value, so that ordinary requests stay in registers.
+#[cold]
+#[inline(never)]
+fn in_scope(shared: &'static Arena, request: Request) -> *mut u8 {
+    arena.alloc_once(&request)
+}
+
 /// Asks once more after everything free, addresses included, has gone back to the kernel: under a
 /// limit on address space, what one pool has to spare is what another one lacks.
 #[cold]
 #[inline(never)]
-fn again(request: &Request) -> *mut u8 {
+fn again(request: Request) -> *mut u8 {
     if heap::scope().is_some_and(|arena| !arena.has_room(request.size)) {
         // It is the limit of a scope's heap that stands in the way, not memory.
         return null_mut();
     }
-    let &Request { size, align, .. } = request;
+    let Request { size, align, .. } = request;
     let spare = || spare::alloc(request.bytes(), align);
-    scarce::again(size, request.may_be_a_page(), || once(request), spare)
+    scarce::again(size, request.may_be_a_page(), || once(&request), spare)
 }

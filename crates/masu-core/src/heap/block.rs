@@ -56,20 +56,19 @@ impl Block {
         // SAFETY: the offset is below the limit.
         let entry = unsafe { span::page_map(span::span_of(offset)) };
         let owner = entry.owner.load(Ordering::Relaxed);
-        let (kind, bytes, owner) = match entry.kind() {
-            region::Kind::Span => {
-                let bytes = entry.block_size();
-                if bytes == 0 || offset % GRANULE % bytes != 0 {
-                    return None;
-                }
-                (if is_mine(owner) { Kind::Own } else { Kind::Remote }, bytes, owner)
+        let bytes = entry.block_size();
+        if bytes == 0 {
+            if entry.kind() != region::Kind::Run {
+                return None;
             }
-            region::Kind::Run => {
-                (Kind::Medium, run::usable_size(p), arena::id_of_run(owner, offset))
-            }
-            region::Kind::None => return None,
-        };
-        (bytes != 0).then_some(Block { kind, bytes, owner })
+            let (bytes, owner) = (run::usable_size(p), arena::id_of_run(owner, offset));
+            return (bytes != 0).then_some(Block { kind: Kind::Medium, bytes, owner });
+        }
+        if offset % GRANULE % bytes != 0 {
+            return None;
+        }
+        let kind = if is_mine(owner) { Kind::Own } else { Kind::Remote };
+        Some(Block { kind, bytes, owner })
     }
 
     #[inline(always)]
@@ -157,7 +156,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         match block.kind {
             Kind::Medium => {
                 let heap = birth::current_or_new();
-                run::free(heap.map(|heap| &heap.runs), p);
+                run::free(heap.map(|heap| &heap.runs), p, block.bytes);
                 // What went into the thread's cache is not stale.
                 if heap.is_some() { A_LOOK } else { block.bytes }
             }

@@ -250,14 +250,13 @@ impl RunChunk {
         if units & FREED == 0 { units as usize } else { 0 }
     }
 
-    /// Notes that the run that starts at `unit`, the caller's, was freed and is about to be kept, or is handed
-    /// out again.
+    /// Notes that the run of `n` units that starts at `unit`, the caller's, was freed and is about to be kept, or
+    /// is handed out again.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))]
-    pub fn set_live(&self, unit: usize, live: bool) {
+    pub fn set_live(&self, unit: usize, n: usize, live: bool) {
         if let Some(units) = self.units.get(unit) {
-            let n = units.get() & !FREED;
-            units.set(if live { n } else { n | FREED });
+            units.set(if live { n as u16 } else { n as u16 | FREED });
         }
     }
 

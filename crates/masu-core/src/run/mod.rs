@@ -40,17 +40,19 @@ pub fn alloc(cache: Option<&RunCache>, units: usize, align: usize, zeroed: usize
 
 /// A run from the cache, if alignment to a unit suffices, or from the pool; and whether it reads as
 /// zeroes.
+#[inline(always)]
 fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool) {
     if align == 1
         && let Some(p) = cache.and_then(|c| c.take(units))
     {
         let (chunk, unit) = place_of(p);
-        chunk.set_live(unit, true);
+        chunk.set_live(unit, units, true);
         return (p, false);
     }
     from_pool(units, align)
 }
 
+#[inline(never)]
 fn from_pool(units: usize, align: usize) -> (*mut u8, bool) {
     pool::take(units, align).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
 }
@@ -84,21 +86,22 @@ pub fn around(p: *const u8) -> Option<(usize, usize, bool)> {
     Some((at, chunk.units(start) * UNIT, chunk.live_units(start) == 0))
 }
 
-/// Frees a run.
+/// Frees a run of `bytes`.
 ///
 /// # Safety
-/// A live run starts at `p`, and is the caller's.
-pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8) {
+/// A live run of that length starts at `p`, and is the caller's.
+#[inline]
+pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
+    let units = bytes / UNIT;
     let (chunk, unit) = place_of(p);
-    let units = chunk.units(unit);
     // A second free finds it so wherever the run is kept.
-    chunk.set_live(unit, false);
+    chunk.set_live(unit, units, false);
     match cache {
         // SAFETY: passed on.
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
-    ledger::freed_run(units * UNIT);
+    ledger::freed_run(bytes);
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains

@@ -59,7 +59,7 @@ fn give_one(p: *mut u8, caller: Caller) {
             return;
         }
         let heap = if caller == Caller::Thread { birth::current_or_new() } else { None };
-        run::free(heap.map(|heap| &heap.runs), p);
+        run::free(heap.map(|heap| &heap.runs), p, run::usable_size(p));
     }
 }
 
