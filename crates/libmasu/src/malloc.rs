@@ -142,14 +142,14 @@ pub unsafe extern "C" fn cfree(block: *mut c_void) {
     unsafe { masu_core::dealloc(block.cast()) }
 }
 
-/// `free_sized` of C23. The size is not needed: the block's own is known.
+/// `free_sized` of C23. The size is compared with the block's own.
 ///
 /// # Safety
 /// `block` is null or a live block that was asked for with this size.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
-    // SAFETY: the caller's contract is stricter.
-    unsafe { masu_core::dealloc(block.cast()) }
+pub unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::dealloc_sized(block.cast(), size) }
 }
 
 /// `free_aligned_sized` of C23.
@@ -157,9 +157,9 @@ pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
 /// # Safety
 /// `block` is null or a live block that was asked for with this alignment and size.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
-    // SAFETY: the caller's contract is stricter.
-    unsafe { masu_core::dealloc(block.cast()) }
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, size: usize) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { masu_core::dealloc_aligned(block.cast(), size, align) }
 }
 
 /// `malloc_usable_size` of glibc: the bytes of `block` that may be used, 0 for null.

@@ -6,7 +6,7 @@
 //!
 //! A form of `new` that finds no memory goes to `new_failed`, which asks the new-handler, or with an option of
 //! jemalloc's to `infallible`, which ends the process. Sizes and
-//! alignments given to `delete` are not needed: the block's own are known.
+//! alignments given to `delete` are compared with the block's own.
 
 use crate::aligned::try_aligned;
 use crate::infallible;
@@ -108,33 +108,34 @@ aligned_news! {
     _ZnamSt11align_val_tRKSt9nothrow_t(*const c_void) else new_or_null;
 }
 
-/// Exports forms of `delete`, which all free the block.
+/// Exports forms of `delete`, which free the block by the engine's function `$free`, with what they are told of
+/// its size and alignment.
 macro_rules! deletes {
-    ($($name:ident($($ignored:ty),*);)+) => {$(
+    ($($name:ident($($arg:ident: $type:ty),*) = $free:ident($($told:expr),*);)+) => {$(
         /// A form of C++'s `operator delete`.
         ///
         /// # Safety
         /// `block` is null or a live block.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
-        pub unsafe extern "C" fn $name(block: *mut c_void $(, _: $ignored)*) {
+        pub unsafe extern "C" fn $name(block: *mut c_void $(, $arg: $type)*) {
             // SAFETY: the caller's contract is the same.
-            unsafe { masu_core::dealloc(block.cast()) }
+            unsafe { masu_core::$free(block.cast() $(, $told)*) }
         }
     )+};
 }
 
 deletes! {
-    _ZdlPv();
-    _ZdaPv();
-    _ZdlPvm(usize);
-    _ZdaPvm(usize);
-    _ZdlPvSt11align_val_t(usize);
-    _ZdaPvSt11align_val_t(usize);
-    _ZdlPvmSt11align_val_t(usize, usize);
-    _ZdaPvmSt11align_val_t(usize, usize);
-    _ZdlPvRKSt9nothrow_t(*const c_void);
-    _ZdaPvRKSt9nothrow_t(*const c_void);
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
+    _ZdlPv() = dealloc();
+    _ZdaPv() = dealloc();
+    _ZdlPvm(size: usize) = dealloc_sized(size);
+    _ZdaPvm(size: usize) = dealloc_sized(size);
+    _ZdlPvSt11align_val_t(align: usize) = dealloc_aligned(0, align);
+    _ZdaPvSt11align_val_t(align: usize) = dealloc_aligned(0, align);
+    _ZdlPvmSt11align_val_t(size: usize, align: usize) = dealloc_aligned(size, align);
+    _ZdaPvmSt11align_val_t(size: usize, align: usize) = dealloc_aligned(size, align);
+    _ZdlPvRKSt9nothrow_t(_tag: *const c_void) = dealloc();
+    _ZdaPvRKSt9nothrow_t(_tag: *const c_void) = dealloc();
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(align: usize, _tag: *const c_void) = dealloc_aligned(0, align);
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(align: usize, _tag: *const c_void) = dealloc_aligned(0, align);
 }

@@ -102,6 +102,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   stats_file:stderr       the file for them; %p is the process
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
+  on_error:abort          after a bad free: abort, report, ignore
 
 Exit codes:
   the program's own, since it takes this process over; before that

@@ -1,39 +1,19 @@
-//! What the engine says about a program's mistakes: one line with what, the address and the likely
-//! cause. A double or misaligned free of the engine's own block ends the process, since its heap
-//! can no longer be trusted; a pointer that is not the engine's may belong to another allocator in
-//! the process, so it is reported once and left alone.
+//! What the engine says about a program's mistakes: one line with what was done, the address, what is there and
+//! the likely cause. What happens then is the option `on_error`: as a rule the process ends, since its memory
+//! can no longer be trusted.
+//!
+//! A pointer into memory that may be another allocator's is no mistake for certain: it is reported once, and left
+//! alone.
+//!
+//! `docs/mistakes.md` explains every line to users, and a test compares them.
 
+use crate::config::OnError;
 use crate::settings;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fatal;
+use crate::sys::place::{Place, place};
 use crate::sys::rlimit::{self, Limit};
 use crate::text::Text;
-
-static FOREIGN_FREES: AtomicU64 = AtomicU64::new(0);
-
-#[cold]
-#[inline(never)]
-fn line(what: &str, p: *const u8, cause: &str) {
-    let mut sink = fatal::write_stderr as fn(&[u8]);
-    let sink = &mut sink;
-    Text::new(sink).str("masu: ").str(what).hex(p as u64).str(cause).line();
-}
-
-/// A block was freed twice.
-#[cold]
-#[inline(never)]
-pub fn double_free(p: *const u8) {
-    line("double free of ", p, ": the block was freed before and not allocated again");
-    fatal::abort();
-}
-
-/// A pointer into the engine's memory that is not a live block's start.
-#[cold]
-#[inline(never)]
-pub fn bad_free(p: *const u8) {
-    line("free of ", p, ": not the start of a live block (freed before, or inside a block?)");
-    fatal::abort();
-}
 
 /// What a program does with a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,64 +22,171 @@ pub enum Act {
     Free,
     /// It changes its size.
     Realloc,
+    /// It asks for its size.
+    Measure,
 }
 
-/// What is wrong with a pointer.
+/// What is wrong with that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Its block was freed before.
-    Freed { bytes: usize },
+    /// Its block, of so many bytes (0: unknown), was freed before.
+    Freed {
+        /// See above.
+        bytes: usize,
+    },
     /// It points into a block.
-    Inside { start: usize, bytes: usize },
-    /// It points into the engine's memory, where no block starts.
+    Inside {
+        /// Where the block begins.
+        start: usize,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// It points into the engine's memory, where no live block begins.
     NoBlock,
     /// It points elsewhere.
     Elsewhere,
+    /// The block belongs to another first-class heap, or to none.
+    OtherHeap,
+    /// It is freed with a size that it cannot have been asked for with.
+    Size {
+        /// The size said.
+        said: usize,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// It is freed with an alignment that it does not have.
+    Align {
+        /// The alignment said.
+        said: usize,
+    },
 }
 
-/// A mistake.
+/// Pointers of nobody's that were freed, resized or measured.
+static FOREIGN: AtomicU64 = AtomicU64::new(0);
+/// Lines written about mistakes that the process has survived.
+static SAID: AtomicU64 = AtomicU64::new(0);
+/// Most of these: a program that makes a mistake may make it a million times.
+const MOST_SAID: u64 = 100;
+
+/// A mistake. Returns if the process is to live on; the pointer is to be left alone then.
 #[cold]
 #[inline(never)]
 pub fn mistake(act: Act, p: *const u8, wrong: Wrong) {
-    match (act, wrong) {
-        (Act::Free, Wrong::Elsewhere) => foreign_free(p),
-        (Act::Free, _) => bad_free(p),
-        (Act::Realloc, _) => bad_realloc(p, wrong != Wrong::Elsewhere),
+    let mut at = None;
+    if wrong == Wrong::Elsewhere {
+        let place = place(p);
+        let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
+        if place == Place::Other {
+            let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
+            if before == 0 && tell {
+                say(act, p, wrong, Some(place));
+            }
+            return;
+        }
+        at = Some(place);
+    }
+    match settings::on_error() {
+        OnError::Ignore => {}
+        OnError::Report => {
+            let tell = settings::show_errors();
+            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID {
+                say(act, p, wrong, at);
+            }
+        }
+        OnError::Abort => {
+            say(act, p, wrong, at);
+            fatal::abort();
+        }
     }
 }
 
-/// A pointer whose block is to change its size, though none that is live starts there. `ours`: it lies in the
-/// engine's memory.
+/// A block was freed twice.
 #[cold]
 #[inline(never)]
-pub fn bad_realloc(p: *const u8, ours: bool) {
-    if ours {
-        line(
-            "realloc of ",
-            p,
-            ": not the start of a live block (freed before, or inside a block?)",
-        );
-        fatal::abort();
-    }
-    foreign(
-        "realloc of ",
-        p,
-        ": not allocated by masu (another allocator in this process?); it fails",
-    );
+pub fn double_free(p: *const u8) {
+    mistake(Act::Free, p, Wrong::Freed { bytes: 0 });
 }
 
-/// A pointer that is not the engine's.
+/// A pointer into the engine's memory, freed, that is not a live block's start.
 #[cold]
 #[inline(never)]
-pub fn foreign_free(p: *const u8) {
-    foreign("free of ", p, ": not allocated by masu (another allocator in this process?); ignored");
+pub fn bad_free(p: *const u8) {
+    mistake(Act::Free, p, Wrong::NoBlock);
 }
 
-/// Says so the first time.
-fn foreign(what: &str, p: *const u8, cause: &str) {
-    if FOREIGN_FREES.fetch_add(1, Ordering::Relaxed) == 0 && settings::show_errors() {
-        line(what, p, cause);
+fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
+    let mut sink = fatal::write_stderr as fn(&[u8]);
+    let mut text = Text::new(&mut sink);
+    let what = match (act, wrong) {
+        (Act::Free, Wrong::Freed { .. }) => "double free of ",
+        (Act::Free, Wrong::Size { .. }) => "sized free of ",
+        (Act::Free, Wrong::Align { .. }) => "aligned free of ",
+        (Act::Free, _) => "free of ",
+        (Act::Realloc, _) => "realloc of ",
+        (Act::Measure, _) => "usable size of ",
+    };
+    text.str("masu: ").str(what).hex(p.addr() as u64).str(": ");
+    match wrong {
+        Wrong::Freed { bytes } => {
+            text.str("the block");
+            if bytes != 0 {
+                text.str(" of ").decimal(bytes as u64).str(" bytes");
+            }
+            text.str(" was freed before and not allocated again");
+        }
+        Wrong::Inside { start, bytes } => {
+            text.str("it points ")
+                .decimal((p.addr() - start) as u64)
+                .str(" bytes into the block of ");
+            text.decimal(bytes as u64).str(" bytes at ").hex(start as u64);
+            text.str(" (a pointer that was moved?)");
+        }
+        Wrong::NoBlock => {
+            text.str("not the start of a live block (freed before, or inside a block?)");
+        }
+        Wrong::OtherHeap => {
+            text.str("the block belongs to another heap");
+        }
+        Wrong::Size { said, bytes } => {
+            text.str("the size said is ").decimal(said as u64).str(" bytes, but the block has ");
+            text.decimal(bytes as u64).str(" (deleted as another type?)");
+        }
+        Wrong::Align { said } => {
+            text.str("the alignment said is ").decimal(said as u64);
+            text.str(", but the address is no multiple of it");
+        }
+        Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, &mut text),
     }
+    text.line();
+}
+
+fn say_place(at: Place, act: Act, text: &mut Text) {
+    match at {
+        Place::Low => text.str("a small number, not an address (a pointer never set?)"),
+        Place::Beyond => text.str("no address that a program has (overwritten, or never set?)"),
+        Place::Uneven => {
+            text.str("no multiple of 8, as every block's address is (a pointer that was moved?)")
+        }
+        Place::Stack => text.str("it points to the stack, to a local variable"),
+        Place::File(name) if name.is_empty() => {
+            text.str("it points into the program's file, to a variable, a constant or code")
+        }
+        Place::File(name) => {
+            text.str("it points into ").printable(name.to_bytes());
+            text.str(", to a variable, a constant or code")
+        }
+        Place::Unmapped => {
+            text.str("no memory is mapped there (given back long ago, or overwritten?)")
+        }
+        Place::Other => {
+            text.str("not allocated by masu (another allocator in this process?); ");
+            text.str(match act {
+                Act::Free => "ignored",
+                Act::Realloc => "it fails",
+                Act::Measure => "0 it is",
+            })
+        }
+    };
 }
 
 /// Whether it was told that memory is out.
@@ -137,7 +224,7 @@ pub fn out_of_memory(bytes: usize) {
 /// What the engine maps at once where it must be careful, tables included: 128 KiB.
 const NEEDED: usize = 128 << 10;
 
-/// How many foreign pointers were freed.
+/// How many pointers of nobody's were freed, resized or measured.
 pub fn foreign_frees() -> u64 {
-    FOREIGN_FREES.load(Ordering::Relaxed)
+    FOREIGN.load(Ordering::Relaxed)
 }

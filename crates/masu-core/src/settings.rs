@@ -3,7 +3,7 @@
 //! Before [`apply`] they have the documented defaults; it runs once, in the constructor. Those with
 //! a `set_` function may change at any time after; each reader sees the new value at its next look.
 
-use crate::config::{BackgroundThread, Config, Delay, File, Origin, Statistics};
+use crate::config::{BackgroundThread, Config, Delay, File, OnError, Origin, Statistics};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::cpu;
 
@@ -24,6 +24,7 @@ static LIMIT_HARD: AtomicUsize = AtomicUsize::new(DEFAULT.limit_hard);
 static CGROUP: AtomicBool = AtomicBool::new(DEFAULT.cgroup);
 static SHOW_STATS: AtomicU32 = AtomicU32::new(DEFAULT.show_stats as u32);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
+static ON_ERROR: AtomicU32 = AtomicU32::new(DEFAULT.on_error as u32);
 /// Whether the soft limit is passed.
 static TIGHT: AtomicBool = AtomicBool::new(false);
 /// Processors; 0: nobody has asked.
@@ -46,6 +47,7 @@ pub fn apply(config: &Config, secure: bool) {
     CGROUP.store(config.cgroup, Ordering::Relaxed);
     SHOW_STATS.store(statistics_asked(config) as u32, Ordering::Relaxed);
     SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
+    ON_ERROR.store(config.on_error as u32, Ordering::Relaxed);
     MAY_START_THREAD.store(!secure, Ordering::Release);
 }
 
@@ -219,4 +221,13 @@ pub fn stats_as_json() -> bool {
 /// Whether mistakes are reported.
 pub fn show_errors() -> bool {
     SHOW_ERRORS.load(Ordering::Relaxed)
+}
+
+/// What is done about a pointer that is not a live block's.
+pub fn on_error() -> OnError {
+    match ON_ERROR.load(Ordering::Relaxed) {
+        n if n == OnError::Report as u32 => OnError::Report,
+        n if n == OnError::Ignore as u32 => OnError::Ignore,
+        _ => OnError::Abort,
+    }
 }

@@ -2,7 +2,7 @@
 
 use masu_core::config::{Config as Options, Delay, File, Origin, Statistics};
 
-pub use masu_core::config::{BackgroundThread, Policy};
+pub use masu_core::config::{BackgroundThread, OnError, Policy};
 
 /// What a program sets for itself, under what the environment of a run says.
 ///
@@ -133,6 +133,9 @@ setters! {
     /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they
     /// are.
     show_errors(show: bool), show_errors, true, "", show, "false";
+    /// What is done when something that is not a live block is freed or resized. By default a line is written and
+    /// the process ends.
+    on_error(then: OnError), on_error, true, "", then, "masu::OnError::Report";
 }
 
 impl Config {

@@ -65,7 +65,7 @@ mod process;
 pub mod slab;
 
 #[cfg(not(loom))]
-pub use config::{BackgroundThread, Config, Policy};
+pub use config::{BackgroundThread, Config, OnError, Policy};
 #[cfg(not(loom))]
 pub use global::{Configured, Masu};
 #[cfg(not(loom))]

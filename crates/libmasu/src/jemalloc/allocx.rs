@@ -106,19 +106,33 @@ pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
 /// # Safety
 /// `block` is a live block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dallocx(block: *mut c_void, _flags: c_int) {
+pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
+    let flags = Flags::new(flags);
     // SAFETY: the caller's contract is the same.
-    unsafe { masu_core::dealloc(block.cast()) }
+    unsafe {
+        if flags.is_plain() {
+            masu_core::dealloc(block.cast());
+        } else {
+            masu_core::dealloc_aligned(block.cast(), 0, flags.align());
+        }
+    }
 }
 
-/// Frees a block whose size is known. It is not needed: the block's own is known.
+/// Frees a block whose size is known. It is compared with the block's own.
 ///
 /// # Safety
 /// `block` is a live block; `size` lies between what was asked for and what may be used.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sdallocx(block: *mut c_void, _size: usize, _flags: c_int) {
-    // SAFETY: the caller's contract is stricter.
-    unsafe { masu_core::dealloc(block.cast()) }
+pub unsafe extern "C" fn sdallocx(block: *mut c_void, size: usize, flags: c_int) {
+    let flags = Flags::new(flags);
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        if flags.is_plain() {
+            masu_core::dealloc_sized(block.cast(), size);
+        } else {
+            masu_core::dealloc_aligned(block.cast(), size, flags.align());
+        }
+    }
 }
 
 /// What `mallocx` with these arguments gives, without doing it; 0 if it cannot.

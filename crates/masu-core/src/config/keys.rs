@@ -5,8 +5,8 @@
 
 use super::Origin;
 use super::kinds::{
-    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, Size, Statistics,
-    Tag,
+    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, OnError, Size,
+    Statistics, Tag,
 };
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -159,6 +159,8 @@ keys! {
     stats_file: File = File::STDERR;
     /// This configuration on stderr at start.
     verbose: Flag = false;
-    /// A line on stderr for every mistake found: bad options, double and foreign frees.
+    /// A line on stderr for every mistake found: bad options, and what `on_error` is about.
     show_errors: Flag = true;
+    /// What is done when the program frees, resizes or measures what is not a live block.
+    on_error: OnError = OnError::Abort;
 }

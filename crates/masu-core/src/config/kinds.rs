@@ -29,6 +29,8 @@ pub enum Tag {
     Delay,
     /// [`BackgroundThread`]
     BackgroundThread,
+    /// [`OnError`]
+    OnError,
     /// [`Policy`]
     Policy,
     /// [`Statistics`]
@@ -65,6 +67,7 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::Flag => "1 or 0 (or true, false, yes, no, on, off)",
         Tag::Delay => "a time like 500ms, 2s or never",
         Tag::BackgroundThread => "auto, on or off",
+        Tag::OnError => "abort, report or ignore",
         Tag::Policy => "default, low-memory, throughput, container or realtime",
         Tag::Statistics => "1 or 0 (or text, json)",
         Tag::File => "a path like /tmp/stats.%p, or stderr",
@@ -73,6 +76,8 @@ pub fn form(tag: Tag) -> &'static str {
 
 /// What counts as no, in the first half, and as yes.
 const FLAGS: &str = "0 false no off 1 true yes on";
+/// [`OnError`], in the order of its values.
+const ON_ERROR: &str = "abort report ignore";
 const UNITS_OF_SIZE: &str = " b k kb kib m mb mib g gb gib t tb tib";
 const UNITS_OF_TIME: &str = " ms s m min h";
 
@@ -85,6 +90,7 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
             Some(BackgroundThread::Auto as u64)
         }
         Tag::BackgroundThread => flag().map(|on| BackgroundThread::Off as u64 - on),
+        Tag::OnError => position(ON_ERROR, written).map(|i| i as u64),
         Tag::Policy => Policy::read(written).map(|policy| policy as u64),
         Tag::Statistics => match position("text json", written) {
             Some(form) => Some(form as u64 + 1),
@@ -116,6 +122,7 @@ pub fn show(tag: Tag, word: u64, text: &mut Text) {
     let list = match tag {
         Tag::Flag => "off on",
         Tag::BackgroundThread => "auto on off",
+        Tag::OnError => ON_ERROR,
         Tag::Policy => Policy::NAMES,
         Tag::Statistics => "off text json",
         Tag::File => {
@@ -268,6 +275,32 @@ impl Kind for BackgroundThread {
         }
     }
     fn word(value: BackgroundThread) -> u64 {
+        value as u64
+    }
+}
+
+/// What is done about a pointer that is not a live block's, once it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// A line is written, and the process ends by `SIGABRT`.
+    Abort,
+    /// A line is written, and the pointer is left alone.
+    Report,
+    /// The pointer is left alone.
+    Ignore,
+}
+
+impl Kind for OnError {
+    type Value = OnError;
+    const TAG: Tag = Tag::OnError;
+    fn from_word(word: u64) -> OnError {
+        match word {
+            0 => OnError::Abort,
+            1 => OnError::Report,
+            _ => OnError::Ignore,
+        }
+    }
+    fn word(value: OnError) -> u64 {
         value as u64
     }
 }

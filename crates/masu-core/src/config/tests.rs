@@ -4,7 +4,7 @@ extern crate std;
 use super::kinds::{Count, Flag, Kind, Size};
 use super::nearest::nearest;
 use super::{
-    BackgroundThread, Config, Delay, File, LimitOrAuto, Origin, Policy, Statistics, kinds,
+    BackgroundThread, Config, Delay, File, LimitOrAuto, OnError, Origin, Policy, Statistics, kinds,
 };
 use crate::text::Text;
 use std::ffi::CString;
@@ -101,6 +101,7 @@ every_key! {
     stats_file: "stderr" => File::STDERR, not "/tmp/";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
+    on_error: "report" => OnError::Report, not "panic";
 }
 
 #[test]
@@ -337,6 +338,7 @@ masu:   show_stats          off         built-in
 masu:   stats_file          stderr      built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
+masu:   on_error            abort       built-in
 "
     );
 }

@@ -4,7 +4,7 @@ use super::{arena::Arena, scarce::again};
 use crate::heap::block::{Block, free_block, why};
 use crate::heap::thread_bytes;
 use crate::purge;
-use crate::report::{self, Act};
+use crate::report::{self, Act, Wrong};
 use crate::request::{Request, Source};
 use core::ptr::{self, null_mut};
 
@@ -52,7 +52,7 @@ impl Arena {
             Some(block) if block.heap().is_some_and(|heap| ptr::eq(heap, self)) => unsafe {
                 purge::on_free(free_block(p, &block));
             },
-            Some(_) => report::bad_free(p),
+            Some(_) => report::mistake(Act::Free, p, Wrong::OtherHeap),
             None => report::mistake(Act::Free, p, why(p)),
         }
     }

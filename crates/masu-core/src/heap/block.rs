@@ -13,7 +13,7 @@ use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
 use super::{birth, free, thread_bytes};
 use crate::region::{self, GRANULE};
-use crate::report::{self, Wrong};
+use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
 use crate::{huge, run, span, spare};
 
@@ -147,7 +147,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
             }
             Kind::Own => {
                 // An own block that is live has been freed before it comes here.
-                report::double_free(p);
+                report::mistake(Act::Free, p, Wrong::Freed { bytes: block.bytes });
                 return 0;
             }
             _ => {}
@@ -169,12 +169,19 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 /// What is released by a free that has left nothing stale, but is a reason to look at the time.
 const A_LOOK: usize = 1;
 
-/// [`super::usable_size`] of what may not be a small block: 0 for null and for what is none of masu's.
+/// [`super::usable_size`] of what may not be a small block: 0 for null; what is no live block is
+/// reported.
 #[cold]
 #[inline(never)]
 pub fn usable_size(p: *const u8) -> usize {
     if p.is_null() {
         return 0;
     }
-    Block::find(p).map_or(0, |block| block.bytes)
+    match Block::find(p) {
+        Some(block) => block.bytes,
+        None => {
+            report::mistake(Act::Measure, p, why(p));
+            0
+        }
+    }
 }

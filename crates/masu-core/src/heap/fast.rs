@@ -131,6 +131,20 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
         && unsafe { base.page_map(offset >> GRANULE_SHIFT) }.class() == class_of(size)
 }
 
+/// Whether a small block may have been asked for with `size` bytes, at a glance; `false` for what is no small
+/// block, and for null.
+#[inline(always)]
+pub fn may_have(p: *const u8, size: usize) -> bool {
+    let base = Base::load();
+    let offset = base.offset(p);
+    if !region::in_window(offset) {
+        return false;
+    }
+    // SAFETY: the offset is below the limit.
+    let bytes = unsafe { base.page_map(offset >> GRANULE_SHIFT) }.block_size();
+    bytes.wrapping_sub(size) <= bytes / 2 + 8
+}
+
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
 /// not waste more than a quarter of itself, or 16 bytes: a copy of what was written a moment ago, word by
 /// word, waits for the stores.

@@ -17,6 +17,11 @@ pub fn page_size() -> usize {
     }
 }
 
+/// An address just above the first thread's stack, 0 when the kernel gave none.
+pub fn above_first_stack() -> usize {
+    host::getauxval(AT_RANDOM)
+}
+
 /// Eight bytes of start-up randomness, 0 when the kernel gave none.
 pub fn random() -> u64 {
     let p = host::getauxval(AT_RANDOM) as *const u8;

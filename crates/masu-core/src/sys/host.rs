@@ -6,7 +6,7 @@
 //! that say so by an error. That costs the feature only: without keys a thread's heap is not given
 //! back at its exit. `getauxval` is bound weakly; null answers 0.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
 
 /// The address of a function or variable that the process may lack; null if it does.
@@ -66,6 +66,35 @@ pub fn key_set(key: Key, value: *mut c_void) -> bool {
 pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: passed on.
     unsafe { core::ptr::copy(from, to, bytes) };
+}
+
+/// The name of the file that an address was loaded from, as the dynamic loader knows it, which is empty for the
+/// program; `None` if it is in no loaded file, or the C library does not say (glibc before 2.35, musl).
+pub fn loaded_from(p: *const u8) -> Option<&'static CStr> {
+    /// What begins a `struct link_map`.
+    #[repr(C)]
+    struct LinkMap {
+        address: usize,
+        name: *const c_char,
+    }
+    let f = if cfg!(miri) { core::ptr::null() } else { crate::weak!("_dl_find_object") };
+    if f.is_null() {
+        return None;
+    }
+    // A `struct dl_find_object`: flags, start, end, link map and more, all words.
+    let mut found = [0usize; 16];
+    // SAFETY: the symbol is the C library's _dl_find_object, whose signature this is. It takes no lock and
+    // allocates nothing.
+    let f: extern "C" fn(*const u8, *mut usize) -> c_int = unsafe { transmute(f) };
+    if f(p, found.as_mut_ptr()) != 0 {
+        return None;
+    }
+    let map = core::ptr::with_exposed_provenance::<LinkMap>(found[3]);
+    // SAFETY: a loaded file's link map, whose name is a string or null.
+    unsafe {
+        let name = map.as_ref().map_or(core::ptr::null(), |map| map.name);
+        Some(if name.is_null() { c"" } else { CStr::from_ptr(name) })
+    }
 }
 
 /// An entry of the auxiliary vector, 0 when absent or unknown.

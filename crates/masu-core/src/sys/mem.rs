@@ -1,7 +1,7 @@
 //! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that are used.
 
 use super::raw::{nr, syscall};
-use super::{Errno, result};
+use super::{Errno, auxv, result};
 
 #[cfg(test)]
 pub mod refusals;
@@ -175,6 +175,16 @@ pub fn is_resident(addr: usize) -> bool {
     let asked =
         unsafe { call(nr::MINCORE, [addr, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
     asked.is_ok() && pages & 1 != 0
+}
+
+/// Whether nothing is mapped in the page that holds `addr`. `false` too if the kernel does not say.
+pub fn is_unmapped(addr: usize) -> bool {
+    let page = addr & !(auxv::page_size() - 1);
+    let mut pages = 0u8;
+    // SAFETY: the kernel writes one byte for the one page.
+    let asked =
+        unsafe { call(nr::MINCORE, [page, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
+    asked == Err(Errno::ENOMEM)
 }
 
 /// Waits until no other thread changes or copies the process's mappings, as a fork does.

@@ -17,6 +17,7 @@ pub mod futex;
 pub mod host;
 pub mod mem;
 pub mod output;
+pub mod place;
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "raw_x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]

@@ -74,6 +74,7 @@ impl Gate {
         loop {
             if head == block as usize {
                 crate::report::double_free(block.cast());
+                return None;
             }
             link(head);
             match self.left.compare_exchange_weak(

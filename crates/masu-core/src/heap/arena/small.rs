@@ -100,6 +100,7 @@ impl Arena {
             let head = (*record).free;
             if head == block {
                 crate::report::double_free(block.cast());
+                return false;
             }
             (*block).next = head;
             (*record).free = block;

@@ -86,8 +86,6 @@ pub mod report {
 pub mod run {
     pub use super::pages::Affinity;
 
-    use super::heap::RunCache;
-
     /// Their caches.
     pub mod cache {
         use crate::holder::Total;
@@ -108,30 +106,12 @@ pub mod run {
 
         pub use super::super::pages::pool::give;
     }
-
-    /// Never called.
-    ///
-    /// # Safety
-    /// None is needed.
-    pub unsafe fn free(_: Option<&RunCache>, _: *mut u8) -> usize {
-        unreachable!()
-    }
-
-    /// Never called.
-    pub fn usable_size(_: *const u8) -> usize {
-        unreachable!()
-    }
 }
 
 /// Huge blocks: there are none.
 pub mod huge {
     /// The lock of the pool of pages, which [`run`](super::run) has no place for.
     pub use super::pages::pool::lock_for_fork;
-
-    /// Nothing lies there.
-    pub fn holds(_: *const u8) -> bool {
-        false
-    }
 
     /// Nothing is kept.
     pub fn dirty_bytes() -> usize {
@@ -151,11 +131,6 @@ pub mod huge {
     /// # Safety
     /// None is needed.
     pub unsafe fn give(_: *mut u8) -> usize {
-        unreachable!()
-    }
-
-    /// Never called.
-    pub fn usable_size(_: *const u8) -> usize {
         unreachable!()
     }
 }

@@ -74,42 +74,22 @@ impl RunCache {
 
 pub mod scope {
     use super::super::Heap;
-    use super::arena::Arena;
-
-    pub fn of(_: &Heap) -> Option<&'static Arena> {
-        None
-    }
 
     pub fn close_all(_: &Heap) {}
+}
+
+/// What is no small block: nothing.
+pub mod block {
+    pub fn usable_size(_: *const u8) -> usize {
+        0
+    }
 }
 
 /// Heaps that programs make: there are none.
 pub mod arena {
     use crate::lock::Lock;
-    use crate::span::Block;
 
     pub enum Arena {}
-
-    impl Arena {
-        pub fn of(_: *const u8) -> Option<&'static Arena> {
-            None
-        }
-
-        pub fn alloc_small(&self, _: usize, _: usize) -> (*mut Block, bool) {
-            match *self {}
-        }
-
-        /// # Safety
-        /// None is needed.
-        pub unsafe fn free(&self, _: *mut Block) -> usize {
-            match *self {}
-        }
-    }
-
-    /// There are no large blocks.
-    pub fn usable_size_of_huge(_: *const u8) -> usize {
-        0
-    }
 
     pub fn by_id(_: u32) -> Option<&'static Arena> {
         None
