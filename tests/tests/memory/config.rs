@@ -250,11 +250,13 @@ fn verbose_names_each_value_and_its_origin() {
 }
 
 #[test]
-fn show_errors_reports_a_foreign_pointer_once_and_goes_on() {
-    let text = errors("foreign", "alive", &[]);
+fn on_error_reports_a_bad_pointer_and_goes_on() {
+    let text = errors("foreign", "alive", &[("MASU_ON_ERROR", "report")]);
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.starts_with("masu: "), "{text}");
-    assert_eq!(errors("foreign", "alive", &[("MASU_SHOW_ERRORS", "0")]), "");
+    let quiet = [("MASU_ON_ERROR", "report"), ("MASU_SHOW_ERRORS", "0")];
+    assert_eq!(errors("foreign", "alive", &quiet), "");
+    assert_eq!(errors("foreign", "alive", &[("MASU_ON_ERROR", "ignore")]), "");
 }
 
 #[test]
