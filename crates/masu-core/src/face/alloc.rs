@@ -157,7 +157,7 @@ fn serve_here(request: &Request) -> *mut u8 {
 #[inline(always)]
 fn once(request: &Request) -> *mut u8 {
     if let Some(arena) = heap::scope() {
-        return in_scope(shared, *request);
+        return in_scope(arena, *request);
     }
     let &Request { align, zeroed, .. } = request;
     match request.source {
@@ -182,7 +182,7 @@ fn once(request: &Request) -> *mut u8 {
 /// Apart, and by value, so that ordinary requests stay in registers.
 #[cold]
 #[inline(never)]
-fn in_scope(shared: &'static Arena, request: Request) -> *mut u8 {
+fn in_scope(arena: &'static Arena, request: Request) -> *mut u8 {
     arena.alloc_once(&request)
 }
 

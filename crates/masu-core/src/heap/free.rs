@@ -7,7 +7,7 @@ use super::event::countdown_reached_zero;
 use super::fast::{self, Freed};
 use super::retain::{give_up_partial, keep_partial};
 use super::tls::current;
-use super::{Heap, Role, birth, shared, shared_arena};
+use super::{Heap, Role, arena, birth, shared_arena};
 use crate::deferred;
 use crate::region::{self, GRANULE};
 use crate::span::remote::{Chain, Pushed};
