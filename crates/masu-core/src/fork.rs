@@ -39,7 +39,7 @@
 
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
-use crate::{huge, purge, region, run, span};
+use crate::{purge, run, space, span};
 
 /// All locks but the one of the table of arenas, in their order.
 fn locks() -> impl Iterator<Item = &'static Lock> {
@@ -49,8 +49,7 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
         .chain(span::abandoned::locks_for_fork())
         .chain([
             run::pool::lock_for_fork(),
-            huge::lock_for_fork(),
-            region::lock_for_fork(),
+            space::lock_for_fork(),
             heap::lock_for_fork(),
             arena::hooked::lock_for_fork(),
         ])

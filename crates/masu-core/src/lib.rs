@@ -46,6 +46,8 @@ mod settings;
 #[cfg(not(loom))]
 mod sharing;
 pub mod size_class;
+#[cfg(not(loom))]
+mod space;
 mod span;
 #[cfg(not(loom))]
 mod spare;
@@ -101,7 +103,7 @@ macro_rules! note {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{heap, huge, purge, region, report, run, settings, sharing, sys};
+use models::world::{heap, huge, purge, region, report, run, settings, sharing, space, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

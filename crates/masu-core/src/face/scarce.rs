@@ -1,7 +1,8 @@
 //! When the pools have nothing more: everything free goes back, and the request is made once more.
 
 use crate::size_class::{UNIT, medium_units};
-use crate::{heap, huge, ledger, lock, region, run};
+use crate::space::{self, Window};
+use crate::{heap, ledger, lock, region, run};
 use core::ptr::null_mut;
 
 /// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
@@ -34,8 +35,7 @@ pub(super) fn again(
 #[inline(never)]
 fn reclaim(_: usize) -> bool {
     let purged = crate::purge::now() != 0;
-    let unmapped = region::unmap_free_chunks();
-    huge::unmap_free() || unmapped || purged
+    space::unmap_free() || purged
 }
 
 /// Gives the addresses of what is free in chunks back, for a block that they may suffice for. Returns
@@ -43,7 +43,7 @@ fn reclaim(_: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn unmap_free(size: usize) -> bool {
-    size <= region::mapped_bytes() && run::unmap_free()
+    size <= space::mapped_bytes(Window::Chunks) && run::unmap_free()
 }
 
 /// A request has failed, unless there is a page for it.

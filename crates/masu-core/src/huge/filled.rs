@@ -9,9 +9,9 @@
 //! The first block of all has no other to go by. If it is long ([`LONG`]) and its user writes it first, it gets huge
 //! pages behind its first unit: what is filled from its start wastes one at most.
 //!
-//! All under the window's lock.
+//! All under the space's lock.
 
-use super::window::{NONE, RangeState, UNIT_BYTES, address, record};
+use crate::space::{NONE, RangeState, UNIT_BYTES, address, record};
 use crate::sys::{auxv, mem};
 use core::cell::Cell;
 use core::ops::Range;

@@ -1,15 +1,10 @@
-//! Huge blocks, above 1 MiB: ranges of 2 MiB units in a window of their own.
+//! Huge blocks, above 1 MiB: ranges of the space's units of 2 MiB.
 //!
-//! The window lies above the one for small and medium blocks and is mapped contiguously, readable
-//! and writable, without reservation: one mapping for all huge blocks. A block takes whole units,
-//! of which only the pages it touches are resident. So every huge block is aligned to 2 MiB, and
-//! growth inside its units costs nothing at all.
+//! A block takes whole units, of which only the pages it touches are resident. So every huge block is aligned
+//! to 2 MiB, and growth inside its units costs nothing at all.
 //!
-//! - [`window`]: the mapping and the records of units.
-//! - [`ranges`]: which ranges are free, clean or still dirty from a block freed a moment ago.
+//! - [`past`]: what became of earlier blocks, by which the next one is judged.
 //! - [`filled`]: whether fresh blocks are worth huge pages.
-//! - [`moved`]: ranges whose pages have moved, or are marked for huge ones.
-//! - [`pieces`]: where a range's mapping may change, for moving its pages.
 //! - this file: the blocks.
 //!
 //! A block that must grow beyond its units first takes the free ones behind it, then moves its
@@ -22,25 +17,18 @@
 //! resident twice.
 
 mod filled;
-mod moved;
-mod pieces;
-mod ranges;
-mod window;
-
-pub use moved::give_unit;
-pub use window::lock_for_fork;
+mod past;
 
 use crate::deferred;
 use crate::ledger::{self, HUGE as LIVE};
-use crate::lock::Guard;
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_MAX, UNIT};
+use crate::space::{self, Locked, RangeState, UNIT_BYTES, Window, address, record, unit_of, units};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{host, mem};
 use core::ptr::null_mut;
-use ranges::Ranges;
-use window::{RangeState, UNIT_BYTES, address, unit_of};
+use past::past;
 
 static ALLOCS: AtomicUsize = AtomicUsize::new(0);
 static GROWN: AtomicUsize = AtomicUsize::new(0);
@@ -65,10 +53,6 @@ pub struct Usage {
     pub reused: u64,
 }
 
-fn units(bytes: usize) -> usize {
-    bytes.div_ceil(UNIT_BYTES).max(1)
-}
-
 /// A block of `size` bytes at a multiple of `align` (a power of two); null when memory is out.
 pub fn alloc(size: usize, align: usize) -> *mut u8 {
     alloc_range(size, align, Use::Filled).map_or(null_mut(), |(p, _)| p)
@@ -91,86 +75,92 @@ enum Use {
     Filled,
     /// It must be zero.
     Zero,
-    /// A block of so many units, which grows, moves there.
-    Moving(usize),
 }
 
-/// A block; also the bytes from its start that may be non-zero. For a block that moves, it has as
-/// much room again behind it if that can be had, and pages of its own only if nothing else is left.
+/// A block; also the bytes from its start that may be non-zero.
 fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize)> {
     if size > isize::MAX as usize {
         return None;
     }
     let bytes = size.max(1).next_multiple_of(UNIT);
-    let n = units(bytes);
-    let align = (align / UNIT_BYTES).max(1);
-    let lock = window::enter()?;
-    let ranges = window::ranges(&lock);
-    let had = if let Use::Moving(had) = wanted { had } else { 0 };
-    let (moving, zeroed) = (had != 0, wanted == Use::Zero);
-    let judged = !moving && settings::huge_pages();
-    if !moving && !ledger::has_room(bytes) {
+    let (n, align) = (units(bytes), (align / UNIT_BYTES).max(1));
+    let space = Locked::enter()?;
+    if !ledger::has_room(bytes) {
         return None;
     }
-    let mut reused = true;
-    let kept = if moving { None } else { ranges.take_dirty(n, align, 0) };
-    let found = kept.or_else(|| {
-        reused = false;
-        let room = if moving { n } else { 0 };
-        if judged {
-            ranges.filled(zeroed).look();
-        }
-        let fits = !moving && (wanted == Use::Filled || bytes <= WRITTEN);
-        let extended = if fits { window::take_extended(&lock, n, align) } else { None };
-        let fresh = extended
-            .or_else(|| window::take_clean(&lock, n + room, align, had))
-            .or_else(|| if moving { window::take_clean(&lock, n, align, had) } else { None });
-        let live = LIVE.load(Ordering::Relaxed);
-        match fresh {
-            _ if moving => {}
-            Some(fresh) if fits => {
-                moved::feed(&lock, fresh, bytes, live);
-            }
-            _ => window::make_room(&lock, live),
-        }
-        // The kernel gives no more: let go of everything kept and try once more.
-        fresh.or_else(|| {
-            window::discard_all(&lock);
-            window::take_clean(&lock, n, align, had)
-        })
-    })?;
-    let record = window::record(found);
-    record.bytes.set(bytes);
-    let dirty = record.dirty.get();
-    record.dirty.set(dirty.max(bytes));
-    // What moves has its pages already, or those that it will be fed.
-    let growing = ranges.allocated(bytes, if moving { bytes } else { dirty });
-    let growing = growing && wanted == Use::Filled;
+    let kept = space.take_dirty(n, align, 0);
+    let reused = kept.is_some();
+    let unit = kept.or_else(|| take_fresh(&space, bytes, align, wanted))?;
+    let r = record(unit);
+    let dirty = r.dirty.replace(r.dirty.get().max(bytes));
+    r.bytes.set(bytes);
+    let zeroed = wanted == Use::Zero;
+    let (past, judged) = (past(&space), settings::huge_pages());
+    let growing = past.allocated(bytes, dirty) && !zeroed;
     if growing && !reused && bytes >= GROWING {
-        moved::mark_growing(&lock, found, units(dirty));
+        space.mark_growing(unit, units(dirty));
     } else if !reused && judged {
-        let units = ranges.filled(zeroed).units(found, bytes, zeroed);
-        let fresh = dirty.div_ceil(UNIT_BYTES).max(units.start);
-        moved::mark_filled(&lock, found, fresh..units.end);
+        let units = past.filled(zeroed).units(unit, bytes, zeroed);
+        space.mark_filled(unit, dirty.div_ceil(UNIT_BYTES).max(units.start)..units.end);
     }
-    let sure = judged && ranges.filled(zeroed).is_sure();
-    drop(lock);
+    let sure = judged && past.filled(zeroed).is_sure();
+    drop(space);
     LIVE.fetch_add(bytes, Ordering::Relaxed);
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
-    if !moving {
-        populate(address(found), dirty, bytes);
-    }
+    populate(address(unit), dirty, bytes);
     if sure {
         // What has no huge pages.
         let end = (bytes - 1) / UNIT_BYTES * UNIT_BYTES;
         let from = dirty.max(end).next_multiple_of(PAGE_MAX);
         let to = bytes.saturating_sub(filled::LEFT) / PAGE_MAX * PAGE_MAX;
         if from < to {
-            mem::populate(address(found) + from, to - from);
+            mem::populate(address(unit) + from, to - from);
         }
     }
-    Some((address(found) as *mut u8, dirty))
+    Some((address(unit) as *mut u8, dirty))
+}
+
+/// A range for a block that no kept one can serve: a kept one that becomes longer, or a clean one, which
+/// takes over pages of kept ones.
+fn take_fresh(space: &Locked, bytes: usize, align: usize, wanted: Use) -> Option<u32> {
+    let (n, zeroed) = (units(bytes), wanted == Use::Zero);
+    if settings::huge_pages() {
+        past(space).filled(zeroed).look();
+    }
+    let fits = !zeroed || bytes <= WRITTEN;
+    let extended = if fits { space.take_extended(n, align) } else { None };
+    let fresh = extended.or_else(|| space.take_fresh(n, align, 0));
+    match fresh {
+        Some(fresh) if fits && !space.feed(fresh, bytes) => {}
+        _ => make_room(space),
+    }
+    // The kernel gives no more: let go of everything kept and try once more.
+    fresh.or_else(|| {
+        space.discard_all();
+        space.take_fresh(n, align, 0)
+    })
+}
+
+/// Before fresh pages are touched that no kept ones could serve for: the oldest kept ones go, until they
+/// hold at most a quarter of what is live.
+fn make_room(space: &Locked) {
+    space.keep_at_most((LIVE.load(Ordering::Relaxed) / 4).max(LEAST_KEPT));
+}
+
+/// A place for a block of `had` units to move to that holds `bytes`, with as much room again behind it if that
+/// can be had. It has no pages, if there is a clean range.
+fn place_to_move(space: &Locked, bytes: usize, align: usize, had: usize) -> Option<u32> {
+    let n = units(bytes);
+    let unit = space
+        .take_fresh(2 * n, align, had)
+        .or_else(|| space.take_fresh(n, align, had))
+        .or_else(|| {
+            space.discard_all();
+            space.take_fresh(n, align, had)
+        })?;
+    past(space).allocated(bytes, bytes);
+    Some(unit)
 }
 
 /// Frees a huge block, on whatever thread, also one without thread-local words. Returns its bytes, or 0 if it
@@ -180,28 +170,29 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
 /// `p` is a live huge block, and the caller's.
 pub unsafe fn give(p: *mut u8) -> usize {
     let Some(unit) = unit_of(p) else { return 0 };
-    let lock = window::enter();
-    let record = window::record(unit);
+    let space = Locked::enter();
+    let record = record(unit);
     if !record.is_live() {
         // Another thread has just freed it.
-        drop(lock);
+        drop(space);
         report::double_free(p);
         return 0;
     }
     let bytes = record.bytes.get();
-    let Some(lock) = lock else {
+    let Some(space) = space else {
         // SAFETY: a live block of the caller's, which gives it up.
         unsafe { deferred::push(p as usize, deferred::Kind::Huge) };
         return bytes;
     };
-    LIVE.fetch_sub(bytes, Ordering::Relaxed);
-    let ranges = window::ranges(&lock);
-    let outgrown = ranges.freed(bytes);
-    ranges.give(unit);
-    if outgrown {
-        window::make_room_for_growth(&lock, LIVE.load(Ordering::Relaxed));
-    }
-    window::enforce_limit(&lock);
+    let live = LIVE.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+    space.give(unit);
+    let most = if settings::decay_now() == Some(0) { 0 } else { settings::huge_cache() };
+    // A successor is about to fault fresh pages in, and what its former one leaves would be resident beside
+    // them until it is outgrown itself. The next buffer that grows would take it over, so it stays where it
+    // is a third of what is live: half of a successor that is not nearly all there is.
+    let outgrown = past(&space).freed(bytes);
+    let beside = if outgrown { (live / 3).max(OUTGROWN_KEPT) } else { usize::MAX };
+    space.keep_at_most(most.min(beside));
     bytes
 }
 
@@ -213,7 +204,7 @@ pub fn holds(p: *const u8) -> bool {
 /// Bytes of the huge block that starts at `p`; 0 if none does.
 #[inline]
 pub fn usable_size(p: *const u8) -> usize {
-    match unit_of(p).map(window::record) {
+    match unit_of(p).map(record) {
         Some(record) if record.is_live() && p.addr().is_multiple_of(UNIT_BYTES) => {
             record.bytes.get()
         }
@@ -225,9 +216,8 @@ pub fn usable_size(p: *const u8) -> usize {
 #[cold]
 pub fn around(p: *const u8) -> Option<(usize, usize)> {
     let unit = unit_of(p)?;
-    let first =
-        (0..=unit).rev().find(|at| window::record(*at).state.get() != RangeState::Inside)?;
-    let record = window::record(first);
+    let first = (0..=unit).rev().find(|at| record(*at).state.get() != RangeState::Inside)?;
+    let record = record(first);
     record.is_live().then(|| (address(first), record.bytes.get()))
 }
 
@@ -242,18 +232,18 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
     let Some(unit) = unit_of(p) else { return false };
     let bytes = size.next_multiple_of(UNIT);
-    let Some(lock) = window::enter() else { return false };
-    let record = window::record(unit);
+    let Some(space) = Locked::enter() else { return false };
+    let record = record(unit);
     let old = record.bytes.get();
     if bytes > old && !ledger::has_room(bytes - old) {
         return false;
     }
     let had = record.units.get();
     if units(bytes) > had {
-        if !window::extend(&lock, unit, units(bytes)) {
+        if !space.extend(unit, units(bytes)) {
             return false;
         }
-        fill(&lock, unit, bytes, had, zeroed);
+        fill(&space, unit, bytes, had, zeroed);
     }
     record.bytes.set(bytes);
     if bytes > old {
@@ -261,7 +251,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
         GROWN.fetch_add(1, Ordering::Relaxed);
         let dirty = record.dirty.get();
         record.dirty.set(dirty.max(bytes));
-        drop(lock);
+        drop(space);
         if zeroed {
             // SAFETY: the block is the caller's and `bytes` long now.
             unsafe { zero(p, old, dirty.min(bytes)) };
@@ -272,7 +262,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     LIVE.fetch_sub(old - bytes, Ordering::Relaxed);
     // Units behind the block are kept like a freed block; what is left of its last unit goes back
     // at once if it is worth a system call.
-    window::ranges(&lock).cut(unit, units(bytes));
+    space.cut(unit, units(bytes));
     let start = bytes.next_multiple_of(PAGE_MAX);
     let end = record.dirty.get().next_multiple_of(PAGE_MAX);
     if end.saturating_sub(start) >= SLACK {
@@ -283,6 +273,11 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
     true
 }
+
+/// Kept however little is live, if a block is taken that it cannot serve: 8 MiB.
+const LEAST_KEPT: usize = 8 << 20;
+/// Kept of outgrown blocks however little is live: 64 MiB.
+const OUTGROWN_KEPT: usize = 64 << 20;
 
 /// Faults a block's bytes `from..to` in if the option says so.
 fn populate(at: usize, from: usize, to: usize) {
@@ -312,12 +307,12 @@ const PAGE_MAX: usize = 64 << 10;
 
 /// Has a block that grows to `bytes` get the pages that it is about to touch: those of kept ranges,
 /// unless it must be zero, and huge ones for the rest of what it has beyond its first `had` units.
-fn fill(lock: &Guard<'static>, unit: u32, bytes: usize, had: usize, zeroed: bool) {
-    if !zeroed {
-        moved::feed(lock, unit, bytes, LIVE.load(Ordering::Relaxed));
+fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
+    if !zeroed && space.feed(unit, bytes) {
+        make_room(space);
     }
     if bytes >= GROWING {
-        moved::mark_growing(lock, unit, had.max(units(window::record(unit).dirty.get())));
+        space.mark_growing(unit, had.max(units(record(unit).dirty.get())));
     }
 }
 
@@ -328,57 +323,43 @@ fn fill(lock: &Guard<'static>, unit: u32, bytes: usize, had: usize, zeroed: bool
 /// # Safety
 /// `p` is a live huge block of the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    let old = usable_size(p);
-    // Pages that move take along what a former use left behind the block's end.
-    let left = unit_of(p).map_or(0, |from| window::record(from).dirty.get());
-    if !ledger::has_room(size.saturating_sub(old)) {
+    let Some(from) = unit_of(p) else { return null_mut() };
+    if size > isize::MAX as usize {
         return null_mut();
     }
-    let Some((to, dirty)) = alloc_range(size, align, Use::Moving(units(old))) else {
+    let bytes = size.next_multiple_of(UNIT);
+    let (old, left) = (record(from).bytes.get(), record(from).dirty.get());
+    let Some(space) = Locked::enter() else { return null_mut() };
+    let align = (align / UNIT_BYTES).max(1);
+    let room = ledger::has_room(bytes.saturating_sub(old));
+    let Some(to) = (if room { place_to_move(&space, bytes, align, units(old)) } else { None })
+    else {
         return null_mut();
     };
-    // SAFETY: both ranges are the engine's; `to` is at least as long and holds nothing of use.
+    let target = record(to);
+    target.bytes.set(bytes);
+    // SAFETY: `from` is the caller's, and `to` was clean.
+    let moved = unsafe { space.move_pages(from, to, 0) }.min(old);
+    if moved == old {
+        fill(&space, to, bytes, 0, zeroed);
+    }
+    target.dirty.set(target.dirty.get().max(bytes));
+    drop(space);
+    LIVE.fetch_add(bytes, Ordering::Relaxed);
+    ALLOCS.fetch_add(1, Ordering::Relaxed);
+    MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
+    let new = address(to) as *mut u8;
+    // SAFETY: both blocks are the caller's, and the new one is longer.
     unsafe {
-        let moved = match (unit_of(p), unit_of(to)) {
-            (Some(from), Some(to)) => moved::move_block(from, to).min(old),
-            _ => 0,
-        };
-        MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
-        if let (Some(unit), true) = (unit_of(to), moved == old) {
-            // The block is the caller's, and so is what its record says of it.
-            let record = window::record(unit);
-            // A range that could not be extended far enough may be the longer one.
-            let left = left.min(record.units.get() * UNIT_BYTES);
-            record.dirty.set(left.max(dirty).max(old));
-            if let Some(lock) = window::enter() {
-                fill(&lock, unit, size, 0, zeroed);
-            }
-            record.dirty.set(record.dirty.get().max(record.bytes.get()));
-        }
-        host::copy(p.add(moved), to.add(moved), old - moved);
+        host::copy(p.add(moved), new.add(moved), old - moved);
         if zeroed {
-            zero(to, old, left.max(dirty).min(usable_size(to)));
+            // Pages that moved took along what a former use had left behind the block's end.
+            zero(new, old, left.min(bytes));
         }
-        populate(to as usize, old, usable_size(to));
+        populate(address(to), old, bytes);
         give(p);
     }
-    to
-}
-
-/// Gives everything that is free back, addresses included. Returns whether there was anything.
-pub fn unmap_free() -> bool {
-    window::unmap_free()
-}
-
-/// Gives kept pages back to the kernel: all, or those that were kept at the last tick already.
-/// Returns the bytes given back.
-pub fn purge(all: bool) -> usize {
-    window::purge(all)
-}
-
-/// Bytes kept of freed blocks.
-pub fn dirty_bytes() -> usize {
-    Ranges::dirty_bytes()
+    new
 }
 
 /// Figures for the statistics.
@@ -386,8 +367,8 @@ pub fn usage() -> Usage {
     let get = |n: &AtomicUsize| n.load(Ordering::Relaxed) as u64;
     Usage {
         live: LIVE.load(Ordering::Relaxed),
-        dirty: dirty_bytes(),
-        mapped: window::mapped_bytes(),
+        dirty: space::dirty_bytes(),
+        mapped: space::mapped_bytes(Window::Blocks),
         allocs: get(&ALLOCS),
         grown: get(&GROWN),
         moves: get(&MOVES),
@@ -395,5 +376,7 @@ pub fn usage() -> Usage {
     }
 }
 
+#[cfg(test)]
+mod growth_tests;
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,10 @@
 //!
 //! `MASU_TEST_CASES` says how many sequences (a few, if it is not set).
 
-use super::window::{RangeState, address, record};
 use super::*;
 use crate::config::Delay;
 use crate::own_process::alone;
+use crate::space::{RangeState, dirty_bytes, mapped_bytes, purge, unmap_free};
 use crate::sys::mem::refusals;
 use crate::{clock, settings};
 use proptest::prelude::*;
@@ -232,13 +232,13 @@ impl World {
         }
     }
 
-    /// Contents, and the invariants of `window`.
+    /// Contents, and the space's invariants.
     fn check(&self) {
         self.blocks.iter().for_each(Block::check);
-        let end = window::end();
-        let guard = window::enter().expect("nobody forks");
+        let space = Locked::enter().expect("nobody forks");
+        let (first, end) = (Window::Blocks.first() as u32, Window::Blocks.end() as u32);
         let mut live = BTreeSet::new();
-        let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (0, 0, 0, false);
+        let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (first, 0, 0, false);
         let mut bare = 0;
         while unit != end {
             let r = record(unit);
@@ -273,9 +273,9 @@ impl World {
             clean_before = state == RangeState::Clean;
             unit += n as u32;
         }
-        let ranges = window::ranges(&guard);
-        assert_eq!((dirty, dirty_count), (dirty_bytes(), ranges.dirty_count()));
-        assert_eq!(window::mapped_bytes(), (end as usize - bare) * UNIT_BYTES);
+        assert_eq!((dirty, dirty_count), (dirty_bytes(), space.dirty_count()));
+        let mapped = (end - first) as usize - bare;
+        assert_eq!(mapped_bytes(Window::Blocks), mapped * UNIT_BYTES);
         assert_eq!(live, self.blocks.iter().map(|b| b.p as usize).collect());
         assert_eq!(self.blocks.iter().map(Block::bytes).sum::<usize>(), usage().live);
     }

@@ -30,7 +30,7 @@ use crate::run::cache as run_cache;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::time;
 use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
-use crate::{heap, huge, ledger, run, settings, span};
+use crate::{heap, ledger, run, settings, space, span};
 
 /// Time of the last tick in milliseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -147,8 +147,8 @@ fn purge(all: bool) -> usize {
     let bytes = span::empty_for_sleepers()
         + heap::purge_spans(all)
         + run::pool::purge(all)
-        + huge::purge(all);
-    region::trim_tables();
+        + space::purge(all);
+    space::trim_tables();
     note(bytes);
     bytes
 }

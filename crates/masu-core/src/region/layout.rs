@@ -29,8 +29,6 @@ const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
 const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
 const GIB: usize = 1 << 30;
 
-/// Bytes per chunk in the table of chunks.
-pub const CHUNK_STRIDE: usize = 8;
 /// Bytes per chunk in the table of run chunks.
 pub const RUN_CHUNK_STRIDE: usize = 1536;
 /// Bytes per heap. A heap is a little smaller; the size is asserted where it is defined.
@@ -44,24 +42,22 @@ pub const PAGE_MAP_BELOW: usize = MAX_GRANULES * 8;
 pub const SPANS_BELOW: usize = PAGE_MAP_BELOW + MAX_GRANULES * LINE;
 /// Distance of the remote lines below the base.
 pub const REMOTES_BELOW: usize = SPANS_BELOW + MAX_GRANULES * LINE;
-/// Distance of the table of chunks below the base.
-pub const CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * CHUNK_STRIDE;
 /// Distance of the run chunk table below the base.
-pub const RUN_CHUNKS_BELOW: usize = CHUNKS_BELOW + MAX_CHUNKS * RUN_CHUNK_STRIDE;
+pub const RUN_CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * RUN_CHUNK_STRIDE;
 /// Distance of the heaps below the base.
 pub const HEAPS_BELOW: usize = RUN_CHUNKS_BELOW + MAX_HEAPS * HEAP_STRIDE;
-/// Bytes per unit of huge blocks.
-pub const HUGE_STRIDE: usize = 128;
+/// Bytes per unit of 2 MiB in the table of units. The size is asserted where it is defined.
+pub const UNIT_STRIDE: usize = 128;
 /// Most units (of 2 MiB) of huge blocks: 16 TiB.
 pub const MAX_HUGE_UNITS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 23 };
-/// Distance of the table of huge units below the base.
-pub const HUGE_BELOW: usize = HEAPS_BELOW + MAX_HUGE_UNITS * HUGE_STRIDE;
+/// Distance of the table of units below the base: those of chunks, then those of huge blocks.
+pub const UNITS_BELOW: usize = HEAPS_BELOW + (MAX_CHUNKS + MAX_HUGE_UNITS) * UNIT_STRIDE;
 /// Bytes per arena. The size is asserted where it is defined.
 pub const ARENA_STRIDE: usize = 8192;
 /// Most arenas at one time.
 pub const MAX_SHARED: usize = if cfg!(miri) { 8 } else { 1 << 16 };
 /// Distance of the arenas below the base.
-pub const ARENAS_BELOW: usize = HUGE_BELOW + MAX_SHARED * ARENA_STRIDE;
+pub const ARENAS_BELOW: usize = UNITS_BELOW + MAX_SHARED * ARENA_STRIDE;
 /// Bytes of a tag: what says which arena a medium or huge block belongs to.
 pub const TAG_STRIDE: usize = 16;
 /// Distance of the tags of medium blocks below the base, one for each 4 KiB of the window.

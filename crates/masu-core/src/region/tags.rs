@@ -11,7 +11,7 @@
 //! 2. the tag of a block whose heap was ever not 0 is mapped.
 
 use super::{
-    CHUNK, HUGE_TAGS_BELOW, LOCK, RUN_TAGS_BELOW, TAG_STRIDE, Table, base, entry, huge_base,
+    CHUNK, HUGE_TAGS_BELOW, LOCK, RUN_TAGS_BELOW, TAG_STRIDE, Table, base, entry, first_block,
 };
 use crate::sync::{AtomicU32, Ordering};
 use core::cell::Cell;
@@ -35,6 +35,11 @@ pub struct Tag {
 }
 
 const _: () = assert!(size_of::<Tag>() == TAG_STRIDE);
+
+/// Start of the window of huge blocks.
+fn huge_base() -> usize {
+    base() + first_block() * CHUNK
+}
 
 /// The number of the medium block at an offset in the window.
 pub fn number_of_run(offset: usize) -> u32 {

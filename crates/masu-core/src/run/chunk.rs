@@ -188,8 +188,6 @@ pub struct RunChunk {
     pub for_spans: Cell<bool>,
     /// Whose spans it is for.
     pub affinity: Cell<Option<Affinity>>,
-    /// Whether it has a mapping of its own, with pages that were a huge block's.
-    pub inherited: Cell<bool>,
     /// Granules that are not mapped, a bit each.
     pub absent: Cell<u32>,
     /// Length of the longest free range.
@@ -224,7 +222,6 @@ impl RunChunk {
     pub fn init(&self, for_spans: bool) {
         self.for_spans.set(for_spans);
         self.affinity.set(None);
-        self.inherited.set(false);
         self.absent.set(0);
         for bits in [&self.used, &self.dirty, &self.old] {
             bits.clear(0, UNITS);

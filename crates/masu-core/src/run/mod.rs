@@ -2,7 +2,7 @@
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
 //! which spans come too,
-//! [`inherit`] what fresh chunks take over of huge blocks, [`scarce`] which granules are mapped where
+//! [`scarce`] which granules are mapped where
 //! addresses are few,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
@@ -12,7 +12,6 @@ mod buckets;
 pub mod cache;
 mod chunk;
 mod chunk_set;
-mod inherit;
 pub mod pool;
 mod scarce;
 
@@ -124,3 +123,6 @@ pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
 //! there to the smallest range that fits, at its lower end. A span is a run of a granule; it comes
 //! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has one
-//! at all. So free space collects in few chunks, and those that run empty go back to the region. In a
+//! at all. So free space collects in few chunks, and those that run empty go back. In a
 //! chunk for spans it is the lowest granule: what is allocated in a row then lies in a row, which the
 //! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
 //!
@@ -27,13 +27,14 @@
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Affinity, Has};
-use super::{inherit, scarce};
+use super::scarce;
 use crate::deferred::{self, Kind as Late};
 use crate::ledger::{self, DIRTY_UNITS, RUN_UNITS, SPAN_UNITS};
 use crate::lock::{CachePadded, DISCARD, Guard, Lock};
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
 use crate::size_class::UNIT;
+use crate::space::{self, Fresh};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::{auxv, mem};
 use core::cell::UnsafeCell;
@@ -132,7 +133,7 @@ impl Locked {
         }
     }
 
-    /// A chunk with `units` more free units in a row, one of the region's if need be. `dense`: it will be
+    /// A chunk with `units` more free units in a row, a fresh one if need be. `dense`: it will be
     /// filled.
     fn more(&self, for_spans: bool, dense: bool, units: usize) -> Option<u32> {
         if region::is_scarce()
@@ -148,29 +149,25 @@ impl Locked {
         }
     }
 
-    /// A chunk of the region. `dense`: it will be filled.
+    /// A fresh chunk. `dense`: it will be filled.
     fn fresh_chunk(&self, for_spans: bool, dense: bool) -> Option<u32> {
-        let (chunk, mapped) = region::alloc_chunk()?;
-        if !region::ensure_run_chunk(chunk) {
-            region::free_chunk(chunk, mapped);
-            return None;
-        }
-        // SAFETY: its record was mapped just now.
+        let (chunk, comes) = space::alloc_chunk()?;
+        // SAFETY: below the limit now.
         let c = unsafe { record(chunk) };
         c.init(for_spans);
-        if !mapped {
+        if comes == Fresh::Bare {
             scarce::init(chunk, c);
         } else if for_spans {
             chunk_set::add(Has::Room, chunk);
         }
-        let grows = in_use_bytes() >= region::GROWING || !for_spans && used_bytes() >= GROWING_RUNS;
+        let grows = in_use_bytes() >= space::GROWING || !for_spans && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
-        let inherited = mapped && inherit::take_over(address(chunk, 0), c);
-        if inherited || mapped && filled && ledger::has_room(CHUNK) && region::fault_chunk(chunk) {
+        let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);
+        if comes == Fresh::Kept || comes == Fresh::Zero && fault() {
             // Resident, though nobody has used it: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&DIRTY_UNITS, UNITS);
-            change(&FRESH_UNITS, if inherited { 0 } else { UNITS });
+            change(&FRESH_UNITS, if comes == Fresh::Kept { 0 } else { UNITS });
             chunk_set::add(Has::Dirty, chunk);
             chunk_set::add(if for_spans { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
@@ -404,8 +401,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
                     chunk_set::forget(chunk);
                     pool.buckets(c.for_spans.get()).remove(c);
                     let mapped = scarce::close(chunk, c);
-                    inherit::join(address(chunk, 0), c);
-                    region::free_chunk(chunk, mapped);
+                    space::free_chunk(chunk, mapped);
                 }
             }
             return purged;

@@ -9,9 +9,9 @@
 
 use super::chunk::{RunChunk, UNITS_PER_GRANULE, record};
 use super::chunk_set::{self, Has};
-use super::inherit;
 use super::pool::{self, Locked};
-use crate::region::{self, GRANULE, GRANULES_PER_CHUNK};
+use crate::region::{GRANULE, GRANULES_PER_CHUNK};
+use crate::space;
 use crate::sys::Errno;
 use core::iter;
 use core::ops::Range;
@@ -73,7 +73,7 @@ fn map(chunk: u32, c: &RunChunk, granules: Range<usize>) -> Result<(), Errno> {
     let before = |granule: usize| ((1u64 << granule) - 1) as u32;
     let wanted = c.absent.get() & before(granules.end) & !before(granules.start);
     stretches(wanted).try_for_each(|(first, n)| {
-        region::map_granules(chunk, first, n)?;
+        space::map_granules(chunk, first, n)?;
         c.set_absent(first, n, false);
         Ok(())
     })
@@ -89,13 +89,12 @@ fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Unmaps what is left of a chunk of which nothing is used, for it goes back to the region. Whether it is
+/// Unmaps what is left of a chunk of which nothing is used, for it goes back. Whether it is
 /// still mapped as a whole.
 pub fn close(chunk: u32, c: &RunChunk) -> bool {
     let mapped = c.absent.get() == 0;
     if !mapped {
-        stretches(!c.absent.get()).for_each(|(first, n)| region::unmap_granules(chunk, first, n));
-        inherit::forget(c);
+        stretches(!c.absent.get()).for_each(|(first, n)| space::unmap_granules(chunk, first, n));
     }
     mapped
 }
@@ -107,7 +106,7 @@ pub fn unmap_free() -> bool {
     let mut any = false;
     pool.each_with_room(UNITS_PER_GRANULE, |chunk, c| {
         for (first, n) in stretches(!c.used.granules()) {
-            region::unmap_granules(chunk, first, n);
+            space::unmap_granules(chunk, first, n);
             pool::no_longer_dirty(c.set_absent(first, n, true));
             chunk_set::add(Has::Absent, chunk);
             any = true;

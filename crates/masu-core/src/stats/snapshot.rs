@@ -3,8 +3,8 @@
 use super::recent::recent;
 use crate::heap;
 use crate::ledger;
-use crate::region;
 use crate::run;
+use crate::space::{self, Window};
 use crate::span::pool;
 use crate::{huge, purge, report};
 
@@ -91,7 +91,7 @@ pub fn read() -> Stats {
     s.allocated += hooked_live;
     s.active += hooked_used;
     s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes();
-    s.mapped = region::mapped_bytes() + h.mapped + hooked + s.metadata;
+    s.mapped = space::mapped_bytes(Window::Chunks) + h.mapped + hooked + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

@@ -94,7 +94,7 @@ fn each_block_is_looked_at_once() {
         let bytes = 3 * MIB;
         let p = alloc(bytes, 1);
         touch(p, bytes, 1);
-        filled.units(super::super::window::unit_of(p).unwrap(), bytes, false);
+        filled.units(super::super::unit_of(p).unwrap(), bytes, false);
         (0..5).for_each(|_| filled.look());
         assert!(!filled.is_sure() && filled.score.get() == 1);
     });

@@ -10,6 +10,7 @@ pub mod heap;
 pub mod pages;
 pub mod process;
 pub mod region;
+pub mod space;
 pub mod sys;
 
 /// Nothing ages here.
@@ -110,20 +111,9 @@ pub mod run {
 
 /// Huge blocks: there are none.
 pub mod huge {
-    /// The lock of the pool of pages, which [`run`](super::run) has no place for.
-    pub use super::pages::pool::lock_for_fork;
-
-    /// Nothing is kept.
-    pub fn dirty_bytes() -> usize {
-        0
-    }
-
-    /// Never called.
-    ///
-    /// # Safety
-    /// None is needed.
-    pub unsafe fn give_unit(_: usize) -> Option<bool> {
-        unreachable!()
+    /// Nothing lies there.
+    pub fn holds(_: *const u8) -> bool {
+        false
     }
 
     /// Never called.

@@ -11,8 +11,6 @@ pub mod cache;
 mod chunk;
 #[path = "../../run/chunk_set.rs"]
 mod chunk_set;
-#[path = "../../run/inherit.rs"]
-mod inherit;
 #[path = "../../run/pool.rs"]
 pub mod pool;
 #[path = "../../run/scarce.rs"]

@@ -3,8 +3,8 @@
 
 use super::atomic::Watch;
 use super::process;
-use super::sys::Errno;
 use crate::lock::Lock;
+#[cfg(test)]
 use crate::size_class::UNIT;
 use crate::span::Span;
 use crate::span::remote::RemoteWord;
@@ -252,33 +252,8 @@ pub fn init() -> Result<(), ()> {
 }
 
 loom::lazy_static! {
+    /// The space's.
     static ref LOCK: Lock = Lock::new();
-}
-
-/// The lock, for fork.
-pub fn lock_for_fork() -> &'static Lock {
-    &LOCK
-}
-
-/// A heap that grows beyond this has huge pages: none does.
-pub const GROWING: usize = 1 << 40;
-
-/// They are not to be had.
-pub fn fault_chunk(_: u32) -> bool {
-    false
-}
-
-/// Its record is there.
-pub fn ensure_run_chunk(_: u32) -> bool {
-    true
-}
-
-/// A chunk, which reads as zeroes.
-pub fn alloc_chunk() -> Option<(u32, bool)> {
-    let _guard = LOCK.lock();
-    let chunk = PAGES.taken.iter().position(|taken| !taken.get())?;
-    PAGES.taken[chunk].set(true);
-    Some(((FIRST_CHUNK + chunk) as u32, true))
 }
 
 /// There is no lack of addresses.
@@ -286,25 +261,18 @@ pub fn is_scarce() -> bool {
     false
 }
 
-/// Chunks are always mapped.
-pub fn map_granules(_: u32, _: usize, _: usize) -> Result<(), Errno> {
-    unreachable!("nothing is left out")
+/// Takes a chunk of pages that nobody has.
+pub fn take_chunk() -> Option<u32> {
+    let _guard = LOCK.lock();
+    let chunk = PAGES.taken.iter().position(|taken| !taken.get())?;
+    PAGES.taken[chunk].set(true);
+    Some((FIRST_CHUNK + chunk) as u32)
 }
 
-/// As above.
-pub fn unmap_granules(_: u32, _: usize, _: usize) {
-    unreachable!("addresses are not scarce")
-}
-
-/// Takes a chunk back, which must be in use and read as zeroes.
-pub fn free_chunk(chunk: u32, _: bool) {
+/// Takes such a chunk back.
+pub fn give_chunk(chunk: u32) {
     let _guard = LOCK.lock();
     assert!(PAGES.taken[chunk as usize - FIRST_CHUNK].replace(false), "a chunk is freed twice");
-    let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);
-    // SAFETY: the chunk's memory is there.
-    let mut units =
-        (start..start + CHUNK).step_by(UNIT).map(|at| unsafe { *(at as *const [usize; 2]) });
-    assert!(units.all(|words| words == [0; 2]), "a chunk is freed that does not read as zeroes");
 }
 
 /// The chunks of pages that are taken.

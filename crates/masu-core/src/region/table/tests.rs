@@ -77,10 +77,9 @@ fn tables_do_not_overlap() {
         (PAGE_MAP_BELOW, granules * size_of::<PageMapEntry>()),
         (SPANS_BELOW, granules * LINE),
         (REMOTES_BELOW, granules * LINE),
-        (CHUNKS_BELOW, chunks * CHUNK_STRIDE),
         (RUN_CHUNKS_BELOW, chunks * RUN_CHUNK_STRIDE),
         (HEAPS_BELOW, MAX_HEAPS * HEAP_STRIDE),
-        (HUGE_BELOW, MAX_HUGE_UNITS * HUGE_STRIDE),
+        (UNITS_BELOW, (chunks + MAX_HUGE_UNITS) * UNIT_STRIDE),
     ];
     let mut above = 0;
     for (below, bytes) in spans {

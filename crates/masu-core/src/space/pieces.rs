@@ -13,7 +13,7 @@ const SPARE: usize = 4;
 /// So many offsets that they were not remembered.
 const LOST: u32 = u32::MAX;
 /// The granularity of offsets: mappings change between units only.
-pub const GRAIN: usize = super::window::UNIT_BYTES;
+pub const GRAIN: usize = super::UNIT_BYTES;
 
 /// The offsets, ascending, in units of [`GRAIN`]; what lies above 128 GiB is lost.
 pub struct Pieces {

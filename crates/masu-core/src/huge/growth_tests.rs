@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::config::Delay;
-use crate::huge::{alloc, give};
 use crate::own_process::alone;
 
 const MIB: usize = 1 << 20;
@@ -16,7 +15,7 @@ fn kept_after_growth(bytes: usize) -> usize {
         // SAFETY: the test's, and live.
         unsafe { give(core::mem::replace(&mut p, longer)) };
     }
-    Ranges::dirty_bytes()
+    space::dirty_bytes()
 }
 
 #[test]
@@ -24,7 +23,7 @@ fn what_is_outgrown_is_kept_beside_three_times_as_much() {
     alone!(what_is_outgrown_is_kept_beside_three_times_as_much, || {
         settings::set_decay(Delay::Millis(3_600_000));
         assert!(kept_after_growth(256 * MIB) < 128 * MIB);
-        discard_all(&enter().expect("nobody forks"));
+        Locked::enter().expect("nobody forks").discard_all();
         // The last block of those is live, and the last of these.
         assert_eq!(kept_after_growth(512 * MIB), 256 * MIB);
     });

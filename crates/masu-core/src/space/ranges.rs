@@ -1,10 +1,10 @@
 //! Free ranges of units: clean ones, joined with their neighbours, in buckets by length; dirty
 //! ones, each as it was freed, in one list by age.
 //!
-//! All functions are called under the window's lock.
+//! All functions are called under the space's lock.
 
-use super::filled::Filled;
-use super::window::{NONE, RangeState, Record, UNIT_BYTES, provide, record, strip};
+use super::map::{provide, strip};
+use super::{NONE, RangeState, Record, UNIT_BYTES, Window, address, kept, record};
 use crate::clock::Tick;
 use crate::ledger::DIRTY_HUGE as DIRTY;
 use crate::sync::Ordering;
@@ -17,63 +17,23 @@ const LOOK_AT: usize = 64;
 
 /// The free ranges.
 pub struct Ranges {
-    /// Clean ranges with lengths in `2^b..2^(b+1)`.
-    clean: [Cell<u32>; BUCKETS],
+    /// Clean ranges of each window, with lengths in `2^b..2^(b+1)`.
+    clean: [[Cell<u32>; BUCKETS]; 2],
     /// Dirty ranges, oldest first.
     oldest: Cell<u32>,
     newest: Cell<u32>,
     dirty_count: Cell<usize>,
-    /// Bytes of the last block allocated, and those it had pages for from the start.
-    last: Cell<usize>,
-    fed: Cell<usize>,
-    /// Blocks in a row that were freed right after the allocation of one up to four times as long.
-    outgrown: Cell<u32>,
-    /// What is known of blocks to be written, and of zero ones.
-    filled: [Filled; 2],
 }
-
-/// Blocks outgrown in a row that make a buffer that grows by allocating, copying and freeing.
-const GROWTH: u32 = 3;
 
 impl Ranges {
     /// No ranges.
     pub const fn new() -> Self {
         Ranges {
-            clean: [const { Cell::new(NONE) }; BUCKETS],
+            clean: [const { [const { Cell::new(NONE) }; BUCKETS] }; 2],
             oldest: Cell::new(NONE),
             newest: Cell::new(NONE),
             dirty_count: Cell::new(0),
-            last: Cell::new(0),
-            fed: Cell::new(0),
-            outgrown: Cell::new(0),
-            filled: [const { Filled::new() }; 2],
         }
-    }
-
-    /// Notes the allocation of a block, of which `fed` bytes have pages. Returns whether it looks like
-    /// the next one of a buffer that grows, to be filled.
-    pub fn allocated(&self, bytes: usize, fed: usize) -> bool {
-        self.fed.set(fed);
-        self.last.replace(bytes) < bytes && self.outgrown.get() >= GROWTH
-    }
-
-    /// Notes that a block is freed. Returns whether it looks like the former one of a buffer that
-    /// grows, whose new one is about to fault in what lies behind the copied bytes.
-    pub fn freed(&self, bytes: usize) -> bool {
-        let last = self.last.get();
-        let grown = bytes < last && last / 4 <= bytes;
-        self.outgrown.set(if grown { self.outgrown.get().saturating_add(1) } else { 0 });
-        self.outgrown.get() >= GROWTH && self.fed.get() < last
-    }
-
-    /// What is known of blocks that are zero, or of the others.
-    pub fn filled(&self, zeroed: bool) -> &Filled {
-        &self.filled[usize::from(zeroed)]
-    }
-
-    /// Bytes kept in dirty ranges.
-    pub fn dirty_bytes() -> usize {
-        DIRTY.load(Ordering::Relaxed)
     }
 
     /// Number of dirty ranges.
@@ -87,9 +47,9 @@ impl Ranges {
         (unit != NONE).then_some(unit)
     }
 
-    fn bucket(&self, units: usize) -> &Cell<u32> {
+    fn bucket(&self, unit: u32, units: usize) -> &Cell<u32> {
         let b = (units.max(1).ilog2() as usize).min(BUCKETS - 1);
-        &self.clean[b]
+        &self.clean[Window::of(unit) as usize][b]
     }
 
     fn mark(unit: u32, units: usize, state: RangeState) -> &'static Record {
@@ -113,7 +73,7 @@ impl Ranges {
             unit = before;
         }
         let after = unit + units as u32;
-        if self.starts_at(after, RangeState::Clean) {
+        if starts_at(unit, after, RangeState::Clean) {
             let n = record(after).units.get();
             self.remove_clean(after);
             record(after).state.set(RangeState::Inside);
@@ -123,7 +83,7 @@ impl Ranges {
         let r = Self::mark(unit, units, RangeState::Clean);
         r.dirty.set(0);
         r.set_moved(false);
-        let head = self.bucket(units);
+        let head = self.bucket(unit, units);
         r.prev.set(NONE);
         r.next.set(head.get());
         if head.get() != NONE {
@@ -141,18 +101,16 @@ impl Ranges {
         if prev != NONE {
             record(prev).next.set(next);
         } else {
-            self.bucket(r.units.get()).set(next);
+            self.bucket(unit, r.units.get()).set(next);
         }
-    }
-
-    fn starts_at(&self, unit: u32, state: RangeState) -> bool {
-        super::window::unit_of(super::window::address(unit) as *const u8).is_some()
-            && record(unit).state.get() == state
     }
 
     /// The free range that ends right before `unit`.
     fn ends_before(&self, unit: u32, state: RangeState) -> Option<u32> {
         let last = unit.checked_sub(1)?;
+        if unit as usize == Window::of(unit).first() {
+            return None;
+        }
         let first = record(last).first.get();
         let r = record(first.min(last));
         (first <= last && r.state.get() == state && first as usize + r.units.get() == unit as usize)
@@ -162,7 +120,7 @@ impl Ranges {
     /// Makes all clean ranges bare. Returns whether there were any that are not.
     pub fn strip_clean(&self) -> bool {
         let mut any = false;
-        for head in &self.clean {
+        for head in self.clean.iter().flatten() {
             let mut at = head.get();
             while at != NONE {
                 let r = record(at);
@@ -225,7 +183,7 @@ impl Ranges {
         let r = record(unit);
         r.bytes.set(0);
         // Without pages, but with mappings of its own, it would have nobody look for it.
-        if r.dirty.get() == 0 && (!r.moved() || super::window::clean(unit)) {
+        if r.dirty.get() == 0 && (!r.moved() || kept::clean(unit)) {
             self.insert_clean(unit, r.units.get());
         } else {
             self.insert_dirty(unit);
@@ -306,8 +264,8 @@ impl Ranges {
             dirty += r.dirty.get().next_multiple_of(UNIT_BYTES);
             let next = unit + n as u32;
             let full = dirty.div_ceil(UNIT_BYTES) >= n;
-            let free = self.starts_at(next, RangeState::Clean)
-                || full && self.starts_at(next, RangeState::Dirty) && !record(next).marked.get();
+            let free = starts_at(unit, next, RangeState::Clean)
+                || full && starts_at(unit, next, RangeState::Dirty) && !record(next).marked.get();
             if n >= enough || !free {
                 return (n, dirty);
             }
@@ -354,10 +312,10 @@ impl Ranges {
         self.make_live(unit, skip_to(unit, align), n)
     }
 
-    /// A clean range, made live: from the lowest bucket that has one long enough.
-    pub fn take_clean(&self, n: usize, align: usize) -> Option<u32> {
-        for b in n.max(1).ilog2() as usize..BUCKETS {
-            let mut at = self.clean[b].get();
+    /// A clean range of a window, made live: from the lowest bucket that has one long enough.
+    pub fn take_clean(&self, window: Window, n: usize, align: usize) -> Option<u32> {
+        for head in self.clean[window as usize].iter().skip(n.max(1).ilog2() as usize) {
+            let mut at = head.get();
             while at != NONE {
                 let r = record(at);
                 let skip = skip_to(at, align);
@@ -374,7 +332,7 @@ impl Ranges {
     /// Units of the free range right behind a live one.
     pub fn free_behind(&self, unit: u32) -> usize {
         let after = unit + record(unit).units.get() as u32;
-        if self.starts_at(after, RangeState::Clean) || self.starts_at(after, RangeState::Dirty) {
+        if starts_at(unit, after, RangeState::Clean) || starts_at(unit, after, RangeState::Dirty) {
             record(after).units.get()
         } else {
             0
@@ -393,7 +351,7 @@ impl Ranges {
             }
             let after = unit + have as u32;
             let behind = record(after);
-            if self.starts_at(after, RangeState::Clean) {
+            if starts_at(unit, after, RangeState::Clean) {
                 self.remove_clean(after);
                 behind.state.set(RangeState::Inside);
                 if behind.units.get() > n - have {
@@ -403,7 +361,7 @@ impl Ranges {
                     self.give(after);
                     return false;
                 }
-            } else if self.starts_at(after, RangeState::Dirty) {
+            } else if starts_at(unit, after, RangeState::Dirty) {
                 self.remove_dirty(after);
             } else {
                 return false;
@@ -425,6 +383,16 @@ impl Ranges {
     }
 }
 
+/// Bytes kept in dirty ranges.
+pub fn dirty_bytes() -> usize {
+    DIRTY.load(Ordering::Relaxed)
+}
+
+/// Whether a range in that state begins at `at`, which lies behind a unit of the same window.
+fn starts_at(unit: u32, at: u32, state: RangeState) -> bool {
+    Window::of(unit).has(at) && record(at).state.get() == state
+}
+
 /// Makes both of two neighbouring clean ranges bare, as (first unit, units), if one of them is.
 fn alike(a: (u32, usize), b: (u32, usize)) {
     match (record(a.0).bare.get(), record(b.0).bare.get()) {
@@ -436,7 +404,7 @@ fn alike(a: (u32, usize), b: (u32, usize)) {
 
 /// Units from `unit` to the next one whose address is a multiple of `align` units.
 fn skip_to(unit: u32, align: usize) -> usize {
-    let number = super::window::address(unit) / UNIT_BYTES;
+    let number = address(unit) / UNIT_BYTES;
     number.next_multiple_of(align) - number
 }
 

@@ -1,17 +1,16 @@
 //! Free and live ranges against a model of their units.
 
-use super::super::{moved, window};
+use super::super::Locked;
 use super::*;
-use crate::huge;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Units that the tests work on; two more, on either side, keep them apart from the window's own.
 const UNITS: usize = 48;
 
-/// Units of a live block, as if they were a window of their own.
+/// Units of a live block, as if they were a space of their own.
 struct World {
-    block: *mut u8,
+    block: u32,
     first: u32,
     ranges: Ranges,
     /// Live ranges: their first unit and length.
@@ -22,9 +21,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let block = huge::alloc((UNITS + 2) * UNIT_BYTES, 1);
-        assert!(!block.is_null());
-        let first = window::unit_of(block).expect("a huge block") + 1;
+        let space = Locked::lock();
+        let block = space.take_fresh(UNITS + 2, 1, 0).expect("room");
+        drop(space);
+        let first = block + 1;
         // What an earlier test left in the records, other than the guard's, is none of this one's.
         for unit in first..first + UNITS as u32 + 1 {
             let r = record(unit);
@@ -46,7 +46,7 @@ impl World {
     /// A live range was taken at `unit`; its owner writes to its first `bytes`.
     fn taken(&mut self, unit: u32, n: usize, align: usize, bytes: usize) {
         assert_eq!(record(unit).units.get(), n);
-        assert!((window::address(unit) / UNIT_BYTES).is_multiple_of(align));
+        assert!((address(unit) / UNIT_BYTES).is_multiple_of(align));
         assert!(self.live.insert(unit, n).is_none());
         self.write(unit, bytes.min(n * UNIT_BYTES));
     }
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// The window's invariants over these units.
+    /// The space's invariants over these units.
     fn check(&self) {
         let mut unit = self.first;
         let (mut clean_before, mut dirty, mut live) = (false, 0, BTreeMap::new());
@@ -131,7 +131,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Back to one live block, so that the window's own lists know these units again.
+        // Back to one live block, so that the space's own lists know these units again.
         while let Some(unit) = self.ranges.oldest_dirty() {
             self.ranges.remove_dirty(unit);
         }
@@ -139,8 +139,7 @@ impl Drop for World {
             record(unit).set_moved(false);
             record(unit).state.set(RangeState::Inside);
         }
-        // SAFETY: the block allocated above.
-        unsafe { huge::give(self.block) };
+        Locked::lock().give(self.block);
     }
 }
 
@@ -176,7 +175,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(world: &mut World, step: Step) {
     match step {
         Step::TakeClean { n, log_align, bytes } => {
-            if let Some(unit) = world.ranges.take_clean(n, 1 << log_align) {
+            if let Some(unit) = world.ranges.take_clean(Window::Blocks, n, 1 << log_align) {
                 world.taken(unit, n, 1 << log_align, bytes);
             }
         }
@@ -216,8 +215,7 @@ fn run(world: &mut World, step: Step) {
         }
         Step::Grow(pick, from) => {
             if let Some((unit, _)) = world.pick(pick) {
-                let lock = window::enter().expect("nobody forks");
-                moved::mark_growing(&lock, unit, from);
+                Locked::lock().mark_growing(unit, from);
             }
         }
         Step::CleanOldest => world.clean_oldest(),
@@ -245,7 +243,7 @@ proptest! {
         }
         world.check();
         prop_assert_eq!(world.free_units(), UNITS);
-        prop_assert_eq!(world.ranges.take_clean(UNITS, 1), Some(world.first));
+        prop_assert_eq!(world.ranges.take_clean(Window::Blocks, UNITS, 1), Some(world.first));
     }
 }
 
@@ -253,7 +251,7 @@ proptest! {
 fn the_dirty_range_that_serves_best_is_taken() {
     let world = World::new();
     let take = |n| {
-        let unit = world.ranges.take_clean(n, 1).expect("room");
+        let unit = world.ranges.take_clean(Window::Blocks, n, 1).expect("room");
         record(unit).dirty.set(UNIT_BYTES);
         unit
     };

@@ -2,34 +2,30 @@
 //!
 //! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free
 //! chunk's entries are never read for what they say, or say "nothing" when they are zero: page map
-//! entries ([`Kind::None`](super::Kind)), owner's lines (a clean span), remote words (no state), run
+//! entries ([`Kind::None`](crate::region::Kind)), owner's lines (a clean span), remote words (no state), run
 //! records (made anew with the chunk). So pages that describe free chunks only are discarded, under
 //! the region's lock, which whoever makes a chunk one of its own must take first.
 
-use super::{
-    CHUNK, FREED, GRANULES_PER_CHUNK, IN_USE, LINE, LOCK, PageMapEntry, RUN_CHUNK_STRIDE, Table,
-    base, chunk_record, limit,
-};
-use super::{PAGE_MAP, PAGE_MAP_BELOW, REMOTES, REMOTES_BELOW, RUN_CHUNKS, RUN_CHUNKS_BELOW};
-use super::{SPANS, SPANS_BELOW};
-use crate::sync::Ordering;
+use super::{Locked, record};
+use crate::region::{CHUNK, OF_CHUNKS, base, limit};
+use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{auxv, mem};
 use core::ops::Range;
 
-/// The tables with what they hold for each chunk, in bytes.
-static TABLES: [(&Table, usize, usize); 4] = [
-    (&PAGE_MAP, PAGE_MAP_BELOW, GRANULES_PER_CHUNK * size_of::<PageMapEntry>()),
-    (&SPANS, SPANS_BELOW, GRANULES_PER_CHUNK * LINE),
-    (&REMOTES, REMOTES_BELOW, GRANULES_PER_CHUNK * LINE),
-    (&RUN_CHUNKS, RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE),
-];
+/// Whether chunks were freed since the tables were last looked at.
+static FREED: AtomicBool = AtomicBool::new(false);
+
+/// A chunk was freed.
+pub fn later() {
+    FREED.store(true, Ordering::Relaxed);
+}
 
 /// Discards the tables' pages for all free chunks, if chunks were freed since the last time.
 pub fn trim_tables() {
     if !FREED.swap(false, Ordering::Relaxed) {
         return;
     }
-    let Some(_guard) = LOCK.enter() else { return FREED.store(true, Ordering::Relaxed) };
+    let Some(_space) = Locked::enter() else { return FREED.store(true, Ordering::Relaxed) };
     let chunks = (limit() / CHUNK) as u32;
     let mut chunk = 0;
     while chunk < chunks {
@@ -46,13 +42,12 @@ pub fn trim_tables() {
 
 /// Whether nobody has the chunk, or the window jumped over it.
 fn is_free(chunk: u32) -> bool {
-    // SAFETY: below the limit.
-    unsafe { chunk_record(chunk) }.link.load(Ordering::Relaxed) != IN_USE
+    !record(chunk).is_live()
 }
 
 fn discard(start: usize, end: usize) {
     let page = auxv::page_size();
-    for (table, below, bytes) in &TABLES {
+    for (table, below, bytes) in &OF_CHUNKS {
         let table_start = base() - below;
         let end = (end * bytes).min(table.mapped_bytes());
         let pages = whole_pages(table_start + start * bytes, table_start + end, page);
@@ -79,7 +74,7 @@ mod tests {
     fn pages_that_go_hold_entries_of_free_chunks_only() {
         const AT: usize = 1 << 40;
         for page in [4 << 10, 16 << 10, 64 << 10] {
-            for (_, _, bytes) in &TABLES {
+            for (_, _, bytes) in &OF_CHUNKS {
                 for (start, end) in (0..96).flat_map(|a| (a + 1..=96).map(move |b| (a, b))) {
                     let (from, to) = (AT + start * bytes, AT + end * bytes);
                     let pages = whole_pages(from, to, page);

@@ -1,27 +1,38 @@
 //! What a fresh chunk takes over, and that nothing of it is left in the end.
 
-use super::*;
+use super::pool;
 use crate::config::Delay;
 use crate::own_process::alone;
-use crate::region::GRANULES_PER_CHUNK;
-use crate::run::pool;
+use crate::region::{CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, base, granule_address};
 use crate::settings;
+use crate::space::{self, Locked, record};
+use crate::sys::mem;
 use crate::sys::mem::refusals;
 use std::fs::read_to_string;
 
 const UNITS: usize = 256;
 
-/// A huge block of three units, written and freed: what is kept of it.
+/// What is kept of `bytes`, written and freed.
+fn keep(bytes: usize) -> usize {
+    let space = Locked::lock();
+    let unit = space.take_fresh(bytes.div_ceil(CHUNK), 1, 0).unwrap();
+    // SAFETY: the test's range, so long.
+    unsafe { (space::address(unit) as *mut u8).write_bytes(7, bytes) };
+    record(unit).dirty.set(bytes);
+    space.give(unit);
+    space::dirty_bytes()
+}
+
+/// Three units of it.
 fn kept() -> usize {
     settings::set_huge_pages(false);
     settings::set_decay(Delay::Millis(3_600_000));
-    let p = huge::alloc(3 * CHUNK, 1);
-    // SAFETY: the test's block, so long, and live.
-    unsafe {
-        p.write_bytes(7, 3 * CHUNK);
-        huge::give(p);
-    }
-    huge::dirty_bytes()
+    keep(3 * CHUNK)
+}
+
+/// Whether a chunk has a mapping of its own.
+fn is_apart(at: usize) -> bool {
+    record(((at - base()) >> CHUNK_SHIFT) as u32).moved()
 }
 
 /// Mappings that begin or end within the chunk at `at`, or at its start or end.
@@ -43,18 +54,18 @@ fn a_fresh_chunk_takes_over_a_kept_unit() {
         let mapped = mappings(at);
         let (again, zero) = pool::take(UNITS, 1).unwrap();
         assert!(again == at && !zero);
-        assert_eq!(huge::dirty_bytes(), before - CHUNK);
+        assert_eq!(space::dirty_bytes(), before - CHUNK);
         // SAFETY: the test's run.
         assert!((0..UNITS).all(|unit| unsafe { *((at + unit * 4096) as *const u8) } == 7));
-        assert!(mappings(at) > mapped);
+        assert!(mappings(at) > mapped && is_apart(at));
         pool::give(&[at]);
         pool::purge(true);
-        assert_eq!(MAPPED.load(Ordering::Relaxed), 0);
+        assert!(!is_apart(at));
         assert_eq!(mappings(at), mapped);
         // The chunk comes again, and with it the next unit.
         let (again, zero) = pool::take(UNITS, 1).unwrap();
         assert!(again == at && !zero);
-        assert_eq!(huge::dirty_bytes(), before - 2 * CHUNK);
+        assert_eq!(space::dirty_bytes(), before - 2 * CHUNK);
     });
 }
 
@@ -65,18 +76,15 @@ fn chunks_take_over_as_much_as_is_kept() {
         for kept in [before - CHUNK, before - 2 * CHUNK, before - 3 * CHUNK] {
             let (_, zero) = pool::take(2 * UNITS, 1).unwrap();
             assert!(!zero);
-            assert_eq!(huge::dirty_bytes(), kept);
+            assert_eq!(space::dirty_bytes(), kept);
         }
         let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
         assert!(zero && !mem::is_resident(at));
         // What is not whole stays for the next huge block.
-        let p = huge::alloc(CHUNK / 2 + 1, 1);
-        // SAFETY: the test's block, live.
-        unsafe { huge::give(p) };
-        let left = huge::dirty_bytes();
+        let left = keep(CHUNK / 2);
         let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
         assert!(zero && !mem::is_resident(at));
-        assert!(left != 0 && huge::dirty_bytes() == left);
+        assert!(left != 0 && space::dirty_bytes() == left);
     });
 }
 
@@ -86,17 +94,17 @@ fn a_refused_move_leaves_a_chunk_that_can_be_used() {
         let before = kept();
         // A first chunk, so that the window need not grow when the next one is taken.
         pool::take(2 * UNITS, 1).unwrap();
-        assert_eq!(huge::dirty_bytes(), before - CHUNK);
+        assert_eq!(space::dirty_bytes(), before - CHUNK);
         refusals::set(1);
         let (granule, touched) = pool::take_granule(false, None).unwrap();
-        assert_eq!((huge::dirty_bytes(), touched), (before - CHUNK, 0));
+        assert_eq!((space::dirty_bytes(), touched), (before - CHUNK, 0));
         assert_eq!(granule % GRANULES_PER_CHUNK, 0);
-        let at = crate::region::granule_address(granule) as *mut u8;
+        let at = granule_address(granule) as *mut u8;
         // SAFETY: the test's granule.
         unsafe {
             assert_eq!(*at, 0);
             at.write(1);
         }
-        assert_eq!(MAPPED.load(Ordering::Relaxed), 1);
+        assert!(!is_apart(at as usize));
     });
 }

@@ -1,0 +1,55 @@
+//! The space: the chunks of pages, whose memory [`region`](super::region) has.
+
+pub use super::pages::pool::lock_for_fork;
+
+use super::region::{self, CHUNK, GRANULES_PER_CHUNK, granule_address};
+use super::sys::Errno;
+use crate::size_class::UNIT;
+
+/// A heap that grows beyond this has huge pages: none does.
+pub const GROWING: usize = 1 << 40;
+
+/// How a chunk comes.
+#[allow(
+    dead_code,
+    reason = "as production has it; there are no huge blocks, and addresses are not scarce"
+)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fresh {
+    /// Not mapped.
+    Bare,
+    /// It reads as zeroes.
+    Zero,
+    /// With the pages of a former block.
+    Kept,
+}
+
+/// Huge pages are not to be had.
+pub fn fault_chunk(_: u32) -> bool {
+    false
+}
+
+/// A chunk, which reads as zeroes.
+pub fn alloc_chunk() -> Option<(u32, Fresh)> {
+    region::take_chunk().map(|chunk| (chunk, Fresh::Zero))
+}
+
+/// Takes a chunk back, which must be in use and read as zeroes.
+pub fn free_chunk(chunk: u32, _: bool) {
+    let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);
+    // SAFETY: the chunk's memory is there.
+    let mut units =
+        (start..start + CHUNK).step_by(UNIT).map(|at| unsafe { *(at as *const [usize; 2]) });
+    assert!(units.all(|words| words == [0; 2]), "a chunk is freed that does not read as zeroes");
+    region::give_chunk(chunk);
+}
+
+/// Chunks are always mapped.
+pub fn map_granules(_: u32, _: usize, _: usize) -> Result<(), Errno> {
+    unreachable!("nothing is left out")
+}
+
+/// As above.
+pub fn unmap_granules(_: u32, _: usize, _: usize) {
+    unreachable!("addresses are not scarce")
+}

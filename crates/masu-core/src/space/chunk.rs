@@ -1,0 +1,99 @@
+//! Chunks: live ranges of one unit, which the pool of pages cuts up.
+//!
+//! A fresh one takes over the pages of a kept unit (`mremap`), if there is one: what is kept of huge blocks and
+//! what runs and spans take anew would be resident side by side. That costs the kernel one entry in its
+//! table of pages, where faulting the chunk in costs 512 faults.
+
+use super::{Locked, Window, address, kept, map, record, trim};
+use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
+use crate::settings;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::{mem, time};
+
+/// How a chunk comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fresh {
+    /// Not mapped: addresses are scarce.
+    Bare,
+    /// It reads as zeroes.
+    Zero,
+    /// With the pages of a former block.
+    Kept,
+}
+
+/// A chunk, by its number, or `None` when the kernel gives no more memory.
+pub fn alloc_chunk() -> Option<(u32, Fresh)> {
+    let space = Locked::lock();
+    let take = || space.take_clean(Window::Chunks, 1, 1);
+    let chunk = match take() {
+        Some(chunk) => chunk,
+        None => {
+            space.grow(Window::Chunks, 1, 0)?;
+            take()?
+        }
+    };
+    if region::cover(chunk).is_err() {
+        space.give(chunk);
+        return None;
+    }
+    if record(chunk).bare.get() && (region::is_scarce() || !map::provide(chunk, 1, 0)) {
+        region::set_scarce();
+        return Some((chunk, Fresh::Bare));
+    }
+    Some((chunk, if space.feed_chunk(chunk) { Fresh::Kept } else { Fresh::Zero }))
+}
+
+/// Takes back a chunk, which is mapped wholly or not at all. It must read as zeroes again and none of its
+/// granules may be in use.
+pub fn free_chunk(chunk: u32, mapped: bool) {
+    let space = Locked::lock();
+    let first = chunk as usize * GRANULES_PER_CHUNK;
+    for granule in first..first + GRANULES_PER_CHUNK {
+        // SAFETY: the chunk lies below the limit.
+        unsafe { region::page_map(granule) }.set(Kind::None);
+    }
+    let r = record(chunk);
+    r.bare.set(!mapped);
+    r.dirty.set(0);
+    if mapped && r.moved() {
+        // If the kernel refuses, the mapping stays one of its own.
+        kept::clean(chunk);
+    }
+    space.insert_clean(chunk, 1);
+    trim::later();
+}
+
+/// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
+/// and surely needs it. `false`: no; huge pages are off, or have become slow to get.
+///
+/// Huge pages are never left to the kernel's discretion: the window forbids them, whatever the
+/// system's default, and this is the one exception. So a small heap stays small, and memory given
+/// back stays given back.
+pub fn fault_chunk(chunk: u32) -> bool {
+    if settings::populate() {
+        mem::populate(address(chunk), CHUNK);
+        return true;
+    }
+    if !settings::huge_pages() || SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
+        return false;
+    }
+    let before = time::now_ms();
+    // SAFETY: the caller's fresh chunk, which nobody uses yet.
+    unsafe { mem::fault_huge(address(chunk), CHUNK) };
+    let after = time::now_ms();
+    if after - before > SLOW {
+        // The kernel had to make room for it: leave it alone for a while.
+        SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Until when no huge page is asked for, in milliseconds of the clock.
+static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
+const SLOW: u64 = 20;
+/// Milliseconds without huge pages after a slow one.
+const PAUSE: u64 = 10_000;
+/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which a
+/// chunk that is not filled after all is a sixteenth.
+pub const GROWING: usize = 32 << 20;

@@ -1,0 +1,86 @@
+//! When dirty ranges go back to the kernel.
+
+use super::map::renew;
+use super::{Locked, UNIT_BYTES, Window, address, dirty_bytes, record};
+use crate::lock::DISCARD;
+use crate::sys::mem;
+
+/// Gives a dirty range's pages back and makes it clean. Whoever calls has taken the range out of
+/// the lists. `false`: the kernel refused.
+pub fn clean(unit: u32) -> bool {
+    let r = record(unit);
+    let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
+    // SAFETY: the range is free and in no list.
+    let done =
+        !r.moved() && unsafe { mem::discard(address(unit), dirty) } || renew(unit, r.units.get());
+    if done {
+        r.dirty.set(0);
+        r.set_moved(false);
+    }
+    done
+}
+
+impl Locked {
+    /// Makes the oldest dirty range a clean one. `false`: there is none, or the kernel refused.
+    fn clean_oldest(&self) -> bool {
+        let Some(unit) = self.oldest_dirty() else { return false };
+        self.remove_dirty(unit);
+        let done = clean(unit);
+        self.put_back(unit, done);
+        done
+    }
+
+    /// Puts a range in that [`clean`] was asked for.
+    fn put_back(&self, unit: u32, done: bool) {
+        if done {
+            self.insert_clean(unit, record(unit).units.get());
+        } else {
+            self.insert_dirty(unit);
+        }
+    }
+
+    /// The oldest kept ranges go, until the others have at most so many bytes.
+    pub fn keep_at_most(&self, bytes: usize) {
+        while dirty_bytes() > bytes && self.clean_oldest() {}
+    }
+
+    /// Gives everything kept back, and addresses kept without pages.
+    pub fn discard_all(&self) {
+        while self.clean_oldest() {}
+    }
+}
+
+/// Unmaps whatever is free. Returns whether there was anything.
+pub fn unmap_free() -> bool {
+    let Some(space) = Locked::enter() else { return false };
+    space.discard_all();
+    let any = space.strip_clean();
+    let blocks = Window::Blocks;
+    if let Some(unit) = space.take_last(blocks.end() as u32) {
+        blocks.set_end(unit as usize);
+    }
+    any
+}
+
+/// Gives kept ranges back: all, or those freed before the last tick. Returns the bytes given back.
+pub fn purge(all: bool) -> usize {
+    let mut purged = 0;
+    let mut left = usize::MAX;
+    while left != 0 {
+        let Some(_discard) = DISCARD.enter() else { break };
+        let space = Locked::lock();
+        left = left.min(space.dirty_count());
+        let Some(oldest) = space.oldest_dirty() else { break };
+        if !all && !record(oldest).tick.get().rested() {
+            break;
+        }
+        left = left.saturating_sub(1);
+        space.remove_dirty(oldest);
+        drop(space);
+        let bytes = record(oldest).dirty.get();
+        let done = clean(oldest);
+        purged += if done { bytes } else { 0 };
+        Locked::lock().put_back(oldest, done);
+    }
+    purged
+}
