@@ -98,10 +98,10 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let (past, judged) = (past(&space), settings::huge_pages());
     let growing = past.allocated(bytes, dirty) && !zeroed;
     if growing && !reused && bytes >= GROWING {
-        space.mark_growing(unit, units(dirty));
+        space.mark(unit, units(dirty)..r.units.get());
     } else if !reused && judged {
         let units = past.filled(zeroed).units(unit, bytes, zeroed);
-        space.mark_filled(unit, dirty.div_ceil(UNIT_BYTES).max(units.start)..units.end);
+        space.mark(unit, dirty.div_ceil(UNIT_BYTES).max(units.start)..units.end);
     }
     let sure = judged && past.filled(zeroed).is_sure();
     drop(space);
@@ -312,7 +312,8 @@ fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
         make_room(space);
     }
     if bytes >= GROWING {
-        space.mark_growing(unit, had.max(units(record(unit).dirty.get())));
+        let r = record(unit);
+        space.mark(unit, had.max(units(r.dirty.get()))..r.units.get());
     }
 }
 

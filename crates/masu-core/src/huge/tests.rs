@@ -239,12 +239,12 @@ impl World {
         let (first, end) = (Window::Blocks.first() as u32, Window::Blocks.end() as u32);
         let mut live = BTreeSet::new();
         let (mut unit, mut dirty, mut dirty_count, mut clean_before) = (first, 0, 0, false);
-        let mut bare = 0;
+        let (mut bare, mut apart) = (0, 0);
         while unit != end {
             let r = record(unit);
             let n = r.units.get();
             let state = r.state.get();
-            let at = format!("{state:?} range of {n} units at {unit}, moved: {}", r.moved());
+            let at = format!("{state:?} range of {n} units at {unit}, apart: {}", r.apart.get());
             assert!(n != 0 && unit as usize + n <= end as usize, "{at}");
             for inside in unit + 1..unit + n as u32 {
                 assert_eq!(record(inside).state.get(), RangeState::Inside, "{inside} in the {at}");
@@ -256,7 +256,7 @@ impl World {
                     live.insert(address(unit));
                 }
                 RangeState::Clean => {
-                    assert!(!clean_before && r.dirty.get() == 0 && !r.moved(), "{at}");
+                    assert!(!clean_before && r.dirty.get() == 0 && r.apart.get() == 0, "{at}");
                     bare += if r.bare.get() { n } else { 0 };
                 }
                 RangeState::Dirty => {
@@ -267,13 +267,14 @@ impl World {
             if state != RangeState::Live {
                 assert_eq!(record(unit + n as u32 - 1).first.get(), unit, "{at}");
             }
-            let pieces: Vec<_> = r.pieces.iter().collect();
-            assert!(pieces.is_sorted() && r.dirty.get() <= n * UNIT_BYTES, "{at}: {pieces:?}");
+            assert!(r.dirty.get() <= n * UNIT_BYTES, "{at}");
+            apart += usize::from(r.apart.get() != 0);
             self.check_rest(unit, &at);
             clean_before = state == RangeState::Clean;
             unit += n as u32;
         }
         assert_eq!((dirty, dirty_count), (dirty_bytes(), space.dirty_count()));
+        assert_eq!(apart, space::apart());
         let mapped = (end - first) as usize - bare;
         assert_eq!(mapped_bytes(Window::Blocks), mapped * UNIT_BYTES);
         assert_eq!(live, self.blocks.iter().map(|b| b.p as usize).collect());

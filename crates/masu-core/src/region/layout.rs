@@ -47,7 +47,7 @@ pub const RUN_CHUNKS_BELOW: usize = REMOTES_BELOW + MAX_CHUNKS * RUN_CHUNK_STRID
 /// Distance of the heaps below the base.
 pub const HEAPS_BELOW: usize = RUN_CHUNKS_BELOW + MAX_HEAPS * HEAP_STRIDE;
 /// Bytes per unit of 2 MiB in the table of units. The size is asserted where it is defined.
-pub const UNIT_STRIDE: usize = 128;
+pub const UNIT_STRIDE: usize = 64;
 /// Most units (of 2 MiB) of huge blocks: 16 TiB.
 pub const MAX_HUGE_UNITS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 23 };
 /// Distance of the table of units below the base: those of chunks, then those of huge blocks.

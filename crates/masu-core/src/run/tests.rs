@@ -32,7 +32,7 @@ fn kept() -> usize {
 
 /// Whether a chunk has a mapping of its own.
 fn is_apart(at: usize) -> bool {
-    record(((at - base()) >> CHUNK_SHIFT) as u32).moved()
+    record(((at - base()) >> CHUNK_SHIFT) as u32).apart.get() != 0
 }
 
 /// Mappings that begin or end within the chunk at `at`, or at its start or end.

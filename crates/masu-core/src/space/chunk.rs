@@ -55,7 +55,7 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
     let r = record(chunk);
     r.bare.set(!mapped);
     r.dirty.set(0);
-    if mapped && r.moved() {
+    if mapped && r.apart.get() != 0 {
         // If the kernel refuses, the mapping stays one of its own.
         kept::clean(chunk);
     }

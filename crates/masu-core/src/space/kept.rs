@@ -11,11 +11,11 @@ pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
     // SAFETY: the range is free and in no list.
-    let done =
-        !r.moved() && unsafe { mem::discard(address(unit), dirty) } || renew(unit, r.units.get());
+    let done = r.apart.get() == 0 && unsafe { mem::discard(address(unit), dirty) }
+        || renew(unit, r.units.get());
     if done {
         r.dirty.set(0);
-        r.set_moved(false);
+        r.set_apart(0);
     }
     done
 }

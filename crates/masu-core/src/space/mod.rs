@@ -13,8 +13,7 @@
 //! - [`ranges`]: the lists of free ones.
 //! - [`map`]: the windows' mappings.
 //! - [`take`]: fresh ranges, and longer ones.
-//! - [`moved`]: pages that move from a range to another, or are marked for huge ones; [`pieces`]: where a
-//!   range's mapping may change.
+//! - [`moved`]: pages that move from a range to another, or are marked for huge ones.
 //! - [`kept`]: when dirty ranges go back.
 //! - [`chunk`]: chunks, for the pool of pages; [`trim`]: the tables of free ones.
 //!
@@ -34,7 +33,6 @@ mod chunk;
 mod kept;
 mod map;
 mod moved;
-mod pieces;
 mod ranges;
 mod record;
 mod take;
@@ -43,6 +41,8 @@ mod trim;
 pub use chunk::{Fresh, GROWING, alloc_chunk, fault_chunk, free_chunk};
 pub use kept::{purge, unmap_free};
 pub use map::{map_granules, mapped_bytes, unmap_granules};
+#[cfg(test)]
+pub use moved::apart;
 pub use ranges::dirty_bytes;
 pub use record::{RangeState, Record, record};
 pub use trim::trim_tables;
@@ -108,11 +108,6 @@ pub fn unit_of(p: *const u8) -> Option<u32> {
 /// A unit's address.
 pub fn address(unit: u32) -> usize {
     region::base() + unit as usize * UNIT_BYTES
-}
-
-/// The unit at an address of the space's.
-fn unit_at(at: usize) -> u32 {
-    ((at - region::base()) / UNIT_BYTES) as u32
 }
 
 /// Units that hold so many bytes.

@@ -2,8 +2,7 @@
 //! the window's, until a fresh mapping over all of it melts into its neighbours again ([`super::kept::clean`]).
 
 use super::map::renew;
-use super::pieces::Pieces;
-use super::{Locked, UNIT_BYTES, address, dirty_bytes, record, unit_at};
+use super::{Locked, UNIT_BYTES, address, dirty_bytes, record};
 use crate::settings;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -11,52 +10,41 @@ use core::ops::Range;
 
 impl Locked {
     /// Moves the pages of the range at `from` to the live one at `to`, `at` bytes behind its start. All that
-    /// may be resident moves, also what a shrunk block has left behind its end, in whole units, for mappings
-    /// change between units only. Returns how many bytes from the start have moved: if the kernel refuses a
-    /// piece, the rest stays.
+    /// may be resident moves, also what a shrunk block has left behind its end, in whole units. Returns how
+    /// many bytes from the start have moved: if the kernel refuses a unit, the rest stays.
     ///
     /// # Safety
     /// Both ranges are the caller's, and from there on `to` holds nothing.
     pub unsafe fn move_pages(&self, from: u32, to: u32, at: usize) -> usize {
         let (source, target) = (record(from), record(to));
-        if !source.pieces.known() || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
+        if APART.load(Ordering::Relaxed) >= MOST_APART {
             return 0;
         }
-        let dirty = source.dirty.get().next_multiple_of(UNIT_BYTES);
-        let len = dirty.min(target.units.get() * UNIT_BYTES - at);
-        let behind = Pieces::new();
-        let mut start = 0;
-        for end in source.pieces.iter().chain([len]) {
-            let end = end.min(len);
-            if end > start {
-                let (from, to) = (address(from) + start, address(to) + at + start);
-                // SAFETY: the caller's ranges, so long.
-                if unsafe { mem::move_pages(from, to, end - start) }.is_err() {
-                    // The kernel may have unmapped the target before it found that it cannot.
-                    renew(unit_at(to), (end - start) / UNIT_BYTES);
-                    break;
-                }
-                if start == 0 {
-                    // What the target remembers of a former block matters behind the moved part only.
-                    target.pieces.split(at + len, &behind);
-                    target.pieces.split(at, &Pieces::new());
-                    target.marked.set(false);
-                    target.set_moved(true);
-                    target.pieces.push(at);
-                }
-                target.pieces.push(at + end);
-                start = end;
+        let (to, dirty) = (to + (at / UNIT_BYTES) as u32, source.dirty.get());
+        let n = dirty.div_ceil(UNIT_BYTES).min(target.units.get() - at / UNIT_BYTES);
+        // Unit by unit: the kernel moves pages of one mapping at a time, or fails halfway, and mappings change
+        // between units only.
+        let mut moved = 0;
+        while moved < n {
+            let (from, to) = (from + moved as u32, to + moved as u32);
+            // SAFETY: units of the caller's ranges.
+            if unsafe { mem::move_pages(address(from), address(to), UNIT_BYTES) }.is_err() {
+                source.stuck.set(true);
+                // The kernel may have unmapped the target before it found that it cannot.
+                renew(to, 1);
+                break;
             }
+            moved += 1;
         }
-        if start == 0 {
+        if moved == 0 {
             return 0;
         }
-        target.pieces.append(&behind, at + len);
-        target.dirty.set(target.dirty.get().max(at + source.dirty.get().min(len)));
-        if start == dirty {
+        target.set_apart(target.apart.get() + source.apart.get().max(1));
+        target.dirty.set(target.dirty.get().max(at + dirty.min(moved * UNIT_BYTES)));
+        if moved == dirty.div_ceil(UNIT_BYTES) {
             source.dirty.set(0);
         }
-        start
+        moved * UNIT_BYTES
     }
 
     /// Has the live range at `to`, of which nothing is in use behind its `dirty` bytes, take over the
@@ -64,26 +52,21 @@ impl Locked {
     /// need not be faulted in, and those they were kept in need not be given back. Returns whether it needs
     /// fresh pages all the same.
     pub fn feed(&self, to: u32, bytes: usize) -> bool {
-        let target = record(to);
         for _ in 0..FED_BY {
-            let at = target.dirty.get().next_multiple_of(UNIT_BYTES);
+            let at = record(to).dirty.get().next_multiple_of(UNIT_BYTES);
             let wanted = (bytes + UNIT_BYTES / 2).saturating_sub(at) / UNIT_BYTES;
             if wanted == 0 {
                 return false;
             }
             let Some(richest) = self.richest_dirty() else { break };
-            // The target must stay one that can be moved itself.
-            let many = !target.pieces.have_room_for(&record(richest).pieces);
-            if many || MOVED.load(Ordering::Relaxed) >= MOST_MOVED {
+            let mappings = record(to).apart.get() + record(richest).apart.get();
+            if mappings >= MOST_MAPPINGS || APART.load(Ordering::Relaxed) >= MOST_APART {
                 break;
             }
             let n = record(richest).units.get().min(wanted);
             let from = self.take_from_dirty(richest, n, 1);
             // SAFETY: `from` was free, and `to` holds nothing there.
-            if unsafe { self.move_pages(from, to, at) } == 0 {
-                // Having been taken makes it young again, which must not happen over and over.
-                record(from).pieces.lose();
-            }
+            unsafe { self.move_pages(from, to, at) };
             self.give(from);
         }
         true
@@ -94,7 +77,7 @@ impl Locked {
     #[inline]
     pub(super) fn feed_chunk(&self, chunk: u32) -> bool {
         dirty_bytes() >= UNIT_BYTES
-            && MOVED.load(Ordering::Relaxed) < MOST_MOVED / 2
+            && APART.load(Ordering::Relaxed) < MOST_APART / 2
             && self.take_dirty(1, 1, UNIT_BYTES).is_some_and(|from| self.move_unit(from, chunk))
     }
 
@@ -110,51 +93,35 @@ impl Locked {
         moved
     }
 
-    /// Has the kernel fault the live range at `unit` in by huge pages, from its unit `from` to its end:
-    /// a block that grows is filled. The marks make a mapping of that part, which a fresh mapping over the
-    /// range melts into its neighbours again, as after a move.
-    pub fn mark_growing(&self, unit: u32, from: usize) {
+    /// Has the kernel fault some units of the live range at `unit` in by huge pages. The marks make a mapping
+    /// of them, which a fresh mapping over the range melts into its neighbours again, as after a move.
+    pub fn mark(&self, unit: u32, units: Range<usize>) {
         let r = record(unit);
-        let was = r.marked.get();
-        if from >= r.units.get() {
-            return;
-        }
-        let is = allow_huge(unit, from..r.units.get());
-        // What was marked before ends where this begins, and is one mapping with it.
-        if was != is {
-            r.set_moved(true);
-            r.marked.set(is);
-            // Clean units that were absorbed piece by piece have left offsets behind `from`.
-            r.pieces.insert(from * UNIT_BYTES);
+        let few = r.apart.get() != 0 || APART.load(Ordering::Relaxed) < MOST_APART / 2;
+        let start = address(unit) + units.start * UNIT_BYTES;
+        if few
+            && !units.is_empty()
+            && settings::huge_pages()
+            && mem::allow_huge(start, units.len() * UNIT_BYTES)
+        {
+            r.set_apart(r.apart.get().max(1));
         }
     }
-
-    /// Has the kernel fault some whole units of the live range at `unit` in by huge pages. Unlike those of
-    /// [`Self::mark_growing`] they do not reach to its end.
-    pub fn mark_filled(&self, unit: u32, units: Range<usize>) {
-        if allow_huge(unit, units.clone()) {
-            let r = record(unit);
-            r.set_moved(true);
-            r.marked.set(false);
-            r.pieces.insert(units.start * UNIT_BYTES);
-            r.pieces.insert(units.end * UNIT_BYTES);
-        }
-    }
-}
-
-/// Allows huge pages in some units of a range, unless too many ranges have mappings of their own.
-fn allow_huge(unit: u32, units: Range<usize>) -> bool {
-    let few = record(unit).moved() || MOVED.load(Ordering::Relaxed) < MOST_MOVED / 2;
-    let start = address(unit) + units.start * UNIT_BYTES;
-    few && !units.is_empty()
-        && settings::huge_pages()
-        && mem::allow_huge(start, units.len() * UNIT_BYTES)
 }
 
 /// Most kept ranges that one block takes pages from.
 const FED_BY: usize = 8;
 
+/// Most mappings of its own that a range is given.
+const MOST_MAPPINGS: usize = 64;
 /// Ranges that lie partly in mappings of their own.
-pub(super) static MOVED: AtomicUsize = AtomicUsize::new(0);
-/// Most of those, two mappings each, before growth copies.
-const MOST_MOVED: usize = 128;
+pub(super) static APART: AtomicUsize = AtomicUsize::new(0);
+/// Most of those before growth copies, for the kernel bounds the number of mappings. Marks and chunks make half
+/// of them at most.
+const MOST_APART: usize = 128;
+
+/// Ranges that lie partly in mappings of their own.
+#[cfg(test)]
+pub fn apart() -> usize {
+    APART.load(Ordering::Relaxed)
+}

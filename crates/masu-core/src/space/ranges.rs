@@ -82,7 +82,7 @@ impl Ranges {
         }
         let r = Self::mark(unit, units, RangeState::Clean);
         r.dirty.set(0);
-        r.set_moved(false);
+        r.set_apart(0);
         let head = self.bucket(unit, units);
         r.prev.set(NONE);
         r.next.set(head.get());
@@ -183,7 +183,7 @@ impl Ranges {
         let r = record(unit);
         r.bytes.set(0);
         // Without pages, but with mappings of its own, it would have nobody look for it.
-        if r.dirty.get() == 0 && (!r.moved() || kept::clean(unit)) {
+        if r.dirty.get() == 0 && (r.apart.get() == 0 || kept::clean(unit)) {
             self.insert_clean(unit, r.units.get());
         } else {
             self.insert_dirty(unit);
@@ -196,11 +196,9 @@ impl Ranges {
         let (r, tail) = (record(unit), unit + n as u32);
         let t = record(tail);
         t.units.set(r.units.replace(n) - n);
-        t.set_moved(r.moved());
+        t.set_apart(r.apart.get().min(1));
+        t.stuck.set(r.stuck.get());
         t.bare.set(r.bare.get());
-        // Whether the front ends in what is marked is not known.
-        t.marked.set(r.marked.replace(false));
-        r.pieces.split(n * UNIT_BYTES, &t.pieces);
         let dirty = r.dirty.get();
         t.dirty.set(dirty.saturating_sub(n * UNIT_BYTES));
         r.dirty.set(dirty.min(n * UNIT_BYTES));
@@ -255,7 +253,7 @@ impl Ranges {
     }
 
     /// Units, and dirty bytes, of the free ranges in a row that begin at `unit`, until they are `enough`
-    /// units. A marked range ends the row: what joins it must be marked too.
+    /// units.
     fn row(&self, unit: u32, enough: usize) -> (usize, usize) {
         let (mut n, mut dirty) = (0, 0);
         let mut r = record(unit);
@@ -265,7 +263,7 @@ impl Ranges {
             let next = unit + n as u32;
             let full = dirty.div_ceil(UNIT_BYTES) >= n;
             let free = starts_at(unit, next, RangeState::Clean)
-                || full && starts_at(unit, next, RangeState::Dirty) && !record(next).marked.get();
+                || full && starts_at(unit, next, RangeState::Dirty);
             if n >= enough || !free {
                 return (n, dirty);
             }
@@ -278,8 +276,8 @@ impl Ranges {
     /// was.
     pub fn take_to_extend(&self, n: usize, align: usize, end: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
-        for (at, r) in self.latest_dirty() {
-            if skip_to(at, align) == 0 && !r.marked.get() {
+        for (at, _) in self.latest_dirty() {
+            if skip_to(at, align) == 0 {
                 let (row, dirty) = self.row(at, n);
                 if (row >= n || at as usize + row == end)
                     && best.is_none_or(|(_, most)| dirty > most)
@@ -299,7 +297,7 @@ impl Ranges {
         let mut best: Option<(u32, usize)> = None;
         for (at, r) in self.latest_dirty() {
             let dirty = r.dirty.get();
-            if r.pieces.known() && best.is_none_or(|(_, most)| dirty > most) {
+            if !r.stuck.get() && best.is_none_or(|(_, most)| dirty > most) {
                 best = Some((at, dirty));
             }
         }
@@ -370,14 +368,8 @@ impl Ranges {
             if behind.dirty.get() != 0 {
                 r.dirty.set(have * UNIT_BYTES + behind.dirty.get());
             }
-            // Clean units behind a marked range are about to be marked like it.
-            if r.moved() && !r.marked.get() || behind.moved() {
-                r.set_moved(true);
-                r.pieces.push(have * UNIT_BYTES);
-                r.pieces.append(&behind.pieces, have * UNIT_BYTES);
-                r.marked.set(behind.marked.get());
-                behind.set_moved(false);
-            }
+            r.set_apart(r.apart.get() + behind.apart.get());
+            behind.set_apart(0);
             Self::mark(unit, have + behind.units.get(), RangeState::Live);
         }
     }

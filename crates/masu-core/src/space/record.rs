@@ -1,7 +1,6 @@
 //! What the first unit of a range says about it.
 
-use super::moved::MOVED;
-use super::pieces::Pieces;
+use super::moved::APART;
 use crate::clock::Tick;
 use crate::region::{self, UNIT_STRIDE, UNITS_BELOW};
 use crate::sync::Ordering;
@@ -12,9 +11,8 @@ use core::cell::Cell;
 pub struct Record {
     /// What the range is.
     pub state: Cell<RangeState>,
-    moved: Cell<bool>,
-    /// Whether its last part is faulted in huge pages; it is `moved` then too.
-    pub marked: Cell<bool>,
+    /// Whether the kernel has refused to move its pages.
+    pub stuck: Cell<bool>,
     /// Whether a clean range is not mapped: its addresses went back, or it was never wanted.
     pub bare: Cell<bool>,
     /// Next range in its list.
@@ -31,8 +29,8 @@ pub struct Record {
     pub bytes: Cell<usize>,
     /// Bytes from the start that may be non-zero or resident.
     pub dirty: Cell<usize>,
-    /// Where its mapping may change, if it was moved.
-    pub pieces: Pieces,
+    /// About how many mappings of their own its units lie in. 0: all lie in the window's.
+    pub apart: Cell<usize>,
 }
 
 /// What a range is. Zero, as a fresh record has it, is none.
@@ -59,46 +57,24 @@ struct First([Record; FIRST]);
 // SAFETY: as all records; see `record`.
 unsafe impl Sync for First {}
 
-static FIRST_RECORDS: First = First([const { Record::new() }; FIRST]);
+// SAFETY: zero bytes are valid records.
+static FIRST_RECORDS: First = unsafe { core::mem::zeroed() };
 
 impl Record {
-    const fn new() -> Self {
-        Record {
-            state: Cell::new(RangeState::Inside),
-            moved: Cell::new(false),
-            marked: Cell::new(false),
-            bare: Cell::new(false),
-            next: Cell::new(0),
-            prev: Cell::new(0),
-            first: Cell::new(0),
-            tick: Cell::new(Tick::NEVER),
-            units: Cell::new(0),
-            bytes: Cell::new(0),
-            dirty: Cell::new(0),
-            pieces: Pieces::new(),
-        }
-    }
-
     /// Whether a live block starts here.
     pub fn is_live(&self) -> bool {
         self.state.get() == RangeState::Live
     }
 
-    /// Whether some of the range's pages lie in a mapping of their own.
-    pub fn moved(&self) -> bool {
-        self.moved.get()
-    }
-
-    /// Notes that they do, or that they no longer do.
-    pub fn set_moved(&self, moved: bool) {
-        if self.moved.replace(moved) {
-            MOVED.fetch_sub(1, Ordering::Relaxed);
-        }
-        if moved {
-            MOVED.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.marked.set(false);
-            self.pieces.clear();
+    /// Notes that its units lie in so many mappings of their own.
+    pub fn set_apart(&self, n: usize) {
+        let before = self.apart.replace(n);
+        APART.fetch_add(
+            usize::from(n != 0).wrapping_sub(usize::from(before != 0)),
+            Ordering::Relaxed,
+        );
+        if n == 0 {
+            self.stuck.set(false);
         }
     }
 }

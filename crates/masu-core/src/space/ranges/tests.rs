@@ -31,7 +31,7 @@ impl World {
             r.state.set(RangeState::Inside);
             r.first.set(NONE);
             r.dirty.set(0);
-            r.set_moved(false);
+            r.set_apart(0);
         }
         record(first + UNITS as u32).state.set(RangeState::Live);
         let ranges = Ranges::new();
@@ -77,7 +77,7 @@ impl World {
             let at = (unit - self.first) as usize;
             self.written[at..at + n].fill(0);
             record(unit).dirty.set(0);
-            record(unit).set_moved(false);
+            record(unit).set_apart(0);
             self.ranges.insert_clean(unit, n);
         }
     }
@@ -100,12 +100,10 @@ impl World {
                 RangeState::Clean => {
                     assert!(!clean_before, "neighbours are not joined at {unit}");
                     assert_eq!(r.dirty.get(), 0);
-                    assert!(!r.moved());
+                    assert_eq!(r.apart.get(), 0);
                 }
                 _ => dirty += 1,
             }
-            let pieces: Vec<_> = r.pieces.iter().map(|bytes| bytes / UNIT_BYTES).collect();
-            assert!(pieces.is_sorted() && pieces.iter().all(|p| *p <= n), "{unit}: {pieces:?}");
             if state != RangeState::Live {
                 assert_eq!(record(unit + n as u32 - 1).first.get(), unit);
             }
@@ -136,7 +134,7 @@ impl Drop for World {
             self.ranges.remove_dirty(unit);
         }
         for unit in self.first..=self.units().end {
-            record(unit).set_moved(false);
+            record(unit).set_apart(0);
             record(unit).state.set(RangeState::Inside);
         }
         Locked::lock().give(self.block);
@@ -207,15 +205,13 @@ fn run(world: &mut World, step: Step) {
             }
         }
         Step::Move(pick) => {
-            if let Some((unit, n)) = world.pick(pick) {
-                record(unit).set_moved(true);
-                record(unit).pieces.clear();
-                record(unit).pieces.push(n * UNIT_BYTES);
+            if let Some((unit, _)) = world.pick(pick) {
+                record(unit).set_apart(1);
             }
         }
         Step::Grow(pick, from) => {
-            if let Some((unit, _)) = world.pick(pick) {
-                Locked::lock().mark_growing(unit, from);
+            if let Some((unit, n)) = world.pick(pick) {
+                Locked::lock().mark(unit, from..n);
             }
         }
         Step::CleanOldest => world.clean_oldest(),
