@@ -39,22 +39,16 @@ impl Window {
         }
     }
 
-    /// Has the tables reach to a unit.
-    fn ensure_tables(self, end: usize) -> Result<(), Errno> {
+    /// Has it, and its tables, reach to the end of a range that begins at or behind its end.
+    fn reach(self, unit: usize, n: usize, bare: bool) -> Result<u32, Errno> {
+        let (first, end) = (self.first(), unit + n);
         if self == Window::Chunks {
             region::ensure_tables(end)?;
         }
-        if end <= FIRST {
-            return Ok(());
+        if end > FIRST {
+            RECORDS[self as usize].ensure(region::base() + first * UNIT_STRIDE, end - first)?;
         }
-        let first = self.first();
-        RECORDS[self as usize].ensure(region::base() + first * UNIT_STRIDE, end - first)
-    }
-
-    /// Has it reach to the end of a range that begins at or behind its end.
-    fn reach(self, unit: usize, n: usize, bare: bool) -> Result<u32, Errno> {
-        self.ensure_tables(unit + n)?;
-        self.set_end(unit + n);
+        self.set_end(end);
         let r = record(unit as u32);
         r.dirty.set(0);
         r.bare.set(bare);
@@ -201,3 +195,6 @@ pub fn unmap_granules(chunk: u32, first: usize, n: usize) {
 pub fn mapped_bytes(window: Window) -> usize {
     window.mapped().load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests;
