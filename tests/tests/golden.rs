@@ -30,6 +30,7 @@ const UNDEFINED_WEAK: &[&str] = &[
     "_ZSt15get_new_handlerv",
     "_ZTISt9bad_alloc",
     "_ZTVSt9bad_alloc",
+    "_dl_find_object",
     "__cxa_allocate_exception",
     "__cxa_begin_catch",
     "__cxa_end_catch",
@@ -47,7 +48,7 @@ const UNDEFINED_WEAK: &[&str] = &[
 ];
 
 /// Most bytes of the library without its symbols.
-const LARGEST: u64 = 202 << 10;
+const LARGEST: u64 = 206 << 10;
 
 /// The output of a tool over the library; `None`, with a word, for other allocators.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {

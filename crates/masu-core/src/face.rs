@@ -27,7 +27,7 @@ pub use alloc::{
     alloc_slow, alloc_zeroed, alloc_zeroed_aligned, alloc_zeroed_fast, alloc_zeroed_slow,
     exact_size, good_size,
 };
-pub use free::{dealloc, dealloc_aligned, dealloc_sized};
+pub use free::{dealloc, dealloc_aligned, dealloc_at_least, dealloc_sized};
 pub use resize::{
     realloc, realloc_exact, realloc_fast, realloc_sized, realloc_slow, resize_exact, resize_fast,
     try_grow, try_resize,

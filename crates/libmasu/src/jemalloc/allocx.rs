@@ -124,15 +124,9 @@ pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
 /// `block` is a live block; `size` lies between what was asked for and what may be used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sdallocx(block: *mut c_void, size: usize, flags: c_int) {
-    let flags = Flags::new(flags);
+    let align = Flags::new(flags).align();
     // SAFETY: the caller's contract is the same.
-    unsafe {
-        if flags.is_plain() {
-            masu_core::dealloc_sized(block.cast(), size);
-        } else {
-            masu_core::dealloc_aligned(block.cast(), size, flags.align());
-        }
-    }
+    unsafe { masu_core::dealloc_at_least(block.cast(), size, align) }
 }
 
 /// What `mallocx` with these arguments gives, without doing it; 0 if it cannot.

@@ -27,7 +27,29 @@ pub unsafe fn dealloc(p: *mut u8) {
 #[inline(always)]
 pub unsafe fn dealloc_sized(p: *mut u8, size: usize) {
     // SAFETY: passed on.
-    unsafe { if heap::may_have(p, size) { dealloc(p) } else { dealloc_judged(p, size, 1) } }
+    unsafe {
+        match heap::dealloc_sized(p, size) {
+            Freed::Unknown => dealloc_judged(p, size, 1, true),
+            left => finish(p, left),
+        }
+    }
+}
+
+/// [`dealloc`] of a block that has `size` bytes at least and is at a multiple of `align`; if it has or is not,
+/// that is reported.
+///
+/// # Safety
+/// As for [`dealloc`], with such a size and alignment.
+#[inline(always)]
+pub unsafe fn dealloc_at_least(p: *mut u8, size: usize, align: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        let left = if align <= 16 { heap::dealloc_sized(p, size) } else { Freed::Unknown };
+        match left {
+            Freed::Unknown => dealloc_judged(p, size, align, false),
+            left => finish(p, left),
+        }
+    }
 }
 
 /// [`dealloc`] of a block that was asked for at a multiple of `align`, with `size` bytes, or with 0 if that is
@@ -38,42 +60,47 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) {
 #[inline]
 pub unsafe fn dealloc_aligned(p: *mut u8, size: usize, align: usize) {
     // SAFETY: passed on.
-    unsafe { dealloc_judged(p, size, align) }
+    unsafe { dealloc_judged(p, size, align, true) }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize) {
+unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
     if p.addr() & align.wrapping_sub(1) != 0 {
         report::mistake(Act::Free, p, Wrong::Align { said: align });
         return;
     }
-    // What is no block at all is found when it is freed.
-    if !p.is_null()
-        && let Some(block) = Block::find(p)
-        && !can_be(&block, size, align)
-    {
+    if p.is_null() {
+        return;
+    }
+    let Some(block) = Block::find_here(p) else {
+        report::mistake(Act::Free, p, why(p));
+        return;
+    };
+    if size > block.bytes || asked && is_too_long(&block, size, align) {
         report::mistake(Act::Free, p, Wrong::Size { said: size, bytes: block.bytes });
         return;
     }
-    // SAFETY: passed on.
-    unsafe { dealloc(p) }
+    // SAFETY: passed on; the block was found.
+    unsafe {
+        match block.kind {
+            Kind::Own => dealloc(p),
+            _ => purge::on_free(free_block(p, &block)),
+        }
+    }
 }
 
-/// Whether a block may be one that was asked for with a size, not 0, and an alignment. One that was resized may
-/// have more than it takes, and one that was taken when memory was short.
-fn can_be(block: &Block, size: usize, align: usize) -> bool {
-    if size > block.bytes {
-        return false;
-    }
+/// Whether a block is too long to have been asked for with a size, 0 if that is not known, and an alignment. One
+/// that was resized may have more than it takes, and one that was taken when memory was short.
+fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     let short = match block.kind {
         Kind::Own | Kind::Remote => false,
         Kind::Medium | Kind::Hooked => block.bytes <= SMALL_MAX,
         Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
         Kind::Spare => true,
     };
-    let Some(request) = Request::new(size, align, false) else { return size == 0 };
-    size == 0 || short || block.bytes <= 2 * request.bytes() + LARGER_WASTE_SIXTEENTHS * 16
+    let most = |request: Request| 2 * request.bytes() + LARGER_WASTE_SIXTEENTHS * 16;
+    size != 0 && !short && Request::new(size, align, false).is_none_or(|it| block.bytes > most(it))
 }
 
 /// Does what the hot path of a free has left to do, out of line.
@@ -118,7 +145,7 @@ unsafe fn unknown(p: *mut u8) {
     if p.is_null() {
         return;
     }
-    match Block::find(p) {
+    match Block::find_here(p) {
         // SAFETY: a live block, as far as that can be told.
         Some(block) => purge::on_free(unsafe { free_block(p, &block) }),
         None => report::mistake(Act::Free, p, why(p)),

@@ -47,8 +47,15 @@ pub enum Kind {
 
 impl Block {
     /// The block that starts at `p`; `None` if none does, which [`why`] explains.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub fn find(p: *const u8) -> Option<Block> {
+        Self::find_here(p)
+    }
+
+    /// The same in line.
+    #[inline(always)]
+    pub fn find_here(p: *const u8) -> Option<Block> {
         let offset = region::offset(p);
         if offset >= region::limit() {
             return Self::find_outside(p);

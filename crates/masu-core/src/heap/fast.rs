@@ -93,6 +93,33 @@ pub unsafe fn dealloc(p: *mut u8) -> Freed {
     unsafe { free_own(base, granule, p) }
 }
 
+/// [`dealloc`] of a block that is said to have `size` bytes. What is not a small own block that may have been asked
+/// for with so many is left to be judged, as unknown.
+///
+/// # Safety
+/// As for [`dealloc`].
+#[inline(always)]
+pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
+    let base = Base::load();
+    let offset = base.offset(p);
+    if !region::in_window(offset) {
+        return Freed::Unknown;
+    }
+    let granule = offset >> GRANULE_SHIFT;
+    // SAFETY: the offset is below the limit.
+    let entry = unsafe { base.page_map(granule) };
+    // In one compare: not more than the block has, and not much less than half of it.
+    let bytes = entry.block_size();
+    if bytes.wrapping_sub(size) > bytes / 2 + 8 {
+        return Freed::Unknown;
+    }
+    if !is_mine(entry.owner.load(Ordering::Relaxed)) {
+        return Freed::Others(granule as u32);
+    }
+    // SAFETY: as in `dealloc`.
+    unsafe { free_own(base, granule, p) }
+}
+
 /// Frees a block of an own span.
 ///
 /// # Safety
@@ -129,20 +156,6 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     size <= SMALL_MAX
         && region::in_window(offset)
         && unsafe { base.page_map(offset >> GRANULE_SHIFT) }.class() == class_of(size)
-}
-
-/// Whether a small block may have been asked for with `size` bytes, at a glance; `false` for what is no small
-/// block, and for null.
-#[inline(always)]
-pub fn may_have(p: *const u8, size: usize) -> bool {
-    let base = Base::load();
-    let offset = base.offset(p);
-    if !region::in_window(offset) {
-        return false;
-    }
-    // SAFETY: the offset is below the limit.
-    let bytes = unsafe { base.page_map(offset >> GRANULE_SHIFT) }.block_size();
-    bytes.wrapping_sub(size) <= bytes / 2 + 8
 }
 
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does

@@ -56,8 +56,8 @@ pub use birth::init_process;
 pub use event::countdown_reached_zero;
 pub use exit::set_ended;
 pub use fast::{
-    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, dealloc, fits_still,
-    is_of_class, may_have, realloc_own, usable_size, zero_small,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, dealloc,
+    dealloc_sized, fits_still, is_of_class, realloc_own, usable_size, zero_small,
 };
 pub use flush::flush;
 pub use free::free_of_others;
