@@ -154,6 +154,11 @@ fn configuration() {
 }
 
 #[test]
+fn mistakes() {
+    check("mistakes.md");
+}
+
+#[test]
 fn limits() {
     check("limits.md");
 }
