@@ -232,18 +232,20 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     if size > isize::MAX as usize - UNIT {
         return false;
     }
-    // SAFETY: a live block of its kind, and the caller's, in each.
     let new = match block.kind {
         Kind::Medium if size > SMALL_MAX && size <= MEDIUM_MAX => {
             let new = medium_units(size) * UNIT;
+            // SAFETY: a live run, and the caller's.
             accounted(block, new, || unsafe { run::resize(p, size, zeroed) }).then_some(new)
         }
         Kind::Huge => {
             let new = size.max(MEDIUM_MAX + 1).next_multiple_of(UNIT);
+            // SAFETY: a live huge block, and the caller's.
             accounted(block, new, || unsafe { huge::resize_in_place(p, new, zeroed) })
                 .then_some(new)
         }
         Kind::Hooked => {
+            // SAFETY: a live block in the hooks' memory, and the caller's.
             let done = unsafe { hooked::resize(p, size, zeroed) };
             Block::find(p).filter(|_| done).map(|block| block.bytes)
         }

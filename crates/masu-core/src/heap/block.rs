@@ -71,7 +71,7 @@ impl Block {
             let (bytes, owner) = (run::usable_size(p), arena::id_of_run(owner, offset));
             return (bytes != 0).then_some(Block { kind: Kind::Medium, bytes, owner });
         }
-        if offset % GRANULE % bytes != 0 {
+        if !(offset % GRANULE).is_multiple_of(bytes) {
             return None;
         }
         let kind = if is_mine(owner) { Kind::Own } else { Kind::Remote };
