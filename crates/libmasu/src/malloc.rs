@@ -26,7 +26,7 @@ core::arch::global_asm!(masu_core::note!("1"));
 /// The body of `malloc`: the engine's fast path here, all else behind a tail call.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
-    let block = masu_core::alloc_fast(size);
+    let block = masu_core::alloc_fast_unknown(size);
     if !block.is_null() {
         return block;
     }

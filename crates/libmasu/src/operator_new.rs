@@ -23,7 +23,7 @@ macro_rules! plain_news {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
         pub unsafe extern "C" fn $name(size: usize $(, _: $ignored)?) -> *mut c_void {
-            let block = masu_core::alloc_fast(size);
+            let block = masu_core::alloc_fast_unknown(size);
             if !block.is_null() {
                 return block.cast();
             }

@@ -100,11 +100,31 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) {
     }
 }
 
+/// A mistake that is found once the lists of free blocks are damaged: the process ends, whatever the option says.
+#[cold]
+#[inline(never)]
+pub fn damage(p: *const u8, wrong: Wrong) -> ! {
+    say(Act::Free, p, wrong, None);
+    fatal::abort()
+}
+
 /// A block was freed twice.
 #[cold]
 #[inline(never)]
 pub fn double_free(p: *const u8) {
     mistake(Act::Free, p, Wrong::Freed { bytes: 0 });
+}
+
+/// A block that was freed and is to be handed out again does not hold what a free block does. The process ends, since
+/// the list of free blocks leads anywhere.
+#[cold]
+#[inline(never)]
+pub fn written_after_free(p: *const u8) -> ! {
+    let mut sink = fatal::write_stderr as fn(&[u8]);
+    let mut text = Text::new(&mut sink);
+    text.str("masu: free block at ").hex(p.addr() as u64);
+    text.str(": it was written to, after it was freed or beyond the end of the block before it").line();
+    fatal::abort()
 }
 
 /// A pointer into the engine's memory, freed, that is not a live block's start.

@@ -41,13 +41,14 @@ const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
 const PAGE_AND_LINE: u32 = PAGE + LINE;
 const PAGE_AND_HEADER: u32 = PAGE + 512;
 
-const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
+/// Entries of the table of classes.
+pub const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
 pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
 /// A constant rather than a static: where the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
-const TABLE: &[u8; TABLE_LEN] = &table(true);
+pub const TABLE: &[u8; TABLE_LEN] = &table(true);
 /// The same for who asks for no distance.
 const EXACT_TABLE: &[u8; TABLE_LEN] = &table(false);
 

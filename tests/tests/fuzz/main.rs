@@ -51,6 +51,27 @@ fn four_threads_that_keep_nothing() {
     clean("--threads 4", 5, "decay:0,run_cache:0,huge_cache:0,retain_full:0");
 }
 
+/// Programs with one mistake each: those that free a small block twice, or free inside one, are stopped, and none
+/// goes on with a byte that two blocks have.
+#[test]
+fn programs_with_a_mistake_are_stopped() {
+    if !is_masu() {
+        println!("only masu promises this");
+        return;
+    }
+    let seconds = if long() { "600" } else { "6" };
+    let program = Compile::c("tests/fuzz/mistaken.c").flags(["-O1", "-pthread"]).build();
+    let outcome =
+        Run::new(program.path()).arg(seconds).timeout(Duration::from_secs(900)).run().success();
+    println!("{}", outcome.stdout);
+    let sum = |kind: &str| -> u32 {
+        let numbers = outcome.stdout.split(kind).filter_map(|before| before.split(' ').next_back());
+        numbers.filter_map(|n| n.parse::<u32>().ok()).sum()
+    };
+    let (stopped, unseen) = (sum(" stopped"), sum(" not seen"));
+    assert!(stopped > 20 && unseen == 0, "{}", outcome.describe());
+}
+
 /// Run on an allocator with this fault; it must be found, and called by its name.
 fn finds(fault: &str, verdict: &str) -> Outcome {
     let shim = Compile::c("tests/fuzz/faulty.c")

@@ -7,6 +7,7 @@ use crate::region::GRANULE;
 use crate::report::{self, Act, Wrong};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
+use crate::span::Span;
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
 
 /// Frees a block; null is allowed.
@@ -113,7 +114,7 @@ pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
     unsafe {
         match left {
             Freed::Done => {}
-            Freed::Counted => counted(p),
+            Freed::Look(line) => look(line),
             Freed::Others(granule) => others(p, granule),
             Freed::Unknown => unknown(p),
         }
@@ -122,9 +123,11 @@ pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
 
 #[cold]
 #[inline(never)]
-fn counted(p: *mut u8) {
-    heap::countdown_reached_zero(p);
-    purge::on_free(GRANULE);
+unsafe fn look(line: *mut Span) {
+    // SAFETY: passed on.
+    if unsafe { heap::look_at_freed(line) } {
+        purge::on_free(GRANULE);
+    }
 }
 
 #[cold]

@@ -11,7 +11,7 @@
 
 use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
-use super::{birth, free, thread_bytes};
+use super::{birth, free, suspect, thread_bytes};
 use crate::region::{self, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
@@ -71,7 +71,7 @@ impl Block {
             let (bytes, owner) = (run::usable_size(p), arena::id_of_run(owner, offset));
             return (bytes != 0).then_some(Block { kind: Kind::Medium, bytes, owner });
         }
-        if !(offset % GRANULE).is_multiple_of(bytes) {
+        if !span::may_start(entry.class(), p.addr()) || suspect::is_free(p) {
             return None;
         }
         let kind = if is_mine(owner) { Kind::Own } else { Kind::Remote };
@@ -144,22 +144,13 @@ pub fn why(p: *const u8) -> Wrong {
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
     // SAFETY: passed on, here and below.
     unsafe {
-        if let Some(heap) = block.heap() {
-            thread_bytes::freed(block.bytes);
-            return heap.free(p.cast());
-        }
-        match block.kind {
-            Kind::Remote => {
-                return free::remote_free(span::span_of(region::offset(p)), p.cast());
-            }
-            Kind::Own => {
-                // An own block that is live has been freed before it comes here.
-                report::mistake(Act::Free, p, Wrong::Freed { bytes: block.bytes });
-                return 0;
-            }
-            _ => {}
+        if let Kind::Own | Kind::Remote = block.kind {
+            return free::remote_free(span::span_of(region::offset(p)), p.cast());
         }
         thread_bytes::freed(block.bytes);
+        if let Some(heap) = block.heap() {
+            return heap.free(p.cast());
+        }
         match block.kind {
             Kind::Medium => {
                 let heap = birth::current_or_new();

@@ -13,18 +13,33 @@
 
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
-use super::{Heap, exit, tick};
+use super::{Heap, exit, suspect, tick};
 use crate::region::{self, NIL};
 use crate::span::{self, Place, Span, pool};
 use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
 
-/// Called after a local free that took a span's countdown to zero. `p` is the block freed.
-pub fn countdown_reached_zero(p: *mut u8) {
+/// Called after a local free that took a span's countdown to zero, or whose address the span's bound does not
+/// admit. What was freed is the first of the span's list. Whether the span was worth a look.
+///
+/// # Safety
+/// The line is that of a span of the calling thread's.
+pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     let heap = current();
-    // SAFETY: the free path checked that the span is the thread's heap's.
-    unsafe { look_at(heap, span::span_of(region::offset(p))) }
+    // SAFETY: as the caller says.
+    unsafe {
+        let p = (*line).free.cast::<u8>();
+        let span = span::span_of(region::offset(p));
+        if !(*line).admits(p.addr()) {
+            suspect::look_closer(span, p);
+        }
+        if (*line).countdown != 0 {
+            return false;
+        }
+        look_at(heap, span);
+    }
     tick::on_tick(heap);
+    true
 }
 
 /// Looks at a span of the heap's whose countdown has reached zero.
@@ -101,12 +116,13 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     }
     let mut in_bin = 0;
     let mut at = heap.bin(class).get();
-    while !at.is_null() && in_bin < s.out() {
+    let out = s.out();
+    while !at.is_null() && in_bin < out {
         in_bin += 1;
         // SAFETY: heap invariant 3: the bin is a list of free blocks of this span.
         at = unsafe { (*at).next };
     }
-    let live = s.out() - in_bin;
+    let live = out - in_bin;
     let walks = &heap.walks[class & 63];
     let soonest = soonest(heap, s, class);
     if walks.get() > STEADY_AFTER {
@@ -120,7 +136,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     }
     heap.bin(class).set(null_mut());
     heap.active(class).set(NIL);
-    heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size));
+    heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());
     // SAFETY: no block is live, none is in the bin any more, and nobody can push a remote free.
     unsafe { pool::give(span) };
@@ -138,7 +154,7 @@ pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
 /// Whether an empty span of the class stays although it is empty.
 fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     let empties = &heap.empties[class & 63];
-    if u32::from(s.carved) * s.size > LITTLE_CARVED {
+    if u32::from(s.carved) * s.size() > LITTLE_CARVED {
         return false;
     }
     let spent = empties.get() == 0;

@@ -1,13 +1,13 @@
 //! The hot paths. Instruction counts of the release build are held by a test.
 
 use super::tls::{current, is_mine};
-use super::{block, refill};
-use crate::region::{self, Base, GRANULE_SHIFT};
+use super::{Heap, block, refill};
+use crate::region::{self, Base, GRANULE_SHIFT, LINE, SPANS_BELOW};
 use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
-use crate::span::{self, Block};
+use crate::span::{self, Block, MARK, Span};
 use crate::sync::Ordering;
 use crate::sys::host;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::null_mut;
 
 /// A small block from the thread's bin, or null: not small, or the bin is empty.
@@ -17,6 +17,19 @@ pub fn alloc_small(size: usize) -> *mut u8 {
         return null_mut();
     }
     pop(class_of(size)).cast()
+}
+
+/// [`alloc_small`] of a size that the compiler does not know: the heap's table saves an instruction.
+#[cfg(not(loom))]
+#[inline(always)]
+pub fn alloc_small_unknown(size: usize) -> *mut u8 {
+    if size > SMALL_MAX {
+        return null_mut();
+    }
+    let heap = current();
+    // SAFETY: a small size gives an index of at most SMALL_MAX / 16, the last entry.
+    let class = unsafe { *heap.classes.get_unchecked((size + 15) >> 4) };
+    pop_from(heap, class.into()).cast()
 }
 
 /// [`alloc_small`] of the class that `exact_class_of` gives.
@@ -31,13 +44,21 @@ pub fn alloc_small_exact(size: usize) -> *mut u8 {
 /// A block from the thread's bin of a class, or null.
 #[inline(always)]
 fn pop(class: usize) -> *mut Block {
-    let heap = current();
-    // SAFETY: a class is below CLASSES, the length of `bins`.
+    pop_from(current(), class)
+}
+
+#[inline(always)]
+fn pop_from(heap: &Heap, class: usize) -> *mut Block {
+    // SAFETY: a class is at most the last one, for which there is a bin.
     let bin = unsafe { heap.bins.get_unchecked(class) };
     let block = bin.get();
     if !block.is_null() {
         // SAFETY: a block in a bin is free and linked, and the bin is this thread's.
-        bin.set(unsafe { (*block).next });
+        unsafe {
+            bin.set((*block).next);
+            // The checker looks at each mark.
+            if cfg!(loom) { Block::hand_out(block) } else { Block::clear(block) }
+        }
     }
     block
 }
@@ -63,11 +84,11 @@ pub fn alloc_class(class: usize) -> *mut u8 {
 pub enum Freed {
     /// Nothing.
     Done,
-    /// To look at the span that the block is back in.
-    Counted,
+    /// To look at the span that the block is back in, by its line: the count says so, or the block is none.
+    Look(*mut Span),
     /// To free a block in a granule of others.
     Others(u32),
-    /// To find out what it is, and free it if it is a block.
+    /// To find out what it is, and free it if it is a live block.
     Unknown,
 }
 
@@ -120,31 +141,70 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
     unsafe { free_own(base, granule, p) }
 }
 
-/// Frees a block of an own span.
+/// Frees a block of an own span, unless it is marked as free. What is no block's start is found out when it
+/// is on the list already: who does so ends the process.
 ///
 /// # Safety
 /// `p` is a live block in granule `granule`, a span of the calling thread's.
 #[inline(always)]
 unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
-    let block: *mut Block = p.cast();
-    let record = span::record_at(base, granule);
-    // SAFETY: the span is this thread's, so the owner's line is too; the block is live, so its first
-    // word is ours to write.
+    // SAFETY: passed on; a pointer into a span may be read.
     unsafe {
-        let head = (*record).free;
-        if head == block {
-            // A double free, which the slow path reports: an own span has no other way there.
+        if Block::is_marked(p.cast()) {
+            // The slow path finds out whether it is free: an own span has no other way there.
             return Freed::Unknown;
         }
-        (*block).next = head;
-        (*record).free = block;
-        let left = (*record).countdown.wrapping_sub(1);
-        (*record).countdown = left;
-        if left == 0 { Freed::Counted } else { Freed::Done }
+        put_own(base, granule, p)
     }
 }
 
-/// Whether a block is a small one of the class that `size` asks for.
+/// Puts a freed block back on the list of an own span, and marks it, whether it was marked or not.
+///
+/// # Safety
+/// `p` is a block in granule `granule`, a span of the calling thread's, and is in no list.
+#[inline(always)]
+pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
+    const fn at(field: usize) -> isize {
+        field.cast_signed() - SPANS_BELOW.cast_signed()
+    }
+    // The count and the compare of the address share one jump, and the product takes the register of the
+    // address, which the list has by then.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: the span is this thread's, so the owner's line is too; the block is ours to write.
+    unsafe {
+        core::arch::asm!(
+            "mov {head}, qword ptr [{base} + {line} + {free}]",
+            "mov qword ptr [{p}], {head}",
+            "mov qword ptr [{base} + {line} + {free}], {p}",
+            "mov qword ptr [{p} + 8], {mark}",
+            "imul {p}, qword ptr [{base} + {line} + {factor}]",
+            "cmp qword ptr [{base} + {line} + {bound}], {p}",
+            "dec dword ptr [{base} + {line} + {countdown}]",
+            // The product is above the bound, or the count is zero.
+            "jbe {look}",
+            p = inout(reg) p => _, head = out(reg) _,
+            base = in(reg) base.address(), line = in(reg) granule * LINE,
+            free = const at(offset_of!(Span, free)), mark = const MARK,
+            factor = const at(Span::FACTOR_AT), bound = const at(Span::BOUND_AT),
+            countdown = const at(offset_of!(Span, countdown)),
+            look = label { return Freed::Look(span::record_at(base, granule)) },
+            options(nostack));
+        Freed::Done
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+    // SAFETY: as above.
+    unsafe {
+        let record = span::record_at(base, granule);
+        Block::make_free(p.cast(), (*record).free);
+        (*record).free = p.cast();
+        let left = (*record).countdown.wrapping_sub(1);
+        (*record).countdown = left;
+        if left == 0 || !(*record).admits(p.addr()) { Freed::Look(record) } else { Freed::Done }
+    }
+}
+
+/// Whether a block is a small one of the class that `size` asks for, as far as can be told: no other place
+/// than a block's start, and not marked as free.
 ///
 /// # Safety
 /// `p` is a live block.
@@ -152,10 +212,21 @@ unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
 pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     let base = Base::load();
     let offset = base.offset(p);
-    // SAFETY: the offset is below the limit.
-    size <= SMALL_MAX
-        && region::in_window(offset)
-        && unsafe { base.page_map(offset >> GRANULE_SHIFT) }.class() == class_of(size)
+    if size > SMALL_MAX || !region::in_window(offset) {
+        return false;
+    }
+    // SAFETY: the offset is below the limit; in a span may be read.
+    unsafe {
+        let class = base.page_map(offset >> GRANULE_SHIFT).class();
+        class == class_of(size) && is_sound(class, p.cast_mut())
+    }
+}
+
+/// Whether a pointer into a span of a class is where a block may start, and not marked as free.
+#[inline(always)]
+unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
+    // SAFETY: in a span may be read; where a block starts there are two words.
+    unsafe { span::may_start(class, p.addr()) && !Block::is_marked(p.cast()) }
 }
 
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
@@ -188,6 +259,10 @@ pub unsafe fn realloc_own(
     // SAFETY: the offset is below the limit.
     let entry = unsafe { base.page_map(granule) };
     if !is_mine(entry.owner.load(Ordering::Relaxed)) {
+        return null_mut();
+    }
+    // SAFETY: in a span of this thread's.
+    if !unsafe { is_sound(entry.class(), p) } {
         return null_mut();
     }
     let old = entry.block_size();
@@ -261,7 +336,7 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) {
     // SAFETY: the block is at least 16 and at least `size` bytes long and the caller's.
     unsafe {
         if zero {
-            p.cast::<Block>().write(Block { next: null_mut() });
+            Block::zero_link(p.cast());
         } else {
             p.write_bytes(0, size);
         }

@@ -58,7 +58,7 @@ fn flush_bin(heap: &Heap, class: usize) {
         take_back_left(active, s);
         let out = s.out();
         push_back(s, bin);
-        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size));
+        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));
         let word = span::remote(active);
         if word.pending() != 0 {
             s.merge(active, word.take());

@@ -133,7 +133,7 @@ unsafe fn give_up_claimed(mark: usize) {
             return deferred::push(mark, Kind::Claimed);
         }
         let (s, block) = (&mut *span::record(span), mark as *mut Block);
-        (*block).next = null_mut();
+        Block::make_free(block, null_mut());
         let at = span::sixteenths(block);
         s.splice(span, Chain { head: at, tail: at, count: 1 });
         s.merge(span, span::remote(span).take());
@@ -194,7 +194,8 @@ fn rebuild(span: u32, s: &mut Span, bin: *mut Block) {
             // SAFETY: a block of the span that no live object occupies: it was in a free list.
             unsafe {
                 let next = (*at).next;
-                (*at).next = list;
+                // Who froze may not have come to the mark.
+                Block::make_free(at, list);
                 list = at;
                 at = next;
             }
@@ -204,13 +205,12 @@ fn rebuild(span: u32, s: &mut Span, bin: *mut Block) {
     s.free = list;
     s.countdown = 0;
     s.base = len;
+    s.set_bound(span);
     s.take_freed();
 }
 
 /// The index of a carved block of the span, if that is what `p` points at.
 fn valid_block(span: u32, s: &Span, p: *mut Block) -> Option<usize> {
     let offset = (p as usize).checked_sub(region::granule_address(span as usize))?;
-    let size = s.size as usize;
-    let index = offset.checked_div(size)?;
-    (offset % size == 0 && index < s.carved as usize).then_some(index)
+    if offset < GRANULE { s.index_of(p.addr()) } else { None }
 }

@@ -3,13 +3,13 @@
 //! Each returns what it has released: bytes that a purge may have something to do with, or 0 if nobody
 //! need look. The face passes that on to the purge, once the free is over.
 
-use super::event::countdown_reached_zero;
+use super::event::look_at_freed;
 use super::fast::{self, Freed};
 use super::retain::{give_up_partial, keep_partial};
-use super::tls::current;
-use super::{Heap, Role, arena, birth, shared_arena};
+use super::tls::{current, is_mine};
+use super::{Heap, Role, arena, birth, shared_arena, suspect, thread_bytes};
 use crate::deferred;
-use crate::region::{self, GRANULE};
+use crate::region::{self, Base, GRANULE};
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
 use crate::sync::Ordering;
@@ -24,10 +24,7 @@ pub(super) unsafe fn free(p: *mut u8) -> usize {
     unsafe {
         match fast::dealloc(p) {
             Freed::Done => 0,
-            Freed::Counted => {
-                countdown_reached_zero(p);
-                GRANULE
-            }
+            Freed::Look(line) => stale(look_at_freed(line)),
             Freed::Others(_) | Freed::Unknown => {
                 remote_free(span::span_of(region::offset(p)), p.cast())
             }
@@ -50,25 +47,25 @@ fn stale(released: bool) -> usize {
 #[inline]
 pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
     let heap = current();
-    // A span has chains in the outbox only while it is in use.
-    if heap.role.get() == Role::Thread && (p as usize).is_multiple_of(16) {
-        // SAFETY: the block is being freed, so it is ours; it lies in span `granule`.
-        if let Some(released) = unsafe { heap.outbox.add(heap, granule, p.cast()) } {
-            return Some(stale(released));
+    // SAFETY: the granule lies below the limit; the block is being freed, so it is ours; it lies in span
+    // `granule`.
+    unsafe {
+        let entry = span::page_map(granule);
+        let class = entry.class();
+        // Only what starts where a block of a span in use does, and is not free already.
+        if class == 0
+            || heap.role.get() != Role::Thread
+            || !span::may_start(class, p.addr())
+            || Block::is_marked(p.cast())
+        {
+            return None;
         }
-        // SAFETY: the granule lies below the limit; and as above.
-        unsafe {
-            let entry = span::page_map(granule);
-            let class = entry.class();
-            if class != 0
-                && arena::by_id(entry.owner.load(Ordering::Relaxed)).is_none()
-                && let Some(released) = heap.outbox.put(heap, granule, class, p.cast())
-            {
-                return Some(stale(released));
-            }
+        let mut released = heap.outbox.add(heap, granule, p.cast());
+        if released.is_none() && arena::by_id(entry.owner.load(Ordering::Relaxed)).is_none() {
+            released = heap.outbox.put(heap, granule, class, p.cast());
         }
+        released.map(stale)
     }
-    None
 }
 
 /// Frees a block of a span that is not the calling thread's. Returns what is released.
@@ -79,8 +76,32 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
 pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     // SAFETY: below the limit.
     let entry = unsafe { span::page_map(span) };
-    let heap = birth::current_or_new();
+    let owner = entry.owner.load(Ordering::Relaxed);
     let class = entry.class();
+    if class == 0 || !span::may_start(class, block.addr()) {
+        report::bad_free(block.cast());
+        return 0;
+    }
+    // SAFETY: where a block of the span may start; the span is below the limit, and this thread's if the owner
+    // is this thread.
+    unsafe {
+        if Block::is_marked(block) && !suspect::is_live(span, block) {
+            return 0;
+        }
+        if is_mine(owner) {
+            return match fast::put_own(Base::load(), span as usize, block.cast()) {
+                Freed::Look(line) => stale(look_at_freed(line)),
+                _ => 0,
+            };
+        }
+        Block::mark(block);
+    }
+    if let Some(heap) = arena::by_id(owner) {
+        thread_bytes::freed(entry.block_size());
+        // SAFETY: the span is the heap's, and so are its live blocks.
+        return unsafe { heap.free(block) };
+    }
+    let heap = birth::current_or_new();
     // SAFETY: the block is being freed, so it is ours; it lies in `span`.
     let released = unsafe {
         if let Some(heap) = heap {

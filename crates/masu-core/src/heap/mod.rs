@@ -45,6 +45,7 @@ mod scope;
 mod shared_arena;
 mod short;
 mod sparse;
+mod suspect;
 pub mod table;
 pub mod thread_bytes;
 mod tick;
@@ -53,11 +54,11 @@ mod tls;
 use outbox::Outbox;
 
 pub use birth::init_process;
-pub use event::countdown_reached_zero;
+pub use event::look_at_freed;
 pub use exit::set_ended;
 pub use fast::{
-    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, dealloc,
-    dealloc_sized, fits_still, is_of_class, realloc_own, usable_size, zero_small,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, alloc_small_unknown,
+    dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size, zero_small,
 };
 pub use flush::flush;
 pub use free::free_of_others;
@@ -66,12 +67,13 @@ pub use scope::{Scope, current as scope};
 pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use short::refill as refill_short;
 pub use sparse::{purge_own, purge_spans, purge_sparse};
+pub use suspect::is_block;
 pub use table::{counts, for_each, left_spans, lock_for_fork};
 
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
-use crate::size_class::{CLASSES, LAST_CLASS};
+use crate::size_class::{CLASSES, LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
@@ -96,7 +98,7 @@ pub struct Heap {
     /// Full spans kept, of all classes.
     pub(crate) full_count: Cell<u32>,
     /// Per class, the span that the bin's blocks come from.
-    pub(crate) active: [Cell<u32>; CLASSES],
+    pub(crate) active: [Cell<u32>; LAST_CLASS + 1],
     pub(crate) partial: [List; LAST_CLASS + 1],
     pub(crate) full: [List; LAST_CLASS + 1],
     /// Spans of one class that have run empty in a row, and the class: see [`retain::give_kept`].
@@ -119,11 +121,11 @@ pub struct Heap {
     /// The arena that the thread allocates from while a scope is open, or null: see [`Scope`].
     pub(crate) scope: Cell<*const arena::Arena>,
     /// While a scope is open: what was in the bins.
-    pub(crate) aside: [Cell<*mut Block>; CLASSES],
+    pub(crate) aside: [Cell<*mut Block>; LAST_CLASS + 1],
     /// Per class, free blocks ready to hand out. In the middle of the page: at its start they would lie at
     /// the offsets of the records of a program's first spans in theirs, and processors take a load for
     /// one of what was just stored at the same offset in another page.
-    pub(crate) bins: [Cell<*mut Block>; CLASSES],
+    pub(crate) bins: [Cell<*mut Block>; LAST_CLASS + 1],
     /// While a scope is open: what `zero` was.
     pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
@@ -146,6 +148,8 @@ pub struct Heap {
     pub(crate) counters: Counters,
     /// What its thread has allocated and freed.
     pub(crate) bytes: ThreadBytes,
+    /// The class of each small size, for [`fast::alloc_small_unknown`]: here its address is at hand.
+    pub(crate) classes: [u8; TABLE_LEN],
 }
 
 const _: () = assert!(tls::HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
@@ -173,7 +177,7 @@ impl Heap {
     /// A heap with nothing in it. `id` 0 never owns a span.
     pub(crate) const fn new(role: Role) -> Self {
         Heap {
-            bins: [const { Cell::new(null_mut()) }; CLASSES],
+            bins: [const { Cell::new(null_mut()) }; LAST_CLASS + 1],
             // The immutable heaps' ids match no span.
             id: Cell::new(tls::NO_ID),
             role: Cell::new(role),
@@ -181,7 +185,7 @@ impl Heap {
             tick: Cell::new(Tick::NEVER),
             last_shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
-            active: [const { Cell::new(NIL) }; CLASSES],
+            active: [const { Cell::new(NIL) }; LAST_CLASS + 1],
             partial: [const { List::new() }; LAST_CLASS + 1],
             full: [const { List::new() }; LAST_CLASS + 1],
             emptied: Cell::new(0),
@@ -193,7 +197,7 @@ impl Heap {
             sent: [const { Cell::new(0) }; CLASSES],
             larger_waste: [const { Cell::new(0) }; CLASSES],
             scope: Cell::new(null()),
-            aside: [const { Cell::new(null_mut()) }; CLASSES],
+            aside: [const { Cell::new(null_mut()) }; LAST_CLASS + 1],
             aside_zero: Cell::new(0),
             freed: Cell::new(0),
             grown: Cell::new(0),
@@ -205,6 +209,7 @@ impl Heap {
             outbox: Outbox::new(),
             counters: Counters::new(),
             bytes: ThreadBytes::new(),
+            classes: *TABLE,
         }
     }
 
@@ -237,11 +242,11 @@ impl Heap {
     }
 
     pub(crate) fn bin(&self, class: usize) -> &Cell<*mut Block> {
-        &self.bins[class & (CLASSES - 1)]
+        &self.bins[class.min(LAST_CLASS)]
     }
 
     pub(crate) fn active(&self, class: usize) -> &Cell<u32> {
-        &self.active[class & (CLASSES - 1)]
+        &self.active[class.min(LAST_CLASS)]
     }
 
     /// Notes that others free this thread's blocks, or it theirs.

@@ -17,9 +17,12 @@ use super::{Heap, shared_arena, table};
 use crate::handshake::Inside;
 use crate::holder::{Holder, Total};
 use crate::region::{GRANULE, NIL};
+#[cfg(not(loom))]
+use crate::span::sixteenths;
 use crate::span::{Block, capacity, page_map};
 use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
 use crate::tuning::{CHAIN, CHAIN_BYTES, OVERSUBSCRIBED_CHAIN_BYTES, OVERSUBSCRIBED_SLOTS, SLOTS};
+use core::ptr::null_mut;
 
 /// What was sent.
 #[derive(Clone, Copy)]
@@ -85,9 +88,14 @@ impl Chain {
     const LAST_SHIFT: u32 = 8;
     const OFFSET: u32 = GRANULE as u32 / 16 - 1;
 
-    /// A chain of one block, which takes `most` in all. Its link is set when the chain goes out.
+    /// A chain of one block, which takes `most` in all.
+    ///
+    /// # Safety
+    /// A freed block, which the caller gives up.
     #[inline(always)]
-    fn of(block: *mut Block, most: u32) -> Self {
+    unsafe fn of(block: *mut Block, most: u32) -> Self {
+        // SAFETY: as the caller says.
+        unsafe { Block::make_free(block, null_mut()) };
         let at = block as usize as u32 >> 4 & Self::OFFSET;
         Chain(at << Self::FIRST_SHIFT | at << Self::LAST_SHIFT | (most - 1))
     }
@@ -103,7 +111,7 @@ impl Chain {
         // the offset in the span, wherever that lies.
         let change = (self.0 >> shift ^ block as usize as u32) & Self::OFFSET << 4;
         // SAFETY: as the caller says.
-        unsafe { (*block).next = (block as usize ^ change as usize) as *mut Block };
+        unsafe { Block::make_free(block, (block as usize ^ change as usize) as *mut Block) };
         Chain((self.0 ^ change << shift) - 1)
     }
 
@@ -221,7 +229,8 @@ impl Outbox {
             if !self.holder.holds() {
                 self.holder.begin(&TOTAL, GRANULE);
             }
-            Chain::of(block, most(class, self.is_oversubscribed()))
+            // SAFETY: passed on.
+            unsafe { Chain::of(block, most(class, self.is_oversubscribed())) }
         };
         slot.chain.set(chain.0);
         if chain.left() == 0 {
@@ -251,6 +260,17 @@ impl Outbox {
             }
             None => self.send(Some(heap), slot),
         }
+    }
+
+    /// Whether a block is the first of a chain here, for who suspects that it is free. Another thread's
+    /// answer may be out of date.
+    #[cfg(not(loom))]
+    pub(super) fn begins_with(&self, span: u32, block: *mut Block) -> bool {
+        let slot = self.slot(span);
+        // SAFETY: two words of the slot, which another thread may be writing.
+        let (of, chain) =
+            unsafe { (slot.span.as_ptr().read_volatile(), slot.chain.as_ptr().read_volatile()) };
+        of == span && Chain(chain).ends().0 == sixteenths(block)
     }
 
     /// Whether it is one among many.

@@ -47,7 +47,10 @@ fn take_larger(heap: &Heap, class: usize) -> *mut Block {
             // What is known of the class's own bin does not hold for this block.
             heap.zero.set(heap.zero.get() & !(1 << class));
             // SAFETY: a block in the bin is free and linked, and the bin is this thread's.
-            bin.set(unsafe { (*block).next });
+            unsafe {
+                bin.set((*block).next);
+                Block::hand_out(block);
+            }
             return block;
         }
     }
@@ -150,7 +153,7 @@ pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut
     }
     heap.zero.set(heap.zero.get() & !(1 << class));
     let n = s.free_len();
-    heap.bytes.reuse(u64::from(n) * u64::from(s.size));
+    heap.bytes.reuse(u64::from(n) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());
     let list = s.take_free();
     // SAFETY: passed on.
@@ -175,14 +178,17 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
-    let bytes = u64::from(n) * u64::from(s.size);
+    let bytes = u64::from(n) * u64::from(s.size());
     heap.counters.refilled_bytes.add(bytes);
     heap.bytes.add(bytes);
     // The earliest moment at which the span can be empty is when as many blocks have come back as
     // were out before these.
-    s.set_countdown((s.out() - n).max(event::soonest(heap, s, class)));
+    s.set_countdown((s.out_in_line() - n).max(event::soonest(heap, s, class)));
     // SAFETY: a list of free blocks of the heap's span.
-    heap.bin(class).set(unsafe { (*list).next });
+    unsafe {
+        heap.bin(class).set((*list).next);
+        Block::hand_out(list);
+    }
     list
 }
 

@@ -288,7 +288,7 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
             let s = &mut *span::record(span);
             match s.out() {
                 0 => {
-                    bytes += s.touched as usize;
+                    bytes += s.touched() as usize;
                     heap.bytes.freed_own(s.take_freed());
                     list.remove(span);
                     pool::give(span);

@@ -96,7 +96,10 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
             return refill::refill(arena, class);
         }
         // SAFETY: a block in the shared arena's bin, under the lock.
-        bin.set(unsafe { (*head).next });
+        unsafe {
+            bin.set((*head).next);
+            Block::hand_out(head);
+        }
         head
     };
     let first = next();
@@ -107,7 +110,7 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
             break;
         }
         // SAFETY: the block is free and ours now.
-        unsafe { (*block).next = rest };
+        unsafe { Block::make_free(block, rest) };
         rest = block;
     }
     (first, rest)
@@ -132,6 +135,15 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     }
 }
 
+/// Whether the shared arena's bin of a class begins with a block, for who suspects that it is free. The answer may be
+/// out of date.
+#[cfg(not(loom))]
+pub fn begins_with(class: usize, block: *mut Block) -> bool {
+    // SAFETY: one word of a heap that is made, which another thread may be writing.
+    MADE.load(Ordering::Relaxed)
+        && unsafe { (*ARENA.0.get().cast::<Heap>()).bin(class).as_ptr().read_volatile() } == block
+}
+
 /// Returns blocks that a thread borrowed and never handed out.
 ///
 /// # Safety
@@ -144,6 +156,7 @@ pub unsafe fn give_back(mut list: *mut Block) {
         // SAFETY: as the caller says; freeing a block ends our use of it.
         unsafe {
             let next = (*list).next;
+            Block::clear(list);
             // By the ordinary way: the thread may have claimed the span in the meantime.
             free::free(list.cast());
             list = next;

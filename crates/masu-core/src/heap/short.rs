@@ -87,7 +87,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
 unsafe fn is_kept(heap: &Heap, span: u32, class: usize) -> bool {
     // SAFETY: as the caller says.
     let s = unsafe { &*span::record(span) };
-    u32::from(s.capacity) < FEW_BLOCKS && s.out() == 0 && will_keep(heap, class)
+    s.capacity() < FEW_BLOCKS && s.out_in_line() == 0 && will_keep(heap, class)
 }
 
 #[cfg(test)]

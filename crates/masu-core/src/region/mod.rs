@@ -139,6 +139,12 @@ impl Base {
         Base(BASE.load(Ordering::Relaxed))
     }
 
+    /// The window's start.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.0
+    }
+
     /// Distance of an address from the window's start; below [`limit`] only for pointers into it.
     #[inline(always)]
     pub fn offset(self, p: *const u8) -> usize {

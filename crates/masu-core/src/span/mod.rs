@@ -15,6 +15,8 @@
 //! ```
 
 pub mod abandoned;
+mod block;
+mod bound;
 mod list;
 #[cfg_attr(loom, path = "../models/world/pool.rs")]
 pub mod pool;
@@ -22,5 +24,8 @@ mod purge;
 mod record;
 pub mod remote;
 
+pub use block::{Block, MARK};
+pub use bound::may_start;
 pub use list::List;
+pub use purge_spans::blocks_on;
 pub use record::*;

@@ -15,7 +15,7 @@ use crate::sys::auxv;
 pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
     let (granule, touched) = run::pool::take_granule(dense, own)?;
     // SAFETY: the granule is the caller's alone, and its line is mapped.
-    unsafe { (*record(granule as u32)).touched = touched as u32 };
+    unsafe { (*record(granule as u32)).set_touched(touched as u32) };
     Some(granule as u32)
 }
 
@@ -32,7 +32,7 @@ pub unsafe fn give(span: u32) {
         (*s).next = NIL;
         (*s).prev = NIL;
         page_map(span).owner.store(0, Ordering::Relaxed);
-        touched_units((*s).touched as usize, auxv::page_size())
+        touched_units((*s).touched() as usize, auxv::page_size())
     };
     if !run::pool::give_granule(span as usize, dirty) {
         // SAFETY: the caller hands the span over.

@@ -8,13 +8,15 @@
 //! Invariants:
 //! 1. every block that starts on a purged page is free and in no list; every other free block is in
 //!    one, as always.
-//! 2. `purged_blocks` is the number of carved blocks that start on purged pages.
+//! 2. while a page is hollow, the span's bound is closed: what starts there is free and has no mark.
 //!
 //! The links of free blocks lie where the blocks start, so discarding purged pages loses none. A free
 //! block that starts before a purged page and reaches into it stays in its list: what it finds there
 //! when it is used are zeroes. Pages are those of 4 KiB; with larger ones nothing is purged.
 
-use super::record::{Block, Span};
+use super::block::Block;
+use super::bound::close;
+use super::record::Span;
 use crate::region::{GRANULE, granule_address};
 use crate::size_class::UNIT;
 use crate::sys::{auxv, mem};
@@ -39,13 +41,33 @@ impl FreeSet {
     }
 }
 
+/// Indices of the blocks of `size` bytes that start on a page, if so many are `carved`.
+fn starts(size: usize, carved: usize, page: usize) -> core::ops::Range<usize> {
+    let first = |page: usize| (page * UNIT).div_ceil(size.max(1)).min(carved);
+    first(page)..first(page + 1)
+}
+
+/// How many blocks of `size` bytes, of which so many are `carved`, start on the pages of a mask.
+pub fn blocks_on(mask: u16, size: usize, carved: usize) -> u32 {
+    let pages = (0..PAGES).filter(|page| mask >> page & 1 != 0);
+    pages.map(|page| starts(size, carved, page).len() as u32).sum()
+}
+
 impl Span {
     /// Indices of the carved blocks that start on a page.
     fn starts(&self, page: usize) -> core::ops::Range<usize> {
-        let size = (self.size as usize).max(1);
-        let carved = self.carved as usize;
-        let first = |page: usize| (page * UNIT).div_ceil(size).min(carved);
-        first(page)..first(page + 1)
+        starts(self.size() as usize, self.carved.into(), page)
+    }
+
+    /// Carved blocks that start on purged pages.
+    #[inline]
+    pub fn purged_blocks(&self) -> u32 {
+        if self.purged == 0 { 0 } else { self.count_hollow() }
+    }
+
+    #[cold]
+    fn count_hollow(&self) -> u32 {
+        blocks_on(self.purged, self.size() as usize, self.carved.into())
     }
 
     /// Carves the blocks of a purged page anew. Returns their list and number; `None` when no page is
@@ -59,17 +81,17 @@ impl Span {
             self.purged &= self.purged - 1;
             let blocks = self.starts(page);
             let n = blocks.len();
-            self.purged_blocks -= n as u16;
             // There will be something to give back again, however many blocks are out then.
             self.looked = 0;
             let mut list: *mut Block = null_mut();
             for index in blocks.rev() {
-                let at = granule_address(span as usize) + index * self.size as usize;
+                let at = granule_address(span as usize) + index * self.size() as usize;
                 let block = at as *mut Block;
                 // SAFETY: purge invariant 1: the block is free and nobody else's.
-                unsafe { (*block).next = list };
+                unsafe { Block::make_free(block, list) };
                 list = block;
             }
+            self.set_bound(span);
             if n != 0 {
                 return Some((list, n as u32));
             }
@@ -85,7 +107,7 @@ impl Span {
         if auxv::page_size() != UNIT {
             return 0;
         }
-        let size = (self.size as usize).max(1);
+        let size = (self.size() as usize).max(1);
         let base = granule_address(span as usize);
         let mut free = FreeSet([0; WORDS]);
         let mut at = self.free;
@@ -98,7 +120,7 @@ impl Span {
             .filter(|page| self.purged >> page & 1 != 0)
             .for_each(|page| self.starts(page).for_each(|index| free.insert(index)));
         let carved = self.carved as usize;
-        let touched = self.touched as usize;
+        let touched = self.touched() as usize;
         let fresh = (0..touched.div_ceil(UNIT))
             .filter(|page| self.purged >> page & 1 == 0)
             .filter(|page| {
@@ -113,6 +135,7 @@ impl Span {
         unsafe {
             self.unlink_starts_on(base, fresh);
             self.purged |= fresh;
+            close(span);
             discard(base, fresh)
         }
     }
@@ -133,7 +156,6 @@ impl Span {
             }
             at = next;
         }
-        self.purged_blocks += (self.free_len() - kept_len) as u16;
         self.free = kept;
         self.base = self.countdown.wrapping_add(kept_len);
     }

@@ -1,7 +1,7 @@
 //! The owner's line of a span, and arithmetic between spans, blocks and records.
 //!
 //! Invariants (of a span in use, seen by its owner):
-//! 1. `free` heads a null-terminated list of `base - countdown` blocks of this span, all free.
+//! 1. `free` heads a null-terminated list of `base - countdown` blocks of this span, all free and marked.
 //! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
 //! 3. bytes at and after `touched` read as zeroes.
 //! 4. `carved == free list + blocks on purged pages + chain of the remote word + blocks in a bin + live blocks`.
@@ -9,6 +9,9 @@
 //!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
 //!    line belongs to the pool's lock.
 
+use super::block::Block;
+#[cfg(not(loom))]
+use super::bound::close;
 use super::remote::{Chain, RemoteWord};
 use crate::clock::Tick;
 use crate::region::{
@@ -17,14 +20,9 @@ use crate::region::{
 use crate::size_class::{LAST_CLASS, SIZES, UNIT, size_of_class};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::mem;
+use core::mem::offset_of;
 use core::ptr::null_mut;
-
-/// A free block: its first word links to the next one.
-#[repr(C)]
-pub struct Block {
-    /// Next free block, or null.
-    pub next: *mut Block,
-}
+use core::sync::atomic::AtomicU32;
 
 /// Where a span is, as its owner sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,14 +47,17 @@ pub struct Span {
     pub countdown: u32,
     /// Length of the free list plus `countdown`.
     pub base: u32,
-    /// Bytes from the start that may be non-zero or resident.
-    pub touched: u32,
-    /// Block size in bytes.
-    pub size: u32,
+    /// Tells blocks' starts from other addresses: see [`bound`](super::bound).
+    pub(super) factor: u64,
+    /// While nobody owns it, the id of the heap that had too many; 0: not so.
+    pub former: u32,
+    /// What is at most in the upper half of a block's address times `factor`, if the block exists; 0:
+    /// whoever frees one is to look closer. The free path compares `former` with it, as the lower half.
+    pub(super) bound: AtomicU32,
     /// Blocks that exist.
     pub carved: u16,
-    /// Blocks that fit.
-    pub capacity: u16,
+    /// Bytes / 16 from the start that may be non-zero or resident.
+    touched: u16,
     /// Next span of the list, or `NIL`.
     pub next: u32,
     /// Previous span of the list, or `NIL`.
@@ -65,26 +66,24 @@ pub struct Span {
     pub looked: u16,
     /// Pages whose blocks are not carved at present, a bit each.
     pub purged: u16,
-    /// Carved blocks that start on them.
-    pub purged_blocks: u16,
     /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
     /// bin, and that count as being in one; 0: there are none.
     pub left: u16,
-    /// When it came into the list that it is in, of its heap or of spans that nobody owns.
-    pub since: Tick,
-    /// While nobody owns it, the id of the heap that had too many; 0: not so.
-    pub former: u32,
-    /// Local frees of the owner's that nobody has counted yet, except for those since `countdown` was `set`.
-    freed: u32,
-    /// What `countdown` was then.
-    set: u32,
     /// Size class.
     pub class: u8,
     /// Where it is.
     pub place: Place,
+    /// When it came into the list that it is in, of its heap or of spans that nobody owns.
+    pub since: Tick,
+    /// Local frees of the owner's that nobody has counted yet, except for those since `countdown` was `set`.
+    freed: u32,
+    /// What `countdown` was then.
+    set: u32,
 }
 
 const _: () = assert!(size_of::<Span>() == LINE);
+const _: () = assert!(offset_of!(Span, former) % 8 == 0);
+const _: () = assert!(offset_of!(Span, bound) == offset_of!(Span, former) + 4);
 
 /// The span that holds an address given by its offset in the window.
 #[inline(always)]
@@ -175,8 +174,13 @@ pub fn empty_for_sleepers() -> usize {
             // SAFETY: below the limit; every block of the span is free, and the word keeps
             // everybody away.
             let gone = unsafe {
-                page_map(span).block_size() == size
-                    && mem::discard(region::granule_address(span as usize), GRANULE)
+                page_map(span).block_size() == size && {
+                    // No mark is left by which a second free of a block would be seen. (The checker takes
+                    // each use of a line for one of all of it; this word is atomic.)
+                    #[cfg(not(loom))]
+                    close(span);
+                    mem::discard(region::granule_address(span as usize), GRANULE)
+                }
             };
             word.empty_end(gone);
             if gone {
@@ -226,20 +230,18 @@ pub unsafe fn init(span: u32, class: usize, owner: u32) {
         (*s).free = null_mut();
         (*s).countdown = 0;
         (*s).base = 0;
-        (*s).size = size as u32;
         (*s).carved = 0;
-        (*s).capacity = (GRANULE / size) as u16;
         (*s).next = NIL;
         (*s).prev = NIL;
         (*s).looked = 0;
         (*s).purged = 0;
-        (*s).purged_blocks = 0;
         (*s).left = 0;
         (*s).former = 0;
         (*s).freed = 0;
         (*s).set = 0;
         (*s).class = class as u8;
         (*s).place = Place::Unowned;
+        (*s).choose_factor(span);
         remote(span).init();
         page_map(span).set_span(class, size);
         page_map(span).owner.store(owner, Ordering::Relaxed);
@@ -247,6 +249,34 @@ pub unsafe fn init(span: u32, class: usize, owner: u32) {
 }
 
 impl Span {
+    /// Where the free path finds the factor, and the bound with what is its lower half.
+    pub const FACTOR_AT: usize = offset_of!(Span, factor);
+    pub const BOUND_AT: usize = offset_of!(Span, former);
+
+    /// Block size in bytes.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        size_of_class(self.class as usize) as u32
+    }
+
+    /// Blocks that fit.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        capacity(self.class as usize)
+    }
+
+    /// Bytes from the start that may be non-zero or resident.
+    #[inline]
+    pub fn touched(&self) -> u32 {
+        u32::from(self.touched) * 16
+    }
+
+    /// Sets [`touched`](Self::touched), a multiple of 16.
+    #[inline]
+    pub fn set_touched(&mut self, bytes: u32) {
+        self.touched = (bytes / 16) as u16;
+    }
+
     /// Length of the local free list.
     #[inline]
     pub fn free_len(&self) -> u32 {
@@ -269,32 +299,38 @@ impl Span {
         let n = self.freed.wrapping_add(self.set.wrapping_sub(self.countdown));
         self.freed = 0;
         self.set = self.countdown;
-        u64::from(n) * u64::from(self.size)
+        u64::from(n) * u64::from(self.size())
     }
 
     /// Blocks that are neither on the local list nor yet to be carved.
-    #[inline]
+    #[inline(never)]
     pub fn out(&self) -> u32 {
-        self.carved as u32 - self.free_len() - self.purged_blocks as u32
+        self.out_in_line()
+    }
+
+    /// [`out`](Self::out) where it is asked often: in line.
+    #[inline(always)]
+    pub fn out_in_line(&self) -> u32 {
+        u32::from(self.carved).wrapping_sub(self.free_len()).wrapping_sub(self.purged_blocks())
     }
 
     /// Whether there are blocks to carve.
     #[inline]
     pub fn has_uncarved(&self) -> bool {
-        self.carved < self.capacity || self.purged != 0
+        u32::from(self.carved) < self.capacity() || self.purged != 0
     }
 
     /// Whether fewer blocks than end within the first `bytes` have been carved. Only what ends there counts:
     /// blocks seldom end where pages do.
     #[inline]
     pub fn wants_carving(&self, bytes: u32) -> bool {
-        (self.carved as u32 + 1) * self.size <= bytes
+        (u32::from(self.carved) + 1) * self.size() <= bytes
     }
 
     /// Bytes in the local free list.
     #[inline]
     pub fn free_bytes(&self) -> u32 {
-        self.free_len() * self.size
+        self.free_len() * self.size()
     }
 
     /// Remembers the blocks of a bin, a list of any length but 0. None are remembered so far.
@@ -328,15 +364,17 @@ impl Span {
         if chain.count == 0 {
             return;
         }
-        if chain.count == self.capacity as u32 {
+        if chain.count == self.capacity() {
             emptied(false);
+            // The purge may have closed it in vain.
+            self.set_bound(span);
         }
         if chain.is_emptied() {
             // All blocks had come back, and then their pages were given back.
             self.carved = 0;
             self.touched = 0;
             self.purged = 0;
-            self.purged_blocks = 0;
+            self.set_bound(span);
             return;
         }
         // SAFETY: passed on.
@@ -349,6 +387,10 @@ impl Span {
     /// The chain has `count` linked blocks of this span, the last of which links to none; they are the
     /// owner's, as is the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
+        if chain.count > self.out() {
+            // Blocks were freed twice where no mark was to be seen.
+            crate::report::double_free(block_at(span, chain.head).cast());
+        }
         if !self.free.is_null() {
             // SAFETY: the chain is as the caller says.
             unsafe { (*block_at(span, chain.tail)).next = self.free };
@@ -367,17 +409,17 @@ impl Span {
         if let Some((list, n)) = unsafe { self.carve_purged(span) } {
             return Some((list, n, false));
         }
-        let left = self.capacity - self.carved;
+        let left = self.capacity() - u32::from(self.carved);
         if left == 0 {
             return None;
         }
-        let size = (self.size as usize).max(1);
+        let size = (self.size() as usize).max(1);
         let start = self.carved as usize * size;
         // Up to the last block that ends before a page boundary, at least one.
         let end = (start + step).next_multiple_of(UNIT);
-        let n = ((end - start) / size).clamp(1, left as usize);
+        let n = ((end - start) / size).max(1).min(left as usize);
         let first = region::granule_address(span as usize) + start;
-        let zero = start >= self.touched as usize;
+        let zero = start >= self.touched() as usize;
         if zero && n * size > 2 * UNIT {
             // One call instead of several faults.
             let page = first & !(UNIT - 1);
@@ -387,13 +429,14 @@ impl Span {
         // SAFETY: blocks `carved..carved + n` lie inside the span and belong to nobody yet.
         unsafe {
             for _ in 1..n {
-                (*(at as *mut Block)).next = (at + size) as *mut Block;
+                Block::make_free(at as *mut Block, (at + size) as *mut Block);
                 at += size;
             }
-            (*(at as *mut Block)).next = null_mut();
+            Block::make_free(at as *mut Block, null_mut());
         }
         self.carved += n as u16;
-        self.touched = self.touched.max((start + n * size) as u32);
+        self.set_touched(self.touched().max((start + n * size) as u32));
+        self.set_bound(span);
         Some((first as *mut Block, n as u32, zero))
     }
 }

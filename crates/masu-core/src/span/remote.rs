@@ -157,6 +157,21 @@ impl RemoteWord {
         count(self.0.load(Ordering::Relaxed)) as u32
     }
 
+    /// Whether the chain begins at an offset / 16, at this moment.
+    #[cfg(not(loom))]
+    pub fn begins_with(&self, sixteenths: u32) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        count(word) != 0 && count(word) != EMPTIED && head(word) == u64::from(sixteenths)
+    }
+
+    /// Whether all `capacity` blocks of the owned span are free, the purge having taken their pages or not.
+    #[cfg(not(loom))]
+    pub fn has_all(&self, capacity: u32) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        matches!(word & STATE, OWNED | EMPTYING)
+            && (count(word) == EMPTIED || count(word) == u64::from(capacity))
+    }
+
     /// Pushes `n` linked blocks from `first` to `last`, offsets / 16. `link` must store the offset / 16
     /// of the current head (`None` when the chain is empty) in the last of them; it may run more than
     /// once.

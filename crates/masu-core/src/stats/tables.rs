@@ -77,16 +77,17 @@ pub(super) fn for_each_span(mut f: impl FnMut(&Look)) {
                 continue;
             }
             let r = span::record(span);
-            let carved = u32::from((&raw const (*r).carved).read_volatile());
+            let carved = (&raw const (*r).carved).read_volatile();
             let base = (&raw const (*r).base).read_volatile();
             let countdown = (&raw const (*r).countdown).read_volatile();
-            let purged = u32::from((&raw const (*r).purged_blocks).read_volatile());
+            let purged = (&raw const (*r).hollow).read_volatile();
+            let purged = span::blocks_on(hollow, size_of_class(class), carved.into());
             let free = base.wrapping_sub(countdown).wrapping_add(span::remote(span).pending());
             Look {
                 class,
                 owner: entry.owner.load(Ordering::Relaxed),
                 size: size_of_class(class),
-                blocks: carved.saturating_sub(free).saturating_sub(purged) as usize,
+                blocks: u32::from(carved).saturating_sub(free).saturating_sub(purged) as usize,
             }
         };
         f(&look);

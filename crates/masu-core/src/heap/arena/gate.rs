@@ -91,6 +91,12 @@ impl Gate {
         self.lock.try_lock()
     }
 
+    /// Whether a block is the topmost of what was left.
+    #[cfg(not(loom))]
+    pub fn begins_with(&self, block: *mut Block) -> bool {
+        self.left.load(Ordering::Relaxed) == block as usize
+    }
+
     /// Whether something was left.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))]

@@ -47,7 +47,6 @@ use crate::request::{Request, Source};
 use crate::span;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
-use core::ptr::null_mut;
 use tally::Tally;
 
 /// A first-class heap. Its memory is type-stable: a heap destroyed may come back as another one.
@@ -152,7 +151,7 @@ impl Arena {
         if request.zeroed != 0 && !p.is_null() {
             // SAFETY: the block is ours and at least 16 and at least `zeroed` bytes long.
             unsafe {
-                block.write(span::Block { next: null_mut() });
+                span::Block::zero_link(block);
                 if !zero {
                     p.write_bytes(0, request.zeroed);
                 }
@@ -221,6 +220,14 @@ impl Arena {
             self.decay_hooked();
         }
         freed
+    }
+
+    /// Whether a block is the first of a list of the heap's, for who suspects that it is free. The answer may
+    /// be out of date outside the gate.
+    pub(super) fn begins_with(&self, class: usize, block: *mut Block) -> bool {
+        // SAFETY: a word that others may be writing.
+        let bin = unsafe { self.inner.bin(class).as_ptr().read_volatile() };
+        bin == block || self.gate.begins_with(block)
     }
 
     /// Goes out, having seen to what was left behind; ends the heap if it is retired and empty.

@@ -3,7 +3,7 @@
 use super::Arena;
 use super::tally::Charge;
 use crate::clock::Tick;
-use crate::heap::{event, exit, refill, retain, sparse, thread_bytes};
+use crate::heap::{event, exit, refill, retain, sparse, suspect, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -41,7 +41,10 @@ impl Arena {
                 block = refill::refill(&self.inner, class);
             } else {
                 // SAFETY: a block in the bin is free and linked, and the bin is ours inside the gate.
-                bin.set(unsafe { (*block).next });
+                unsafe {
+                    bin.set((*block).next);
+                    Block::hand_out(block);
+                }
             }
             if block.is_null() {
                 self.discharge(usable);
@@ -97,18 +100,16 @@ impl Arena {
         // SAFETY: arena invariant 2: the span's line is ours inside the gate, and so is the
         // block, whose first word links it.
         unsafe {
-            let head = (*record).free;
-            if head == block {
-                crate::report::double_free(block.cast());
-                return false;
+            if !(*record).admits(block.addr()) {
+                suspect::look_closer(span, block.cast());
             }
-            (*block).next = head;
+            Block::make_free(block, (*record).free);
             (*record).free = block;
             let left = (*record).countdown.wrapping_sub(1);
             (*record).countdown = left;
             let class = (*record).class as usize;
             self.tally.freed_one(class);
-            self.discharge((*record).size as usize);
+            self.discharge((*record).size() as usize);
             if left == 0 {
                 event::look_at(&self.inner, span);
             }
@@ -135,7 +136,7 @@ impl Arena {
                 exit::push_back(s, bin);
                 s.place = Place::Unowned;
                 if s.out() == 0 {
-                    bytes += s.touched as usize;
+                    bytes += s.touched() as usize;
                     pool::give(active);
                 } else {
                     retain::file(heap, active, class);
@@ -181,7 +182,7 @@ impl Arena {
             let s = unsafe { &*span::record(span) };
             sum.spans += 1;
             let purged = s.purged.count_ones() as usize * crate::size_class::UNIT;
-            sum.resident += (s.touched as usize).min(GRANULE).saturating_sub(purged);
+            sum.resident += (s.touched() as usize).min(GRANULE).saturating_sub(purged);
         });
         sum.spans += self.memory.span_count.get();
         sum.resident += self.memory.span_count.get() * GRANULE;

@@ -72,6 +72,11 @@ pub mod report {
         panic!("reported as a double free: {p:?}");
     }
 
+    /// A free block has no mark.
+    pub fn written_after_free(p: *const u8) -> ! {
+        panic!("reported as written to after it was freed: {p:?}");
+    }
+
     /// Not a live block's start.
     pub fn bad_free(p: *const u8) {
         panic!("reported as no block's start: {p:?}");

@@ -56,11 +56,11 @@ pub unsafe fn give(span: u32) {
             let s = &mut *span::record(span);
             assert_eq!(span::remote(span).pending(), 0, "blocks of span {span} are in its chain");
             let start = region::granule_address(span as usize);
-            let carved = start..start + s.carved as usize * s.size as usize;
+            let carved = start..start + s.carved as usize * s.size() as usize;
             let free = blocks(s.free);
             assert!(
                 free.iter()
-                    .all(|b| carved.contains(b) && (b - start).is_multiple_of(s.size as usize))
+                    .all(|b| carved.contains(b) && (b - start).is_multiple_of(s.size() as usize))
             );
             assert_eq!(s.free_len() as usize, free.len(), "span {span} is miscounted");
             assert_eq!(region::live_blocks(carved), 0, "span {span} is in use");

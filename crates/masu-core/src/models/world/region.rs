@@ -202,6 +202,11 @@ impl Base {
         Base(MEMORY.with(|m| m.0 as usize))
     }
 
+    /// The window's start.
+    pub fn address(self) -> usize {
+        self.0
+    }
+
     /// Distance of an address from the window's start.
     pub fn offset(self, p: *const u8) -> usize {
         (p as usize).wrapping_sub(self.0)

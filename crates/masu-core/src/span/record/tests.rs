@@ -43,7 +43,7 @@ impl Owned {
     fn free(&self, block: *mut Block) {
         let s = self.record();
         // SAFETY: a block of the span that nobody uses.
-        unsafe { (*block).next = s.free };
+        unsafe { Block::make_free(block, s.free) };
         s.free = block;
         s.base = s.base.wrapping_add(1);
     }
@@ -78,9 +78,9 @@ fn carving_covers_the_span_exactly() {
             assert_eq!(blocks, expected, "class {class} in steps of {step}");
             assert!(GRANULE - capacity * size < size, "one more block fits");
             let s = span.record();
-            assert_eq!((s.carved, s.capacity), (capacity as u16, capacity as u16));
+            assert_eq!((usize::from(s.carved), s.capacity() as usize), (capacity, capacity));
             assert_eq!(s.out() as usize, capacity);
-            assert!(s.touched as usize >= capacity * size && s.touched as usize <= GRANULE);
+            assert!(s.touched() as usize >= capacity * size && s.touched() as usize <= GRANULE);
         }
     }
 }

@@ -130,3 +130,18 @@ pub mod arena {
         }
     }
 }
+
+/// No program here makes a mistake.
+pub mod suspect {
+    use crate::span::Block;
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn look_closer(_: u32, _: *mut u8) {}
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn is_live(_: u32, block: *mut Block) -> bool {
+        panic!("{block:?} is free and freed again")
+    }
+}

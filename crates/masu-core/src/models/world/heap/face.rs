@@ -9,6 +9,7 @@ use super::{
 use crate::lock;
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
+use crate::span::Block;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -77,6 +78,8 @@ pub fn alloc(size: usize) -> usize {
             block = refill::alloc_small_slow(class_of(size)).cast();
         }
         assert!(!block.is_null(), "the world is out of spans");
+        // SAFETY: the block is ours.
+        assert!(!unsafe { Block::is_marked(block.cast()) }, "a block is handed out with its mark");
         region::handed_out(block as usize);
         block as usize
     })

@@ -44,7 +44,7 @@ use crate::region::{HEAP_STRIDE, NIL};
 use crate::size_class::CLASSES;
 use crate::span::{Block, List};
 use crate::sync::AtomicU32;
-use absent::{Counters, block, scope, thread_bytes};
+use absent::{Counters, block, scope, suspect, thread_bytes};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::null_mut;
 use outbox::Outbox;

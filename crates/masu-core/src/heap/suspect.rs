@@ -1,0 +1,188 @@
+//! Frees that look like mistakes: is the block free already?
+//!
+//! A free that finds a mark in its block is almost surely a second one. But a program may copy what earlier
+//! blocks left in memory, marks included, so a mark alone proves nothing. What proves it is that something
+//! leads to the block: a free block is the first of a list, a bin or a chain, or another free block of its span
+//! links to it. All of these places are looked through, at leisure: only programs with a mistake come here, except for
+//! a few in a lifetime.
+//!
+//! The thread that owns the span sees all of its lists as they are; and so it does what other threads have freed, unless
+//! they do so at this moment. Where nothing leads to the block, it is live: its free goes on. Any other thread may miss
+//! what the owner moves meanwhile, so it looks more than once. If nothing leads to the block, but what it holds in place
+//! of a link would be one, that thread neither frees nor condemns it: the block stays as it is, so it is handed out twice in
+//! no case, and if the program is right, it has lost a block.
+//!
+//! What another thread has is read while that thread may change it: each answer is one word, and none is trusted
+//! for more than it says.
+
+use super::tls::is_mine;
+use super::{arena, shared_arena, table};
+use crate::region::{self, GRANULE, granule_address};
+use crate::report::{self, Wrong};
+use crate::size_class::LAST_CLASS;
+use crate::span::{self, Block};
+use crate::sync::Ordering;
+use core::cell::Cell;
+
+/// How often a thread looks that does not own the span.
+const LOOKS: usize = 3;
+
+/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns if it is a
+/// live block.
+///
+/// # Safety
+/// The caller owns the span, in which the pointer lies.
+#[cold]
+#[inline(never)]
+pub unsafe fn look_closer(span: u32, p: *mut u8) {
+    // SAFETY: as the caller says.
+    let (s, word) = unsafe { (&*span::record(span), span::remote(span)) };
+    let bytes = s.size() as usize;
+    if s.index_of(p.addr()).is_none() {
+        let within = (p.addr() & (GRANULE - 1)) % bytes;
+        let start = p.addr() - within;
+        report::damage(p, if within == 0 { Wrong::NoBlock } else { Wrong::Inside { start, bytes } });
+    }
+    if s.is_purged_at(p.addr()) || word.has_all(s.capacity()) {
+        report::damage(p, Wrong::Freed { bytes });
+    }
+}
+
+/// What a marked block is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Something leads to it.
+    Free,
+    /// Nothing does.
+    Live,
+    /// Nothing that another thread than the span's owner could see.
+    Unclear,
+}
+
+/// Whether a marked block is live, and is to be freed. A second free is reported, and ends the process.
+///
+/// # Safety
+/// The span is below the limit, and a block of it may start at `block`.
+#[cold]
+#[inline(never)]
+pub unsafe fn is_live(span: u32, block: *mut Block) -> bool {
+    // SAFETY: passed on.
+    match unsafe { judge(span, block) } {
+        Verdict::Free => report::double_free(block.cast()),
+        verdict => return verdict == Verdict::Live,
+    }
+    false
+}
+
+/// Judges a marked block.
+///
+/// # Safety
+/// As for [`is_live`].
+pub unsafe fn judge(span: u32, block: *mut Block) -> Verdict {
+    // SAFETY: as the caller says.
+    let entry = unsafe { span::page_map(span) };
+    let mine = is_mine(entry.owner.load(Ordering::Relaxed));
+    for _ in 0..if mine { 1 } else { LOOKS } {
+        // SAFETY: as the caller says.
+        if unsafe { !exists(span, block) || is_first(span, block) || has_predecessor(span, block) }
+        {
+            return Verdict::Free;
+        }
+    }
+    // SAFETY: as the caller says.
+    let may_be_free = !mine && unsafe { may_link((&raw const (*block).next).read_volatile()) };
+    if may_be_free { Verdict::Unclear } else { Verdict::Live }
+}
+
+/// Whether the block that starts at a pointer into a span is free, as far as can be told.
+#[inline(always)]
+pub fn is_free(p: *const u8) -> bool {
+    // SAFETY: in a span may be read, and where a block may start there are two words.
+    unsafe { Block::is_marked(p.cast_mut().cast()) && is_proved_free(p) }
+}
+
+/// The same of a marked block.
+///
+/// # Safety
+/// A block of a span may start there.
+#[cold]
+#[inline(never)]
+unsafe fn is_proved_free(p: *const u8) -> bool {
+    let span = span::span_of(region::offset(p));
+    // SAFETY: passed on.
+    unsafe { judge(span, p.cast_mut().cast()) == Verdict::Free }
+}
+
+/// Whether a block exists: the mark may be of an earlier life of the span. What is live was carved before
+/// anybody else had it.
+///
+/// # Safety
+/// As for [`is_live`].
+unsafe fn exists(span: u32, block: *mut Block) -> bool {
+    // SAFETY: the span's line is mapped; the word is read by itself.
+    unsafe {
+        let size = span::page_map(span).block_size().max(1);
+        let carved = (&raw const (*span::record(span)).carved).read_volatile();
+        (block.addr() - granule_address(span as usize)) / size < usize::from(carved)
+    }
+}
+
+/// Whether a list, a bin or a chain begins with a block.
+///
+/// # Safety
+/// As for [`is_live`].
+unsafe fn is_first(span: u32, block: *mut Block) -> bool {
+    let read = |bin: &Cell<*mut Block>| {
+        // SAFETY: one word, which another thread may be writing.
+        unsafe { bin.as_ptr().read_volatile() }
+    };
+    // SAFETY: the span's line is mapped; each word of it is read by itself.
+    let (class, owner, free, left) = unsafe {
+        let (entry, line) = (span::page_map(span), span::record(span));
+        let owner = entry.owner.load(Ordering::Relaxed);
+        let free = (&raw const (*line).free).read_volatile();
+        (entry.class(), owner, free, (&raw const (*line).left).read_volatile())
+    };
+    let at = span::sixteenths(block);
+    // SAFETY: as the caller says.
+    let mut found = free == block
+        || u32::from(left) == at + 1
+        || unsafe { span::remote(span) }.begins_with(at)
+        || shared_arena::begins_with(class, block);
+    if let Some(heap) = arena::by_id(owner) {
+        found |= heap.begins_with(class, block);
+    }
+    table::for_each(|heap| {
+        found |= read(heap.bin(class)) == block
+            || read(&heap.aside[class.min(LAST_CLASS)]) == block
+            || heap.outbox.begins_with(span, block);
+    });
+    found
+}
+
+/// Whether another free block of the span links to a block.
+///
+/// # Safety
+/// As for [`is_live`].
+unsafe fn has_predecessor(span: u32, block: *mut Block) -> bool {
+    // SAFETY: the span's line and memory are mapped; each word is read by itself.
+    unsafe {
+        let size = span::page_map(span).block_size();
+        let carved = (&raw const (*span::record(span)).carved).read_volatile();
+        (0..usize::from(carved)).any(|index| {
+            let other = (granule_address(span as usize) + index * size) as *mut Block;
+            Block::seems_to_link(other, block)
+        })
+    }
+}
+
+/// Whether a word is what a free block has in place of a link: null, or a place where a block may start.
+fn may_link(word: *mut Block) -> bool {
+    let offset = region::offset(word.cast());
+    word.is_null()
+        || region::in_window(offset) && {
+            // SAFETY: the offset is below the limit.
+            let class = unsafe { span::page_map(span::span_of(offset)) }.class();
+            class != 0 && span::may_start(class, word.addr())
+        }
+}

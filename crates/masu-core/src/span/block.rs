@@ -1,0 +1,112 @@
+//! A free small block: a link in its first word, a mark in its second one.
+//!
+//! Invariants:
+//! 1. a free block that exists, in whatever list, bin, chain or outbox it waits, has the mark, unless its
+//!    page went back to the kernel (then its span's [`bound`](super::bound) is closed);
+//! 2. who hands a block out takes the mark off.
+//!
+//! So a free that finds the mark is a second free of the block, or the program has copied what an earlier
+//! block left in memory. The free asks [`suspect`](crate::heap) which it is.
+
+use core::ptr::null_mut;
+
+/// What the second word of every free block holds. One immediate operand of an instruction, sign-extended. No
+/// address, no number that counts anything, no text, and as a floating-point number none.
+pub const MARK: i64 = -0x63c1_2a49;
+
+/// A free block.
+#[repr(C)]
+pub struct Block {
+    /// Next free block, or null.
+    pub next: *mut Block,
+    mark: i64,
+}
+
+impl Block {
+    /// Makes memory a free block that links to `next`.
+    ///
+    /// # Safety
+    /// The memory of a block that nobody uses, the caller's.
+    #[inline(always)]
+    pub unsafe fn make_free(block: *mut Block, next: *mut Block) {
+        // SAFETY: as the caller says.
+        unsafe { block.write(Block { next, mark: MARK }) };
+    }
+
+    /// Marks a block as free.
+    ///
+    /// # Safety
+    /// A block that was freed, the caller's.
+    #[inline(always)]
+    pub unsafe fn mark(block: *mut Block) {
+        // SAFETY: as the caller says.
+        unsafe { (*block).mark = MARK };
+    }
+
+    /// Takes the mark off a block that is being handed out.
+    ///
+    /// # Safety
+    /// The block is the caller's.
+    #[inline(always)]
+    pub unsafe fn clear(block: *mut Block) {
+        // A store: what comes of the assignment in functions that are to be short is an `and`, which loads too.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: as the caller says.
+        unsafe {
+            core::arch::asm!("mov qword ptr [{block} + 8], 0", block = in(reg) block,
+                options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        // SAFETY: as the caller says.
+        unsafe {
+            (*block).mark = 0;
+        }
+    }
+
+    /// Whether a block has the mark.
+    ///
+    /// # Safety
+    /// A block of a span, the caller's.
+    #[inline(always)]
+    pub unsafe fn is_marked(block: *mut Block) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { (*block).mark == MARK }
+    }
+
+    /// Whether memory looks like a free block that links to `next`; another thread may be writing to it.
+    ///
+    /// # Safety
+    /// Memory of a span.
+    pub unsafe fn seems_to_link(block: *mut Block, next: *mut Block) -> bool {
+        // SAFETY: as the caller says; each word is read by itself.
+        unsafe {
+            (&raw const (*block).next).read_volatile() == next
+                && (&raw const (*block).mark).read_volatile() == MARK
+        }
+    }
+
+    /// Hands out the first block of a list that is not empty: takes the mark off, which must be there.
+    ///
+    /// # Safety
+    /// A free block, the caller's.
+    #[inline(always)]
+    pub unsafe fn hand_out(block: *mut Block) {
+        // SAFETY: as the caller says.
+        unsafe {
+            if (*block).mark != MARK {
+                crate::report::written_after_free(block.cast());
+            }
+            Self::clear(block);
+        }
+    }
+
+    /// Zeroes the link of a block that reads as zeroes otherwise, its mark having been taken off.
+    ///
+    /// # Safety
+    /// The block is the caller's.
+    #[inline(always)]
+    pub unsafe fn zero_link(block: *mut Block) {
+        // SAFETY: as the caller says.
+        unsafe { (*block).next = null_mut() };
+    }
+}
