@@ -25,6 +25,12 @@ pub fn alloc_fast(size: usize) -> *mut u8 {
     heap::alloc_small(size)
 }
 
+/// [`alloc_fast`] for a door that knows no size before it is called.
+#[inline(always)]
+pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
+    heap::alloc_small_unknown(size)
+}
+
 /// A block of at least `size` bytes (any size), 16-byte aligned; null when memory is out.
 #[cold]
 #[inline(never)]

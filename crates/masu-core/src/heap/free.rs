@@ -79,7 +79,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     let owner = entry.owner.load(Ordering::Relaxed);
     let class = entry.class();
     if class == 0 || !span::may_start(class, block.addr()) {
-        report::bad_free(block.cast());
+        crate::report::bad_free(block.cast());
         return 0;
     }
     // SAFETY: where a block of the span may start; the span is below the limit, and this thread's if the owner

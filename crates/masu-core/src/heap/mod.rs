@@ -67,7 +67,6 @@ pub use scope::{Scope, current as scope};
 pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use short::refill as refill_short;
 pub use sparse::{purge_own, purge_spans, purge_sparse};
-pub use suspect::is_block;
 pub use table::{counts, for_each, left_spans, lock_for_fork};
 
 use crate::clock::{LowTick, Tick};

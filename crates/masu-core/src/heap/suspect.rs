@@ -41,7 +41,10 @@ pub unsafe fn look_closer(span: u32, p: *mut u8) {
     if s.index_of(p.addr()).is_none() {
         let within = (p.addr() & (GRANULE - 1)) % bytes;
         let start = p.addr() - within;
-        report::damage(p, if within == 0 { Wrong::NoBlock } else { Wrong::Inside { start, bytes } });
+        report::damage(
+            p,
+            if within == 0 { Wrong::NoBlock } else { Wrong::Inside { start, bytes } },
+        );
     }
     if s.is_purged_at(p.addr()) || word.has_all(s.capacity()) {
         report::damage(p, Wrong::Freed { bytes });

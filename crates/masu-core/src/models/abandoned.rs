@@ -170,7 +170,7 @@ fn purging_against_frees_and_an_adopter() {
 }
 
 #[test]
-fn hollow_pages_are_carved_again() {
+fn purged_pages_are_carved_again() {
     check(None, || {
         region::reset();
         let mut blocks = owner(0, 8);

@@ -45,7 +45,7 @@ impl Span {
         self.set_bound(span);
     }
 
-    /// Sets the bound to what exists; closes it while pages are hollow.
+    /// Sets the bound to what exists; closes it while pages are purged.
     #[inline(never)]
     pub fn set_bound(&mut self, span: u32) {
         let end = region::granule_address(span as usize) as u64

@@ -27,5 +27,5 @@ pub mod remote;
 pub use block::{Block, MARK};
 pub use bound::may_start;
 pub use list::List;
-pub use purge_spans::blocks_on;
+pub use purge::blocks_on;
 pub use record::*;

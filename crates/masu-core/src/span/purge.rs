@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. every block that starts on a purged page is free and in no list; every other free block is in
 //!    one, as always.
-//! 2. while a page is hollow, the span's bound is closed: what starts there is free and has no mark.
+//! 2. while a page is purged, the span's bound is closed: what starts there is free and has no mark.
 //!
 //! The links of free blocks lie where the blocks start, so discarding purged pages loses none. A free
 //! block that starts before a purged page and reaches into it stays in its list: what it finds there
@@ -62,11 +62,11 @@ impl Span {
     /// Carved blocks that start on purged pages.
     #[inline]
     pub fn purged_blocks(&self) -> u32 {
-        if self.purged == 0 { 0 } else { self.count_hollow() }
+        if self.purged == 0 { 0 } else { self.count_purged() }
     }
 
     #[cold]
-    fn count_hollow(&self) -> u32 {
+    fn count_purged(&self) -> u32 {
         blocks_on(self.purged, self.size() as usize, self.carved.into())
     }
 

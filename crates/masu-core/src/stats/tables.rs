@@ -80,8 +80,8 @@ pub(super) fn for_each_span(mut f: impl FnMut(&Look)) {
             let carved = (&raw const (*r).carved).read_volatile();
             let base = (&raw const (*r).base).read_volatile();
             let countdown = (&raw const (*r).countdown).read_volatile();
-            let purged = (&raw const (*r).hollow).read_volatile();
-            let purged = span::blocks_on(hollow, size_of_class(class), carved.into());
+            let purged = (&raw const (*r).purged).read_volatile();
+            let purged = span::blocks_on(purged, size_of_class(class), carved.into());
             let free = base.wrapping_sub(countdown).wrapping_add(span::remote(span).pending());
             Look {
                 class,

@@ -224,7 +224,7 @@ impl Arena {
 
     /// Whether a block is the first of a list of the heap's, for who suspects that it is free. The answer may
     /// be out of date outside the gate.
-    pub(super) fn begins_with(&self, class: usize, block: *mut Block) -> bool {
+    pub(super) fn begins_with(&self, class: usize, block: *mut span::Block) -> bool {
         // SAFETY: a word that others may be writing.
         let bin = unsafe { self.inner.bin(class).as_ptr().read_volatile() };
         bin == block || self.gate.begins_with(block)
