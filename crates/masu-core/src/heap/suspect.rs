@@ -39,7 +39,7 @@ pub unsafe fn look_closer(span: u32, p: *mut u8) {
     let (s, word) = unsafe { (&*span::record(span), span::remote(span)) };
     let bytes = s.size() as usize;
     if s.index_of(p.addr()).is_none() {
-        let within = (p.addr() & (GRANULE - 1)) % bytes;
+        let within = (p.addr() & (GRANULE - 1)).checked_rem(bytes).unwrap_or(0);
         let start = p.addr() - within;
         report::damage(
             p,
