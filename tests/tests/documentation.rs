@@ -144,6 +144,11 @@ fn rss_and_oom() {
 }
 
 #[test]
+fn what_holds_my_memory() {
+    check("what-holds-my-memory.md");
+}
+
+#[test]
 fn it_does_not_take_effect() {
     check("it-does-not-take-effect.md");
 }

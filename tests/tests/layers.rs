@@ -49,6 +49,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/print", "and shows them"),
     ("stats/outlet", "at exit, where the options say"),
     ("fork", "every lock, and whole structures in a child"),
+    ("outside", "what lies where, for who reads the process from outside"),
     ("face", "what the doors call"),
     ("models", "model checks of the protocols, and the world that they stand on"),
     ("lib", "declares the layers and the face"),
@@ -59,7 +60,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("sync", "models::world", "the facade's other side: what loom's atomics lack")];
 
 /// The engine's modules that are part of its face, for what configures and asks.
-const FACE_MODULES: &[&str] = &["config", "control", "text", "size_class", "lock"];
+const FACE_MODULES: &[&str] = &["config", "control", "text", "size_class", "lock", "outside"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];

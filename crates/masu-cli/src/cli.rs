@@ -12,7 +12,7 @@ use clap_complete::Shell;
 #[cfg(feature = "bench")]
 use masu_bench::race;
 
-use crate::doctor;
+use crate::{doctor, see};
 
 /// Run programs on masu, a memory allocator that gives memory back.
 #[derive(Parser)]
@@ -29,6 +29,8 @@ Examples:
   masu demo                             what it does to a program's memory
   masu bench -- ./my-program            is masu better for it?
   masu doctor -p $(pidof ruby)          does it take effect there?
+  masu explain $(pidof ruby)            what holds its memory?
+  masu watch -- ruby app.rb             its memory over time, and what goes back when
 
 `masu run --help` lists the configuration keys and the exit codes."
 )]
@@ -51,6 +53,11 @@ pub enum Verb {
         _any: Vec<OsString>,
     },
     Doctor(doctor::order::Order),
+    Explain(see::explain::Order),
+    Watch(see::watch::Order),
+    Top(see::top::Order),
+    Stats(see::stats::Order),
+    Purge(see::purge::Order),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -58,7 +65,7 @@ pub enum Verb {
     },
     /// Show a manual page, or write all of them into a directory
     #[command(after_help = "\
-Pages: masu, run, bench, doctor, completions, man, libmasu (the library), masu-conf (its settings).
+Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, completions, man, libmasu (the library), masu-conf (its settings).
 
 In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
 pipe goes its source, for `man -l -`.")]

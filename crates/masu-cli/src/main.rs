@@ -15,6 +15,7 @@
 //!   │    └─ exec        the program takes this process over
 //!   ├─ demo             `masu demo`: a service on the system's malloc and on masu, as a chart
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   ├─ see              `masu explain`, …: what a running process does with its memory
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
@@ -31,6 +32,7 @@
 mod allocators;
 #[cfg(feature = "bench")]
 mod bench;
+mod bytes;
 mod cli;
 mod conf;
 mod demo;
@@ -47,6 +49,7 @@ mod preload;
 mod privilege;
 mod program;
 mod run;
+mod see;
 mod typed;
 
 use std::ffi::OsString;
@@ -101,6 +104,11 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         #[cfg(not(feature = "bench"))]
         Verb::Bench { .. } => Err(failure::without_bench()),
         Verb::Doctor(order) => doctor::run(&order),
+        Verb::Explain(order) => see::explain::run(&order),
+        Verb::Top(order) => see::top::run(&order),
+        Verb::Watch(order) => see::watch::run(&order),
+        Verb::Stats(order) => see::stats::run(&order),
+        Verb::Purge(order) => see::purge::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);

@@ -137,6 +137,11 @@ impl Default for RemoteWord {
 }
 
 impl RemoteWord {
+    /// The state's mask, and that of a span with room that nobody owns.
+    pub const IS_LISTED: [u64; 2] = [STATE, LISTED];
+    /// Where the chain's length is in the word, its mask, and what stands for all blocks.
+    pub const LENGTH: [u64; 3] = [COUNT_SHIFT as u64, NUMBER, EMPTIED];
+
     const_unless_loom! {
         /// The word of an owned span with an empty chain.
         pub fn new() -> Self {
