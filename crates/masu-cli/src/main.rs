@@ -17,6 +17,8 @@
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
+//!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
+//!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
@@ -47,7 +49,9 @@ mod preload;
 mod privilege;
 mod program;
 mod run;
+mod translate;
 mod typed;
+mod unit;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};
@@ -101,6 +105,8 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         #[cfg(not(feature = "bench"))]
         Verb::Bench { .. } => Err(failure::without_bench()),
         Verb::Doctor(order) => doctor::run(&order),
+        Verb::Unit(order) => unit::run(&order),
+        Verb::Translate(order) => translate::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);
