@@ -112,18 +112,19 @@ impl Service {
     }
 
     /// What `LD_PRELOAD` holds already.
-    pub fn preloads(&self) -> impl Iterator<Item = &str> {
-        let mut list = "";
+    pub fn preloads(&self) -> Vec<String> {
+        let mut list = String::new();
         for value in self.values("Environment") {
             if value.is_empty() {
-                list = "";
+                list.clear();
             }
-            for word in value.split_whitespace() {
-                let word = word.trim_matches(['"', '\'']);
-                list = word.strip_prefix("LD_PRELOAD=").unwrap_or(list);
+            for word in words(value) {
+                if let Some(files) = word.strip_prefix("LD_PRELOAD=") {
+                    list = files.to_owned();
+                }
             }
         }
-        list.split([':', ' ']).filter(|file| !file.is_empty())
+        list.split([':', ' ']).filter(|file| !file.is_empty()).map(str::to_owned).collect()
     }
 
     /// The file of variables that sets `LD_PRELOAD`, if there is one.
@@ -173,6 +174,21 @@ impl Service {
         let mut filters = self.values("SystemCallFilter").filter(|value| !value.starts_with('~'));
         filters.any(|value| !value.is_empty() && !value.contains("@system-service"))
     }
+}
+
+/// The words of a line, as systemd splits it: quotes keep blanks.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars().chain([' ']) {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (' ' | '\t', None) if word.is_empty() => {}
+            (' ' | '\t', None) => words.push(std::mem::take(&mut word)),
+            _ => word.push(c),
+        }
+    }
+    words
 }
 
 /// The name of the file that a link leads to: an alias is one to the file under its own name.

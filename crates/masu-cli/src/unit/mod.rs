@@ -104,7 +104,7 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     let library = library::find(order.lib.as_deref())?.path;
     service.sees(&library)?;
     let mut preload = library.display().to_string();
-    for other in service.preloads().filter(|other| !is_masu(other)) {
+    for other in service.preloads().iter().filter(|other| !is_masu(other)) {
         preload.push(':');
         preload.push_str(other);
     }
