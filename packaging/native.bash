@@ -42,8 +42,3 @@ native_files() {
         chmod 644 "$at/lib/libmasu.so.0"
     done
 }
-
-# The moment that all files of a package bear.
-native_epoch() {
-    echo "${SOURCE_DATE_EPOCH:-$(date -d "$(sed -n 's/^ -- .*>  //p' "$root/packaging/debian/changelog" | head -n 1)" +%s)}"
-}
