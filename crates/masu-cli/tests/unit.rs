@@ -54,7 +54,7 @@ const DROP_IN: &str = "etc/systemd/system/nginx.service.d/zz-masu.conf";
 fn it_is_written_and_taken_away() {
     let machine = Machine::new(&[NGINX]);
     insta::assert_snapshot!(machine.unit(&["nginx"], 0), @r"
-    root/etc/systemd/system/nginx.service.d/zz-masu.conf is written. For it to take effect:
+    /etc/systemd/system/nginx.service.d/zz-masu.conf is written. For it to take effect:
       systemctl daemon-reload && systemctl restart nginx.service
       masu doctor -p $(systemctl show -P MainPID nginx.service)
     ");
@@ -85,7 +85,7 @@ fn it_is_written_and_taken_away() {
 fn print_writes_nothing() {
     let machine = Machine::new(&[NGINX]);
     let said = machine.unit(&["--print", "nginx"], 0);
-    assert!(said.starts_with("# root/etc/systemd/system/nginx.service.d/zz-masu.conf\n"), "{said}");
+    assert!(said.starts_with("# /etc/systemd/system/nginx.service.d/zz-masu.conf\n"), "{said}");
     assert!(said.contains("Environment=LD_PRELOAD=libwitness.so\n"), "{said}");
     assert!(!machine.at("etc").exists());
 }

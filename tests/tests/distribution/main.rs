@@ -11,6 +11,7 @@ mod gem;
 mod image;
 mod make;
 mod node;
+mod recipes;
 mod tarball;
 mod wheel;
 

@@ -226,7 +226,7 @@ const ROWS: &[(Family, &[&str], How)] = {
             Tcmalloc,
             &[
                 "MAX_TOTAL_THREAD_CACHE_BYTES",
-                "MAX_PER_CPU_CACHE_BYTES",
+                "MAX_PER_CPU_CACHE_SIZE",
                 "PER_THREAD_CACHE*",
                 "TRANSFER_NUM_OBJ",
                 "PERCPU*",

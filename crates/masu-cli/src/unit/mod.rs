@@ -76,25 +76,23 @@ pub fn run(order: &Unit) -> Result<u8, Failure> {
     let service = Service::find(root, &order.name)?;
     let directory = root.join("etc/systemd/system").join(format!("{}.d", service.name));
     let file = directory.join(NAME);
+    // As it is called on that machine.
+    let shown = format!("/etc/systemd/system/{}.d/{NAME}", service.name);
     if order.remove {
-        return remove(&service.name, &directory, &file);
+        return remove(&service.name, &directory, &file, &shown);
     }
     let text = drop_in(order, &service)?;
     if order.print {
-        print(&format!("# {}\n{text}", file.display()))?;
+        print(&format!("# {shown}\n{text}"))?;
         return Ok(0);
     }
-    keep_others(&file)?;
-    let denied = |error: io::Error| cannot("write", &file, &error, &order.name);
+    keep_others(&file, &shown)?;
+    let denied = |error: io::Error| cannot("write", &shown, &error, &order.name);
     fs::create_dir_all(&directory).map_err(denied)?;
     // As a whole or not at all: systemd may read at any moment.
     let new = directory.join(".zz-masu.conf.new");
     fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(denied)?;
-    print(&format!(
-        "{} is written. For it to take effect:\n{}",
-        file.display(),
-        after(&service.name)
-    ))?;
+    print(&format!("{shown} is written. For it to take effect:\n{}", after(&service.name)))?;
     Ok(0)
 }
 
@@ -147,35 +145,35 @@ fn quoted(assignment: &str) -> String {
     }
 }
 
-fn remove(name: &str, directory: &Path, file: &Path) -> Result<u8, Failure> {
-    keep_others(file)?;
+fn remove(name: &str, directory: &Path, file: &Path, shown: &str) -> Result<u8, Failure> {
+    keep_others(file, shown)?;
     match fs::remove_file(file) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             print(&format!("{name} has no drop-in of masu's: nothing to take away.\n"))?;
             return Ok(0);
         }
-        Err(error) => return Err(cannot("remove", file, &error, name)),
+        Err(error) => return Err(cannot("remove", shown, &error, name)),
     }
     // Others' files keep it.
     let _ = fs::remove_dir(directory);
-    print(&format!("{} is gone. For it to take effect:\n{}", file.display(), after(name)))?;
+    print(&format!("{shown} is gone. For it to take effect:\n{}", after(name)))?;
     Ok(0)
 }
 
 /// Refuses a file of the same name that somebody else wrote.
-fn keep_others(file: &Path) -> Result<(), Failure> {
+fn keep_others(file: &Path, shown: &str) -> Result<(), Failure> {
     match fs::read_to_string(file) {
         Ok(text) if !text.starts_with(MARK) => {
-            Err(Failure::new(REFUSED, format!("{} was not written by masu", file.display()))
+            Err(Failure::new(REFUSED, format!("{shown} was not written by masu"))
                 .remedy("move it out of the way first"))
         }
         _ => Ok(()),
     }
 }
 
-fn cannot(what: &str, file: &Path, error: &io::Error, name: &str) -> Failure {
-    let failure = Failure::new(REFUSED, format!("cannot {what} {}: {error}", file.display()));
+fn cannot(what: &str, file: &str, error: &io::Error, name: &str) -> Failure {
+    let failure = Failure::new(REFUSED, format!("cannot {what} {file}: {error}"));
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             let verb = if what == "remove" { "--remove " } else { "" };
