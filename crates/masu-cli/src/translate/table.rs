@@ -288,7 +288,7 @@ fn row(family: Family, key: &str) -> Option<&'static How> {
         None => key == *name,
     };
     ROWS.iter()
-        .find(|(of, names, _)| *of == family && names.iter().any(|name| fits(name)))
+        .find(|(of, names, _)| *of == family && names.iter().any(&fits))
         .map(|(_, _, how)| how)
 }
 
@@ -418,7 +418,7 @@ mod tests {
                         other.strip_suffix('*').is_some_and(|begin| name.starts_with(begin))
                             || other == name
                     };
-                    of == family && names.iter().any(|name| fits(name))
+                    of == family && names.iter().any(fits)
                 });
                 assert_eq!(first, Some(index), "{name}");
             }
