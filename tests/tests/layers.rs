@@ -338,6 +338,10 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The command's package has the library's sources as links.
+        if path.is_symlink() {
+            continue;
+        }
         if path.is_dir() && name != "target" && !name.starts_with('.') {
             found.extend(rust_files(&path));
         } else if name.ends_with(".rs") {

@@ -23,6 +23,8 @@ fn help() {
     for verb in ["explain", "watch", "top", "stats", "purge"] {
         insta::assert_snapshot!(format!("masu-{verb}"), answer(&[verb, "--help"], 0).0);
     }
+    insta::assert_snapshot!("masu-unit", answer(&["unit", "--help"], 0).0);
+    insta::assert_snapshot!("masu-translate", answer(&["translate", "--help"], 0).0);
     assert_eq!(answer(&["--version"], 0).0, concat!("masu ", env!("CARGO_PKG_VERSION"), "\n"));
     let (out, said) = answer(&[], 2);
     assert_eq!(out, "");
