@@ -3,8 +3,8 @@
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
 //! The outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as
 //! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another span needs it,
-//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
-//! sends out through the handshake.
+//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds,
+//! at most `SLOTS * CHAIN_BYTES`, the purge sends out through the handshake.
 //!
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
 //! it, on the outbox, for the thread to take over.

@@ -11,8 +11,8 @@
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
-//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse spans, and gives
-//!   back those of other threads whose blocks have all come back ([`on_alloc`]).
+//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
+//!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
