@@ -32,6 +32,8 @@ mod limit;
 #[cfg(all(test, not(loom)))]
 mod own_process;
 #[cfg(not(loom))]
+mod prof;
+#[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
 mod region;

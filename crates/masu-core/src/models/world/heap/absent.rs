@@ -145,3 +145,39 @@ pub mod suspect {
         panic!("{block:?} is free and freed again")
     }
 }
+
+/// There is no profile.
+pub mod sampling {
+    use super::super::Heap;
+    use crate::lock::Lock;
+    use crate::span::{Block, Span};
+
+    pub fn is_on() -> bool {
+        false
+    }
+
+    pub fn unmark(_: &Heap, _: usize) {}
+
+    pub fn end(_: &Heap) {}
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
+        n
+    }
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn cut_borrowed(_: &Heap, _: usize, _: *mut Block, rest: *mut Block) -> *mut Block {
+        rest
+    }
+
+    loom::lazy_static! {
+        static ref LOCK: Lock = Lock::new();
+    }
+
+    /// The lock of its samples, for fork.
+    pub fn lock_for_fork() -> &'static Lock {
+        &LOCK
+    }
+}
