@@ -17,6 +17,8 @@ JEMALLOC ?=
 DESTDIR ?=
 CARGO ?= cargo
 STRIP ?= strip
+# What writes manual pages and completions: the command itself, unless it is for another machine.
+WRITER ?= $(MASU)
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)/release
 MASU := $(BUILT)/masu
@@ -37,15 +39,15 @@ install:
 	install -D -m 755 '$(MASU)' '$(DESTDIR)$(BINDIR)/masu'
 	install -D -m 755 -t '$(DESTDIR)$(PROGRAMS)' '$(BUILT)/masu-work' '$(BUILT)/masu-trace'
 	$(STRIP) '$(DESTDIR)$(BINDIR)/masu' '$(DESTDIR)$(PROGRAMS)/masu-work' '$(DESTDIR)$(PROGRAMS)/masu-trace'
-	set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; '$(MASU)' man --dir "$$pages"; \
+	set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; '$(WRITER)' man --dir "$$pages"; \
 	for section in 1 3 7; do \
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
 	done
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
-	'$(MASU)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu'
-	'$(MASU)' completions zsh >'$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu'
-	'$(MASU)' completions fish >'$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
+	'$(WRITER)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu'
+	'$(WRITER)' completions zsh >'$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu'
+	'$(WRITER)' completions fish >'$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
 
 uninstall:
 	rm -f '$(DESTDIR)$(PROGRAMS)/masu-work' '$(DESTDIR)$(PROGRAMS)/masu-trace'

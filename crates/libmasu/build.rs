@@ -21,9 +21,10 @@ fn main() {
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
-    // Where Rust links with lld; the GNU linker knows none of these.
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     if target("ARCH") == "x86_64" && target("ENV") == "gnu" {
+        // The GNU linker knows none of these.
+        with_lld();
         // Code shares no page with what is not code, but where the layout says so.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-code");
         // Functions of the same code are one.
@@ -32,6 +33,23 @@ fn main() {
         // What most programs run and write lies apart from the rest.
         println!("cargo::rerun-if-changed={LAYOUT}");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}/{LAYOUT}", directory());
+    }
+}
+
+/// Has compilers before 1.90, which do not by themselves, link with the lld that comes with Rust.
+fn with_lld() {
+    let said = |option: &[&str]| {
+        let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+        let output = std::process::Command::new(rustc).args(option).output();
+        String::from_utf8(output.expect("the compiler runs").stdout).expect("text")
+    };
+    let version = said(&["--version"]);
+    let minor = version.strip_prefix("rustc 1.").and_then(|rest| rest.split('.').next());
+    if minor.and_then(|minor| minor.parse().ok()).is_some_and(|minor: u32| minor < 90) {
+        let host = std::env::var("HOST").unwrap_or_default();
+        let sysroot = said(&["--print", "sysroot"]);
+        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+        println!("cargo::rustc-cdylib-link-arg=-B{}/lib/rustlib/{host}/bin/gcc-ld", sysroot.trim());
     }
 }
 

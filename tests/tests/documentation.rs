@@ -88,9 +88,20 @@ impl Drop for Waiting {
     }
 }
 
-/// What comes before each script. The status of the doctor does not count: the machine of the tests may
+/// What comes before each script. Services are those of the [`machine`], and systemd does nothing. The status of the doctor does not count: the machine of the tests may
 /// have faults of its own.
-const PRELUDE: &str = "exec 2>&1; masu() { command masu \"$@\" || { status=$?; [ \"$1\" = doctor ] || return $status; }; }; ";
+const PRELUDE: &str = "exec 2>&1; sudo() { \"$@\"; }; systemctl() { :; }; masu() { \
+    if [ \"$1\" = unit ]; then shift; set -- unit --root machine \"$@\"; fi; command masu \"$@\" || { status=$?; [ \"$1\" = doctor ] || return $status; }; }; ";
+
+/// The files of a machine with services.
+fn machine(root: &Path) {
+    let units = root.join("lib/systemd/system");
+    fs::create_dir_all(&units).expect("made");
+    for name in ["nginx", "redis-server", "mariadb", "postgresql@", "puma"] {
+        let text = format!("[Service]\nExecStart=/usr/bin/{name}\n");
+        fs::write(units.join(format!("{name}.service")), text).expect("written");
+    }
+}
 
 #[track_caller]
 fn check(name: &str) {
@@ -113,6 +124,7 @@ fn check(name: &str) {
     for name in ["libmasu.so", "libmasu.so.0"] {
         symlink(library, at(name)).expect("a link");
     }
+    machine(&at("machine"));
     let waiting = Waiting::start(&at("bin/program"), library);
 
     let path = std::env::var("PATH").unwrap_or_default();
@@ -144,6 +156,11 @@ fn rss_and_oom() {
 }
 
 #[test]
+fn what_holds_my_memory() {
+    check("what-holds-my-memory.md");
+}
+
+#[test]
 fn it_does_not_take_effect() {
     check("it-does-not-take-effect.md");
 }
@@ -161,6 +178,11 @@ fn mistakes() {
 #[test]
 fn limits() {
     check("limits.md");
+}
+
+#[test]
+fn systemd() {
+    check("systemd.md");
 }
 
 #[test]

@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/print", "and shows them"),
     ("stats/outlet", "at exit, where the options say"),
     ("fork", "every lock, and whole structures in a child"),
+    ("outside", "what lies where, for who reads the process from outside"),
     ("face", "what the doors call"),
     ("models", "model checks of the protocols, and the world that they stand on"),
     ("lib", "declares the layers and the face"),
@@ -60,7 +61,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("sync", "models::world", "the facade's other side: what loom's atomics lack")];
 
 /// The engine's modules that are part of its face, for what configures and asks.
-const FACE_MODULES: &[&str] = &["config", "control", "profile", "text", "size_class", "lock"];
+const FACE_MODULES: &[&str] =
+    &["config", "control", "profile", "text", "size_class", "lock", "outside"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];
@@ -338,6 +340,10 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The command's package has the library's sources as links.
+        if path.is_symlink() {
+            continue;
+        }
         if path.is_dir() && name != "target" && !name.starts_with('.') {
             found.extend(rust_files(&path));
         } else if name.ends_with(".rs") {

@@ -81,6 +81,32 @@ pub unsafe fn at_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHand
     unsafe { pthread_atfork(prepare, parent, child) };
 }
 
+/// The jump to the `__real_` function of `$name`, or `ENOSYS` if there is none.
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    ($name:literal) => {
+        concat!(
+            "mov rax, qword ptr [rip + __real_",
+            $name,
+            "@GOTPCREL]\n test rax, rax\n je 2f\n jmp rax\n 2: mov eax, {enosys}\n ret"
+        )
+    };
+}
+
+/// The jump to the `__real_` function of `$name`, or `ENOSYS` if there is none.
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump {
+    ($name:literal) => {
+        concat!(
+            "adrp x16, :got:__real_",
+            $name,
+            "\n ldr x16, [x16, :got_lo12:__real_",
+            $name,
+            "]\n cbz x16, 2f\n br x16\n 2: mov w0, #{enosys}\n ret"
+        )
+    };
+}
+
 /// Defines the `__wrap_` function of `$name`: a jump to `__real_`, or `ENOSYS` if there is none.
 /// `$first` are instructions before it.
 macro_rules! wrap {
@@ -93,16 +119,7 @@ macro_rules! wrap {
             concat!(".type __wrap_", $name, ", %function"),
             concat!("__wrap_", $name, ":"),
             $($first,)*
-            #[cfg(target_arch = "x86_64")]
-            concat!("mov rax, qword ptr [rip + __real_", $name, "@GOTPCREL]"),
-            #[cfg(target_arch = "x86_64")]
-            "test rax, rax\n je 2f\n jmp rax\n 2: mov eax, {enosys}\n ret",
-            #[cfg(target_arch = "aarch64")]
-            concat!("adrp x16, :got:__real_", $name),
-            #[cfg(target_arch = "aarch64")]
-            concat!("ldr x16, [x16, :got_lo12:__real_", $name, "]"),
-            #[cfg(target_arch = "aarch64")]
-            "cbz x16, 2f\n br x16\n 2: mov w0, #{enosys}\n ret",
+            jump!($name),
             concat!(".size __wrap_", $name, ", . - __wrap_", $name),
             ".popsection",
             enosys = const ENOSYS,

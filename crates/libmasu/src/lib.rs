@@ -76,6 +76,22 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     masu_core::abort()
 }
 
+/// An instruction that every processor refuses.
+#[cfg(all(not(test), target_arch = "x86_64"))]
+macro_rules! trap {
+    () => {
+        "ud2"
+    };
+}
+
+/// An instruction that every processor refuses.
+#[cfg(all(not(test), target_arch = "aarch64"))]
+macro_rules! trap {
+    () => {
+        "udf #0"
+    };
+}
+
 // Builds without link-time optimisation refer to the personality routine from core's own frames,
 // and would not load without one. Weak, so that a real one in the same program wins.
 #[cfg(not(test))]
@@ -84,9 +100,6 @@ core::arch::global_asm!(
     ".hidden rust_eh_personality",
     ".type rust_eh_personality, %function",
     "rust_eh_personality:",
-    #[cfg(target_arch = "x86_64")]
-    "ud2",
-    #[cfg(target_arch = "aarch64")]
-    "udf #0",
+    trap!(),
     ".size rust_eh_personality, . - rust_eh_personality",
 );

@@ -1,6 +1,7 @@
 //! What can be typed after `masu`.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 #[cfg(feature = "bench")]
 use std::time::Duration;
@@ -12,7 +13,8 @@ use clap_complete::Shell;
 #[cfg(feature = "bench")]
 use masu_bench::race;
 
-use crate::{doctor, prof};
+use crate::failure::Failure;
+use crate::{doctor, prof, see, translate, unit};
 
 /// Run programs on masu, a memory allocator that gives memory back.
 #[derive(Parser)]
@@ -30,6 +32,10 @@ Examples:
   masu bench -- ./my-program            is masu better for it?
   masu prof -- ./my-program             who allocates what is in use?
   masu doctor -p $(pidof ruby)          does it take effect there?
+  masu explain $(pidof ruby)            what holds its memory?
+  masu watch -- ruby app.rb             its memory over time, and what goes back when
+  masu unit nginx                       a systemd service on masu
+  masu translate MALLOC_CONF=thp:never  another allocator's options
 
 `masu run --help` lists the configuration keys and the exit codes."
 )]
@@ -40,6 +46,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Verb {
+    #[command(alias = "exec")]
     Run(Run),
     Demo(Demo),
     #[cfg(feature = "bench")]
@@ -53,6 +60,13 @@ pub enum Verb {
     },
     Prof(prof::Prof),
     Doctor(doctor::order::Order),
+    Explain(see::explain::Order),
+    Watch(see::watch::Order),
+    Top(see::top::Order),
+    Stats(see::stats::Order),
+    Purge(see::purge::Order),
+    Unit(unit::Unit),
+    Translate(translate::Translate),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -60,7 +74,8 @@ pub enum Verb {
     },
     /// Show a manual page, or write all of them into a directory
     #[command(after_help = "\
-Pages: masu, run, bench, doctor, completions, man, libmasu (the library), masu-conf (its settings).
+Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, unit, translate, completions, man, libmasu (the library),
+masu-conf (its settings).
 
 In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
 pipe goes its source, for `man -l -`.")]
@@ -72,6 +87,14 @@ pipe goes its source, for `man -l -`.")]
         #[arg(long, value_name = "DIR", conflicts_with = "page")]
         dir: Option<PathBuf>,
     },
+}
+
+/// Writes to stdout.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::output(&error))
 }
 
 /// Run a program with masu as its malloc.

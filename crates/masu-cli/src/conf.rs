@@ -36,6 +36,16 @@ pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
     Ok(variables)
 }
 
+/// The same for a service: what its drop-in sets.
+pub fn of_unit(lists: &[String], policy: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
+    let mut variables = settings(lists)?;
+    if let Some(policy) = policy {
+        variables.push(single("--policy", "policy", policy)?);
+    }
+    let text = |word: OsString| word.to_string_lossy().into_owned();
+    Ok(variables.into_iter().map(|(name, value)| (text(name), text(value))).collect())
+}
+
 /// What `option` says about `key`.
 fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     let reject = |why: &str| Failure::new(USAGE, format!("{option}: {why}"));
@@ -126,7 +136,7 @@ fn parse(list: &str, sink: &mut dyn FnMut(&[u8])) -> Result<Config, Failure> {
 }
 
 /// What the engine would say about `list`, line by line.
-fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
+pub fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
     let mut said = Vec::new();
     parse(list, &mut |bytes| said.extend_from_slice(bytes))?;
     let said = String::from_utf8_lossy(&said);

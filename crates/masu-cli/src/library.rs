@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Unreadable};
 use crate::failure::{Failure, REFUSED, USAGE};
+use crate::inside;
 
 /// What the file is called: in a build and where programs are linked with it; where they only run.
 const NAMES: [&str; 2] = ["libmasu.so", "libmasu.so.0"];
@@ -55,6 +56,12 @@ fn search() -> Result<PathBuf, Failure> {
     let mut files = places.iter().flat_map(|place| NAMES.map(|name| place.join(name)));
     if let Some(found) = files.find(|file| file.is_file()) {
         return Ok(found);
+    }
+    if let Some(written) = inside::file() {
+        return written.map_err(|why| {
+            Failure::new(REFUSED, format!("the library inside this command has no place: {why}"))
+                .remedy("set XDG_CACHE_HOME to a directory that can be written, or name a libmasu.so with --lib PATH")
+        });
     }
     let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
     Err(Failure::new(REFUSED, format!("{} is in none of these directories:", NAMES[0]))

@@ -5,6 +5,7 @@
 //!   ├─ run              the steps of `masu run`
 //!   │    ├─ conf        --conf, judged by the engine's own parser
 //!   │    ├─ library     where libmasu.so is, and whether it is an allocator at all
+//!   │    │    └─ inside     the one that `cargo install` built into the command
 //!   │    ├─ program     PATH, #! lines, env: which file the kernel will load
 //!   │    ├─ launcher    sudo, nice, env …: which command they start, with whose environment
 //!   │    ├─ obstacle    what stands between masu and the program's file
@@ -16,8 +17,11 @@
 //!   ├─ demo             `masu demo`: a service on the system's malloc and on masu, as a chart
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
 //!   ├─ prof             `masu prof`: who allocates what is in use
+//!   ├─ see              `masu explain`, …: what a running process does with its memory
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
+//!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
+//!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
@@ -32,6 +36,7 @@
 mod allocators;
 #[cfg(feature = "bench")]
 mod bench;
+mod bytes;
 mod cli;
 mod conf;
 mod demo;
@@ -39,6 +44,7 @@ mod doctor;
 mod elf;
 mod exec;
 mod failure;
+mod inside;
 mod launcher;
 mod library;
 mod man;
@@ -49,7 +55,10 @@ mod privilege;
 mod prof;
 mod program;
 mod run;
+mod see;
+mod translate;
 mod typed;
+mod unit;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};
@@ -104,6 +113,13 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Bench { .. } => Err(failure::without_bench()),
         Verb::Prof(order) => prof::run(&order),
         Verb::Doctor(order) => doctor::run(&order),
+        Verb::Explain(order) => see::explain::run(&order),
+        Verb::Top(order) => see::top::run(&order),
+        Verb::Watch(order) => see::watch::run(&order),
+        Verb::Stats(order) => see::stats::run(&order),
+        Verb::Purge(order) => see::purge::run(&order),
+        Verb::Unit(order) => unit::run(&order),
+        Verb::Translate(order) => translate::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);

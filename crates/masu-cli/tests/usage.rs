@@ -20,6 +20,11 @@ fn help() {
     insta::assert_snapshot!("masu-run", answer(&["run", "--help"], 0).0);
     insta::assert_snapshot!("masu-bench", answer(&["bench", "--help"], 0).0);
     insta::assert_snapshot!("masu-doctor", answer(&["doctor", "--help"], 0).0);
+    for verb in ["explain", "watch", "top", "stats", "purge"] {
+        insta::assert_snapshot!(format!("masu-{verb}"), answer(&[verb, "--help"], 0).0);
+    }
+    insta::assert_snapshot!("masu-unit", answer(&["unit", "--help"], 0).0);
+    insta::assert_snapshot!("masu-translate", answer(&["translate", "--help"], 0).0);
     assert_eq!(answer(&["--version"], 0).0, concat!("masu ", env!("CARGO_PKG_VERSION"), "\n"));
     let (out, said) = answer(&[], 2);
     assert_eq!(out, "");

@@ -8,7 +8,7 @@
 use crate::tuning::RESTED;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-static NOW: AtomicU32 = AtomicU32::new(1);
+pub static NOW: AtomicU32 = AtomicU32::new(1);
 
 /// Starts the next tick.
 pub fn advance() {

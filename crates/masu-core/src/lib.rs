@@ -29,6 +29,8 @@ mod huge;
 mod ledger;
 #[cfg(not(loom))]
 mod limit;
+#[cfg(not(loom))]
+pub mod outside;
 #[cfg(all(test, not(loom)))]
 mod own_process;
 #[cfg(not(loom))]
@@ -78,7 +80,8 @@ macro_rules! begins_a_line {
 
 /// Assembly that leaves a note in the file that masu becomes part of, by which `masu doctor` knows it: an ELF
 /// note of the name `masu` in `.note.masu`, with the version as text. Its type says which door it is:
-/// 1 the file's `malloc`, 2 Rust's global allocator, 3 an archive under names of its own.
+/// 1 the file's `malloc`, 2 Rust's global allocator, 3 an archive under names of its own. A second note, of
+/// type 16, says how far behind it the engine's description for readers from outside lies.
 ///
 /// It holds no code. Linkers keep the notes of every object they take, and `strip` keeps what is loaded.
 #[doc(hidden)]
@@ -95,6 +98,11 @@ macro_rules! note {
             "7702: .asciz \"",
             env!("CARGO_PKG_VERSION"),
             "\"\n7703: .p2align 2\n",
+            // Where the engine describes itself (`outside`), from here on.
+            ".long 5, 4, 16\n",
+            ".asciz \"masu\"\n",
+            ".p2align 2\n",
+            ".long masu_outside_v0_1 - .\n",
             ".popsection"
         )
     };

@@ -62,7 +62,7 @@ pub enum Wrong {
 }
 
 /// Pointers of nobody's that were freed, resized or measured.
-static FOREIGN: AtomicU64 = AtomicU64::new(0);
+pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
 /// Lines written about mistakes that the process has survived.
 static SAID: AtomicU64 = AtomicU64::new(0);
 /// Most of these: a program that makes a mistake may make it a million times.

@@ -11,8 +11,8 @@ const DEFAULT: Config = Config::DEFAULT;
 /// The decay time that stands for "never".
 const NEVER: u64 = Delay::Never.to_word();
 
-static DECAY: AtomicU64 = AtomicU64::new(DEFAULT.decay.to_word());
-static BUDGET: AtomicUsize = AtomicUsize::new(DEFAULT.budget);
+pub static DECAY: AtomicU64 = AtomicU64::new(DEFAULT.decay.to_word());
+pub static BUDGET: AtomicUsize = AtomicUsize::new(DEFAULT.budget);
 static RUN_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.run_cache);
 static HUGE_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.huge_cache);
 static RETAIN_FULL: AtomicU32 = AtomicU32::new(DEFAULT.retain_full);

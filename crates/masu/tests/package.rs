@@ -1,15 +1,20 @@
-//! What would be published: the crate and the engine, without a warning, each with its licences, and
-//! nothing that only the workspace has is needed to build them.
+//! What would be published: the crate, the engine, the command and its parts, without a warning, each with its
+//! licences, and nothing that only the workspace has is needed to build them.
 
 mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-/// `cargo package` of both; what it says.
+/// All of it, what others depend on first.
+const PACKAGES: [&str; 6] =
+    ["masu-core", "masu", "masu-workloads", "masu-watch", "masu-bench", "masu-cli"];
+
+/// `cargo package` of all; what it says.
 fn package(place: &Path, arguments: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["package", "--offline", "--allow-dirty", "-p", "masu-core", "-p", "masu"]);
+    cargo.args(["package", "--offline", "--allow-dirty"]);
+    cargo.args(PACKAGES.iter().flat_map(|name| ["-p", name]));
     cargo.arg("--target-dir").arg(place).args(arguments);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUSTFLAGS");
     let output = cargo.output().expect("cargo runs");
@@ -23,11 +28,19 @@ fn package(place: &Path, arguments: &[&str]) -> String {
 fn packages_are_made_without_a_warning() {
     let place = common::target().join("packages");
     let said = package(&place, &["--no-verify"]);
-    assert_eq!(said.matches("Packaged").count(), 2, "{said}");
-    for name in ["masu", "masu-core"] {
+    assert_eq!(said.matches("Packaged").count(), PACKAGES.len(), "{said}");
+    for name in PACKAGES {
         let package = place.join(format!("package/{name}-{0}.crate", env!("CARGO_PKG_VERSION")));
         let list = common::output(Command::new("tar").arg("-tzf").arg(package));
-        for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "src/lib.rs"] {
+        // The command's have the library inside, links resolved.
+        let inside = [
+            "build.rs",
+            "library/masu-core/lib.rs",
+            "library/libmasu/src/lib.rs",
+            "src/man/configuration.in",
+        ];
+        let own = if name == "masu-cli" { &inside[..] } else { &["src/lib.rs"] };
+        for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"].iter().chain(own) {
             let file = format!("{name}-{}/{file}", env!("CARGO_PKG_VERSION"));
             assert!(list.lines().any(|line| line == file), "no {file} in {list}");
         }
@@ -41,5 +54,43 @@ fn packages_build_on_their_own() {
         return;
     }
     let said = package(&common::target().join("packages-built"), &[]);
-    assert_eq!(said.matches("Verifying").count(), 2, "{said}");
+    assert_eq!(said.matches("Verifying").count(), PACKAGES.len(), "{said}");
+}
+
+/// `cargo install` of the packaged command, in a directory that has nothing else: the command runs a program on the
+/// library inside of it.
+#[test]
+fn the_installed_command_has_the_library_inside() {
+    if std::env::var_os("MASU_TEST_LONG").is_none() {
+        println!("it is installed with MASU_TEST_LONG=1 only");
+        return;
+    }
+    let place = common::target().join("packages-installed");
+    package(&place, &["--no-verify"]);
+    let (sources, root) = (place.join("sources"), place.join("root"));
+    let _ = std::fs::remove_dir_all(&sources);
+    std::fs::create_dir_all(&sources).expect("made");
+    let mut install = Command::new(env!("CARGO"));
+    for name in PACKAGES {
+        let named = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
+        let file = place.join(format!("package/{named}.crate"));
+        common::output(Command::new("tar").arg("-C").arg(&sources).arg("-xzf").arg(file));
+        // In the place of the registry.
+        let source = sources.join(named);
+        if name != "masu-cli" {
+            install.arg("--config");
+            install.arg(format!("patch.crates-io.{name}.path='{}'", source.display()));
+        } else {
+            install.args(["install", "--offline", "--force", "--path"]).arg(&source);
+            install.arg("--root").arg(&root).arg("--target-dir").arg(place.join("built"));
+            install.current_dir(&source);
+        }
+    }
+    install.env_remove("RUSTFLAGS");
+    let done = install.output().expect("cargo runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut run = Command::new(root.join("bin/masu"));
+    run.env("XDG_CACHE_HOME", place.join("cache")).env_remove("LD_LIBRARY_PATH");
+    let maps = common::output(run.args(["run", "--", "cat", "/proc/self/maps"]));
+    assert!(maps.contains("/cache/masu/libmasu-"), "{maps}");
 }

@@ -1,5 +1,5 @@
-//! What reaches users, made and used as they do: `make install`, Debian packages, the Python wheel,
-//! and the files for containers.
+//! What reaches users, made and used as they do: `make install`, tarballs, Debian packages, the Python wheel,
+//! the gem, the npm package, and the files for containers.
 //!
 //! - `image`: a root file system to change and throw away.
 //! - `dockerfile`: Dockerfiles, carried out instruction by instruction in such images.
@@ -7,8 +7,12 @@
 mod containers;
 mod debian;
 mod dockerfile;
+mod gem;
 mod image;
 mod make;
+mod node;
+mod recipes;
+mod tarball;
 mod wheel;
 
 use std::path::{Path, PathBuf};

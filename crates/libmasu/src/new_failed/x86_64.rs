@@ -63,6 +63,10 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
 ///
 /// # Safety
 /// None beyond the arguments of `operator new`; unsafe for symmetry with [`new_or_throw`].
+#[allow(
+    named_asm_labels,
+    reason = "a naked function is there once; later compilers than 1.88 know it"
+)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn new_or_null(size: usize, align: usize) -> *mut c_void {
     naked_asm!(

@@ -17,7 +17,6 @@
 //! unless `--run` says so.
 
 mod all;
-mod bytes;
 mod finding;
 mod ground;
 mod library;

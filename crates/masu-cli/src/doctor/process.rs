@@ -10,7 +10,6 @@ use procfs::process::{MemoryMaps, SmapsRollup, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::bytes::Bytes;
 use super::finding::Finding;
 use super::mapped::{Files, environment, sees, undeleted, variable};
 use super::root::Root;
@@ -19,6 +18,7 @@ use super::settings::{self, Setting};
 use super::target::judge;
 use super::unit::Unit;
 use crate::allocators::{MASU, file_name, known_library};
+use crate::bytes::Bytes;
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle::{self, Weight};

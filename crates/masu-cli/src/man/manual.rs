@@ -6,7 +6,7 @@ use masu_core::text::Text;
 
 use super::Page;
 
-const DOCUMENTATION: &str = include_str!("../../../../docs/configuration.md");
+const DOCUMENTATION: &str = include_str!("configuration.in");
 
 pub fn pages() -> Vec<Page> {
     [("libmasu.3", include_str!("libmasu.3.in")), ("masu-conf.7", include_str!("masu-conf.7.in"))]

@@ -65,10 +65,13 @@ pub use flush::flush;
 pub use free::free_of_others;
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
+#[cfg(not(loom))]
+pub use shared_arena::ARENA;
 pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use short::refill as refill_short;
 pub use sparse::{purge_own, purge_spans, purge_sparse};
 pub use table::{counts, for_each, left_spans, lock_for_fork};
+pub use tls::HEAP_AT;
 
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};

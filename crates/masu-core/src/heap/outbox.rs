@@ -3,8 +3,8 @@
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
 //! The outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as
 //! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another span needs it,
-//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds, at most `SLOTS * CHAIN_BYTES`, the purge
-//! sends out through the handshake.
+//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds,
+//! at most `SLOTS * CHAIN_BYTES`, the purge sends out through the handshake.
 //!
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
 //! it, on the outbox, for the thread to take over.
@@ -117,7 +117,7 @@ impl Chain {
 
     #[inline(always)]
     fn left(self) -> u32 {
-        self.0 & 0x1f
+        self.0 & Outbox::LEFT_MASK as u32
     }
 
     /// Notes that it is looked at. `None`: no block has come since the last time.
@@ -149,6 +149,20 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Where the mask and the slots are, and in a slot the chain and the span.
+    #[cfg(not(loom))]
+    pub const FIELDS: [usize; 4] = [
+        core::mem::offset_of!(Outbox, mask),
+        core::mem::offset_of!(Outbox, slots),
+        core::mem::offset_of!(Slot, chain),
+        core::mem::offset_of!(Slot, span),
+    ];
+    /// Bytes of a slot.
+    #[cfg(not(loom))]
+    pub const SLOT: usize = size_of::<Slot>();
+    /// In a chain: how many more blocks it takes.
+    pub const LEFT_MASK: usize = 0x1f;
+
     const_unless_loom! {
         /// An empty one.
         pub fn new() -> Self {

@@ -29,14 +29,14 @@ shared_static! {
     static LOCK: CachePadded<Lock> = CachePadded(Lock::new());
 }
 shared_static! {
-    static ARENA: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
+    pub static ARENA: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
 }
 shared_static! {
     static MADE: AtomicBool = AtomicBool::new(false);
 }
 
 /// Zero, and so no part of the library's file, until it is made.
-struct Late(UnsafeCell<MaybeUninit<Heap>>);
+pub struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
 // SAFETY: touched under `LOCK` only.
 unsafe impl Sync for Late {}

@@ -6,11 +6,12 @@
 //! links to it. All of these places are looked through, at leisure: only programs with a mistake come here, except for
 //! a few in a lifetime.
 //!
-//! The thread that owns the span sees all of its lists as they are; and so it does what other threads have freed, unless
-//! they do so at this moment. Where nothing leads to the block, it is live: its free goes on. Any other thread may miss
-//! what the owner moves meanwhile, so it looks more than once. If nothing leads to the block, but what it holds in place
-//! of a link would be one, that thread neither frees nor condemns it: the block stays as it is, so it is handed out twice in
-//! no case, and if the program is right, it has lost a block.
+//! The thread that owns the span sees all of its lists as they are; and so it does what other threads have
+//! freed, unless they do so at this moment. Where nothing leads to the block, it is live: its free goes on.
+//! Any other thread may miss what the owner moves meanwhile, so it looks more than once. If nothing leads to
+//! the block, but what it holds in place of a link would be one, that thread neither frees nor condemns it:
+//! the block stays as it is, so it is handed out twice in no case, and if the program is right, it has lost a
+//! block.
 //!
 //! What another thread has is read while that thread may change it: each answer is one word, and none is trusted
 //! for more than it says.

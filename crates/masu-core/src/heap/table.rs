@@ -33,7 +33,7 @@ shared_static! {
 static TABLE: Table = Table::new(HEAPS_BELOW, HEAP_STRIDE);
 shared_static! {
     /// Heaps ever made. Under `LOCK`.
-    static MADE: AtomicU32 = AtomicU32::new(0);
+    pub static MADE: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
     /// First free heap. Under `LOCK`.
@@ -41,7 +41,7 @@ shared_static! {
 }
 shared_static! {
     /// The heap that was left with its active spans. Under `LOCK`.
-    static LEFT: AtomicU32 = AtomicU32::new(NIL);
+    pub static LEFT: AtomicU32 = AtomicU32::new(NIL);
 }
 shared_static! {
     /// How many those are.
@@ -49,7 +49,7 @@ shared_static! {
 }
 shared_static! {
     /// Heaps in use.
-    static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
+    pub static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
 }
 
 /// When it was left. Under `LOCK`.

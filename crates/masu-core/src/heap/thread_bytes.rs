@@ -41,6 +41,12 @@ pub struct ThreadBytes {
 }
 
 impl ThreadBytes {
+    /// Where the two words are.
+    pub const FIELDS: [usize; 2] = [
+        core::mem::offset_of!(ThreadBytes, allocated),
+        core::mem::offset_of!(ThreadBytes, deallocated),
+    ];
+
     /// At zero.
     pub const fn new() -> Self {
         ThreadBytes {

@@ -3,7 +3,8 @@
 //! The threads of a server's pool work in turns, and sleep in between. Each would keep, for every class
 //! that it ever used, an active span and some partial and full ones, while the thread whose turn it is
 //! takes fresh ones. So a thread that refills a bin, or looks at a span into which it frees, gives up
-//! what has rested since the tick before last: to whoever needs it first, or to the purge, which purges the free pages of it.
+//! what has rested since the tick before last: to whoever needs it first, or to the purge, which purges the
+//! free pages of it.
 //!
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
 //! Where nobody shares anything, nobody else would have a use for the spans.

@@ -148,8 +148,9 @@ fn word() -> *mut *const Heap {
 /// The calling thread's word under Miri, which knows no machine code.
 #[cfg(miri)]
 fn word() -> *mut *const Heap {
-    std::thread_local!(static WORD: core::cell::Cell<*const Heap> = const { core::cell::Cell::new(&raw const EMPTY.heap) });
-    WORD.with(core::cell::Cell::as_ptr)
+    use core::cell::Cell;
+    std::thread_local!(static WORD: Cell<*const Heap> = const { Cell::new(&raw const EMPTY.heap) });
+    WORD.with(Cell::as_ptr)
 }
 
 /// The calling thread's heap.

@@ -30,10 +30,10 @@ use crate::sys::{host, mem};
 use core::ptr::null_mut;
 use past::past;
 
-static ALLOCS: AtomicUsize = AtomicUsize::new(0);
-static GROWN: AtomicUsize = AtomicUsize::new(0);
-static MOVES: AtomicUsize = AtomicUsize::new(0);
-static REUSED: AtomicUsize = AtomicUsize::new(0);
+pub static ALLOCS: AtomicUsize = AtomicUsize::new(0);
+pub static GROWN: AtomicUsize = AtomicUsize::new(0);
+pub static MOVES: AtomicUsize = AtomicUsize::new(0);
+pub static REUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Figures for the statistics.
 pub struct Usage {

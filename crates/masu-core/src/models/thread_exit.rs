@@ -6,7 +6,7 @@
 //!      ▲                                                           ├─ room ───▶ abandoned (listed)
 //!      │                                                           └─ full ───▶ full, nobody's
 //!      │ refill adopts (list) · a free claims (threshold, or the last)              │
-//!      └──────────────────────────────────────────────────────────────────────────── ┘
+//!      └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Invariants: when all threads have gone and all blocks are freed, every span is in the pool, given

@@ -11,8 +11,8 @@
 //!   program gives its memory back too; it ends when the debt is paid.
 //! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
-//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse spans, and gives
-//!   back those of other threads whose blocks have all come back ([`on_alloc`]).
+//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
+//!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
@@ -21,21 +21,33 @@ mod pressure;
 mod surplus;
 mod ticker;
 
-pub use ticker::{after_fork_in_child, starts as background_starts};
+pub use ticker::{STARTS, TURN, after_fork_in_child, starts as background_starts};
 
 use crate::clock;
 use crate::config::BackgroundThread;
 use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::time;
 use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
 use crate::{heap, ledger, run, settings, space, span};
 
 /// Time of the last tick in milliseconds.
-static LAST: AtomicU64 = AtomicU64::new(0);
-static TICKS: AtomicU64 = AtomicU64::new(0);
-static PURGED: AtomicU64 = AtomicU64::new(0);
+pub static LAST: AtomicU64 = AtomicU64::new(0);
+pub static TICKS: AtomicU64 = AtomicU64::new(0);
+pub static PURGED: AtomicU64 = AtomicU64::new(0);
+
+/// Not 0: somebody outside of the process has asked for a purge (`masu purge`), who writes it here.
+pub static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// Answers such a request. Looked at wherever a purge is considered: in slow paths, and by the background
+/// thread. `all`: the rest of a purge, by who has no heap or by who has one.
+#[inline]
+fn answer(all: impl FnOnce() -> usize) {
+    if ASKED.load(Ordering::Relaxed) != 0 && ASKED.swap(0, Ordering::Relaxed) != 0 {
+        all();
+    }
+}
 
 /// Free bytes that have not gone back to the kernel.
 fn dirty() -> usize {
@@ -70,6 +82,7 @@ fn on_release(bytes: usize) {
 #[inline(never)]
 pub fn due() {
     crate::limit::is_over();
+    answer(now);
     let Some(decay) = settings::decay_now() else { return };
     if decay == 0 {
         purge(true);
@@ -106,6 +119,7 @@ pub fn on_alloc(large: bool) {
 #[cold]
 #[inline(never)]
 fn grown(large: bool) {
+    answer(now);
     if !large && settings::decay_ms().is_some() {
         make_up();
     }

@@ -46,9 +46,9 @@ pub static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// Guards the tables, and all of [`crate::space`].
 pub static LOCK: Lock = Lock::new();
 /// Highest that the window of chunks may become. Under `LOCK`.
-static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+pub static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that were mapped as the window was placed. Under `LOCK`.
-static FIRST_MAPPED: AtomicUsize = AtomicUsize::new(0);
+pub static FIRST_MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 static PAGE_MAP: Table = Table::new(PAGE_MAP_BELOW, size_of::<PageMapEntry>());
 static SPANS: Table = Table::new(SPANS_BELOW, LINE);
@@ -116,6 +116,13 @@ impl PageMapEntry {
         self.sixteenths.store((size / 16) as u16, Ordering::Relaxed);
         self.class.store(class as u8, Ordering::Relaxed);
     }
+
+    /// Where its block size / 16, its class and its kind are.
+    pub const FIELDS: [usize; 3] = [
+        core::mem::offset_of!(PageMapEntry, sixteenths),
+        core::mem::offset_of!(PageMapEntry, class),
+        core::mem::offset_of!(PageMapEntry, kind),
+    ];
 
     /// Sets the kind of a granule that is no span in use.
     #[inline]

@@ -47,6 +47,11 @@ pub struct RunCache {
 }
 
 impl RunCache {
+    /// Where its bytes and its lists are.
+    #[cfg(not(loom))]
+    pub const FIELDS: [usize; 2] =
+        [core::mem::offset_of!(RunCache, bytes), core::mem::offset_of!(RunCache, lists)];
+
     const_unless_loom! {
         /// An empty cache.
         pub fn new() -> Self {

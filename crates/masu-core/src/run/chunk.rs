@@ -218,6 +218,11 @@ pub unsafe fn record(chunk: u32) -> &'static RunChunk {
 }
 
 impl RunChunk {
+    /// Where the lengths of runs are.
+    pub const FREED_FLAG: u16 = FREED;
+    /// Where the lengths are.
+    pub const UNITS_AT: usize = core::mem::offset_of!(RunChunk, units);
+
     /// Makes it the record of an empty, clean chunk for spans or for runs.
     pub fn init(&self, for_spans: bool) {
         self.for_spans.set(for_spans);

@@ -1,8 +1,8 @@
 //! Sets of chunks, by number, for finding the lowest chunk that has something.
 //!
 //! All sets lie in one table, a word of each beside the other's, so that a small program touches one
-//! page: its beginning is a static, the rest is a table of the region's. Invariant: everything is under the lock of the pool of runs; the words are atomic only so
-//! that the table can be a static.
+//! page: its beginning is a static, the rest is a table of the region's. Invariant: everything is under the
+//! lock of the pool of runs; the words are atomic only so that the table can be a static.
 
 use crate::region::{self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};

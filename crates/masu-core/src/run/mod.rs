@@ -15,7 +15,7 @@ mod chunk_set;
 pub mod pool;
 mod scarce;
 
-pub use chunk::{Bits, UNITS};
+pub use chunk::{Bits, RunChunk, UNITS};
 pub use chunk_set::Affinity;
 pub use scarce::unmap_free;
 

@@ -22,7 +22,7 @@
 //! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for spans, those with a
 //!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
 //!    are the chunks for runs in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
-//! 3. a granule's page map entry is of kind `Slab` while it is a span, else of kind `Run`.
+//! 3. a granule's page map entry is of kind `Span` while it is a span, else of kind `Run`.
 
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};

@@ -11,7 +11,7 @@ use crate::sys::{Errno, mem};
 /// The records of each window's units.
 static RECORDS: [Table; 2] = [const { Table::new(UNITS_BELOW, UNIT_STRIDE) }; 2];
 /// Bytes that are mapped in each.
-static MAPPED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+pub static MAPPED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Most units of blocks mapped ahead: 1 GiB of address space.
 const MOST_AHEAD: usize = 512;

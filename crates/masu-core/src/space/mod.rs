@@ -38,7 +38,7 @@ mod trim;
 
 pub use chunk::{Fresh, GROWING, alloc_chunk, fault_chunk, free_chunk};
 pub use kept::{purge, unmap_free};
-pub use map::{map_granules, mapped_bytes, unmap_granules};
+pub use map::{MAPPED, map_granules, mapped_bytes, unmap_granules};
 #[cfg(test)]
 pub use moved::apart;
 pub use ranges::dirty_bytes;
@@ -68,7 +68,7 @@ pub enum Window {
 }
 
 /// The units behind the windows' last ones; 0 if there are none.
-static ENDS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+pub static ENDS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 impl Window {
     /// That of a unit.

@@ -2,7 +2,7 @@
 //!
 //! A span's memory holds blocks only. What is known about it lies in three places that never share
 //! a cache line: the region's page map entry (owner and class, read by every free), the owner's line
-//! ([`Slab`]) and the remote line ([`remote::RemoteWord`]).
+//! ([`Span`]) and the remote line ([`remote::RemoteWord`]).
 //!
 //! ```text
 //!             fresh / recycled                 exhausted               enough freed by others

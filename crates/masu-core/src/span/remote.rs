@@ -10,16 +10,16 @@
 //!
 //! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16,
 //! the links are in the blocks; the tail's is null, so that the owner joins the chain to its list
-//! without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns the span: blocks that were not on
-//! its local list when it was given up, those in the chain included. The states and their
-//! transitions, each a single compare-and-swap:
+//! without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns
+//! the span: blocks that were not on its local list when it was given up, those in the chain included. The
+//! states and their transitions, each a single compare-and-swap:
 //!
 //! ```text
 //!  OWNED ──push (any thread)──▶ OWNED                  chain grows
 //!  OWNED ──take (owner)──▶ OWNED                       chain moves to the owner
-//!  OWNED ──give_up (owner)──▶ FULL | LISTED         the chain, below the threshold, stays
-//!  FULL | LISTED ──push──▶ same                     while the chain stays below the threshold
-//!  FULL | LISTED ──push──▶ OWNED by the pusher      the chain reaches it, or holds all of `used`
+//!  OWNED ──give_up (owner)──▶ FULL | LISTED            the chain, below the threshold, stays
+//!  FULL | LISTED ──push──▶ same                        while the chain stays below the threshold
+//!  FULL | LISTED ──push──▶ OWNED by the pusher         the chain reaches it, or holds all of `used`
 //!  LISTED ──claim (a thread that allocates)──▶ OWNED
 //!  OWNED, chain of all blocks ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
 //! ```
@@ -137,6 +137,11 @@ impl Default for RemoteWord {
 }
 
 impl RemoteWord {
+    /// The state's mask, and that of a span with room that nobody owns.
+    pub const IS_LISTED: [u64; 2] = [STATE, LISTED];
+    /// Where the chain's length is in the word, its mask, and what stands for all blocks.
+    pub const LENGTH: [u64; 3] = [COUNT_SHIFT as u64, NUMBER, EMPTIED];
+
     const_unless_loom! {
         /// The word of an owned span with an empty chain.
         pub fn new() -> Self {

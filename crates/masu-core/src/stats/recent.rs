@@ -2,10 +2,10 @@
 //!
 //! The blocks of each class are found by looking at every span, and the heaps' counters by looking at
 //! every heap: about 10 ns each, and ten times that where caches are cold, as they are to who comes a
-//! hundred times a second. A large program that polls would spend a noticeable share of a processor on that. So a walk makes a debt of as many looks
-//! as it took, and time pays [`LOOKS_PER_MS`] of them back, a thousandth of a processor. As long as
-//! the debt is below [`WALKS`] walks everybody who asks gets figures of this moment; who asks all the
-//! time gets those of the last walk until the debt allows the next one.
+//! hundred times a second. A large program that polls would spend a noticeable share of a processor on that.
+//! So a walk makes a debt of as many looks as it took, and time pays [`LOOKS_PER_MS`] of them back, a
+//! thousandth of a processor. As long as the debt is below [`WALKS`] walks everybody who asks gets figures of
+//! this moment; who asks all the time gets those of the last walk until the debt allows the next one.
 
 use super::tables::for_each_span;
 use super::{ClassStats, Counters, Stats};

@@ -1,9 +1,10 @@
 //! The kernel and the CPU, and nothing of the C library but a few weak symbols.
 //!
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
-//! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector
-//! ([`auxv`]), the background thread's creation ([`thread`]), what is asked of the host C library when there is
-//! one ([`host`]), descriptors to write to ([`output`]) and the one way to die ([`fatal`]).
+//! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
+//! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), the
+//! background thread's creation ([`thread`]), what is asked of the host C library when there is one
+//! ([`host`]), descriptors to write to ([`output`]) and the one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::{All, Entry};
 use crate::allocators::file_name;
-use crate::doctor::bytes::Bytes;
+use crate::bytes::Bytes;
 use crate::doctor::serving::How;
 
 const BOLD: Style = Style::new().bold();

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::memory::Memory;
-use crate::doctor::bytes::Bytes;
+use crate::bytes::Bytes;
 use crate::doctor::finding::Finding;
 use crate::doctor::root::Root;
 

@@ -4,7 +4,7 @@ use procfs::process::{Limit, LimitValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::doctor::bytes::Bytes;
+use crate::bytes::Bytes;
 use crate::doctor::finding::Finding;
 use crate::doctor::root::Root;
 

@@ -36,7 +36,9 @@ mod table;
 mod tally;
 
 pub use gate::Gate;
-pub use table::{by_id, for_each, heap_locks_for_fork, live, lock_for_fork};
+pub use table::{
+    LIVE as LIVE_COUNT, MADE, by_id, for_each, heap_locks_for_fork, live, lock_for_fork,
+};
 pub use tally::ArenaStats;
 
 use super::block::Block;
@@ -96,6 +98,9 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Arena {}
 
 impl Arena {
+    /// Where the heap's bins and spans are in it.
+    pub const INNER_AT: usize = core::mem::offset_of!(Arena, inner);
+
     fn new(id: u32) -> Self {
         let inner = Heap::new(Role::Arena);
         inner.id.set(id);

@@ -22,11 +22,11 @@ const _: () = assert!(TAGGED % 2 == 1 && TAGGED > SHARED_ARENA_ID);
 static TABLE_LOCK: Lock = Lock::new();
 static TABLE: Table = Table::new(ARENAS_BELOW, ARENA_STRIDE);
 /// Heaps ever made. Under the lock.
-static MADE: AtomicU32 = AtomicU32::new(0);
+pub static MADE: AtomicU32 = AtomicU32::new(0);
 /// First free one. Under the lock.
 static FREE_LIST: AtomicU32 = AtomicU32::new(NIL);
 /// Heaps in use.
-static LIVE: AtomicU32 = AtomicU32::new(0);
+pub static LIVE: AtomicU32 = AtomicU32::new(0);
 
 /// The heap with an id, or none if no heap ever had it.
 #[inline]

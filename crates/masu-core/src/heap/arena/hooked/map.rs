@@ -9,8 +9,8 @@
 //! 2. an entry is null or the record of the chunk that lies at the entry's address; it is changed by whoever
 //!    has that address from a hook and has not given it back, which is one thread at a time.
 //!
-//! What is mapped for it, and the pool of records ([`super::records`]), is under the innermost lock. Entries are stored with release after their record is written, and loaded
-//! with acquire.
+//! What is mapped for it, and the pool of records ([`super::records`]), is under the innermost lock. Entries
+//! are stored with release after their record is written, and loaded with acquire.
 
 use super::chunk::Chunk;
 use crate::lock::{Guard, Lock};

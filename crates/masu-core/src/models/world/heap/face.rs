@@ -101,8 +101,8 @@ pub fn free(block: usize) {
     });
 }
 
-/// The purge gives back what was freed while a fork stood still, and purges the free pages of the abandoned spans. Returns
-/// the bytes given back.
+/// The purge gives back what was freed while a fork stood still, and purges the free pages of the abandoned
+/// spans. Returns the bytes given back.
 pub fn purge_spans() -> usize {
     process::call(|| {
         fork::free_deferred();

@@ -1,0 +1,1 @@
+../../../libmasu/build.rs

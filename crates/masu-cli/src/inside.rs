@@ -1,0 +1,55 @@
+//! The library inside the command, where `cargo install` built it: as a file, which is what the dynamic loader
+//! takes.
+//!
+//! The file's name has a sum of its content, so commands of several versions do not meet, and a file that is there is
+//! the right one: it gets its name when it is whole.
+
+use std::path::PathBuf;
+
+#[cfg(with_library)]
+const LIBRARY: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/libmasu.so")));
+#[cfg(not(with_library))]
+const LIBRARY: Option<&[u8]> = None;
+
+/// The file, written if need be; `None` if this command has none inside.
+pub fn file() -> Option<Result<PathBuf, String>> {
+    LIBRARY.map(written)
+}
+
+fn written(library: &[u8]) -> Result<PathBuf, String> {
+    let directory = directory().ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+    let file = directory.join(format!("libmasu-{:016x}.so", sum(library)));
+    if file.metadata().is_ok_and(|data| data.len() == library.len() as u64) {
+        return Ok(file);
+    }
+    let new = directory.join(format!(".new-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)
+        .and_then(|()| std::fs::write(&new, library))
+        .and_then(|()| std::fs::rename(&new, &file))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Ok(file)
+}
+
+fn directory() -> Option<PathBuf> {
+    let set =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    Some(set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?.join("masu"))
+}
+
+/// FNV-1a: to tell builds apart, not to guard against anybody.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_bytes_have_another_sum() {
+        assert_eq!(sum(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(sum(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}

@@ -1,0 +1,245 @@
+//! What an account means: what is expensive, why it is there, what to do.
+
+use masu_inspect::Account;
+use masu_inspect::account::Kind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::bytes::Bytes;
+
+/// One thing worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Advice {
+    /// The bytes that it is about.
+    pub bytes: u64,
+    /// What it is.
+    pub what: String,
+    /// Why it is there.
+    pub why: String,
+    /// What can be done.
+    pub todo: String,
+}
+
+/// The least that is worth a sentence, as a share of the RSS.
+const WORTH: f64 = 0.03;
+
+/// All that is worth a sentence, the most expensive first.
+pub fn of(account: &Account) -> Vec<Advice> {
+    let all =
+        [live, spans, held, going, ends, tables, anonymous, brk, programs, stacks, shared, swapped];
+    let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
+    advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
+    advice.sort_by_key(|advice| u64::MAX - advice.bytes);
+    advice
+}
+
+/// Bytes of some kinds.
+fn sum(account: &Account, kinds: &[Kind]) -> u64 {
+    kinds.iter().map(|&kind| account.bytes(kind)).sum::<i64>().try_into().unwrap_or(0)
+}
+
+/// Advice on some bytes, if there are any.
+fn some(bytes: u64, what: &str, why: impl Into<String>, todo: impl Into<String>) -> Option<Advice> {
+    let what = what.replace("{}", &Bytes(bytes).to_string());
+    (bytes != 0).then(|| Advice { bytes, what, why: why.into(), todo: todo.into() })
+}
+
+fn live(account: &Account) -> Option<Advice> {
+    let bytes = sum(account, &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge]);
+    let rounding = account.rounding_at_most.min(bytes);
+    let largest = account.classes.iter().max_by_key(|class| class.live * class.size);
+    let mut of = Vec::new();
+    if let Some(class) = largest.filter(|class| class.live > 0) {
+        let size = Bytes(class.size);
+        of.push(format!(
+            "{} blocks of up to {size} ({})",
+            class.live,
+            Bytes(class.live * class.size)
+        ));
+    }
+    if account.medium_blocks > 0 {
+        of.push(format!(
+            "{} ({})",
+            counted(account.medium_blocks, "medium"),
+            Bytes(sum(account, &[Kind::LiveMedium]))
+        ));
+    }
+    if account.huge_blocks > 0 {
+        of.push(format!(
+            "{} ({})",
+            counted(account.huge_blocks, "huge"),
+            Bytes(sum(account, &[Kind::LiveHuge]))
+        ));
+    }
+    let most =
+        if of.is_empty() { String::new() } else { format!(", most of all {}", of.join(", ")) };
+    let why = format!(
+        "It has allocated them and not freed them{most}. At most {} of that is rounding to block sizes.",
+        Bytes(rounding)
+    );
+    let todo = "No allocator can give them back. If they grow without end, find out who allocates them: \
+                `masu watch -p PID` shows whether they do, a heap profiler such as heaptrack shows who.";
+    some(
+        bytes,
+        "{} are blocks that the program holds.",
+        why,
+        todo.replace("PID", &account.process.to_string()),
+    )
+}
+
+fn spans(account: &Account) -> Option<Advice> {
+    let bytes = sum(account, &[Kind::FreeInSpans]);
+    let worst = account.classes.iter().max_by_key(|class| class.free_bytes)?;
+    let share = worst.live as f64 / worst.capacity.max(1) as f64 * 100.0;
+    let why = format!(
+        "Other blocks of the same 64 KiB are still in use, so only pages without any can go back. Most of it, {}, is \
+         among blocks of {}, of whose {} spans {share:.0} % is in use.",
+        Bytes(worst.free_bytes),
+        Bytes(worst.size),
+        worst.spans
+    );
+    let todo = "It serves the next allocations of these sizes. What outlives its neighbours keeps their spans: \
+                allocate long-lived objects before the others, or in a heap of their own (masu_heap_create, \
+                masu::Heap), and free what was allocated together at the same time.";
+    some(bytes, "{} are free blocks that lie beside live ones.", why, todo)
+}
+
+fn held(account: &Account) -> Option<Advice> {
+    let bytes = sum(account, &[Kind::Bins, Kind::Caches, Kind::Outboxes]);
+    let threads = account.threads.len();
+    let why = format!(
+        "{threads} threads and heaps keep blocks at hand, so that malloc takes no lock. What a sleeping thread holds \
+         of medium blocks and of others' blocks is taken from it after {}; its bins stay.",
+        decay(account)
+    );
+    let todo = "If the process has more threads than it needs, use fewer. MASU_RUN_CACHE=0 keeps no medium blocks in \
+                threads; MASU_POLICY=low-memory keeps less of everything.";
+    some(bytes, "{} are free blocks that threads keep for themselves.", why, todo)
+}
+
+/// So many blocks of a kind.
+fn counted(n: u64, kind: &str) -> String {
+    if n == 1 { format!("a {kind} one") } else { format!("{n} {kind} ones") }
+}
+
+/// The decay time.
+fn decay(account: &Account) -> String {
+    match account.going_back.decay_ms {
+        Some(ms) if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        Some(ms) => format!("{ms} ms"),
+        None => "no time at all (decay is never)".into(),
+    }
+}
+
+fn going(account: &Account) -> Option<Advice> {
+    let bytes = sum(account, &[Kind::DirtyPages, Kind::DirtyHuge]);
+    let back = account.going_back;
+    let mut todo = format!("To have it back now: masu purge -p {}.", account.process);
+    let why = match back.decay_ms {
+        None => {
+            todo.push_str(" To have it back by itself, do not set decay to never.");
+            "It stays, since decay is set to never.".to_owned()
+        }
+        Some(_) if back.background => {
+            format!(
+                "It was freed a moment ago. The background thread is at it: it goes back within {}.",
+                decay(account)
+            )
+        }
+        Some(_) if bytes <= back.budget => {
+            todo.push_str(" For less of it at rest: MASU_BUDGET=1MiB.");
+            format!(
+                "It is less than {}, for which masu starts no thread. It goes back when the program next frees memory, \
+                 {} or later after it became free.",
+                Bytes(back.budget),
+                decay(account)
+            )
+        }
+        Some(_) => format!(
+            "It goes back when the program next frees memory, {} or later after it became free, since no background \
+             thread runs: a process with one thread gets one from 64 MiB on.",
+            decay(account)
+        ),
+    };
+    some(bytes, "{} are free pages that have not gone back to the system yet.", why, todo)
+}
+
+fn ends(account: &Account) -> Option<Advice> {
+    let bytes = sum(account, &[Kind::HugeEnds]);
+    some(
+        bytes,
+        "{} are pages behind the ends of huge blocks.",
+        "They are the rests of huge pages that the blocks fill in part, or were left when blocks became shorter.",
+        "If that is much, MASU_HUGE_PAGES=0 takes pages of 4 KiB only.",
+    )
+}
+
+fn tables(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Tables, Kind::Library]),
+        "{} are masu itself: its tables and its library.",
+        "The tables grow with the most memory that the process has had, by about 0.3 %, and with its threads, by a page \
+         each.",
+        "In a small process that is what masu costs; there is nothing to do.",
+    )
+}
+
+fn anonymous(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Anonymous]),
+        "{} are anonymous mappings that masu does not know of.",
+        "The program maps them itself, past malloc: a garbage collector's heap, a just-in-time compiler's code, an \
+         interpreter's arenas (Python's objects of up to 512 bytes), or another allocator linked into it.",
+        format!(
+            "`masu doctor -p {}` names other allocators. For Python, PYTHONMALLOC=malloc sends its objects to masu.",
+            account.process
+        ),
+    )
+}
+
+fn brk(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Brk]),
+        "{} lie in the brk area, which masu does not use.",
+        "Another allocator is in the process, or one was before masu took over.",
+        format!("`masu doctor -p {}` says whose malloc each file gets.", account.process),
+    )
+}
+
+fn programs(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Programs, Kind::Files]),
+        "{} are files: the program, its libraries, and data files that it has mapped.",
+        "Most of that is shared with other processes that run the same files, and the kernel drops what is clean when \
+         memory gets scarce.",
+        "`Pss` in /proc/PID/smaps_rollup counts only this process's share."
+            .replace("PID", &account.process.to_string()),
+    )
+}
+
+fn stacks(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Stacks]),
+        "{} are threads' stacks.",
+        "A stack keeps the pages of its deepest call until its thread ends.",
+        "Fewer threads, or less depth, take less.",
+    )
+}
+
+fn shared(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Shared]),
+        "{} are memory that the process shares with others.",
+        "Each of these processes counts it in full in its RSS.",
+        "Look at Pss in smaps_rollup, which counts each one's share.",
+    )
+}
+
+fn swapped(account: &Account) -> Option<Advice> {
+    some(
+        account.swapped,
+        "{} more are swapped out.",
+        "The system had too little memory; the RSS does not count them.",
+        "They come back when the program touches them.",
+    )
+}

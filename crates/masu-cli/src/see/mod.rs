@@ -1,0 +1,74 @@
+//! What a running process does with its memory, read from outside: nothing of it stops, and nothing has to be
+//! prepared.
+//!
+//! ```text
+//! explain ─ masu-inspect   where every resident byte is
+//!   ├─ advice              the same as sentences: what it is, why, what to do
+//!   ├─ report              JSON
+//!   └─ text                for people
+//! stats                    counters, now
+//! purge                    asks a process to give back what is free
+//! watch                    memory over time, and what went back when
+//! top                      every process with masu
+//! ```
+
+mod advice;
+pub mod explain;
+mod page;
+mod picture;
+pub mod purge;
+mod report;
+mod sampler;
+pub mod stats;
+mod text;
+pub mod top;
+pub mod watch;
+
+use std::io::Write;
+use std::time::Duration;
+
+use masu_inspect::Error;
+
+use crate::failure::{Failure, USAGE};
+
+/// What cannot be read.
+fn failure(error: &Error) -> Failure {
+    Failure::new(USAGE, error.to_string()).remedy(error.remedy())
+}
+
+/// Writes to stdout, coloured if that is a terminal.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::output(&error))
+}
+
+/// A duration such as `500ms`, `2s` or `5m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits =
+        text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("write 500ms, 2s, 5m or 1h".into()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "write 500ms, 2s, 5m or 1h")? * factor;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert!(duration("soon").is_err() && duration("2 weeks").is_err());
+    }
+}

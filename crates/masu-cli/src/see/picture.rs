@@ -1,0 +1,116 @@
+//! Memory over time, as charts and sentences.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use masu_watch::chart;
+use masu_watch::curve::Curve;
+
+use super::sampler::Sample;
+use crate::bytes::Bytes;
+
+const BOLD: Style = Style::new().bold();
+/// Rows of what went back that are shown: the last ones.
+const ROWS: usize = 8;
+/// What goes back within so many seconds after something else is the same event.
+const APART: f64 = 1.0;
+/// What is no event, in KiB.
+const LEAST: u64 = 256;
+
+/// Memory that went back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Event {
+    /// From when to when.
+    pub from: f64,
+    /// See `from`.
+    pub to: f64,
+    /// In KiB.
+    pub kib: u64,
+}
+
+/// A curve of what the samples say.
+pub fn curve(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> Curve {
+    Curve(samples.iter().map(|sample| (sample.second, of(sample))).collect())
+}
+
+/// What went back when.
+pub fn events(samples: &[Sample]) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
+    for pair in samples.windows(2) {
+        let kib = pair[1].back.saturating_sub(pair[0].back);
+        let (from, to) = (pair[0].second, pair[1].second);
+        match events.last_mut() {
+            _ if kib == 0 => {}
+            Some(event) if from - event.to < APART => {
+                event.to = to;
+                event.kib += kib;
+            }
+            _ => events.push(Event { from, to, kib }),
+        }
+    }
+    events.retain(|event| event.kib >= LEAST);
+    events
+}
+
+/// The charts and what is to be said of them.
+pub fn draw(name: &str, process: u32, samples: &[Sample]) -> String {
+    let Some(last) = samples.last() else {
+        return format!("{name} ended before it could be looked at\n");
+    };
+    let resident = curve(samples, |sample| sample.resident);
+    let free = curve(samples, |sample| sample.free);
+    let peak = Bytes(resident.peak() * 1024);
+    let mut text = format!(
+        "{BOLD}process {process} ({name}): {} resident, {peak} at its peak{BOLD:#}\n\n",
+        Bytes(last.resident * 1024),
+    );
+    text.push_str(&chart::draw(&[("resident", &resident), ("free, to go back", &free)]));
+    let events = events(samples);
+    let sum = Bytes(last.back * 1024);
+    if events.is_empty() {
+        let _ = writeln!(text, "\nNothing much went back ({sum}).");
+        return text;
+    }
+    let _ = writeln!(text, "\n{BOLD}{sum} went back{BOLD:#}");
+    for event in &events[events.len().saturating_sub(ROWS)..] {
+        let _ = writeln!(
+            text,
+            "  {:>8.1} s to {:>6.1} s {:>12}",
+            event.from,
+            event.to,
+            Bytes(event.kib * 1024).to_string()
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_back_in_a_row_is_one_event() {
+        let sample = |second, back| Sample { second, resident: 10_000, free: 10, back };
+        let samples = [
+            (0.0, 0),
+            (0.5, 0),
+            (1.0, 2000),
+            (1.5, 4000),
+            (2.0, 4000),
+            (9.0, 4000),
+            (9.5, 4100),
+            (20.0, 4100),
+            (20.5, 9100),
+        ];
+        let samples = samples.map(|(second, back)| sample(second, back));
+        let [first, second] = events(&samples)[..] else { panic!("two events") };
+        assert_eq!(first, Event { from: 0.5, to: 1.5, kib: 4000 });
+        assert_eq!(second, Event { from: 20.0, to: 20.5, kib: 5000 });
+        let text = draw("x", 7, &samples);
+        assert!(
+            text.contains("process 7 (x): 9.77 MiB resident") && text.contains("3.91 MiB"),
+            "{text}"
+        );
+        assert!(draw("x", 7, &[]).contains("ended"));
+    }
+}

@@ -1,0 +1,91 @@
+//! `masu purge`: has a process give back what is free.
+//!
+//! A word in the process is set, which masu looks at wherever it considers a purge: when the program frees or
+//! takes memory by a slow path, and in its background thread. A program that does neither is not woken.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::{failure, print};
+use crate::bytes::Bytes;
+use crate::failure::Failure;
+
+/// The process has not looked.
+const NOT_YET: u8 = 1;
+/// Between two looks.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// Have a process give free memory back at once.
+///
+/// Free memory goes back by itself after the decay time. This has it go now, with what threads keep in their caches:
+/// before a measurement, or because memory is short. The process does it itself when it next frees or takes
+/// memory; nothing is stopped, and no signal is sent.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu purge -p $(pidof ruby)
+  masu purge -p PID --wait 10s
+
+Exit codes:
+  0 given back    1 the process did not get to it in time: it does when it next frees or takes memory
+  2 mistyped command line, no such process, a process without masu, or one that may not be written to")]
+pub struct Order {
+    /// The process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: u32,
+
+    /// How long to wait for it, such as 500ms or 10s
+    #[arg(long, value_name = "T", default_value = "2s", value_parser = super::duration)]
+    pub wait: Duration,
+}
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    let said = |error| failure(&error);
+    let (memory, mut engines) = masu_inspect::engines(order.pid).map_err(said)?;
+    let before = masu_inspect::account::rss(order.pid).map_err(said)?;
+    let purged: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
+    for engine in &engines {
+        engine.ask_for_purge(&memory).map_err(said)?;
+    }
+    let start = Instant::now();
+    loop {
+        thread::sleep(BETWEEN);
+        for engine in &mut engines {
+            engine.look(&memory).map_err(said)?;
+        }
+        if engines.iter().all(|engine| !engine.figures.asked) {
+            break;
+        }
+        if start.elapsed() >= order.wait {
+            let dirty = engines.iter().map(|engine| engine.figures.dirty).sum();
+            print(&format!(
+                "process {} has not looked yet: it neither frees nor takes memory at this moment. It holds {} of free \
+                 pages, and gives them back as soon as it does.\n",
+                order.pid,
+                Bytes(dirty)
+            ))?;
+            return Ok(NOT_YET);
+        }
+    }
+    // It has begun; the pages go one range after the other.
+    let (mut given, mut calm) = (0, 0);
+    while calm < 3 {
+        thread::sleep(BETWEEN);
+        engines.iter_mut().try_for_each(|engine| engine.look(&memory)).map_err(said)?;
+        let now: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
+        calm = if now - purged == given { calm + 1 } else { 0 };
+        given = now - purged;
+    }
+    let after = masu_inspect::account::rss(order.pid).map_err(said)?;
+    print(&format!(
+        "process {} gave {} back: {} resident before, {} now\n",
+        order.pid,
+        Bytes(given),
+        Bytes(before),
+        Bytes(after)
+    ))?;
+    Ok(0)
+}

@@ -1,0 +1,65 @@
+//! `masu stats`: the counters of a running process.
+
+use std::fmt::Write;
+
+use clap::Args;
+use masu_inspect::statistics::{self, IN_BYTES, Statistics};
+
+use super::{failure, print};
+use crate::bytes::Bytes;
+use crate::failure::Failure;
+
+/// What has masu done in a process so far?
+///
+/// Prints the statistics that the process would print at its exit with `masu run --stats`, as they are now. The
+/// process is neither stopped nor asked.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu stats -p $(pidof ruby)
+  masu stats -p PID --json | jq .statistics.allocated
+
+docs/statistics.md explains each name.
+
+Exit codes:
+  0 printed    2 mistyped command line, no such process, a process without masu, or one that may not be read")]
+pub struct Order {
+    /// The process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: u32,
+
+    /// As a line of JSON, as `masu run --stats --json` writes it
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    let seen = statistics::read(order.pid).map_err(|error| failure(&error))?;
+    let (masu, all) = (seen.masu, seen.copies);
+    let name = masu_inspect::account::name(order.pid);
+    let text: String = match order.json {
+        true => all.iter().map(|statistics| json(order.pid, &name, &masu, statistics)).collect(),
+        false => all.iter().map(|statistics| text(order.pid, &name, statistics)).collect(),
+    };
+    print(&text)?;
+    Ok(0)
+}
+
+fn json(process: u32, name: &str, masu: &str, statistics: &Statistics) -> String {
+    let values: serde_json::Map<_, _> =
+        statistics.iter().map(|&(name, n)| (name.to_owned(), n.into())).collect();
+    let line = serde_json::json!({
+        "masu": masu, "pid": process, "program": name, "statistics": values,
+    });
+    format!("{line}\n")
+}
+
+fn text(process: u32, name: &str, statistics: &Statistics) -> String {
+    let mut text = format!("masu: statistics of process {process} ({name})\n");
+    for (i, (name, n)) in statistics.iter().enumerate() {
+        let rounded = if i < IN_BYTES { format!("  {}", Bytes(*n)) } else { String::new() };
+        let _ = writeln!(text, "masu:   {name:<20}{n:>16}{rounded}");
+    }
+    text
+}

@@ -1,0 +1,174 @@
+//! The account for people.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use masu_inspect::Account;
+use masu_inspect::account::{Kind, Part, Thread};
+
+use super::advice::Advice;
+use crate::bytes::Bytes;
+
+const BOLD: Style = Style::new().bold();
+/// Columns of a line of text.
+const WIDTH: usize = 80;
+/// Rows of a table that are shown.
+const ROWS: usize = 6;
+
+/// The groups of parts, in their order.
+const GROUPS: [(&str, &[Kind]); 4] = {
+    use Kind::*;
+    [
+        ("blocks that the program holds", &[LiveSmall, LiveMedium, LiveHuge]),
+        (
+            "free memory that masu holds",
+            &[FreeInSpans, DirtyPages, DirtyHuge, Bins, Caches, Outboxes, HugeEnds],
+        ),
+        ("masu itself", &[Tables, Library]),
+        ("not masu's", &[Programs, Anonymous, Brk, Stacks, Files, Shared]),
+    ]
+};
+
+/// What a part is called.
+fn name(part: &Part) -> String {
+    let name = match part.kind {
+        Kind::LiveSmall => "small ones, up to 8 KiB",
+        Kind::LiveMedium => "medium ones, up to 1 MiB",
+        Kind::LiveHuge => "huge ones",
+        Kind::FreeInSpans => "beside small blocks, in their spans",
+        Kind::Bins => "in threads' bins, for their next malloc",
+        Kind::Caches => "medium blocks in threads' caches",
+        Kind::Outboxes => "on their way to other threads' spans",
+        Kind::DirtyPages => "pages that are about to go back",
+        Kind::DirtyHuge => "freed huge blocks, about to go back",
+        Kind::HugeEnds => "behind the ends of huge blocks",
+        Kind::Tables => "tables",
+        Kind::Library => "libmasu.so",
+        Kind::InMotion => "in motion while it was read",
+        Kind::Programs => "the program and its libraries",
+        Kind::Files => "mapped files",
+        Kind::Shared => "shared memory",
+        Kind::Stacks => "stacks",
+        Kind::Brk => "the brk area, of another allocator",
+        Kind::Anonymous => match &part.name {
+            Some(name) => return format!("anonymous: {name}"),
+            None => "anonymous: mapped by the program itself",
+        },
+    };
+    name.into()
+}
+
+/// All of it.
+pub fn render(account: &Account, advice: &[Advice]) -> String {
+    let mut text = format!(
+        "{BOLD}process {} ({}) on masu {}: {} resident{BOLD:#}\n\n",
+        account.process,
+        account.name,
+        account.masu,
+        Bytes(account.rss),
+    );
+    for (title, kinds) in GROUPS {
+        let mut parts: Vec<&Part> =
+            account.parts.iter().filter(|part| kinds.contains(&part.kind)).collect();
+        parts.sort_by_key(|part| -part.bytes);
+        let sum: i64 = parts.iter().map(|part| part.bytes).sum();
+        row(&mut text, account, "", title, sum, BOLD);
+        for part in parts {
+            row(&mut text, account, "  ", &name(part), part.bytes, Style::new());
+        }
+    }
+    if let Some(part) = account.parts.iter().find(|part| part.kind == Kind::InMotion) {
+        row(&mut text, account, "", &name(part), part.bytes, Style::new());
+    }
+    row(&mut text, account, "", "sum", account.sum.cast_signed(), BOLD);
+    classes(&mut text, account);
+    threads(&mut text, account);
+    text.push('\n');
+    for (number, advice) in (1..).zip(advice) {
+        let lead = format!("{number}. ");
+        paragraph(&mut text, &lead, &format!("{} {}", advice.what, advice.why));
+        paragraph(&mut text, "   → ", &advice.todo);
+    }
+    text
+}
+
+fn row(text: &mut String, account: &Account, indent: &str, name: &str, bytes: i64, style: Style) {
+    let sign = if bytes < 0 { "-" } else { "" };
+    let amount = format!("{sign}{}", Bytes(bytes.unsigned_abs()));
+    let share = bytes as f64 / account.rss.max(1) as f64 * 100.0;
+    let name = format!("{indent}{name}");
+    let _ = writeln!(text, "{style}  {name:<46}{amount:>12}{share:>8.1} %{style:#}");
+}
+
+/// Where free blocks lie beside live ones.
+fn classes(text: &mut String, account: &Account) {
+    let mut classes: Vec<_> =
+        account.classes.iter().filter(|class| class.free_bytes >= LEAST).collect();
+    classes.sort_by_key(|class| u64::MAX - class.free_bytes);
+    if classes.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\n{BOLD}  {:>12}{:>9}{:>14}{:>12}{:>12}{BOLD:#}",
+        "block size", "spans", "live blocks", "in use", "free"
+    );
+    for class in classes.iter().take(ROWS) {
+        let share = class.live as f64 / class.capacity.max(1) as f64 * 100.0;
+        let _ = writeln!(
+            text,
+            "  {:>12}{:>9}{:>14}{:>10.0} %{:>12}",
+            Bytes(class.size).to_string(),
+            class.spans,
+            class.live,
+            share,
+            Bytes(class.free_bytes).to_string(),
+        );
+    }
+}
+
+/// What is not worth a row: a span.
+const LEAST: u64 = 64 << 10;
+
+/// What threads hold.
+fn threads(text: &mut String, account: &Account) {
+    let bytes = |thread: &Thread| thread.bins + thread.cache + thread.outbox;
+    let threads: Vec<_> = account.threads.iter().filter(|thread| bytes(thread) >= LEAST).collect();
+    if threads.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\n{BOLD}  {:<14}{:>12}{:>12}{:>14}{BOLD:#}",
+        "held by", "in bins", "in cache", "on the way"
+    );
+    for thread in threads.iter().take(ROWS) {
+        let [bins, cache, outbox] =
+            [thread.bins, thread.cache, thread.outbox].map(|n| Bytes(n).to_string());
+        let _ = writeln!(text, "  {:<14}{bins:>12}{cache:>12}{outbox:>14}", thread.owner);
+    }
+    if let Some(more) = threads.get(ROWS..).filter(|more| !more.is_empty()) {
+        let rest = more.iter().map(|thread| bytes(thread)).sum();
+        let _ = writeln!(text, "  {} more hold {}", more.len(), Bytes(rest));
+    }
+}
+
+/// A paragraph, its further lines as far in as the first one's text.
+fn paragraph(text: &mut String, lead: &str, words: &str) {
+    let indent = " ".repeat(lead.chars().count());
+    let mut line = lead.to_owned();
+    let mut is_first = true;
+    for word in words.split_whitespace() {
+        if !is_first && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "{line}");
+            line.clone_from(&indent);
+            is_first = true;
+        }
+        if !is_first {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_first = false;
+    }
+    let _ = writeln!(text, "{line}");
+}

@@ -1,0 +1,217 @@
+//! The processes with masu, and what each holds and does.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use masu_inspect::account;
+use masu_inspect::statistics;
+use serde::Serialize;
+
+/// What the list can be sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Column {
+    /// What is resident
+    Resident,
+    /// What its blocks take
+    Live,
+    /// What is free and about to go back
+    Free,
+    /// How fast it allocates
+    Rate,
+    /// The number of the process
+    Pid,
+}
+
+impl Column {
+    /// The one after it.
+    #[cfg_attr(not(feature = "screen"), allow(dead_code, reason = "a key's, of the screen"))]
+    pub fn next(self) -> Column {
+        let all = Column::value_variants();
+        let place = all.iter().position(|&column| column == self).unwrap_or(0);
+        all[(place + 1) % all.len()]
+    }
+}
+
+/// A process.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Resident bytes.
+    pub resident: u64,
+    /// Bytes in blocks that the program holds.
+    pub live: u64,
+    /// Bytes that are free and have not gone back.
+    pub free: u64,
+    /// Bytes given back so far.
+    pub given_back: u64,
+    /// Bytes that it allocates in a second; null at the first look.
+    pub rate: Option<u64>,
+    /// What was resident at the last looks, the oldest first.
+    #[serde(skip)]
+    pub trend: VecDeque<u64>,
+    /// By how much that has grown since the first of them.
+    pub grown: i64,
+}
+
+/// Looks that a trend remembers.
+const TREND: usize = 40;
+/// How long a process without masu is left alone.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// All of them.
+pub struct List {
+    /// The processes, sorted.
+    pub rows: Vec<Row>,
+    /// What by.
+    pub sort: Column,
+    /// Processes that may not be read.
+    pub refused: usize,
+    known: HashMap<u32, Known>,
+    others: HashMap<u32, Other>,
+}
+
+struct Known {
+    row: Row,
+    flow: u64,
+    at: Instant,
+}
+
+/// A process that is not shown.
+struct Other {
+    until: Instant,
+    refused: bool,
+}
+
+impl List {
+    /// Nobody yet.
+    pub fn new(sort: Column) -> List {
+        List { rows: Vec::new(), sort, refused: 0, known: HashMap::new(), others: HashMap::new() }
+    }
+
+    /// Looks at every process.
+    pub fn look(&mut self) {
+        let now = Instant::now();
+        self.others.retain(|_, other| other.until > now);
+        let mut before = std::mem::take(&mut self.known);
+        for process in processes() {
+            if self.others.contains_key(&process) {
+                continue;
+            }
+            match look(process, before.remove(&process), now) {
+                Ok(known) => {
+                    self.known.insert(process, known);
+                }
+                Err(error) => {
+                    let refused = matches!(error, masu_inspect::Error::Refused(_));
+                    self.others.insert(process, Other { until: now + AGAIN, refused });
+                }
+            }
+        }
+        self.refused = self.others.values().filter(|other| other.refused).count();
+        self.rows = self.known.values().map(|known| known.row.clone()).collect();
+        self.arrange();
+    }
+
+    /// Sorts the rows.
+    pub fn arrange(&mut self) {
+        let key = |row: &Row| match self.sort {
+            Column::Resident => Reverse(row.resident),
+            Column::Live => Reverse(row.live),
+            Column::Free => Reverse(row.free),
+            Column::Rate => Reverse(row.rate.unwrap_or(0)),
+            Column::Pid => Reverse(u64::from(u32::MAX - row.pid)),
+        };
+        self.rows.sort_by_key(|row| (key(row), row.pid));
+    }
+
+    /// As JSON, with a line break at its end.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(&self.rows).expect("plain data") + "\n"
+    }
+}
+
+fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, masu_inspect::Error> {
+    let seen = statistics::read(process)?;
+    let resident = account::rss(process)?;
+    let of = |name| -> u64 {
+        seen.copies.iter().flatten().filter(|(n, _)| *n == name).map(|(_, n)| n).sum()
+    };
+    let mut trend = before.as_ref().map(|known| known.row.trend.clone()).unwrap_or_default();
+    trend.push_back(resident);
+    if trend.len() > TREND {
+        trend.pop_front();
+    }
+    let rate = before.map(|known| {
+        // A thread that ends takes its count with it.
+        let bytes = seen.flow.saturating_sub(known.flow) as f64;
+        (bytes / now.duration_since(known.at).as_secs_f64().max(0.001)) as u64
+    });
+    let grown = resident.cast_signed() - trend.front().copied().unwrap_or(resident).cast_signed();
+    let row = Row {
+        pid: process,
+        name: account::name(process),
+        resident,
+        live: of("allocated"),
+        free: of("dirty"),
+        given_back: of("purged_bytes"),
+        rate,
+        trend,
+        grown,
+    };
+    Ok(Known { row, flow: seen.flow, at: now })
+}
+
+/// All processes that there are.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, resident: u64, rate: Option<u64>) -> Row {
+        let (live, free, given_back, grown) = (resident / 2, 100 - resident, 0, 0);
+        Row {
+            pid,
+            name: "x".into(),
+            resident,
+            live,
+            free,
+            given_back,
+            rate,
+            trend: VecDeque::new(),
+            grown,
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_every_column() {
+        let mut list = List::new(Column::Resident);
+        list.rows = vec![row(3, 10, Some(5)), row(1, 30, None), row(2, 20, Some(9))];
+        let mut order = |column| {
+            list.sort = column;
+            list.arrange();
+            list.rows.iter().map(|row| row.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(order(Column::Resident), [1, 2, 3]);
+        assert_eq!(order(Column::Free), [3, 2, 1]);
+        assert_eq!(order(Column::Rate), [2, 3, 1]);
+        assert_eq!(order(Column::Pid), [1, 2, 3]);
+        assert_eq!((0..5).fold(Column::Live, |column, _| column.next()), Column::Live);
+    }
+
+    #[test]
+    fn a_process_without_masu_is_no_row() {
+        let mut list = List::new(Column::Pid);
+        list.look();
+        assert!(list.rows.iter().all(|row| row.pid != std::process::id()));
+        assert!(list.others.contains_key(&std::process::id()));
+    }
+}

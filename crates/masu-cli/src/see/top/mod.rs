@@ -1,0 +1,72 @@
+//! `masu top`: every process with masu on this machine, or in this container.
+//!
+//! ```text
+//! run ─ list      the processes, what each holds and does
+//!   ├─ table      as text, once
+//!   └─ screen     on a terminal, drawn anew
+//! ```
+
+mod list;
+#[cfg(feature = "screen")]
+mod screen;
+mod table;
+
+#[cfg(feature = "screen")]
+use std::io::{IsTerminal, stdin, stdout};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::print;
+use crate::failure::Failure;
+use list::List;
+
+/// Show every process that runs on masu, and what its memory does.
+///
+/// Of each process on this machine, or in this container, that may be read: what is resident, what its blocks take,
+/// what is free and about to go back, how fast it allocates, and the trend. Nothing is stopped.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu top
+  masu top --once --sort free
+  masu top --json | jq '.[] | select(.resident > 1e9)'
+
+Keys: ↑ ↓ choose a process, Enter explains it, s sorts by the next column, p has it give free memory back,
+q ends.
+
+Exit codes:
+  0    2 mistyped command line")]
+pub struct Order {
+    /// Print the table once, as it is after a second; so where the output is no terminal
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print it once, as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The column to sort by
+    #[arg(long, value_enum, default_value_t = list::Column::Resident)]
+    pub sort: list::Column,
+
+    /// Time between two looks
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
+    pub every: Duration,
+}
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    let mut list = List::new(order.sort);
+    list.look();
+    #[cfg(feature = "screen")]
+    if !order.once && !order.json && stdout().is_terminal() && stdin().is_terminal() {
+        return screen::run(list, order.every);
+    }
+    // A rate takes two looks.
+    thread::sleep(order.every);
+    list.look();
+    print(&if order.json { list.json() } else { table::render(&list) })?;
+    Ok(0)
+}

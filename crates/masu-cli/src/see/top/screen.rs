@@ -1,0 +1,169 @@
+//! The list on a terminal.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+use ratatui::{DefaultTerminal, Frame};
+
+use super::list::List;
+use super::table::{TITLES, bars, cells, grown_by, note};
+use crate::failure::{Failure, REFUSED};
+use crate::see::{advice, text};
+
+/// What is on the screen.
+struct Screen {
+    list: List,
+    chosen: TableState,
+    /// The explanation of a process, and the line that it begins with.
+    explained: Option<(String, u16)>,
+    /// What came of the last key.
+    said: String,
+}
+
+/// Draws until somebody has had enough; the exit code.
+pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
+    let failed =
+        |error: io::Error| Failure::new(REFUSED, format!("cannot draw on this terminal: {error}"));
+    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let chosen = TableState::new().with_selected(Some(0));
+    let mut screen = Screen { list, chosen, explained: None, said: String::new() };
+    let done = screen.stay(&mut terminal, every);
+    ratatui::restore();
+    done.map_err(failed)?;
+    Ok(0)
+}
+
+impl Screen {
+    fn stay(&mut self, terminal: &mut DefaultTerminal, every: Duration) -> io::Result<()> {
+        let mut last = Instant::now();
+        loop {
+            terminal.draw(|frame| self.draw(frame))?;
+            if event::poll(every.saturating_sub(last.elapsed()))? {
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                {
+                    let interrupt = key.code == KeyCode::Char('c')
+                        && key.modifiers.contains(KeyModifiers::CONTROL);
+                    if interrupt || !self.key(key.code) {
+                        return Ok(());
+                    }
+                }
+            } else {
+                self.list.look();
+                last = Instant::now();
+            }
+        }
+    }
+
+    /// Does what a key stands for. `false`: end.
+    fn key(&mut self, key: KeyCode) -> bool {
+        self.said.clear();
+        if let Some((_, line)) = &mut self.explained {
+            match key {
+                KeyCode::Down | KeyCode::Char('j') => *line = line.saturating_add(1),
+                KeyCode::Up | KeyCode::Char('k') => *line = line.saturating_sub(1),
+                KeyCode::PageDown => *line = line.saturating_add(10),
+                KeyCode::PageUp => *line = line.saturating_sub(10),
+                _ => self.explained = None,
+            }
+            return true;
+        }
+        let process =
+            self.chosen.selected().and_then(|at| self.list.rows.get(at)).map(|row| row.pid);
+        match (key, process) {
+            (KeyCode::Char('q') | KeyCode::Esc, _) => return false,
+            (KeyCode::Down | KeyCode::Char('j'), _) => self.chosen.select_next(),
+            (KeyCode::Up | KeyCode::Char('k'), _) => self.chosen.select_previous(),
+            (KeyCode::Char('s'), _) => {
+                self.list.sort = self.list.sort.next();
+                self.list.arrange();
+            }
+            (KeyCode::Enter | KeyCode::Char('e'), Some(process)) => {
+                match masu_inspect::explain(process) {
+                    Ok(account) => {
+                        let told = text::render(&account, &advice::of(&account));
+                        self.explained = Some((anstream::adapter::strip_str(&told).to_string(), 0));
+                    }
+                    Err(error) => self.said = error.to_string(),
+                }
+            }
+            (KeyCode::Char('p'), Some(process)) => {
+                let asked = masu_inspect::engines(process).and_then(|(memory, engines)| {
+                    engines.iter().try_for_each(|engine| engine.ask_for_purge(&memory))
+                });
+                self.said = match asked {
+                    Ok(()) => format!(
+                        "process {process} gives free memory back when it next frees or takes memory"
+                    ),
+                    Err(error) => error.to_string(),
+                };
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn draw(&mut self, frame: &mut Frame) {
+        let [head, body, foot] =
+            Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
+                .areas(frame.area());
+        let resident = self.list.rows.iter().map(|row| row.resident).sum();
+        let title = format!(
+            "masu top   {} on masu   {} resident   by {}",
+            self.list.rows.len(),
+            crate::bytes::Bytes(resident),
+            format!("{:?}", self.list.sort).to_lowercase(),
+        );
+        frame.render_widget(Line::from(title).bold(), head);
+        if let Some((told, line)) = &self.explained {
+            frame.render_widget(Paragraph::new(told.as_str()).scroll((*line, 0)), body);
+            frame.render_widget(Line::from("↑ ↓ scroll   any other key: back").dim(), foot);
+            return;
+        }
+        if self.list.rows.is_empty() {
+            frame.render_widget(Paragraph::new(note(&self.list)), body);
+        } else {
+            self.table(frame, body);
+        }
+        let keys = "↑ ↓ choose   Enter explain   s sort   p purge   q quit";
+        let refused = match self.list.refused {
+            0 => String::new(),
+            n => format!("   ({n} more may not be read)"),
+        };
+        let said =
+            if self.said.is_empty() { format!("{keys}{refused}") } else { self.said.clone() };
+        frame.render_widget(Line::from(said).dim(), foot);
+    }
+
+    fn table(&mut self, frame: &mut Frame, area: ratatui::layout::Rect) {
+        // What is wider than the figures need is the trend's.
+        let wide = area.width.saturating_sub(78).min(40);
+        let trend = usize::from(wide);
+        let rows = self.list.rows.iter().map(|row| {
+            let cells = cells(row).map(Cell::from);
+            let last = match trend {
+                0 => grown_by(row.grown),
+                _ => format!("{:>10} {}", grown_by(row.grown), bars(row, trend)),
+            };
+            Row::new(cells.into_iter().chain([Cell::from(last)]))
+        });
+        let widths = [
+            Constraint::Length(8),
+            Constraint::Length(15),
+            Constraint::Length(10),
+            Constraint::Length(10),
+            Constraint::Length(10),
+            Constraint::Length(12),
+            Constraint::Min(10 + wide),
+        ];
+        let table = Table::new(rows, widths)
+            .header(Row::new(TITLES).style(Style::new().bold().underlined()))
+            .row_highlight_style(Style::new().reversed());
+        frame.render_stateful_widget(table, area, &mut self.chosen);
+    }
+}

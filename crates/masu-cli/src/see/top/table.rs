@@ -1,0 +1,109 @@
+//! The list as a table of text.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+
+use super::list::{List, Row};
+use crate::bytes::Bytes;
+
+const BOLD: Style = Style::new().bold();
+
+/// The titles of the columns.
+pub const TITLES: [&str; 7] = ["pid", "program", "resident", "live", "free", "allocates", "trend"];
+/// What a trend is drawn with.
+const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The table.
+pub fn render(list: &List) -> String {
+    let [pid, name, resident, live, free, rate, grown] = TITLES;
+    let mut text = format!(
+        "{BOLD}{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{rate:>14}{grown:>12}{BOLD:#}\n"
+    );
+    for row in &list.rows {
+        let [pid, name, resident, live, free, rate] = cells(row);
+        let grown = grown_by(row.grown);
+        let _ = writeln!(
+            text,
+            "{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{rate:>14}{grown:>12}"
+        );
+    }
+    text.push_str(&note(list));
+    text
+}
+
+/// What is to be said below.
+pub fn note(list: &List) -> String {
+    let mut text = String::new();
+    if list.rows.is_empty() {
+        text.push_str(
+            "no process that may be read runs on masu; `masu run -- COMMAND` starts one\n",
+        );
+    }
+    if list.refused > 0 {
+        let _ = writeln!(
+            text,
+            "not shown: {}, which may not be read; sudo masu top shows all",
+            list.refused
+        );
+    }
+    text
+}
+
+/// The columns but the last.
+pub fn cells(row: &Row) -> [String; 6] {
+    let bytes = |n: u64| Bytes(n).to_string();
+    let rate = row.rate.map_or_else(|| "…".into(), |rate| format!("{}/s", bytes(rate)));
+    let name = row.name.chars().filter(|c| !c.is_control()).take(15).collect();
+    [row.pid.to_string(), name, bytes(row.resident), bytes(row.live), bytes(row.free), rate]
+}
+
+/// By how much it has grown.
+pub fn grown_by(grown: i64) -> String {
+    let amount = Bytes(grown.unsigned_abs());
+    match grown {
+        0 => "=".into(),
+        1.. => format!("+{amount}"),
+        _ => format!("-{amount}"),
+    }
+}
+
+/// The last looks as a row of bars, in so many columns.
+#[cfg_attr(not(feature = "screen"), allow(dead_code, reason = "a table has no room for it"))]
+pub fn bars(row: &Row, columns: usize) -> String {
+    let skip = row.trend.len().saturating_sub(columns);
+    let shown = || row.trend.iter().skip(skip).copied();
+    let (low, high) = (shown().min().unwrap_or(0), shown().max().unwrap_or(0));
+    // What changes by less than a hundredth is level.
+    let span = (high - low).max(high / 100).max(1);
+    shown().map(|n| STEPS[((n - low) as u128 * 7 / u128::from(span)) as usize]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::see::top::list::Column;
+
+    #[test]
+    fn a_table_has_a_row_for_each_process() {
+        let mut list = List::new(Column::Resident);
+        assert!(render(&list).contains("masu run -- COMMAND"));
+        list.rows.push(Row {
+            pid: 7,
+            name: "a\x1b[31mb".into(),
+            resident: 5 << 20,
+            live: 3 << 20,
+            free: 1 << 20,
+            given_back: 0,
+            rate: Some(1 << 10),
+            trend: [5 << 20, 6 << 20, 10 << 20].into(),
+            grown: -(1 << 20),
+        });
+        let text = render(&list);
+        let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
+        // Names cannot speak to the terminal.
+        assert_eq!(line.join(" "), "7 a[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
+        assert_eq!(bars(&list.rows[0], 10), "▁▂█");
+        assert_eq!(bars(&list.rows[0], 2).chars().count(), 2);
+    }
+}

@@ -1,0 +1,150 @@
+//! `masu watch`: a program's memory over time, and what went back when.
+//!
+//! ```text
+//! run ─ a command, started on masu, or a process
+//!   ├─ sampler    looks at it and at all that descend from it
+//!   ├─ picture    the looks as charts and sentences
+//!   └─ page       the same as a page
+//! ```
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{IsTerminal, stdout};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueHint};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::sampler::Sampler;
+use super::{failure, page, picture, print};
+use crate::failure::{Failure, REFUSED};
+
+/// Watch a program's memory over time, and see what goes back when.
+///
+/// Starts a command on masu, or follows a process, and looks at its memory ten times a second: a chart of what is
+/// resident, one of what is free and about to go back, and when how much went back. Children count too. Nothing is
+/// stopped, and a process need not be prepared. It ends with the program, with Ctrl-C, or after --for.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu watch -- ruby app.rb
+  masu watch -p $(pidof ruby) --for 1m
+  masu watch --html memory.html -- make
+
+On a terminal, the chart of a process is drawn anew every second. A command's own output is left alone:
+its chart comes at its end.
+
+Exit codes:
+  the command's own, or 128 and the number of the signal that ended it; with -p: 0, or 2 if there is no
+  such process, it has no masu, or it may not be read")]
+pub struct Order {
+    /// Follow this process
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pub pid: Option<u32>,
+
+    /// Stop after this long, such as 30s or 5m
+    #[arg(long = "for", value_name = "T", value_parser = super::duration)]
+    pub most: Option<Duration>,
+
+    /// Time between two looks
+    #[arg(long, value_name = "T", default_value = "100ms", value_parser = super::duration)]
+    pub every: Duration,
+
+    /// Write the charts as one HTML page too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+/// The shortest time between two looks.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// Between two drawings.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let set = signal_hook::flag::register(signal, stop.clone());
+        set.map_err(|error| Failure::new(REFUSED, format!("cannot wait for signals: {error}")))?;
+    }
+    let (mut child, process, name) = match order.pid {
+        Some(process) => {
+            // Whoever watches a process wants to know at once if there is nothing to be seen.
+            masu_inspect::engines(process).map_err(|error| failure(&error))?;
+            (None, process, masu_inspect::account::name(process))
+        }
+        None => {
+            let child = start(&order.command)?;
+            let name = order.command.first().map(|name| name.to_string_lossy().into_owned());
+            let process = child.id();
+            (Some(child), process, name.unwrap_or_default())
+        }
+    };
+    let live = child.is_none() && stdout().is_terminal();
+    let (mut sampler, begin) = (Sampler::new(process), Instant::now());
+    let (mut drawn, mut last, mut status) = (0, Instant::now(), None);
+    loop {
+        if let Some(ended) =
+            child.as_mut().map(Child::try_wait).transpose().ok().flatten().flatten()
+        {
+            status = Some(ended);
+            break;
+        }
+        // The command has the same signals, and decides itself.
+        let stopped = stop.load(Ordering::Relaxed) && child.is_none();
+        let is_over = order.most.is_some_and(|most| begin.elapsed() >= most);
+        if !sampler.look(begin.elapsed().as_secs_f64()) && child.is_none() || stopped || is_over {
+            break;
+        }
+        if live && last.elapsed() >= REDRAW {
+            let picture = picture::draw(&name, process, &sampler.samples);
+            print(&format!("{}{picture}", above(drawn)))?;
+            (drawn, last) = (picture.lines().count(), Instant::now());
+        }
+        thread::sleep(order.every.max(SHORTEST).max(sampler.pause()));
+    }
+    print(&format!("{}{}", above(drawn), picture::draw(&name, process, &sampler.samples)))?;
+    if let Some(file) = &order.html {
+        write(file, &page::render(&name, process, &sampler.samples))?;
+    }
+    Ok(code(status))
+}
+
+/// Starts a command on masu.
+fn start(command: &[OsString]) -> Result<Child, Failure> {
+    let failed = |error| Failure::new(REFUSED, format!("cannot start the command: {error}"));
+    let me = env::current_exe().map_err(failed)?;
+    Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
+}
+
+/// What the status of a command becomes.
+fn code(status: Option<ExitStatus>) -> u8 {
+    let status = status.map(|status| status.code().or(status.signal().map(|signal| 128 + signal)));
+    status.map_or(0, |code| code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Goes up to the first of the lines drawn before, and clears them.
+fn above(lines: usize) -> String {
+    if lines == 0 { String::new() } else { format!("\x1b[{lines}F\x1b[J") }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text)
+        .map_err(|error| Failure::new(1, format!("cannot write `{}`: {error}", file.display())))
+}

@@ -1,0 +1,172 @@
+//! `masu translate`: what the options of another allocator mean here.
+//!
+//! - `variables`: which options a variable of the environment holds.
+//! - `table`: every option that is known, and what it is on masu.
+//!
+//! What is to be set is judged by the engine's own parser, in the tests: no row can name a key that is
+//! not there.
+
+mod table;
+mod variables;
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use self::table::Meaning;
+use self::variables::Variable;
+use crate::cli::print;
+use crate::failure::{Failure, USAGE};
+
+/// Say what another allocator's options are on masu.
+///
+/// Knows the environment of jemalloc (MALLOC_CONF), mimalloc (MIMALLOC_…), tcmalloc (TCMALLOC_…) and glibc
+/// (MALLOC_…, GLIBC_TUNABLES), and LD_PRELOAD. Without arguments it looks at the variables that are set.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu translate MALLOC_CONF=dirty_decay_ms:2000,narenas:2
+  masu translate MIMALLOC_PURGE_DELAY=100 MIMALLOC_SHOW_STATS=1
+  masu translate GLIBC_TUNABLES=glibc.malloc.arena_max=2
+  masu translate                               what is set here
+  env $(masu translate --bare MALLOC_CONF=dirty_decay_ms:0) masu run -- ./server
+
+Exit codes:
+  0 every option was understood    1 one was not; what it might be is said
+  2 mistyped command line, or a variable of no allocator")]
+pub struct Translate {
+    /// Print nothing but what to set, one NAME=VALUE a line
+    #[arg(long)]
+    pub bare: bool,
+
+    /// The variables, as in a shell: NAME=VALUE
+    #[arg(value_name = "NAME=VALUE")]
+    pub variables: Vec<String>,
+}
+
+/// Prints the translation; the exit code.
+pub fn run(order: &Translate) -> Result<u8, Failure> {
+    let given = match &order.variables[..] {
+        [] => of_environment(std::env::vars_os()),
+        words => words.iter().flat_map(|word| assignments(word)).collect::<Result<_, _>>()?,
+    };
+    let translated: Vec<_> = given.iter().map(|(name, value)| one(name, value)).collect();
+    let translated = translated.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut out = String::new();
+    if !order.bare {
+        for (variable, (name, value)) in translated.iter().zip(&given) {
+            describe(variable, name, value, &mut out);
+        }
+        if given.is_empty() {
+            out.push_str("Nothing here sets an option of another allocator.\n");
+        }
+    }
+    let settings = settings(&translated);
+    if !order.bare && !given.is_empty() {
+        out.push_str(if settings.is_empty() {
+            "\nNothing is left to set.\n"
+        } else {
+            "\nSet in their place:\n"
+        });
+    }
+    for (name, value) in &settings {
+        let indent = if order.bare { "" } else { "  " };
+        out.push_str(&format!("{indent}{name}={value}\n"));
+    }
+    print(&out)?;
+    let all = translated.iter().flat_map(|variable| &variable.options);
+    Ok(u8::from(all.into_iter().any(|(_, meaning)| meaning.is_mistake())))
+}
+
+/// The variables of other allocators that the environment sets.
+fn of_environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let mut known: Vec<_> = all
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, value)| Variable::read(name, value).is_some_and(|v| !v.options.is_empty()))
+        .collect();
+    known.sort();
+    known
+}
+
+/// `NAME=VALUE`, or several with blanks between, as they are copied from a command line.
+fn assignments(word: &str) -> Vec<Result<(String, String), Failure>> {
+    let named = |word: &str| word.split_once('=').is_some_and(|(name, _)| variables::is_name(name));
+    let words: Vec<_> = word.split_whitespace().collect();
+    let parts = if words.iter().all(|word| named(word)) { words } else { vec![word] };
+    let pair = |part: &str| match part.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim_matches(['"', '\'']).into())),
+        None => Err(Failure::new(USAGE, format!("`{part}` is no NAME=VALUE"))
+            .remedy("as in: masu translate MALLOC_CONF=dirty_decay_ms:2000")),
+    };
+    parts.into_iter().map(pair).collect()
+}
+
+fn one(name: &str, value: &str) -> Result<Variable, Failure> {
+    Variable::read(name, value).ok_or_else(|| {
+        let failure =
+            Failure::new(USAGE, format!("{name} is a variable of no allocator known here"));
+        failure.remedy(match variables::near(name) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None if name.starts_with("MASU_") => "it is masu's own: `masu run --help`".to_owned(),
+            None => format!("there are {}", variables::FORMS),
+        })
+    })
+}
+
+/// What is to be set, each name once; what comes later wins, as it does in a list of options.
+fn settings(translated: &[Variable]) -> Vec<(String, String)> {
+    let mut settings: Vec<(String, String)> = Vec::new();
+    let all = translated.iter().flat_map(|variable| &variable.options);
+    for (_, meaning) in all {
+        for (name, value) in meaning.settings() {
+            match settings.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, old)) => *old = value,
+                None => settings.push((name, value)),
+            }
+        }
+    }
+    settings
+}
+
+fn describe(variable: &Variable, name: &str, value: &str, out: &mut String) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&format!("{name}={value} ({})\n", variable.of));
+    let longest = variable.options.iter().map(|(option, _)| option.chars().count()).max();
+    let width = longest.unwrap_or(0).min(40);
+    for (option, meaning) in &variable.options {
+        out.push_str(&format!("  {option:width$}  {}\n", meaning.words()));
+    }
+}
+
+impl Meaning {
+    /// In words, for one line.
+    fn words(&self) -> String {
+        match self {
+            Meaning::Set(settings, note) => {
+                let list: Vec<_> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                match *note {
+                    "" => list.join(" "),
+                    note => format!("{}: {note}", list.join(" ")),
+                }
+            }
+            Meaning::Nothing(why) => format!("nothing to set: {why}"),
+            Meaning::Missing(what) => format!("no counterpart: {what}"),
+            Meaning::BadValue(form) => format!("not understood: it takes {form}"),
+            Meaning::Unknown(Some(near)) => format!("not known; did you mean {near}?"),
+            Meaning::Unknown(None) => "not known".to_owned(),
+        }
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        match self {
+            Meaning::Set(settings, _) => settings.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_mistake(&self) -> bool {
+        matches!(self, Meaning::BadValue(_) | Meaning::Unknown(_))
+    }
+}

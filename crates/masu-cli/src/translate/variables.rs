@@ -1,0 +1,99 @@
+//! Which options a variable of the environment holds: a list in `MALLOC_CONF` and `GLIBC_TUNABLES`, one in
+//! each of the others, libraries in `LD_PRELOAD`.
+
+use super::table::{self, Family, Meaning};
+use crate::near;
+
+/// A variable of another allocator.
+pub struct Variable {
+    /// Whose it is.
+    pub of: &'static str,
+    /// Its options as they are written, with what each is here.
+    pub options: Vec<(String, Meaning)>,
+}
+
+/// The forms of names that are known, for people.
+pub const FORMS: &str = "MALLOC_CONF (with jemalloc's prefixes), MIMALLOC_…, TCMALLOC_…, MALLOC_ARENA_MAX and \
+                         glibc's others, GLIBC_TUNABLES, LD_PRELOAD";
+
+/// jemalloc's variable, as builds with a prefix call it.
+const LISTS: [&str; 4] = ["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "JEMALLOC_CONF"];
+
+/// What the libraries of other allocators are called.
+const LIBRARIES: [&str; 8] = [
+    "libjemalloc",
+    "libmimalloc",
+    "libtcmalloc",
+    "libhardened_malloc",
+    "libsnmalloc",
+    "librpmalloc",
+    "libtbbmalloc_proxy",
+    "libscudo",
+];
+
+impl Variable {
+    /// The variable `name` with this value; `None` if it is no allocator's.
+    pub fn read(name: &str, value: &str) -> Option<Self> {
+        let list = |of, family, separator, between: &'static str| {
+            let items = value.split(separator).filter(|item| !item.trim().is_empty());
+            let option = |item: &str| {
+                let (key, value) = item.split_once(between).unwrap_or((item, ""));
+                (item.trim().to_owned(), table::meaning(family, key.trim(), value.trim()))
+            };
+            Some(Self { of, options: items.map(option).collect() })
+        };
+        let single = |of, family, key: &str| {
+            let options = vec![(format!("{name}={value}"), table::meaning(family, key, value))];
+            Some(Self { of, options })
+        };
+        let upper = name.to_ascii_uppercase();
+        match &upper[..] {
+            list_name if LISTS.contains(&list_name) => list("jemalloc", Family::Jemalloc, ',', ":"),
+            "GLIBC_TUNABLES" => {
+                // Tunables of other parts of glibc are none of malloc's business.
+                let mut all = list("glibc", Family::Tunable, ':', "=")?;
+                all.options.retain(|(item, _)| {
+                    item.starts_with("glibc.malloc.") || item.starts_with("glibc.mem.")
+                });
+                Some(all)
+            }
+            "LD_PRELOAD" => {
+                let files = value.split([':', ' ']).filter(|file| !file.is_empty());
+                let others: Vec<_> = files.clone().filter(|file| !is_allocator(file)).collect();
+                let list = ["libmasu.so.0"].into_iter().chain(others).collect::<Vec<_>>().join(":");
+                let meaning = || {
+                    let pair = ("LD_PRELOAD".to_owned(), list.clone());
+                    Meaning::Set(vec![pair], "or `masu run`, which finds the library by itself")
+                };
+                let found = files.filter(|file| is_allocator(file));
+                let options = found.map(|file| (file.to_owned(), meaning())).collect();
+                Some(Self { of: "the dynamic loader", options })
+            }
+            other => match (other.strip_prefix("MIMALLOC_"), other.strip_prefix("TCMALLOC_")) {
+                (Some(key), _) => single("mimalloc", Family::Mimalloc, key),
+                (_, Some(key)) => single("tcmalloc", Family::Tcmalloc, key),
+                _ if table::has(Family::Tcmalloc, other) => {
+                    single("tcmalloc", Family::Tcmalloc, other)
+                }
+                _ if table::has(Family::Glibc, other) => single("glibc", Family::Glibc, other),
+                _ => None,
+            },
+        }
+    }
+}
+
+fn is_allocator(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    LIBRARIES.iter().any(|library| name.starts_with(library))
+}
+
+/// Whether a variable can be called so.
+pub fn is_name(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The variable that was probably meant.
+pub fn near(name: &str) -> Option<&'static str> {
+    let fixed = LISTS.into_iter().chain(["GLIBC_TUNABLES", "LD_PRELOAD"]);
+    near::to(name, fixed.chain(table::names(Family::Glibc)))
+}

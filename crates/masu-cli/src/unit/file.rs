@@ -1,0 +1,259 @@
+//! The unit files of a service, under a root directory: where they are, and what in them bears on masu.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, REFUSED, USAGE};
+use crate::near;
+
+/// Where unit files lie; the first one wins.
+const PLACES: [&str; 6] = [
+    "etc/systemd/system",
+    "run/systemd/system",
+    "usr/local/lib/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+    "run/systemd/generator",
+];
+
+/// A service.
+pub struct Service {
+    /// `redis-server.service`.
+    pub name: String,
+    /// The `key=value` lines of its section `[Service]`, drop-ins included, in the order that counts.
+    lines: Vec<(String, String)>,
+    root: PathBuf,
+}
+
+impl Service {
+    /// The service called `name`, or what it is an alias of.
+    pub fn find(root: &Path, name: &str) -> Result<Self, Failure> {
+        let name = name.strip_suffix(".service").unwrap_or(name);
+        let odd = |c: char| !(c.is_ascii_alphanumeric() || "@-_.:\\".contains(c));
+        if name.is_empty() || name.starts_with(['.', '-']) || name.contains(odd) {
+            return Err(Failure::new(USAGE, format!("`{name}` is no name of a service"))
+                .remedy("systemctl list-units --type=service shows them"));
+        }
+        let full = format!("{name}.service");
+        let Some(file) = unit_file(root, &full) else { return Err(unknown(root, name)) };
+        let (own, file) = match alias(&file) {
+            Some(own) if own == "null" => {
+                let failure =
+                    Failure::new(USAGE, format!("{full} is masked: it cannot be started"));
+                return Err(failure.remedy(format!("systemctl unmask {name}")));
+            }
+            Some(own) if own.ends_with(".service") && !own.contains("@.") => {
+                let file = unit_file(root, &own).unwrap_or(file);
+                (own, file)
+            }
+            _ => (full, file),
+        };
+        let mut service = Self { name: own, lines: Vec::new(), root: root.to_owned() };
+        service.read(&file);
+        for drop_in in service.drop_ins() {
+            service.read(&drop_in);
+        }
+        service.is_the_program()?;
+        Ok(service)
+    }
+
+    /// Adds the lines of a file.
+    fn read(&mut self, file: &Path) {
+        let text = fs::read_to_string(file).unwrap_or_default().replace("\\\n", " ");
+        let mut inside = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                inside = line == "[Service]";
+            } else if inside
+                && !line.starts_with(['#', ';'])
+                && let Some((key, value)) = line.split_once('=')
+            {
+                self.lines.push((key.trim().to_owned(), value.trim().to_owned()));
+            }
+        }
+    }
+
+    /// Its drop-ins but masu's own: those of a template come with its instances.
+    fn drop_ins(&self) -> Vec<PathBuf> {
+        let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
+        let directories: Vec<_> =
+            template.into_iter().chain([format!("{}.d", self.name)]).collect();
+        let mut files: Vec<PathBuf> = PLACES
+            .iter()
+            .flat_map(|place| directories.iter().map(move |name| self.root.join(place).join(name)))
+            .filter_map(|directory| fs::read_dir(directory).ok())
+            .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
+            .filter(|path| path.extension().is_some_and(|end| end == "conf"))
+            .filter(|path| path.file_name().is_some_and(|name| name != super::NAME))
+            .collect();
+        files.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
+        files.dedup_by_key(|path| path.canonicalize().ok());
+        files
+    }
+
+    fn values<'a>(&'a self, key: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
+        self.lines.iter().filter(move |(other, _)| other == key).map(|(_, value)| &value[..])
+    }
+
+    /// Refuses what only starts others: Debian's `postgresql`.
+    fn is_the_program(&self) -> Result<(), Failure> {
+        let start = self.values("ExecStart").next_back().unwrap_or_default();
+        let program = start.trim_start_matches(['@', '-', ':', '+', '!']).split_whitespace().next();
+        if program.is_none_or(|program| program.rsplit('/').next() != Some("true")) {
+            return Ok(());
+        }
+        let name = self.name.trim_end_matches(".service");
+        let instances = instances(&self.root, name);
+        let remedy = match &instances[..] {
+            [] => format!("name the one that it stands for: systemctl list-units '{name}*'"),
+            names => format!("name the one that it stands for: {}", names.join(" or ")),
+        };
+        Err(Failure::new(USAGE, format!("{} runs nothing itself", self.name)).remedy(remedy))
+    }
+
+    /// What `LD_PRELOAD` holds already.
+    pub fn preloads(&self) -> Vec<String> {
+        let mut list = String::new();
+        for value in self.values("Environment") {
+            if value.is_empty() {
+                list.clear();
+            }
+            for word in words(value) {
+                if let Some(files) = word.strip_prefix("LD_PRELOAD=") {
+                    list = files.to_owned();
+                }
+            }
+        }
+        list.split([':', ' ']).filter(|file| !file.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The file of variables that sets `LD_PRELOAD`, if there is one.
+    pub fn preloading_file(&self) -> Option<&str> {
+        let named = self.values("EnvironmentFile").map(|value| value.trim_start_matches('-'));
+        named.into_iter().find(|file| {
+            let text = fs::read_to_string(self.root.join(file.trim_start_matches('/')));
+            text.is_ok_and(|text| {
+                text.lines().any(|line| line.trim_start().starts_with("LD_PRELOAD="))
+            })
+        })
+    }
+
+    /// Whether the file of the library is there for the service's processes.
+    pub fn sees(&self, library: &Path) -> Result<(), Failure> {
+        let is_on = |key: &str| {
+            let value = self.values(key).next_back().unwrap_or_default();
+            ["yes", "true", "1", "on", "tmpfs"].contains(&value)
+        };
+        let hides = |what: &str| {
+            let library = library.display();
+            Err(Failure::new(
+                REFUSED,
+                format!("{} does not see {library}: {what} is set", self.name),
+            )
+            .remedy("install masu below /usr or /usr/local, or name a copy there with --lib"))
+        };
+        for (key, places) in [
+            ("ProtectHome", &["/home", "/root", "/run/user"][..]),
+            ("PrivateTmp", &["/tmp", "/var/tmp"]),
+        ] {
+            if is_on(key) && places.iter().any(|place| library.starts_with(place)) {
+                return hides(key);
+            }
+        }
+        for key in ["RootDirectory", "RootImage"] {
+            if self.values(key).next_back().is_some_and(|value| !value.is_empty() && value != "/") {
+                return hides(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a filter says which system calls it may make.
+    pub fn restricts_calls(&self) -> bool {
+        // systemd's own set for services has all that masu needs.
+        let mut filters = self.values("SystemCallFilter").filter(|value| !value.starts_with('~'));
+        filters.any(|value| !value.is_empty() && !value.contains("@system-service"))
+    }
+}
+
+/// The words of a line, as systemd splits it: quotes keep blanks.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars().chain([' ']) {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (' ' | '\t', None) if word.is_empty() => {}
+            (' ' | '\t', None) => words.push(std::mem::take(&mut word)),
+            _ => word.push(c),
+        }
+    }
+    words
+}
+
+/// The name of the file that a link leads to: an alias is one to the file under its own name.
+fn alias(file: &Path) -> Option<String> {
+    Some(fs::read_link(file).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// The file of a unit; an instance has its template's.
+fn unit_file(root: &Path, full: &str) -> Option<PathBuf> {
+    let template = full.split_once('@').filter(|(_, rest)| *rest != ".service");
+    let names = [Some(full.to_owned()), template.map(|(name, _)| format!("{name}@.service"))];
+    let mut files = names
+        .into_iter()
+        .flatten()
+        .flat_map(|name| PLACES.map(|place| root.join(place).join(&name)));
+    files.find(|file| file.is_file() || file.is_symlink())
+}
+
+/// The names of all services that have files.
+fn services(root: &Path) -> Vec<String> {
+    let entries = PLACES.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> =
+        names.filter_map(|name| Some(name.strip_suffix(".service")?.to_owned())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The instances of the template `name@` that are enabled or running.
+fn instances(root: &Path, name: &str) -> Vec<String> {
+    let wanted = PLACES.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten();
+    let below = wanted
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.to_string_lossy().ends_with(".wants"))
+        .filter_map(|path| fs::read_dir(path).ok())
+        .flatten();
+    let begin = format!("{name}@");
+    let names = below.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names
+        .filter(|name| name.starts_with(&begin) && !name.starts_with(&format!("{begin}.")))
+        .filter_map(|name| Some(name.strip_suffix(".service")?.to_owned()))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What people call a service that distributions call otherwise.
+const OTHER_NAMES: [&[&str]; 5] = [
+    &["redis", "redis-server", "valkey", "valkey-server"],
+    &["mariadb", "mysql", "mysqld"],
+    &["apache2", "httpd", "apache"],
+    &["postgresql", "postgres"],
+    &["memcached", "memcache"],
+];
+
+fn unknown(root: &Path, name: &str) -> Failure {
+    let all = services(root);
+    let alike =
+        OTHER_NAMES.iter().filter(|names| names.contains(&name)).flat_map(|names| names.iter());
+    let other = alike.copied().find(|other| all.iter().any(|known| known == other));
+    let meant = other.or_else(|| near::to(name, all.iter().map(String::as_str)));
+    Failure::new(USAGE, format!("there is no service {name}")).remedy(match meant {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => "systemctl list-unit-files --type=service shows them".to_owned(),
+    })
+}

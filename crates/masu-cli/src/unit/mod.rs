@@ -1,0 +1,209 @@
+//! `masu unit`: a systemd service on masu, by a drop-in file, and off it again.
+//!
+//! - `file`: the unit files of a service, read as far as masu is concerned.
+//!
+//! Only the drop-in is written or taken away. It is called `zz-masu.conf`, so that it comes after other
+//! drop-ins, `override.conf` of `systemctl edit` among them: what is preloaded there stays, behind masu.
+
+mod file;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use self::file::Service;
+use crate::cli::print;
+use crate::conf;
+use crate::failure::{Failure, REFUSED, warn};
+use crate::library;
+
+/// Run a systemd service on masu, or take it back.
+///
+/// Writes a drop-in file that preloads masu into the service. Nothing else is changed, and the service goes on as
+/// it is until it is restarted.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu unit --print nginx                       show what would be written
+  sudo masu unit redis-server                   write it
+  sudo masu unit --policy container postgresql@15-main
+  sudo masu unit --conf decay:2s,limit_soft:1GiB mariadb
+  sudo masu unit --remove redis-server          take it away
+
+Afterwards: systemctl daemon-reload && systemctl restart NAME.
+
+Exit codes:
+  0 done    2 mistyped command line, or no such service    125 masu would not serve this one, or the
+  file cannot be written")]
+pub struct Unit {
+    /// The service, with or without .service
+    pub name: String,
+
+    /// Take the drop-in away
+    #[arg(long, conflicts_with_all = ["policy", "conf", "print"])]
+    pub remove: bool,
+
+    /// Show the drop-in and write nothing
+    #[arg(long)]
+    pub print: bool,
+
+    /// Values for all options, by what the service is: low-memory, throughput, container, realtime
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+
+    /// Options for masu, `key:value,…`
+    #[arg(long, value_name = "KEY:VALUE,…")]
+    pub conf: Vec<String>,
+
+    /// The library to preload, instead of the libmasu.so that belongs to this command
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+
+    /// The machine's files under this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// What the file begins with, so that nobody else's is overwritten.
+const MARK: &str = "# Written by `masu unit";
+const NAME: &str = "zz-masu.conf";
+
+/// Does it; the exit code.
+pub fn run(order: &Unit) -> Result<u8, Failure> {
+    let root = order.root.as_deref().unwrap_or(Path::new("/"));
+    let service = Service::find(root, &order.name)?;
+    let directory = root.join("etc/systemd/system").join(format!("{}.d", service.name));
+    let file = directory.join(NAME);
+    // As it is called on that machine.
+    let shown = format!("/etc/systemd/system/{}.d/{NAME}", service.name);
+    if order.remove {
+        return remove(&service.name, &directory, &file, &shown);
+    }
+    let text = drop_in(order, &service)?;
+    if order.print {
+        print(&format!("# {shown}\n{text}"))?;
+        return Ok(0);
+    }
+    keep_others(&file, &shown)?;
+    let denied = |error: io::Error| cannot("write", &shown, &error, &order.name);
+    fs::create_dir_all(&directory).map_err(denied)?;
+    // As a whole or not at all: systemd may read at any moment.
+    let new = directory.join(".zz-masu.conf.new");
+    fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(denied)?;
+    print(&format!("{shown} is written. For it to take effect:\n{}", after(&service.name)))?;
+    Ok(0)
+}
+
+/// The file's text.
+fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
+    // As long as the package is installed, and not only as this build of it is.
+    let library = library::find(order.lib.as_deref())?.path;
+    service.sees(&library)?;
+    let mut preload = library.display().to_string();
+    for other in service.preloads().iter().filter(|other| !is_masu(other)) {
+        preload.push(':');
+        preload.push_str(other);
+    }
+    if let Some(file) = service.preloading_file() {
+        let problem =
+            format!("{} sets LD_PRELOAD in {file}, which wins over any drop-in", service.name);
+        return Err(Failure::new(REFUSED, problem)
+            .remedy(format!("put {} in front of what it names there", library.display())));
+    }
+    let mut settings = vec![("LD_PRELOAD".to_owned(), preload)];
+    settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
+    if service.restricts_calls() {
+        warn(&format!(
+            "{} filters system calls; docs/syscalls.md lists those that masu makes, and `masu doctor -p` looks at them",
+            service.name
+        ));
+    }
+    let mut text = format!(
+        "{MARK} {0}`; `masu unit --remove {0}` takes it away.\n[Service]\n",
+        service.name.trim_end_matches(".service")
+    );
+    for (name, value) in settings {
+        text.push_str(&format!("Environment={}\n", quoted(&format!("{name}={value}"))));
+    }
+    Ok(text)
+}
+
+/// Whether a file that is preloaded is masu, of this installation or another.
+fn is_masu(file: &str) -> bool {
+    file.rsplit('/').next().is_some_and(|name| name.starts_with("libmasu.so"))
+}
+
+/// An assignment as systemd reads it: `%` begins a specifier, and quotes keep blanks.
+fn quoted(assignment: &str) -> String {
+    let escaped = assignment.replace('\\', "\\\\").replace('%', "%%");
+    if escaped.contains([' ', '\t', '\'', '"']) {
+        format!("\"{}\"", escaped.replace('"', "\\\""))
+    } else {
+        escaped
+    }
+}
+
+fn remove(name: &str, directory: &Path, file: &Path, shown: &str) -> Result<u8, Failure> {
+    keep_others(file, shown)?;
+    match fs::remove_file(file) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            print(&format!("{name} has no drop-in of masu's: nothing to take away.\n"))?;
+            return Ok(0);
+        }
+        Err(error) => return Err(cannot("remove", shown, &error, name)),
+    }
+    // Others' files keep it.
+    let _ = fs::remove_dir(directory);
+    print(&format!("{shown} is gone. For it to take effect:\n{}", after(name)))?;
+    Ok(0)
+}
+
+/// Refuses a file of the same name that somebody else wrote.
+fn keep_others(file: &Path, shown: &str) -> Result<(), Failure> {
+    match fs::read_to_string(file) {
+        Ok(text) if !text.starts_with(MARK) => {
+            Err(Failure::new(REFUSED, format!("{shown} was not written by masu"))
+                .remedy("move it out of the way first"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot(what: &str, file: &str, error: &io::Error, name: &str) -> Failure {
+    let failure = Failure::new(REFUSED, format!("cannot {what} {file}: {error}"));
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let verb = if what == "remove" { "--remove " } else { "" };
+            failure.remedy(format!("run it as root: sudo masu unit {verb}{name}"))
+        }
+        _ => failure,
+    }
+}
+
+/// What is left to do, for the one who has the right to interrupt the service.
+fn after(name: &str) -> String {
+    format!(
+        "  systemctl daemon-reload && systemctl restart {name}\n  masu doctor -p $(systemctl show -P MainPID {name})\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_are_quoted_as_systemd_reads_them() {
+        assert_eq!(quoted("MASU_DECAY=2s"), "MASU_DECAY=2s");
+        assert_eq!(quoted("MASU_STATS_FILE=/tmp/a.%p"), "MASU_STATS_FILE=/tmp/a.%%p");
+        assert_eq!(quoted(r#"A=b "c""#), r#""A=b \"c\"""#);
+    }
+
+    #[test]
+    fn what_is_masu_is_known_by_its_name() {
+        assert!(is_masu("/usr/lib/libmasu.so.0") && is_masu("libmasu.so"));
+        assert!(!is_masu("/usr/lib/libjemalloc.so.2"));
+    }
+}

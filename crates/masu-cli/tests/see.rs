@@ -1,0 +1,60 @@
+//! What reads other processes, as far as it needs no library: mistakes, schemas, processes without masu.
+
+mod common;
+
+use std::fs;
+
+use common::{masu, stdout};
+
+fn refused(arguments: &[&str]) -> String {
+    let output = masu().args(arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    said
+}
+
+#[test]
+fn the_schema_is_the_committed_one() {
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explain.schema.json");
+    let output = masu().args(["explain", "--schema"]).output().unwrap();
+    let written = fs::read_to_string(committed).unwrap();
+    assert!(stdout(&output) == written, "write it again with: masu explain --schema");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&written).unwrap()).unwrap();
+    assert!(!validator.is_valid(&serde_json::json!({ "schema": "masu-explain" })));
+}
+
+#[test]
+fn a_process_without_masu_is_said_to_be_one() {
+    let me = std::process::id().to_string();
+    for arguments in [
+        &["explain", &*me][..],
+        &["stats", "-p", &me],
+        &["purge", "-p", &me],
+        &["watch", "-p", &me],
+    ] {
+        let said = refused(arguments);
+        assert!(said.starts_with(&format!("masu: process {me} does not run on masu\n")), "{said}");
+        assert!(said.contains("masu run -- COMMAND"), "{said}");
+    }
+    for arguments in
+        [&["explain", "4194305"][..], &["stats", "-p", "4194305"], &["watch", "-p", "4194305"]]
+    {
+        assert!(
+            refused(arguments).starts_with("masu: there is no process 4194305\n"),
+            "{arguments:?}"
+        );
+    }
+    assert!(refused(&["explain"]).contains("<PID>"));
+    assert!(refused(&["watch"]).contains("--pid"));
+    assert!(refused(&["purge", "-p", "1", "--wait", "soon"]).contains("write 500ms"));
+}
+
+#[test]
+fn top_without_a_terminal_is_a_table() {
+    let output = masu().args(["top", "--every", "10ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).trim_start().starts_with("pid program"), "{}", stdout(&output));
+    let output = masu().args(["top", "--json", "--every", "10ms"]).output().unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(rows.is_array(), "{rows}");
+}

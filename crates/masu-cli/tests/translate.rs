@@ -1,0 +1,83 @@
+//! `masu translate`.
+
+mod common;
+
+use common::{masu, stdout};
+
+#[track_caller]
+fn translate(arguments: &[&str], code: i32) -> String {
+    let mut command = masu();
+    for name in ["MALLOC_CONF", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"] {
+        command.env_remove(name);
+    }
+    let output = command.arg("translate").args(arguments).output().expect("runs");
+    let said = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+#[test]
+fn each_option_is_explained_and_what_is_left_is_to_be_set() {
+    insta::assert_snapshot!(
+        translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof:true", "MALLOC_ARENA_MAX=2"], 0), @r"
+    MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof:true (jemalloc)
+      dirty_decay_ms:2000  MASU_DECAY=2s
+      narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all
+      prof:true            no counterpart: masu has no heap profiler
+
+    MALLOC_ARENA_MAX=2 (glibc)
+      MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all
+
+    Set in their place:
+      MASU_DECAY=2s
+    ");
+}
+
+/// What a script takes; of two that say the same thing, the later one wins.
+#[test]
+fn bare_is_what_env_takes() {
+    let all = "MIMALLOC_PURGE_DELAY=100 MIMALLOC_SHOW_STATS=1 TCMALLOC_HEAP_LIMIT_MB=512 \
+               MALLOC_CONF=dirty_decay_ms:-1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.rtld.nns=4";
+    assert_eq!(
+        translate(&["--bare", all], 0),
+        "MASU_DECAY=never\nMASU_SHOW_STATS=1\nMASU_LIMIT_HARD=512MiB\nMASU_HUGE_PAGES=on\n"
+    );
+}
+
+#[test]
+fn libraries_of_others_leave_ld_preload() {
+    let list = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2:/usr/lib/libfoo.so";
+    assert_eq!(translate(&["--bare", list], 0), "LD_PRELOAD=libmasu.so.0:/usr/lib/libfoo.so\n");
+}
+
+#[test]
+fn without_arguments_the_environment_is_translated() {
+    let mut command = masu();
+    for (name, _) in std::env::vars() {
+        if ["MALLOC_", "MIMALLOC_", "TCMALLOC_", "GLIBC_"]
+            .iter()
+            .any(|begin| name.starts_with(begin))
+        {
+            command.env_remove(name);
+        }
+    }
+    command.arg("translate");
+    assert_eq!(
+        stdout(&command.output().unwrap()),
+        "Nothing here sets an option of another allocator.\n"
+    );
+    command.args(["--bare"]).env("MALLOC_CONF", "background_thread:true");
+    assert_eq!(stdout(&command.output().unwrap()), "MASU_BACKGROUND_THREAD=on\n");
+}
+
+#[test]
+fn mistakes_name_the_way_out() {
+    assert!(
+        translate(&["MALLOC_CONF=dirty_decay_m:1"], 1)
+            .contains("not known; did you mean dirty_decay_ms?")
+    );
+    assert!(translate(&["MALLOC_CONF=thp:maybe"], 1).contains("not understood"));
+    assert!(translate(&["MALLOC_ARENAS_MAX=2"], 2).contains("did you mean MALLOC_ARENA_MAX?"));
+    assert!(translate(&["MASU_DECAY=2s"], 2).contains("it is masu's own"));
+    assert!(translate(&["dirty_decay_ms:1"], 2).contains("is no NAME=VALUE"));
+}

@@ -1,0 +1,171 @@
+//! `masu unit`, over a directory that stands for the machine.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{Fixture, masu, stdout};
+
+/// A machine with these unit files, and a library.
+struct Machine {
+    fixture: Fixture,
+}
+
+impl Machine {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let machine = Self { fixture: Fixture::new() };
+        for (path, text) in files {
+            let path = machine.at(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        machine
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.fixture.path("root").join(path)
+    }
+
+    /// What it says with these arguments, and that it ends with `code`; paths of this machine taken out.
+    #[track_caller]
+    fn unit(&self, arguments: &[&str], code: i32) -> String {
+        let mut command = masu();
+        command.arg("unit").arg("--root").arg(self.fixture.path("root"));
+        if !arguments.contains(&"--remove") {
+            command.arg("--lib").arg(self.fixture.witness());
+        }
+        let output = command.args(arguments).output().expect("runs");
+        let said = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        self.fixture.plain(&said)
+    }
+
+    fn text(&self, path: &str) -> String {
+        self.fixture.plain(&fs::read_to_string(self.at(path)).unwrap_or_default())
+    }
+}
+
+const NGINX: (&str, &str) =
+    ("lib/systemd/system/nginx.service", "[Unit]\n[Service]\nExecStart=/usr/sbin/nginx\n");
+const DROP_IN: &str = "etc/systemd/system/nginx.service.d/zz-masu.conf";
+
+#[test]
+fn it_is_written_and_taken_away() {
+    let machine = Machine::new(&[NGINX]);
+    insta::assert_snapshot!(machine.unit(&["nginx"], 0), @r"
+    /etc/systemd/system/nginx.service.d/zz-masu.conf is written. For it to take effect:
+      systemctl daemon-reload && systemctl restart nginx.service
+      masu doctor -p $(systemctl show -P MainPID nginx.service)
+    ");
+    insta::assert_snapshot!(machine.text(DROP_IN), @r"
+    # Written by `masu unit nginx`; `masu unit --remove nginx` takes it away.
+    [Service]
+    Environment=LD_PRELOAD=libwitness.so
+    ");
+    // Again, with options: the file is as the last command says.
+    machine.unit(
+        &["nginx.service", "--policy", "container", "--conf", "decay:2s,stats_file:/run/a.%p"],
+        0,
+    );
+    insta::assert_snapshot!(machine.text(DROP_IN), @r"
+    # Written by `masu unit nginx`; `masu unit --remove nginx` takes it away.
+    [Service]
+    Environment=LD_PRELOAD=libwitness.so
+    Environment=MASU_DECAY=2s
+    Environment=MASU_STATS_FILE=/run/a.%%p
+    Environment=MASU_POLICY=container
+    ");
+    assert!(machine.unit(&["--remove", "nginx"], 0).contains("is gone"));
+    assert!(!machine.at("etc/systemd/system/nginx.service.d").exists());
+    assert!(machine.unit(&["--remove", "nginx"], 0).contains("nothing to take away"));
+}
+
+#[test]
+fn print_writes_nothing() {
+    let machine = Machine::new(&[NGINX]);
+    let said = machine.unit(&["--print", "nginx"], 0);
+    assert!(said.starts_with("# /etc/systemd/system/nginx.service.d/zz-masu.conf\n"), "{said}");
+    assert!(said.contains("Environment=LD_PRELOAD=libwitness.so\n"), "{said}");
+    assert!(!machine.at("etc").exists());
+}
+
+#[test]
+fn what_is_preloaded_already_stays_behind_masu() {
+    let machine = Machine::new(&[
+        ("lib/systemd/system/mariadb.service", "[Service]\nExecStart=/usr/sbin/mariadbd\n"),
+        (
+            "etc/systemd/system/mariadb.service.d/override.conf",
+            "[Service]\nEnvironment=\"LD_PRELOAD=/usr/lib/libmasu.so.0 /usr/lib/libfoo.so\" A=b\n",
+        ),
+    ]);
+    let said = machine.unit(&["--print", "mariadb"], 0);
+    assert!(said.contains("Environment=LD_PRELOAD=libwitness.so:/usr/lib/libfoo.so\n"), "{said}");
+    // Others' drop-ins stay.
+    machine.unit(&["mariadb"], 0);
+    machine.unit(&["--remove", "mariadb"], 0);
+    assert!(machine.at("etc/systemd/system/mariadb.service.d/override.conf").exists());
+}
+
+#[test]
+fn aliases_instances_and_wrappers() {
+    let machine = Machine::new(&[
+        ("lib/systemd/system/redis-server.service", "[Service]\nExecStart=/usr/bin/redis-server\n"),
+        ("lib/systemd/system/postgresql.service", "[Service]\nType=oneshot\nExecStart=/bin/true\n"),
+        (
+            "lib/systemd/system/postgresql@.service",
+            "[Service]\nExecStart=-/usr/bin/pg_ctlcluster %i start\n",
+        ),
+        ("etc/systemd/system/multi-user.target.wants/postgresql@15-main.service", ""),
+    ]);
+    let alias = machine.at("etc/systemd/system/redis.service");
+    std::os::unix::fs::symlink("/lib/systemd/system/redis-server.service", &alias).unwrap();
+    std::os::unix::fs::symlink("/dev/null", machine.at("etc/systemd/system/nginx.service"))
+        .unwrap();
+    // A link that leads somewhere on that machine alone still names the unit.
+    for name in ["redis", "redis-server"] {
+        let said = machine.unit(&["--print", name], 0);
+        assert!(said.contains("/redis-server.service.d/"), "{said}");
+    }
+    assert!(machine.unit(&["nginx"], 2).contains("nginx.service is masked"));
+    let said = machine.unit(&["--print", "postgresql@15-main"], 0);
+    assert!(said.contains("/postgresql@15-main.service.d/"), "{said}");
+    insta::assert_snapshot!(machine.unit(&["postgresql"], 2), @r"
+    masu: postgresql.service runs nothing itself
+      name the one that it stands for: postgresql@15-main
+    ");
+    insta::assert_snapshot!(machine.unit(&["valkey"], 2), @r"
+    masu: there is no service valkey
+      did you mean redis?
+    ");
+    insta::assert_snapshot!(machine.unit(&["redis-sever"], 2), @r"
+    masu: there is no service redis-sever
+      did you mean redis-server?
+    ");
+    assert!(machine.unit(&["../x"], 2).contains("is no name of a service"));
+}
+
+#[test]
+fn what_would_not_take_effect_is_refused() {
+    let machine = Machine::new(&[
+        (
+            "lib/systemd/system/a.service",
+            "[Service]\nExecStart=/a\nEnvironmentFile=-/etc/default/a\n",
+        ),
+        ("etc/default/a", "LD_PRELOAD=/usr/lib/libfoo.so\n"),
+        ("lib/systemd/system/b.service", "[Service]\nExecStart=/b\nRootDirectory=/srv/b\n"),
+        ("lib/systemd/system/c.service", "[Service]\nExecStart=/c\nPrivateTmp=true\n"),
+        NGINX,
+        (DROP_IN, "[Service]\nEnvironment=MINE=1\n"),
+    ]);
+    assert!(machine.unit(&["a"], 125).contains("sets LD_PRELOAD in /etc/default/a"));
+    assert!(machine.unit(&["b"], 125).contains("RootDirectory is set"));
+    if machine.fixture.witness().starts_with("/tmp") {
+        assert!(machine.unit(&["c"], 125).contains("PrivateTmp is set"));
+    }
+    for arguments in [&["nginx"][..], &["--remove", "nginx"]] {
+        assert!(machine.unit(arguments, 125).contains("was not written by masu"));
+    }
+    assert_eq!(machine.text(DROP_IN), "[Service]\nEnvironment=MINE=1\n");
+    assert!(machine.unit(&["nginx", "--policy", "fast"], 2).contains("fast"));
+}

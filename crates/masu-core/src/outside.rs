@@ -1,0 +1,431 @@
+//! What the engine says of itself to who reads the process from outside: `masu explain`, `top`, `watch`.
+//!
+//! A reader has the process's memory and nothing else: no debugging information, no symbol, no word of the
+//! process. It finds masu's note in the file's loaded headers; a second note says how far the place is where
+//! [`PLACES`] words lie, which say how far each variable is, and the [`Layout`], which says what is where in the
+//! tables. All of that are constants in a read-only page that the process itself never touches: it costs
+//! nothing, at start or later.
+//!
+//! A reader reads what others write. So it takes each figure for what it was at some moment, and checks
+//! every number that it uses as an index.
+//!
+//! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
+//! all words and from [`MEANING`], which changes whenever what a word means does.
+
+use crate::heap::arena::Arena;
+use crate::heap::outbox::Outbox;
+use crate::heap::thread_bytes::ThreadBytes;
+use crate::heap::{HEAP_AT, Heap};
+use crate::region::{self, PageMapEntry};
+use crate::run::cache::RunCache;
+use crate::run::{RunChunk, UNITS};
+use crate::size_class::{CLASSES, LAST_CLASS, MEDIUM_CLASSES, SIZES, UNIT};
+use crate::space::Record;
+use crate::span::{Span, remote::RemoteWord};
+use crate::stats::Counters;
+use crate::tuning::{CHAIN, CHAIN_BYTES, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
+use core::mem::offset_of;
+
+pub use crate::span::blocks_on;
+
+/// Changes whenever a word comes to mean something else under the same name.
+const MEANING: u64 = 2;
+
+/// The version of all that is here.
+pub const VERSION: u64 = hash(PLACE_NAMES, hash(WORD_NAMES, MEANING));
+
+/// FNV-1a.
+const fn hash(names: &str, from: u64) -> u64 {
+    let (names, mut hash, mut at) = (names.as_bytes(), from ^ 0xcbf2_9ce4_8422_2325, 0);
+    while at < names.len() {
+        hash = (hash ^ names[at] as u64).wrapping_mul(0x100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+/// The type of the note that leads here.
+pub const NOTE_TYPE: u32 = 16;
+/// What the words begin with.
+pub const MAGIC: u32 = 0x6d61_7375;
+
+/// Declares [`Layout`], all of words, and this engine's.
+macro_rules! layout {
+    ($($(#[$doc:meta])* $name:ident = $value:expr,)*) => {
+        /// What is where in the engine's tables. Distances are in bytes.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct Layout {
+            $($(#[$doc])* pub $name: u64,)*
+            /// The sizes of the small classes.
+            pub sizes: [u64; CLASSES],
+        }
+
+        /// The names of the words.
+        const WORD_NAMES: &str = concat!($(stringify!($name), " ",)*);
+
+        impl Layout {
+            /// This engine's.
+            pub const HERE: Layout = Layout { $($name: $value as u64,)* sizes: sizes() };
+
+            /// From words that were read, if there are so many.
+            pub fn of(words: &[u64]) -> Option<Layout> {
+                let mut words = words.iter();
+                Some(Layout {
+                    $($name: *words.next()?,)*
+                    sizes: {
+                        let mut sizes = [0; CLASSES];
+                        for size in &mut sizes {
+                            *size = *words.next()?;
+                        }
+                        sizes
+                    },
+                })
+            }
+        }
+    };
+}
+
+const fn sizes() -> [u64; CLASSES] {
+    let (mut sizes, mut class) = ([0; CLASSES], 0);
+    while class <= LAST_CLASS {
+        sizes[class] = SIZES[class] as u64;
+        class += 1;
+    }
+    sizes
+}
+
+layout! {
+    /// [`VERSION`].
+    version = VERSION,
+    /// Bytes of a granule, which is a span.
+    granule = region::GRANULE,
+    /// Bytes of a chunk, and of a unit of huge blocks.
+    chunk = region::CHUNK,
+    /// Bytes of a unit of runs.
+    unit = UNIT,
+    /// Units in a chunk.
+    units = UNITS,
+    /// The last small class.
+    last_class = LAST_CLASS,
+    /// Entries in a heap's tables by class.
+    classes = CLASSES,
+    /// The tables begin so far below the window.
+    below = region::BELOW,
+    /// The page map: below the window.
+    page_map_below = region::PAGE_MAP_BELOW,
+    /// Bytes of an entry.
+    page_map_stride = size_of::<PageMapEntry>(),
+    /// Owner of a granule.
+    page_map_owner = offset_of!(PageMapEntry, owner),
+    /// Block size / 16.
+    page_map_sixteenths = PageMapEntry::FIELDS[0],
+    /// Class; 0: no span in use.
+    page_map_class = PageMapEntry::FIELDS[1],
+    /// Kind: 1 a span, 2 runs.
+    page_map_kind = PageMapEntry::FIELDS[2],
+    /// The owners' lines.
+    spans_below = region::SPANS_BELOW,
+    /// Bytes of one.
+    span_stride = region::LINE,
+    /// Frees until the owner looks.
+    span_countdown = offset_of!(Span, countdown),
+    /// Length of the free list and the countdown.
+    span_base = offset_of!(Span, base),
+    /// Blocks that exist.
+    span_carved = offset_of!(Span, carved),
+    /// Purged pages, a bit each: see [`blocks_on`].
+    span_purged = offset_of!(Span, purged),
+    /// What the last thread of the heap left in its bin.
+    span_left = offset_of!(Span, left),
+    /// The remote words.
+    remotes_below = region::REMOTES_BELOW,
+    /// Bytes of a line with one.
+    remote_stride = region::LINE,
+    /// Where the chain's length is in the word.
+    remote_shift = RemoteWord::LENGTH[0],
+    /// Its mask.
+    remote_mask = RemoteWord::LENGTH[1],
+    /// The length that stands for all blocks.
+    remote_emptied = RemoteWord::LENGTH[2],
+    /// Mask of its state.
+    remote_state_mask = RemoteWord::IS_LISTED[0],
+    /// The state of a span with room that nobody owns.
+    remote_listed = RemoteWord::IS_LISTED[1],
+    /// The records of chunks.
+    run_chunks_below = region::RUN_CHUNKS_BELOW,
+    /// Bytes of one.
+    run_chunk_stride = region::RUN_CHUNK_STRIDE,
+    /// Units of live runs, a bit each.
+    run_used = offset_of!(RunChunk, used),
+    /// Free units that have not gone back.
+    run_dirty = offset_of!(RunChunk, dirty),
+    /// Those that were so at the last purge.
+    run_old = offset_of!(RunChunk, old),
+    /// Lengths of the runs that start at units, 16 bits each.
+    run_units = RunChunk::UNITS_AT,
+    /// In a length: the run was freed, and waits in a thread's cache.
+    run_freed = RunChunk::FREED_FLAG,
+    /// The threads' heaps.
+    heaps_below = region::HEAPS_BELOW,
+    /// Bytes of one.
+    heap_stride = region::HEAP_STRIDE,
+    /// Where it begins in them.
+    heap_at = HEAP_AT,
+    /// Bytes that a heap is long.
+    heap_len = size_of::<Heap>(),
+    /// Whether a thread has it.
+    heap_live = offset_of!(Heap, live),
+    /// The bins.
+    heap_bins = offset_of!(Heap, bins),
+    /// What was put aside of them.
+    heap_aside = offset_of!(Heap, aside),
+    /// The active spans.
+    heap_active = offset_of!(Heap, active),
+    /// Bytes in the cache of medium blocks.
+    heap_cached = offset_of!(Heap, runs) + RunCache::FIELDS[0],
+    /// Its lists.
+    heap_runs = offset_of!(Heap, runs) + RunCache::FIELDS[1],
+    /// Their number.
+    medium_classes = MEDIUM_CLASSES,
+    /// The outbox's slots in use, less one.
+    heap_outbox_mask = offset_of!(Heap, outbox) + Outbox::FIELDS[0],
+    /// The slots.
+    heap_slots = offset_of!(Heap, outbox) + Outbox::FIELDS[1],
+    /// Their number.
+    slots = SLOTS,
+    /// Bytes of one.
+    slot_stride = Outbox::SLOT,
+    /// The chain in it.
+    slot_chain = Outbox::FIELDS[2],
+    /// Its span, all ones if it is empty.
+    slot_span = Outbox::FIELDS[3],
+    /// Mask of what a chain takes yet.
+    chain_left = Outbox::LEFT_MASK,
+    /// Most blocks in a chain.
+    chain_most = CHAIN,
+    /// Most bytes in one.
+    chain_bytes = CHAIN_BYTES,
+    /// The same where not all slots are in use.
+    oversubscribed_chain_bytes = OVERSUBSCRIBED_CHAIN_BYTES,
+    /// Bytes that the thread has allocated.
+    heap_allocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[0],
+    /// Bytes that it has freed.
+    heap_deallocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[1],
+    /// Its counters.
+    heap_counters = offset_of!(Heap, counters),
+    /// In these, times that a bin was refilled.
+    counter_refills = offset_of!(Counters, refills),
+    /// Bytes put into bins.
+    counter_refilled_bytes = offset_of!(Counters, refilled_bytes),
+    /// Spans taken from the pool.
+    counter_fresh_spans = offset_of!(Counters, fresh_spans),
+    /// Spans taken over when allocating.
+    counter_adopted = offset_of!(Counters, adopted),
+    /// Spans taken over by freeing.
+    counter_claimed = offset_of!(Counters, claimed),
+    /// Blocks freed into others' spans.
+    counter_remote_frees = offset_of!(Counters, remote_frees),
+    /// Medium blocks allocated.
+    counter_medium_allocs = offset_of!(Counters, medium_allocs),
+    /// The records of units of 2 MiB, which number from the base on.
+    huge_below = region::UNITS_BELOW,
+    /// Bytes of one.
+    huge_stride = region::UNIT_STRIDE,
+    /// State: 1 live, 2 clean, 3 dirty.
+    huge_state = offset_of!(Record, state),
+    /// Units of the range.
+    huge_units = offset_of!(Record, units),
+    /// Bytes of a live block.
+    huge_bytes = offset_of!(Record, bytes),
+    /// The arenas.
+    shared_below = region::ARENAS_BELOW,
+    /// Bytes of one.
+    shared_stride = region::ARENA_STRIDE,
+    /// Where its bins and spans are.
+    shared_inner = Arena::INNER_AT,
+}
+
+/// The variables whose places are given, each as its distance from the first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Place {
+    /// The [`Layout`].
+    Layout = 1,
+    /// The version of masu, text that ends with a zero.
+    Version,
+    /// Start of the window, 0 before the first allocation.
+    Base,
+    /// Bytes of it in use.
+    Limit,
+    /// Bytes mapped of the window of chunks, and of that of huge blocks.
+    Mapped,
+    /// Bytes that it can have; the window of huge blocks lies behind.
+    Capacity,
+    /// The units behind the last ones of both, 0 for one that has none.
+    Ends,
+    /// Heaps of threads ever made.
+    Heaps,
+    /// The heap that its last thread has left.
+    LeftHeap,
+    /// Arenas ever made.
+    SharedHeaps,
+    /// The heap that lends blocks.
+    SharedArena,
+    /// Units in spans.
+    SpanUnits,
+    /// Units in runs.
+    RunUnits,
+    /// Free units that have not gone back.
+    DirtyUnits,
+    /// Bytes of live huge blocks.
+    HugeLive,
+    /// Bytes kept of freed ones.
+    HugeDirty,
+    /// Bytes mapped for tables.
+    Tables,
+    /// Bytes given back so far.
+    Purged,
+    /// Ticks so far.
+    Ticks,
+    /// The time of the last tick, in milliseconds.
+    LastTick,
+    /// The decay time in milliseconds; all ones: never.
+    Decay,
+    /// Stale bytes above which the background thread starts.
+    Budget,
+    /// Not 0 while the background thread runs.
+    Background,
+    /// Written by who wants a purge: not 0.
+    Asked,
+    /// Heaps of threads in use.
+    LiveHeaps,
+    /// Arenas alive.
+    LiveShared,
+    /// Huge blocks allocated.
+    HugeAllocs,
+    /// Those that grew where they were.
+    HugeGrown,
+    /// Those whose pages were moved.
+    HugeMoves,
+    /// Those served from freed ones.
+    HugeReused,
+    /// Times that the background thread was started.
+    BackgroundStarts,
+    /// Pointers freed that were not masu's.
+    ForeignFrees,
+}
+
+/// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
+pub const PLACES: usize = Place::ForeignFrees as usize + 1;
+
+/// For readers.
+#[cfg(not(miri))]
+static LAYOUT: Layout = Layout::HERE;
+
+/// The same.
+#[cfg(not(miri))]
+static TEXT: [u8; 16] = text(env!("CARGO_PKG_VERSION").as_bytes());
+
+#[cfg(not(miri))]
+const fn text(version: &[u8]) -> [u8; 16] {
+    let (mut text, mut at) = ([0; 16], 0);
+    while at < version.len() {
+        text[at] = version[at];
+        at += 1;
+    }
+    assert!(text[15] == 0);
+    text
+}
+
+/// A word for each variable, in the order of [`Place`].
+macro_rules! places {
+    ($($name:ident = $place:path,)*) => {
+        /// The names of the variables.
+        const PLACE_NAMES: &str = concat!($(stringify!($name), " ",)*);
+        #[cfg(not(miri))]
+        core::arch::global_asm!(
+            ".pushsection .rodata.masu_outside,\"a\",@progbits",
+            ".globl masu_outside_v0_1",
+            ".hidden masu_outside_v0_1",
+            ".balign 8",
+            "masu_outside_v0_1:",
+            ".long {magic}",
+            $(concat!(".long {", stringify!($name), "} - masu_outside_v0_1"),)*
+            ".long 0",
+            ".popsection",
+            magic = const MAGIC,
+            $($name = sym $place,)*
+        );
+        const _: () = assert!([$(stringify!($name)),*].len() + 1 == PLACES);
+    };
+}
+
+places! {
+    layout = LAYOUT,
+    version = TEXT,
+    base = region::BASE,
+    limit = region::LIMIT,
+    mapped = crate::space::MAPPED,
+    capacity = region::CAPACITY,
+    ends = crate::space::ENDS,
+    heaps = crate::heap::table::MADE,
+    left_heap = crate::heap::table::LEFT,
+    shared_heaps = crate::heap::arena::MADE,
+    shared_arena = crate::heap::ARENA,
+    span_units = crate::ledger::SPAN_UNITS,
+    run_units = crate::ledger::RUN_UNITS,
+    dirty_units = crate::ledger::DIRTY_UNITS,
+    huge_live = crate::ledger::HUGE,
+    huge_dirty = crate::ledger::DIRTY_HUGE,
+    tables = crate::ledger::TABLES,
+    purged = crate::purge::PURGED,
+    ticks = crate::purge::TICKS,
+    last_tick = crate::purge::LAST,
+    decay = crate::settings::DECAY,
+    budget = crate::settings::BUDGET,
+    background = crate::purge::TURN,
+    asked = crate::purge::ASKED,
+    live_heaps = crate::heap::table::LIVE_COUNT,
+    live_shared = crate::heap::arena::LIVE_COUNT,
+    huge_allocs = crate::huge::ALLOCS,
+    huge_grown = crate::huge::GROWN,
+    huge_moves = crate::huge::MOVES,
+    huge_reused = crate::huge::REUSED,
+    background_starts = crate::purge::STARTS,
+    foreign_frees = crate::report::FOREIGN,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_its_words() {
+        // SAFETY: a structure of words and nothing else.
+        let words: [u64; size_of::<Layout>() / 8] = unsafe { core::mem::transmute(Layout::HERE) };
+        let read = Layout::of(&words).expect("all words");
+        assert_eq!(std::format!("{read:?}"), std::format!("{:?}", Layout::HERE));
+        assert!(Layout::of(words.get(1..).expect("more than one")).is_none());
+        assert_eq!((read.version, read.sizes[1]), (VERSION, 16));
+    }
+
+    #[test]
+    fn the_words_lead_to_the_variables() {
+        unsafe extern "C" {
+            #[link_name = "masu_outside_v0_1"]
+            static WORDS: [i32; PLACES + 1];
+        }
+        // SAFETY: the assembly above.
+        let words = unsafe { WORDS };
+        let at = |place: Place| {
+            let word = words[place as usize];
+            (&raw const WORDS as usize).wrapping_add_signed(word as isize)
+        };
+        assert_eq!(words[0].cast_unsigned(), MAGIC);
+        assert_eq!(words[PLACES], 0);
+        assert_eq!(at(Place::Layout), &raw const LAYOUT as usize);
+        assert_eq!(at(Place::Base), &raw const region::BASE as usize);
+        assert_eq!(at(Place::SharedArena), &raw const crate::heap::ARENA as usize);
+        assert_eq!(at(Place::Asked), &raw const crate::purge::ASKED as usize);
+    }
+}

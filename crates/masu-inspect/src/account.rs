@@ -1,0 +1,494 @@
+//! Where every resident byte of a process is.
+//!
+//! Each page that masu has is of one span, run, huge block or table; what the kernel counts in masu's mappings and
+//! these do not explain has moved while they were read, and is called so. The rest is of mappings that are not
+//! masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`, and what they differ by from that
+//! of `smaps_rollup`, read at another moment, is what the process did in between.
+
+use procfs::process::{MMapPath, Process};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::elsewhere::{self, What};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::find;
+use crate::heaps::{self, Held, Owner};
+use crate::memory::{Memory, Pages};
+use crate::tables::{Huge, Tables, Unit};
+
+/// The largest difference, as a share of the RSS, of a sum that closes.
+pub const CLOSED: f64 = 0.01;
+/// Attempts at a process that is in motion.
+const ATTEMPTS: usize = 5;
+
+/// What a part of the memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Small blocks, up to 8 KiB, that the program holds, by the sizes of their blocks.
+    LiveSmall,
+    /// Medium blocks, up to 1 MiB, that it holds.
+    LiveMedium,
+    /// Huge blocks that it holds.
+    LiveHuge,
+    /// Free blocks in spans that have others in use.
+    FreeInSpans,
+    /// Free blocks in threads' bins, ready for their next requests.
+    Bins,
+    /// Free medium blocks in threads' caches.
+    Caches,
+    /// Freed blocks on their way to the spans of other threads.
+    Outboxes,
+    /// Free pages of small and medium blocks that have not gone back yet.
+    DirtyPages,
+    /// Pages of freed huge blocks that have not gone back yet.
+    DirtyHuge,
+    /// Pages behind the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
+    HugeEnds,
+    /// masu's tables.
+    Tables,
+    /// libmasu.so: its code and its variables.
+    Library,
+    /// What became of something else while it was read. May be negative.
+    InMotion,
+    /// Not masu's: the program's and its libraries' code and variables.
+    Programs,
+    /// Not masu's: mapped files.
+    Files,
+    /// Not masu's: memory shared with other processes.
+    Shared,
+    /// Not masu's: threads' stacks.
+    Stacks,
+    /// Not masu's: the area of `brk`, another allocator's.
+    Brk,
+    /// Not masu's: what the program, or another allocator in it, has mapped.
+    Anonymous,
+}
+
+impl Kind {
+    /// Whether it is masu's, and not the program's blocks.
+    pub fn is_overhead(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            FreeInSpans
+                | Bins
+                | Caches
+                | Outboxes
+                | DirtyPages
+                | DirtyHuge
+                | HugeEnds
+                | Tables
+                | Library
+        )
+    }
+
+    /// Whether it is the program's blocks.
+    pub fn is_live(self) -> bool {
+        matches!(self, Kind::LiveSmall | Kind::LiveMedium | Kind::LiveHuge)
+    }
+
+    /// Whether it is not masu's at all.
+    pub fn is_elsewhere(self) -> bool {
+        use Kind::*;
+        matches!(self, Programs | Files | Shared | Stacks | Brk | Anonymous)
+    }
+}
+
+/// A part of the memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Part {
+    /// What it is.
+    pub kind: Kind,
+    /// The name that the program gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Resident bytes.
+    pub bytes: i64,
+}
+
+/// The blocks of one size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Class {
+    /// Bytes of a block.
+    pub size: u64,
+    /// Spans of 64 KiB in use.
+    pub spans: u64,
+    /// Blocks that the program holds.
+    pub live: u64,
+    /// Blocks that fit into the spans.
+    pub capacity: u64,
+    /// Resident bytes of what is free in the spans.
+    pub free_bytes: u64,
+}
+
+/// What a thread holds for its next requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Thread {
+    /// Whose: `thread` and the number of its heap, `no thread` for what waits for the next one, `heap` for a
+    /// first-class heap, `shared arena` for what is lent to threads with little demand.
+    pub owner: String,
+    /// Bytes of small blocks in its bins.
+    pub bins: u64,
+    /// Bytes of medium blocks in its cache.
+    pub cache: u64,
+    /// Bytes of blocks on their way to other threads.
+    pub outbox: u64,
+    /// Bytes that it has allocated.
+    pub allocated: u64,
+    /// Bytes that it has freed.
+    pub freed: u64,
+}
+
+/// When free memory goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GoingBack {
+    /// Milliseconds for which freed memory is kept; null: for ever.
+    pub decay_ms: Option<u64>,
+    /// Free bytes above which a background thread sees to it.
+    pub budget: u64,
+    /// Whether it runs now.
+    pub background: bool,
+    /// Bytes given back so far.
+    pub purged: u64,
+}
+
+/// The account.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Account {
+    /// The process.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// The version of masu in it.
+    pub masu: String,
+    /// Copies of masu in it.
+    pub copies: usize,
+    /// The RSS of `smaps_rollup`.
+    pub rss: u64,
+    /// The sum of all parts.
+    pub sum: u64,
+    /// Whether the two differ by no more than 1 %, and no more than that is in motion.
+    pub closes: bool,
+    /// The parts.
+    pub parts: Vec<Part>,
+    /// Bytes of blocks that the program holds, by the sizes of their blocks, resident or not. What was requested is
+    /// not recorded.
+    pub allocated: u64,
+    /// The most of that that can be rounding to block sizes.
+    pub rounding_at_most: u64,
+    /// Live medium blocks.
+    pub medium_blocks: u64,
+    /// Live huge blocks.
+    pub huge_blocks: u64,
+    /// Bytes of masu's memory that is in pages of 2 MiB.
+    pub huge_pages: u64,
+    /// Bytes that are swapped out; not part of the RSS.
+    pub swapped: u64,
+    /// When free memory goes back.
+    pub going_back: GoingBack,
+    /// Small blocks by size.
+    pub classes: Vec<Class>,
+    /// What threads hold, most first.
+    pub threads: Vec<Thread>,
+}
+
+impl Account {
+    /// Bytes of the parts of a kind.
+    pub fn bytes(&self, kind: Kind) -> i64 {
+        self.parts.iter().filter(|part| part.kind == kind).map(|part| part.bytes).sum()
+    }
+
+    /// Bytes that masu holds and the program does not.
+    pub fn overhead(&self) -> u64 {
+        let parts = self.parts.iter().filter(|part| part.kind.is_overhead());
+        parts.map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0)
+    }
+
+    /// What it is off by, as a share of the RSS.
+    pub fn error(&self) -> f64 {
+        let off = self.rss.abs_diff(self.sum).max(self.bytes(Kind::InMotion).unsigned_abs());
+        off as f64 / self.rss.max(1) as f64
+    }
+
+    fn add(&mut self, kind: Kind, bytes: u64) {
+        let bytes = bytes.cast_signed();
+        match self.parts.iter_mut().find(|part| part.kind == kind && part.name.is_none()) {
+            Some(part) => part.bytes += bytes,
+            None => self.parts.push(Part { kind, name: None, bytes }),
+        }
+    }
+}
+
+/// Accounts for the memory of a process. Of one that is in motion the best of a few attempts.
+///
+/// # Errors
+/// It cannot be read, or masu is not in it.
+pub fn explain(process: u32) -> Result<Account, Error> {
+    let mut best: Option<Account> = None;
+    for _ in 0..ATTEMPTS {
+        let account = match attempt(process) {
+            Ok(account) => account,
+            // Addresses may have gone in between.
+            Err(Error::Damaged(_)) if best.is_some() => continue,
+            Err(error) => return Err(error),
+        };
+        if best.as_ref().is_none_or(|best| account.error() < best.error()) {
+            best = Some(account);
+        }
+        if best.as_ref().is_some_and(|best| best.error() < CLOSED / 2.0) {
+            break;
+        }
+    }
+    best.ok_or(Error::Damaged(process))
+}
+
+fn attempt(process: u32) -> Result<Account, Error> {
+    let (memory, engines) = find::engines(process)?;
+    let mut account = Account {
+        process,
+        name: name(process),
+        masu: engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
+        copies: engines.len(),
+        rss: 0,
+        sum: 0,
+        closes: false,
+        parts: Vec::new(),
+        allocated: 0,
+        rounding_at_most: 0,
+        medium_blocks: 0,
+        huge_blocks: 0,
+        huge_pages: 0,
+        swapped: 0,
+        going_back: GoingBack { decay_ms: None, budget: 0, background: false, purged: 0 },
+        classes: Vec::new(),
+        threads: Vec::new(),
+    };
+    for engine in &engines {
+        inside(&memory, engine, &mut account)?;
+    }
+    outside(process, &engines, &mut account)?;
+    account.rss = rss(process)?;
+    account.sum = account.parts.iter().map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0);
+    account.closes = account.error() <= CLOSED;
+    account.parts.retain(|part| part.bytes != 0);
+    account.classes.retain(|class| class.spans != 0);
+    account.threads.sort_by_key(|thread| u64::MAX - thread.bins - thread.cache - thread.outbox);
+    Ok(account)
+}
+
+/// The name of a process, as `ps -o comm` shows it; empty if it is not there.
+pub fn name(process: u32) -> String {
+    Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.comm).unwrap_or_default()
+}
+
+/// The RSS of `smaps_rollup`.
+///
+/// # Errors
+/// The process is not there, or may not be read.
+pub fn rss(process: u32) -> Result<u64, Error> {
+    let found = Process::new(process as i32).map_err(|_| Error::Ended(process))?;
+    let rollup = found.smaps_rollup().map_err(|_| Error::Ended(process))?;
+    let mapping = rollup.memory_map_rollup.into_iter().next();
+    Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
+}
+
+/// The parts that are masu's.
+fn inside(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<(), Error> {
+    let figures = &engine.figures;
+    account.going_back = GoingBack {
+        decay_ms: (figures.decay != u64::MAX).then_some(figures.decay),
+        budget: figures.budget,
+        background: account.going_back.background || figures.background,
+        purged: account.going_back.purged + figures.purged,
+    };
+    if engine.base == 0 {
+        return Ok(());
+    }
+    let l = &engine.layout;
+    let tables = Tables::read(memory, engine)?;
+    let window = memory.pages(engine.base, engine.base + engine.limit)?;
+    let heaps = heaps::read(memory, engine, &tables, &window)?;
+    small(engine, &tables, &window, &heaps, account);
+    medium(engine, &tables, &window, &heaps, account);
+
+    let end = engine.huge_base + engine.huge_units * l.chunk;
+    let pages = memory.pages(engine.huge_base, end)?;
+    for (at, len, what) in tables.huge() {
+        let bytes = pages.resident.bytes(at, at + len);
+        match what {
+            Huge::Live(size) => {
+                let live = pages.resident.bytes(at, at + size.min(len));
+                account.add(Kind::LiveHuge, live);
+                account.add(Kind::HugeEnds, bytes - live);
+                account.allocated += size;
+                account.huge_blocks += 1;
+            }
+            Huge::Dirty => account.add(Kind::DirtyHuge, bytes),
+            // What is resident of it has just been something else.
+            Huge::Clean => {}
+        }
+    }
+    let below = memory.pages(engine.base - l.below, engine.base)?;
+    account.add(Kind::Tables, below.resident.bytes(engine.base - l.below, engine.base));
+    account.threads.extend(heaps.held.iter().map(thread));
+    Ok(())
+}
+
+fn thread(held: &Held) -> Thread {
+    Thread {
+        owner: match held.owner {
+            Owner::Thread(index) => format!("thread {index}"),
+            Owner::Waiting(_) => "no thread".into(),
+            Owner::Shared(index) => format!("heap {index}"),
+            Owner::SharedArena => "shared arena".into(),
+        },
+        bins: held.bins,
+        cache: held.cache,
+        outbox: held.outbox,
+        allocated: held.flow.0,
+        freed: held.flow.1,
+    }
+}
+
+/// Spans. What is resident of one goes to what its blocks are, live ones first: which of its pages are whose only
+/// a walk through all its free blocks could tell.
+fn small(
+    engine: &Engine,
+    tables: &Tables,
+    pages: &Pages,
+    heaps: &heaps::Heaps,
+    account: &mut Account,
+) {
+    let l = &engine.layout;
+    let sizes = &l.sizes[..=l.last_class as usize];
+    account.classes.resize(sizes.len(), Class::default());
+    for granule in 0..tables.granules() {
+        let Some(span) = tables.span(granule) else { continue };
+        let at = engine.base + granule * l.granule;
+        let mut left = pages.resident.bytes(at, at + l.granule);
+        let of =
+            |map: &std::collections::HashMap<u64, u64>| map.get(&granule).copied().unwrap_or(0);
+        let (binned, sent) = (of(&heaps.binned).min(span.out), of(&heaps.sent));
+        let sent = sent.min(span.out - binned);
+        let live = span.out - binned - sent;
+        let mut part = |blocks: u64| {
+            let bytes = (blocks * span.size).min(left);
+            left -= bytes;
+            bytes
+        };
+        account.add(Kind::LiveSmall, part(live));
+        account.add(Kind::Bins, part(binned));
+        account.add(Kind::Outboxes, part(sent));
+        account.add(Kind::FreeInSpans, left);
+        let class = &mut account.classes[span.class];
+        class.size = span.size;
+        class.spans += 1;
+        class.live += live;
+        class.capacity += l.granule / span.size;
+        class.free_bytes += left;
+        account.allocated += live * span.size;
+        account.rounding_at_most += live * (span.size - sizes[span.class - 1] - 1);
+    }
+}
+
+/// Runs and free pages.
+fn medium(
+    engine: &Engine,
+    tables: &Tables,
+    pages: &Pages,
+    heaps: &heaps::Heaps,
+    account: &mut Account,
+) {
+    let l = &engine.layout;
+    let in_granule = l.granule / l.unit;
+    for chunk in 0..tables.chunks() {
+        let mut unit = 0;
+        while unit < l.units {
+            let at = engine.base + chunk * l.chunk + unit * l.unit;
+            if unit % in_granule == 0 && tables.is_span((at - engine.base) / l.granule) {
+                unit += in_granule;
+                continue;
+            }
+            let what = tables.unit(chunk, unit);
+            let run = if what == Unit::Used { tables.run(chunk, unit) } else { 0 };
+            let n = run.max(1);
+            let resident = pages.resident.bytes(at, at + n * l.unit);
+            match what {
+                // A cache's runs are taken, to the pool.
+                Unit::Used if run != 0 && heaps.cached.contains(&at) => {
+                    account.add(Kind::Caches, resident)
+                }
+                Unit::Used if run != 0 => {
+                    account.add(Kind::LiveMedium, resident);
+                    account.allocated += run * l.unit;
+                    account.rounding_at_most += rounding(run, l.unit).min(resident);
+                    account.medium_blocks += 1;
+                }
+                Unit::Dirty | Unit::Old => account.add(Kind::DirtyPages, resident),
+                _ => {}
+            }
+            unit += n;
+        }
+    }
+}
+
+/// The most that rounding to a run of so many units can waste.
+fn rounding(units: u64, unit: u64) -> u64 {
+    let is_length = |n: &u64| masu_core::size_class::medium_units((n * unit) as usize) as u64 == *n;
+    let shorter = (1..units).rev().find(is_length).unwrap_or(0);
+    (units - shorter) * unit - 1
+}
+
+/// The parts that are not masu's, and what of masu's mappings the others do not explain.
+fn outside(process: u32, engines: &[Engine], account: &mut Account) -> Result<(), Error> {
+    let maps = find::mappings(process)?;
+    let is_owned = |at: u64| {
+        let mut ranges = engines.iter().flat_map(|engine| engine.owned());
+        ranges.any(|(start, end)| start <= at && at < end)
+    };
+    let is_library = |map: &procfs::process::MemoryMap| {
+        let start = map.address.0;
+        engines.iter().any(|engine| {
+            let (from, to) = engine.image;
+            let file = maps.0.iter().find(|map| map.address.0 == from);
+            let is_masu = matches!(file.map(|map| &map.pathname), Some(MMapPath::Path(path))
+                if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libmasu")));
+            is_masu && from <= start && start < to
+        })
+    };
+    let mut ours = 0;
+    let mut others = Vec::new();
+    for map in &maps.0 {
+        let is_named = matches!(map.pathname, MMapPath::Path(_));
+        if is_owned(map.address.0) && !is_named {
+            ours += elsewhere::resident(map);
+            account.huge_pages += map.extension.map.get("AnonHugePages").copied().unwrap_or(0);
+        } else if is_library(map) {
+            account.add(Kind::Library, elsewhere::resident(map));
+        } else {
+            others.push(map);
+        }
+        account.swapped += map.extension.map.get("Swap").copied().unwrap_or(0);
+    }
+    let explained: i64 =
+        account.parts.iter().filter(|part| part.kind != Kind::Library).map(|part| part.bytes).sum();
+    account.parts.push(Part {
+        kind: Kind::InMotion,
+        name: None,
+        bytes: ours.cast_signed() - explained,
+    });
+    for (what, bytes) in elsewhere::sort(&others) {
+        let (kind, name) = match what {
+            What::Programs => (Kind::Programs, None),
+            What::Files => (Kind::Files, None),
+            What::Shared => (Kind::Shared, None),
+            What::Stacks => (Kind::Stacks, None),
+            What::Brk => (Kind::Brk, None),
+            What::Anonymous(name) => (Kind::Anonymous, name),
+        };
+        account.parts.push(Part { kind, name, bytes: bytes.cast_signed() });
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What of a process's memory is not masu's, by what the kernel says of each mapping.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+
+/// What a mapping outside of masu is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// The program and its libraries: code, constants, variables.
+    Programs,
+    /// Files that are mapped for their data.
+    Files,
+    /// Memory that processes share.
+    Shared,
+    /// Threads' stacks.
+    Stacks,
+    /// The area that `brk` moves, which masu does not use: another allocator's.
+    Brk,
+    /// Anonymous memory that the program has mapped itself, or another allocator; by its name, if it has one.
+    Anonymous(Option<String>),
+}
+
+/// Sorts the mappings that are not masu's; the resident bytes of each kind.
+pub fn sort(mappings: &[&MemoryMap]) -> BTreeMap<What, u64> {
+    let programs: HashSet<&PathBuf> = mappings
+        .iter()
+        .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
+        .filter_map(|map| path(map))
+        .collect();
+    let mut sorted = BTreeMap::new();
+    let mut before: Option<(&MemoryMap, What)> = None;
+    for &map in mappings {
+        let what = match &map.pathname {
+            MMapPath::Path(path) if path.starts_with("/dev/shm") || is_memfd(path) => What::Shared,
+            MMapPath::Path(path) if programs.contains(path) => What::Programs,
+            MMapPath::Path(path) if path.starts_with("/dev/zero") => What::Shared,
+            MMapPath::Path(_) => What::Files,
+            MMapPath::Heap => What::Brk,
+            MMapPath::Stack | MMapPath::TStack(_) => What::Stacks,
+            MMapPath::Vsys(_) => What::Shared,
+            MMapPath::Vdso | MMapPath::Vvar | MMapPath::Vsyscall => What::Programs,
+            MMapPath::Anonymous => behind(before.as_ref(), map).unwrap_or(What::Anonymous(None)),
+            MMapPath::Other(name) if name.contains("stack") => What::Stacks,
+            MMapPath::Other(name) if name.starts_with("anon_shmem:") => What::Shared,
+            MMapPath::Other(name) => {
+                What::Anonymous(Some(name.strip_prefix("anon:").unwrap_or(name).to_owned()))
+            }
+            _ => What::Anonymous(None),
+        };
+        *sorted.entry(what.clone()).or_default() += resident(map);
+        before = Some((map, what));
+    }
+    sorted
+}
+
+/// What an anonymous mapping is by the one before it, if they touch: behind a program's file its variables,
+/// behind a page that nobody may touch a stack.
+fn behind(before: Option<&(&MemoryMap, What)>, map: &MemoryMap) -> Option<What> {
+    let (before, what) = before?;
+    if before.address.1 != map.address.0 {
+        return None;
+    }
+    let guard = before
+        .perms
+        .intersection(MMPermissions::READ | MMPermissions::WRITE | MMPermissions::EXECUTE);
+    let is_guard = guard.is_empty()
+        && before.pathname == MMapPath::Anonymous
+        && before.address.1 - before.address.0 <= MOST_GUARD;
+    let writable = MMPermissions::READ | MMPermissions::WRITE;
+    match what {
+        What::Programs if path(before).is_some() => Some(What::Programs),
+        _ if is_guard && map.perms.contains(writable) => Some(What::Stacks),
+        _ => None,
+    }
+}
+
+/// Bytes of the widest guard of a stack: those of the widest page.
+const MOST_GUARD: u64 = 64 << 10;
+
+fn path(map: &MemoryMap) -> Option<&PathBuf> {
+    match &map.pathname {
+        MMapPath::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+fn is_memfd(path: &std::path::Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
+}
+
+/// What of a mapping is resident.
+pub fn resident(map: &MemoryMap) -> u64 {
+    map.extension.map.get("Rss").copied().unwrap_or(0)
+}

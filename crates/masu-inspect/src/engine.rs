@@ -1,0 +1,189 @@
+//! One copy of masu: what its variables say.
+
+use masu_core::outside::{Layout, MAGIC, PLACES, Place, VERSION};
+
+use crate::error::Error;
+use crate::memory::Memory;
+
+/// The engine of one copy.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// Where its description is.
+    pub place: u64,
+    /// The addresses of the file that it is in.
+    pub image: (u64, u64),
+    /// The version of masu.
+    pub masu: String,
+    /// What is where in its tables.
+    pub layout: Layout,
+    distances: [i32; PLACES],
+    /// Start of the window; 0: it has not allocated yet.
+    pub base: u64,
+    /// Bytes of the window in use.
+    pub limit: u64,
+    /// Bytes of it that were ever mapped.
+    pub end: u64,
+    /// Bytes mapped for chunks and for huge blocks.
+    pub mapped: u64,
+    /// Start of the window of huge blocks.
+    pub huge_base: u64,
+    /// Units in it.
+    pub huge_units: u64,
+    /// Figures.
+    pub figures: Figures,
+}
+
+/// What the engine counts, which takes one look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes in spans.
+    pub spans: u64,
+    /// Bytes in runs.
+    pub runs: u64,
+    /// Bytes of live huge blocks.
+    pub huge: u64,
+    /// Free bytes that have not gone back.
+    pub dirty: u64,
+    /// Bytes mapped for tables.
+    pub tables: u64,
+    /// Bytes given back so far.
+    pub purged: u64,
+    /// Ticks so far.
+    pub ticks: u64,
+    /// The time of the last one in milliseconds.
+    pub last_tick: u64,
+    /// The decay time in milliseconds.
+    pub decay: u64,
+    /// Stale bytes above which the background thread starts.
+    pub budget: u64,
+    /// Whether it runs.
+    pub background: bool,
+    /// Whether a purge was asked for and is yet to come.
+    pub asked: bool,
+    /// Heaps of threads ever made.
+    pub heaps: u64,
+    /// The heap that its last thread has left.
+    pub left_heap: u64,
+    /// Shared heaps ever made.
+    pub shared_heaps: u64,
+}
+
+/// Most heaps that are believed.
+const MOST_HEAPS: u64 = 1 << 18;
+/// Largest window that is believed: 16 TiB.
+const MOST_BYTES: u64 = 1 << 44;
+
+impl Engine {
+    /// Reads the one whose description is at `place`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of another version.
+    pub fn at(memory: &Memory, place: u64, image: (u64, u64)) -> Result<Engine, Error> {
+        let damaged = || Error::Damaged(memory.process);
+        let words: [u8; 4 * PLACES] = memory.array(place)?;
+        let word = |i: usize| i32::from_ne_bytes(words.as_chunks().0[i]);
+        if word(0).cast_unsigned() != MAGIC {
+            return Err(damaged());
+        }
+        let mut distances = [0; PLACES];
+        (0..PLACES).for_each(|i| distances[i] = word(i));
+        let at = |which: Place| place.wrapping_add_signed(i64::from(distances[which as usize]));
+        let text: [u8; 16] = memory.array(at(Place::Version))?;
+        let masu =
+            text.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect();
+        // Words are added at the end only: an older masu has fewer places, but the first two.
+        let version = memory.word(at(Place::Layout))?;
+        if version != VERSION || distances[1..].contains(&0) {
+            return Err(Error::Version { process: memory.process, masu, layout: version });
+        }
+        let words: [u8; size_of::<Layout>()] = memory.array(at(Place::Layout))?;
+        let words: Vec<u64> =
+            words.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let layout = Layout::of(&words).ok_or_else(damaged)?;
+        let mut engine = Engine {
+            place,
+            image,
+            masu,
+            layout,
+            distances,
+            base: 0,
+            limit: 0,
+            end: 0,
+            mapped: 0,
+            huge_base: 0,
+            huge_units: 0,
+            figures: Figures::default(),
+        };
+        engine.look(memory)?;
+        Ok(engine)
+    }
+
+    /// Where a variable is.
+    pub fn address(&self, which: Place) -> u64 {
+        self.place.wrapping_add_signed(i64::from(self.distances[which as usize]))
+    }
+
+    /// Reads the variables again.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn look(&mut self, memory: &Memory) -> Result<(), Error> {
+        let word = |which| memory.word(self.address(which));
+        let half = |which| {
+            memory.array(self.address(which)).map(|bytes| u64::from(u32::from_ne_bytes(bytes)))
+        };
+        let unit = self.layout.unit;
+        let (base, limit) = (word(Place::Base)?, word(Place::Limit)?);
+        let second = |which| memory.word(self.address(which) + 8);
+        let mapped = word(Place::Mapped)? + second(Place::Mapped)?;
+        let (chunks_end, huge_end) = (word(Place::Ends)?, second(Place::Ends)?);
+        let (chunk, capacity) = (self.layout.chunk, word(Place::Capacity)?);
+        let huge_units = huge_end.saturating_sub(capacity / chunk);
+        let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
+        let figures = Figures {
+            spans: word(Place::SpanUnits)? * unit,
+            runs: word(Place::RunUnits)? * unit,
+            huge: word(Place::HugeLive)?,
+            dirty: word(Place::DirtyUnits)? * unit + word(Place::HugeDirty)?,
+            tables: word(Place::Tables)?,
+            purged: word(Place::Purged)?,
+            ticks: word(Place::Ticks)?,
+            last_tick: word(Place::LastTick)?,
+            decay: word(Place::Decay)?,
+            budget: word(Place::Budget)?,
+            background: half(Place::Background)? != 0,
+            asked: half(Place::Asked)? != 0,
+            heaps: half(Place::Heaps)?,
+            left_heap: half(Place::LeftHeap)?,
+            shared_heaps: half(Place::SharedHeaps)?,
+        };
+        let possible = limit <= end
+            && end.max(mapped).max(huge_units.saturating_mul(chunk)) <= MOST_BYTES
+            && figures.heaps.max(figures.shared_heaps) <= MOST_HEAPS;
+        if !possible {
+            return Err(Error::Damaged(memory.process));
+        }
+        (self.base, self.limit, self.end, self.mapped) = (base, limit, end, mapped);
+        (self.huge_base, self.huge_units) = (huge_base, huge_units);
+        self.figures = figures;
+        Ok(())
+    }
+
+    /// Asks for a purge.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn ask_for_purge(&self, memory: &Memory) -> Result<(), Error> {
+        memory.write(self.address(Place::Asked), 1)
+    }
+
+    /// The ranges of addresses that are masu's, apart from its file's.
+    pub fn owned(&self) -> [(u64, u64); 2] {
+        if self.base == 0 {
+            return [(0, 0); 2];
+        }
+        let tables = self.base - self.layout.below;
+        let huge = self.huge_base + self.huge_units * self.layout.chunk;
+        [(tables, self.base + self.end), (self.huge_base, huge)]
+    }
+}

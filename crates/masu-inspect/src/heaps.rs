@@ -1,0 +1,225 @@
+//! What threads hold for their next requests: bins, caches of medium blocks, outboxes.
+//!
+//! To a span the blocks in bins and outboxes are out, as live ones are. How many they are only their lists say:
+//! so a list is followed, in copies of the pages that it runs through. It belongs to a thread that goes on, so each
+//! step is checked; where the list leads nowhere it has just changed, and ends.
+
+use std::collections::{HashMap, HashSet};
+
+use masu_core::outside::Place;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::memory::{Memory, Pages};
+use crate::tables::{Tables, u32_at, u64_at};
+
+/// Whose they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// A thread's, by the number of its heap.
+    Thread(u64),
+    /// No thread's at present: a heap that waits for the next one.
+    Waiting(u64),
+    /// A first-class heap's.
+    Shared(u64),
+    /// Of the blocks that are lent to threads with little demand.
+    SharedArena,
+}
+
+/// What one heap holds. Sizes are those of the blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Bytes of free small blocks in its bins.
+    pub bins: u64,
+    /// Bytes of free medium blocks in its cache.
+    pub cache: u64,
+    /// Bytes of blocks that its thread has freed, on their way to other threads' spans.
+    pub outbox: u64,
+    /// Bytes that its thread has allocated and freed so far.
+    pub flow: (u64, u64),
+}
+
+impl Held {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        self.bins + self.cache + self.outbox
+    }
+}
+
+/// What all of them hold.
+#[derive(Debug, Default)]
+pub struct Heaps {
+    /// Each heap that holds anything, and every thread's.
+    pub held: Vec<Held>,
+    /// Blocks in bins, by span.
+    pub binned: HashMap<u64, u64>,
+    /// Blocks in outboxes, by span.
+    pub sent: HashMap<u64, u64>,
+    /// The addresses of the runs in caches.
+    pub cached: HashSet<u64>,
+}
+
+struct Reader<'a> {
+    memory: &'a Memory,
+    engine: &'a Engine,
+    tables: &'a Tables<'a>,
+    pages: &'a Pages,
+    copies: HashMap<u64, Option<Vec<u8>>>,
+    heaps: Heaps,
+}
+
+/// Bytes of a copied page.
+const PAGE: u64 = 4096;
+/// Copies that are kept.
+const COPIES: usize = 4096;
+
+/// Reads all heaps of an engine. `pages`: of its window.
+///
+/// # Errors
+/// The process is gone.
+pub fn read(
+    memory: &Memory,
+    engine: &Engine,
+    tables: &Tables,
+    pages: &Pages,
+) -> Result<Heaps, Error> {
+    let l = &engine.layout;
+    let (copies, heaps) = (HashMap::new(), Heaps::default());
+    let mut reader = Reader { memory, engine, tables, pages, copies, heaps };
+    if engine.base == 0 {
+        return Ok(reader.heaps);
+    }
+    let figures = &engine.figures;
+    let own = memory.filled(engine.base - l.heaps_below, figures.heaps * l.heap_stride)?;
+    for (index, heap) in (0..).zip(own.chunks_exact(l.heap_stride as usize)) {
+        let heap = &heap[l.heap_at as usize..];
+        let live = u32_at(heap, l.heap_live) == 1;
+        reader.heap(heap, if live { Owner::Thread(index) } else { Owner::Waiting(index) });
+    }
+    let shared =
+        memory.filled(engine.base - l.shared_below, figures.shared_heaps * l.shared_stride)?;
+    for (index, heap) in (0..).zip(shared.chunks_exact(l.shared_stride as usize)) {
+        reader.heap(&heap[l.shared_inner as usize..], Owner::Shared(index));
+    }
+    let shared = memory.filled(engine.address(Place::SharedArena), l.heap_len)?;
+    reader.heap(&shared, Owner::SharedArena);
+    reader.left();
+    Ok(reader.heaps)
+}
+
+impl Reader<'_> {
+    fn heap(&mut self, heap: &[u8], owner: Owner) {
+        let l = &self.engine.layout;
+        let is_threads = matches!(owner, Owner::Thread(_) | Owner::Waiting(_));
+        let mut held = Held {
+            owner,
+            bins: 0,
+            cache: 0,
+            outbox: 0,
+            flow: (u64_at(heap, l.heap_allocated), u64_at(heap, l.heap_deallocated)),
+        };
+        for class in 1..=l.last_class {
+            for bins in [l.heap_bins, l.heap_aside] {
+                held.bins += self.bin(u64_at(heap, bins + 8 * class), Some(class as usize));
+            }
+        }
+        if is_threads {
+            for list in 0..l.medium_classes {
+                held.cache += self.cache(u64_at(heap, l.heap_runs + 8 * list));
+            }
+            held.outbox = self.outbox(heap);
+        }
+        if held.bytes() != 0 || matches!(owner, Owner::Thread(_)) {
+            self.heaps.held.push(held);
+        }
+    }
+
+    /// Blocks that the last thread of the heap that waits has left in its bins.
+    fn left(&mut self) {
+        let index = self.engine.figures.left_heap;
+        if index >= self.engine.figures.heaps {
+            return;
+        }
+        let mut bins = 0;
+        for granule in 0..self.tables.granules() {
+            if let Some(first) = self.tables.span(granule).and_then(|span| span.left) {
+                bins += self.bin(first, None);
+            }
+        }
+        if bins != 0 {
+            let owner = Owner::Waiting(index);
+            self.heaps.held.push(Held { owner, bins, cache: 0, outbox: 0, flow: (0, 0) });
+        }
+    }
+
+    /// A word of the window, if its page is there.
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let page = at / PAGE * PAGE;
+        if self.copies.len() > COPIES {
+            self.copies.clear();
+        }
+        let (memory, pages) = (self.memory, self.pages);
+        let copy = self.copies.entry(page).or_insert_with(|| {
+            let mut bytes = vec![0; PAGE as usize];
+            (pages.filled.has(at) && memory.read(page, &mut bytes).is_ok()).then_some(bytes)
+        });
+        copy.as_ref().map(|copy| u64_at(copy, at - page))
+    }
+
+    /// Follows a list of blocks of a class; its bytes.
+    fn bin(&mut self, first: u64, class: Option<usize>) -> u64 {
+        let (mut at, mut bytes, mut class) = (first, 0, class);
+        // No list is longer than all blocks of a span.
+        for _ in 0..=self.engine.layout.granule / 16 {
+            let Some((granule, of)) = self.tables.span_at(at).filter(|_| at % 16 == 0) else {
+                break;
+            };
+            if *class.get_or_insert(of) != of {
+                break;
+            }
+            let Some(next) = self.word(at) else { break };
+            *self.heaps.binned.entry(granule).or_default() += 1;
+            bytes += self.engine.layout.sizes[of];
+            at = next;
+        }
+        bytes
+    }
+
+    /// Follows a list of runs; their bytes.
+    fn cache(&mut self, first: u64) -> u64 {
+        let (mut at, mut bytes) = (first, 0);
+        loop {
+            let units = self.tables.run_at(at);
+            if units == 0 || !self.heaps.cached.insert(at) {
+                return bytes;
+            }
+            bytes += units * self.engine.layout.unit;
+            match self.word(at) {
+                Some(next) => at = next,
+                None => return bytes,
+            }
+        }
+    }
+
+    /// The chains of an outbox; their bytes.
+    fn outbox(&mut self, heap: &[u8]) -> u64 {
+        let l = &self.engine.layout;
+        let mask = u32_at(heap, l.heap_outbox_mask);
+        let most_bytes =
+            if mask + 1 == l.slots { l.chain_bytes } else { l.oversubscribed_chain_bytes };
+        let mut bytes = 0;
+        for slot in 0..l.slots {
+            let slot = l.heap_slots + slot * l.slot_stride;
+            let span = u32_at(heap, slot + l.slot_span);
+            let Some(found) = self.tables.span(span) else { continue };
+            let left = u32_at(heap, slot + l.slot_chain) & l.chain_left;
+            let most = (l.granule / found.size / (l.granule / most_bytes)).clamp(1, l.chain_most);
+            let blocks = most.saturating_sub(left);
+            *self.heaps.sent.entry(span).or_default() += blocks;
+            bytes += blocks * found.size;
+        }
+        bytes
+    }
+}

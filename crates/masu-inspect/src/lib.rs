@@ -1,0 +1,32 @@
+//! Reads masu's state in another process, which it neither stops nor asks, and accounts for the process's memory.
+//!
+//! ```text
+//! process ── find      the copies of masu in it, by their notes
+//!   ├─ memory          its bytes (process_vm_readv), and which of its pages are resident (pagemap)
+//!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
+//!   ├─ account         where every resident byte is; adds up to the RSS
+//!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
+//!   │    ├─ heaps      what threads hold in bins, caches and outboxes
+//!   │    └─ elsewhere  what is not masu's
+//!   ├─ statistics      what the process would report itself
+//!   └─ error           why nothing can be read, and the way out
+//! ```
+//!
+//! The process goes on meanwhile. So each figure is of some moment, what moved in between is counted as such,
+//! and every number that leads somewhere is checked before it is followed. A page that is not resident is never
+//! touched: reading changes nothing in the process.
+
+pub mod account;
+pub mod elsewhere;
+pub mod engine;
+pub mod error;
+pub mod find;
+pub mod heaps;
+pub mod memory;
+pub mod statistics;
+pub mod tables;
+
+pub use account::{Account, explain};
+pub use engine::Engine;
+pub use error::Error;
+pub use find::engines;

@@ -1,0 +1,341 @@
+//! A process's bytes, and which of its pages are resident.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use crate::error::Error;
+
+/// A process that is read.
+pub struct Memory {
+    /// Its number.
+    pub process: u32,
+    pagemap: File,
+    page: u64,
+}
+
+/// Ranges of addresses, ascending and apart.
+#[derive(Debug, Default, Clone)]
+pub struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds a range behind the others.
+    fn push(&mut self, start: u64, end: u64) {
+        match self.0.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => self.0.push((start, end)),
+        }
+    }
+
+    /// The parts of them in `start..end`.
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let first = self.0.partition_point(|range| range.1 <= start);
+        let parts = self.0[first..].iter().take_while(move |range| range.0 < end);
+        parts.map(move |range| (range.0.max(start), range.1.min(end)))
+    }
+
+    /// Their bytes in `start..end`.
+    pub fn bytes(&self, start: u64, end: u64) -> u64 {
+        self.within(start, end).map(|(start, end)| end - start).sum()
+    }
+
+    /// Whether an address is in one.
+    pub fn has(&self, at: u64) -> bool {
+        self.within(at, at + 1).next().is_some()
+    }
+}
+
+/// What is known of a range of pages.
+#[derive(Debug, Default, Clone)]
+pub struct Pages {
+    /// What is resident, as the RSS counts it: without the kernel's page of zeroes.
+    pub resident: Ranges,
+    /// What has contents, resident or swapped out.
+    pub filled: Ranges,
+}
+
+/// The argument of the kernel's `PAGEMAP_SCAN`.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+#[repr(C)]
+#[derive(Default, Clone, Copy)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const IS_PRESENT: u64 = 1 << 3;
+const IS_SWAPPED: u64 = 1 << 4;
+const IS_ZERO: u64 = 1 << 5;
+
+/// Entries of a page in `pagemap`.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+
+impl Memory {
+    /// Of a process.
+    ///
+    /// # Errors
+    /// It is not there, or may not be read.
+    pub fn of(process: u32) -> Result<Memory, Error> {
+        let pagemap =
+            File::open(format!("/proc/{process}/pagemap")).map_err(|error| {
+                match error.raw_os_error() {
+                    Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess(process),
+                    _ => Error::Refused(process),
+                }
+            })?;
+        // SAFETY: asks for a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        Ok(Memory { process, pagemap, page: u64::try_from(page).unwrap_or(4096) })
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        Error::of(self.process, error)
+    }
+
+    /// Reads bytes, which must be mapped. Pages that are not resident become so.
+    ///
+    /// # Errors
+    /// They are not mapped, or the process is gone, or may not be read.
+    pub fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let here = &mut bytes[done..];
+            let local = libc::iovec { iov_base: here.as_mut_ptr().cast(), iov_len: here.len() };
+            let remote =
+                libc::iovec { iov_base: (at + done as u64) as *mut _, iov_len: here.len() };
+            // SAFETY: writes into `here`, no further; the other address is of the other process.
+            let n = unsafe {
+                libc::process_vm_readv(
+                    self.process as i32,
+                    &raw const local,
+                    1,
+                    &raw const remote,
+                    1,
+                    0,
+                )
+            };
+            match usize::try_from(n) {
+                Ok(0) => return Err(Error::Damaged(self.process)),
+                Ok(n) => done += n,
+                Err(_) => return Err(self.failed(&io::Error::last_os_error())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a word.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn write(&self, at: u64, word: u32) -> Result<(), Error> {
+        let mut word = word.to_ne_bytes();
+        let local = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
+        let remote = libc::iovec { iov_base: at as *mut _, iov_len: word.len() };
+        // SAFETY: reads `word`; the other address is of the other process.
+        let n = unsafe {
+            libc::process_vm_writev(
+                self.process as i32,
+                &raw const local,
+                1,
+                &raw const remote,
+                1,
+                0,
+            )
+        };
+        if n == 4 { Ok(()) } else { Err(self.failed(&io::Error::last_os_error())) }
+    }
+
+    /// Reads a number of `N` bytes.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn array<const N: usize>(&self, at: u64) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        self.read(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a word of eight bytes.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn word(&self, at: u64) -> Result<u64, Error> {
+        self.array(at).map(u64::from_ne_bytes)
+    }
+
+    /// Reads what of `len` bytes is filled; the rest is zero, and is not touched.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn filled(&self, at: u64, len: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        for (start, end) in self.pages(at, at + len)?.filled.within(at, at + len) {
+            self.read(start, &mut bytes[(start - at) as usize..(end - at) as usize])?;
+        }
+        Ok(bytes)
+    }
+
+    /// Looks at the pages in `start..end`.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn pages(&self, start: u64, end: u64) -> Result<Pages, Error> {
+        let (start, end) = (start / self.page * self.page, end.next_multiple_of(self.page));
+        self.scan(start, end).or_else(|error| match error.raw_os_error() {
+            Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS) => {
+                self.look(start, end).map_err(|error| self.failed(&error))
+            }
+            _ => Err(self.failed(&error)),
+        })
+    }
+
+    /// By `PAGEMAP_SCAN`, which the kernel has since 6.7.
+    fn scan(&self, start: u64, end: u64) -> io::Result<Pages> {
+        let (mut pages, mut at) = (Pages::default(), start);
+        let mut regions = vec![Region::default(); 512];
+        while at < end {
+            let mut scan = Scan {
+                size: size_of::<Scan>() as u64,
+                start: at,
+                end,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: regions.len() as u64,
+                category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+                return_mask: IS_PRESENT | IS_SWAPPED | IS_ZERO,
+                ..Scan::default()
+            };
+            // SAFETY: the kernel writes to `scan` and to at most as many regions as there are.
+            let found =
+                unsafe { libc::ioctl(self.pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut scan) };
+            let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
+            for region in &regions[..found] {
+                let zero = region.categories & IS_ZERO != 0;
+                if !zero {
+                    pages.filled.push(region.start, region.end);
+                }
+                if !zero && region.categories & IS_PRESENT != 0 {
+                    pages.resident.push(region.start, region.end);
+                }
+            }
+            if scan.walk_end <= at {
+                break;
+            }
+            at = scan.walk_end;
+        }
+        Ok(pages)
+    }
+
+    /// By `pagemap`, an entry for each page.
+    fn look(&self, start: u64, end: u64) -> io::Result<Pages> {
+        const ENTRIES: u64 = 8192;
+        let (mut pages, mut at) = (Pages::default(), start);
+        let mut entries = vec![0; ENTRIES as usize * 8];
+        while at < end {
+            let n = ((end - at) / self.page).min(ENTRIES);
+            let entries = &mut entries[..n as usize * 8];
+            self.pagemap.read_exact_at(entries, at / self.page * 8)?;
+            for entry in entries.as_chunks().0 {
+                let entry = u64::from_ne_bytes(*entry);
+                if entry & (PRESENT | SWAPPED) != 0 {
+                    pages.filled.push(at, at + self.page);
+                }
+                if entry & PRESENT != 0 {
+                    pages.resident.push(at, at + self.page);
+                }
+                at += self.page;
+            }
+        }
+        Ok(pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_and_are_cut() {
+        let mut ranges = Ranges::default();
+        for (start, end) in [(0, 10), (10, 20), (30, 40)] {
+            ranges.push(start, end);
+        }
+        assert_eq!(ranges.0, [(0, 20), (30, 40)]);
+        assert_eq!(ranges.bytes(5, 35), 20);
+        assert_eq!(ranges.bytes(20, 30), 0);
+        assert!(ranges.has(19) && !ranges.has(20) && ranges.has(30));
+    }
+
+    #[test]
+    fn pages_are_seen_alike_both_ways() {
+        let memory = Memory::of(std::process::id()).expect("ourselves");
+        const PAGES: u64 = 64;
+        let len = PAGES * memory.page;
+        // SAFETY: fresh memory, wherever the kernel puts it.
+        let at = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                len as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            );
+            libc::madvise(at, len as usize, libc::MADV_NOHUGEPAGE);
+            at as u64
+        };
+        for page in [3, 4, 60] {
+            // SAFETY: inside.
+            unsafe { ((at + page * memory.page) as *mut u8).write_volatile(7) };
+        }
+        let looked = memory.look(at, at + len).expect("our pages");
+        assert_eq!(looked.resident.bytes(at, at + len), 3 * memory.page);
+        if let Ok(scanned) = memory.scan(at, at + len) {
+            assert_eq!(scanned.resident.0, looked.resident.0);
+        }
+        // What is not resident is not touched.
+        let bytes = memory.filled(at, len).expect("ours");
+        assert_eq!((bytes[3 * memory.page as usize], bytes[0]), (7, 0));
+        assert_eq!(
+            memory.look(at, at + len).expect("our pages").resident.bytes(at, at + len),
+            3 * memory.page
+        );
+        // SAFETY: mapped above.
+        unsafe { libc::munmap(at as *mut _, len as usize) };
+    }
+
+    #[test]
+    fn words_are_read_and_written() {
+        let (memory, word) = (
+            Memory::of(std::process::id()).expect("ourselves"),
+            std::sync::atomic::AtomicU64::new(5),
+        );
+        let at = word.as_ptr() as u64;
+        assert_eq!(memory.word(at).expect("ours"), 5);
+        memory.write(at, 9).expect("ours");
+        assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), 9);
+        assert!(matches!(memory.word(8), Err(Error::Damaged(_))));
+        assert!(matches!(Memory::of(u32::MAX / 2), Err(Error::NoProcess(_))));
+    }
+}

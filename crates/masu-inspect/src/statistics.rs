@@ -1,0 +1,129 @@
+//! The statistics of a process as it would report them itself at this moment, by the same names.
+
+use masu_core::outside::Place;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::find;
+use crate::memory::Memory;
+use crate::tables::{Tables, u64_at};
+
+/// Names and values, in the order in which masu prints them.
+pub type Statistics = Vec<(&'static str, u64)>;
+
+/// How many of them, from the first on, are bytes.
+pub const IN_BYTES: usize = 10;
+
+/// What a process says.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The version of masu, of the first copy.
+    pub masu: String,
+    /// The statistics of each copy.
+    pub copies: Vec<Statistics>,
+    /// Bytes that its threads have allocated; less once one has ended.
+    pub flow: u64,
+}
+
+/// The statistics of the copies of masu in a process.
+///
+/// # Errors
+/// It cannot be read, or masu is not in it.
+pub fn read(process: u32) -> Result<Seen, Error> {
+    let (memory, engines) = find::engines(process)?;
+    let masu = engines.first().map(|engine| engine.masu.clone()).unwrap_or_default();
+    let mut seen = Seen { masu, copies: Vec::new(), flow: 0 };
+    for engine in &engines {
+        let (statistics, flow) = of(&memory, engine)?;
+        seen.copies.push(statistics);
+        seen.flow += flow;
+    }
+    Ok(seen)
+}
+
+/// What the heaps count.
+const COUNTERS: usize = 7;
+
+fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
+    let (l, f) = (&engine.layout, &engine.figures);
+    let word = |which| memory.word(engine.address(which));
+    let half = |which| {
+        memory.array(engine.address(which)).map(|bytes| u64::from(u32::from_ne_bytes(bytes)))
+    };
+    let (mut small, mut spans, mut abandoned) = (0, 0, 0);
+    let (mut counters, mut cached, mut flow) = ([0; COUNTERS], 0, 0);
+    if engine.base != 0 {
+        let tables = Tables::read(memory, engine)?;
+        for granule in 0..tables.granules() {
+            if let Some(span) = tables.span(granule) {
+                small += span.out * span.size;
+                spans += 1;
+                abandoned += u64::from(span.is_abandoned);
+            }
+        }
+        let own = memory.filled(engine.base - l.heaps_below, f.heaps * l.heap_stride)?;
+        for heap in own.chunks_exact(l.heap_stride as usize) {
+            let heap = &heap[l.heap_at as usize..];
+            count(engine, heap, &mut counters);
+            cached += u64_at(heap, l.heap_cached);
+            flow += u64_at(heap, l.heap_allocated);
+        }
+        let shared =
+            memory.filled(engine.base - l.shared_below, f.shared_heaps * l.shared_stride)?;
+        for heap in shared.chunks_exact(l.shared_stride as usize) {
+            count(engine, &heap[l.shared_inner as usize..], &mut counters);
+        }
+    }
+    let active = f.spans + f.runs + f.huge;
+    let mapped = engine.mapped + f.tables;
+    let resident = (active + f.dirty + f.tables).min(mapped);
+    let [refills, refilled, fresh, adopted, claimed, remote, medium] = counters;
+    let statistics = vec![
+        ("allocated", small + f.runs.saturating_sub(cached) + f.huge),
+        ("active", active),
+        ("resident", resident),
+        ("mapped", mapped),
+        ("retained", mapped - resident),
+        ("metadata", f.tables),
+        ("dirty", f.dirty),
+        ("thread_cached", cached),
+        ("refilled_bytes", refilled),
+        ("purged_bytes", f.purged),
+        ("threads", half(Place::LiveHeaps)?),
+        ("heaps", f.heaps),
+        ("shared_heaps", half(Place::LiveShared)?),
+        ("spans", spans),
+        ("abandoned", abandoned),
+        ("refills", refills),
+        ("fresh_spans", fresh),
+        ("spans_adopted", adopted),
+        ("spans_claimed", claimed),
+        ("remote_frees", remote),
+        ("medium_allocs", medium),
+        ("huge_allocs", word(Place::HugeAllocs)?),
+        ("huge_grown", word(Place::HugeGrown)?),
+        ("huge_moves", word(Place::HugeMoves)?),
+        ("huge_reused", word(Place::HugeReused)?),
+        ("purge_ticks", f.ticks),
+        ("background_starts", word(Place::BackgroundStarts)?),
+        ("foreign_frees", word(Place::ForeignFrees)?),
+    ];
+    Ok((statistics, flow))
+}
+
+/// Adds a heap's counters.
+fn count(engine: &Engine, heap: &[u8], counters: &mut [u64; COUNTERS]) {
+    let l = &engine.layout;
+    let places = [
+        l.counter_refills,
+        l.counter_refilled_bytes,
+        l.counter_fresh_spans,
+        l.counter_adopted,
+        l.counter_claimed,
+        l.counter_remote_frees,
+        l.counter_medium_allocs,
+    ];
+    for (sum, place) in counters.iter_mut().zip(places) {
+        *sum += u64_at(heap, l.heap_counters + place);
+    }
+}

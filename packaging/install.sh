@@ -1,0 +1,68 @@
+#!/bin/sh
+# Installs masu from the directory that this script lies in.
+#
+#   ./install.sh [--prefix DIR] [--destdir DIR]
+#   ./install.sh --uninstall [--prefix DIR] [--destdir DIR]
+#
+#   --prefix DIR    default /usr/local
+#   --destdir DIR   put in front of all paths, for packages and images
+#   --uninstall     takes away what an installation put there, and nothing else
+#
+# Needs a POSIX shell and the usual commands, busybox's among them.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=/usr/local destdir='' uninstall=''
+while [ $# -gt 0 ]; do
+    case $1 in
+        --prefix | --destdir)
+            [ $# -gt 1 ] || { echo "install.sh: $1 takes a directory" >&2; exit 2; }
+            case $2 in
+                /*) ;;
+                *) echo "install.sh: $1 $2: name it from the root, as in $PWD/$2" >&2; exit 2 ;;
+            esac
+            if [ "$1" = --prefix ]; then prefix=${2%/}; else destdir=${2%/}; fi
+            shift ;;
+        --uninstall) uninstall=1 ;;
+        -h | --help) sed -n '/^set -e/q;2,$s/^# \{0,1\}//p' "$0"; exit ;;
+        *) echo "install.sh: what is $1? Try --help" >&2; exit 2 ;;
+    esac
+    shift
+done
+to=$destdir$prefix
+
+# Has the loader's cache brought up to date where this is the running system.
+tell_loader() {
+    [ -z "$destdir" ] && [ "$(id -u)" = 0 ] || return 0
+    PATH=$PATH:/usr/sbin:/sbin
+    ! command -v ldconfig >/dev/null || ldconfig 2>/dev/null || true
+}
+
+if [ -n "$uninstall" ]; then
+    while IFS= read -r file; do
+        rm -f "$to/$file"
+        directory=$(dirname "$file")
+        # Directories that were made for it and are empty now; rmdir keeps all others.
+        while [ "$directory" != . ] && rmdir "$to/$directory" 2>/dev/null; do
+            directory=$(dirname "$directory")
+        done
+    done <"$here/.files"
+    tell_loader
+    exit
+fi
+
+mkdir -p "$to" 2>/dev/null || true
+if [ ! -w "$to" ]; then
+    echo "install.sh: $to cannot be written: run it as root, or name another --prefix, as in \$HOME/.local" >&2
+    exit 1
+fi
+while IFS= read -r file; do
+    mkdir -p "$to/$(dirname "$file")"
+    # A new file under the name: programs that run on the old one keep it.
+    rm -f "$to/$file"
+    cp -P "$here/$file" "$to/$file"
+done <"$here/.files"
+for file in masu jemalloc; do
+    sed "s|/@prefix@|$prefix|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
+done
+tell_loader
+echo "masu is in $to: try $to/bin/masu demo"

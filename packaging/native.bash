@@ -1,0 +1,44 @@
+# What the gem and the npm package share: the command and the library, for each machine that is given.
+# shellcheck shell=bash
+
+# native_options "$@": reads --out DIR, --machine NAME LIBRARY COMMAND… into `out` and `given`.
+native_options() {
+    out=$root/target/packages given=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --out) out=$2; shift ;;
+            --machine)
+                [ $# -gt 3 ] || { echo "${0##*/}: --machine NAME LIBRARY COMMAND" >&2; exit 2; }
+                given+=("$2" "$(realpath -e "$3")" "$(realpath -e "$4")")
+                shift 3 ;;
+            -h | --help) sed -n '/^set -e/q;2,$s/^# \{0,1\}//p' "$0"; exit ;;
+            *) echo "${0##*/}: what is $1? Try --help" >&2; exit 2 ;;
+        esac
+        shift
+    done
+    if [ ${#given[@]} = 0 ]; then
+        local machine static target
+        machine=$(uname -m) target=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
+        static=$machine-unknown-linux-musl
+        (cd "$root" && cargo build --release --package libmasu &&
+            cargo build --release --package masu-cli --target "$static")
+        given=("$machine" "$target/release/libmasu.so" "$target/$static/release/masu")
+    fi
+    mkdir -p "$out"
+    out=$(realpath "$out")
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
+}
+
+# native_files DIR: DIR/MACHINE/bin/masu and DIR/MACHINE/lib/libmasu.so.0 of each, stripped.
+native_files() {
+    local at strip i
+    for ((i = 0; i < ${#given[@]}; i += 3)); do
+        at=$1/${given[i]} strip=strip
+        [ "${given[i]}" = "$(uname -m)" ] || strip=${given[i]}-linux-gnu-strip
+        mkdir -p "$at/bin" "$at/lib"
+        "$strip" -o "$at/lib/libmasu.so.0" "${given[i + 1]}"
+        "$strip" -o "$at/bin/masu" "${given[i + 2]}"
+        chmod 755 "$at/bin/masu"
+        chmod 644 "$at/lib/libmasu.so.0"
+    done
+}

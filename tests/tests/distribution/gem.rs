@@ -1,0 +1,66 @@
+//! The Ruby gem, installed from its file.
+
+use std::path::Path;
+use std::process::Command;
+
+use masu_tests::{scratch, workspace};
+
+use crate::{built, output, package, succeed, text};
+
+/// The gem in `place`; `None`, with a word, where there is no Ruby.
+fn gem(place: &Path, from: &Path) -> Option<std::path::PathBuf> {
+    if Command::new("gem").arg("--version").output().is_err() {
+        println!("Ruby is not installed: apt-get install ruby");
+        return None;
+    }
+    let mut make = Command::new(workspace().join("packaging/gem"));
+    make.arg("--out").arg(place).args(["--machine", std::env::consts::ARCH]);
+    succeed(make.arg(from.join("libmasu.so")).arg(from.join("masu")));
+    Some(package(place, "masu-", ".gem"))
+}
+
+#[test]
+fn installed_from_its_file_it_serves_ruby_and_goes_again() {
+    let Some(from) = built() else { return };
+    let place = scratch();
+    let Some(gem) = gem(place.path(), from) else { return };
+    let home = place.path().join("home");
+    let of_home = |name: &str| {
+        let mut command = Command::new(name);
+        command.env("GEM_HOME", &home).env("GEM_PATH", &home);
+        command
+    };
+    let mut install = of_home("gem");
+    succeed(install.args(["install", "--local", "--no-document"]).arg(gem));
+
+    let masu = home.join("bin/masu").to_string_lossy().into_owned();
+    let program = "require 'masu'; p Masu.active?, ARGV";
+    for verb in ["run", "exec"] {
+        let mut run = of_home(&masu);
+        assert_eq!(
+            succeed(run.args([verb, "ruby", "-e", program, "--", "-x"])),
+            "true\n[\"-x\"]\n"
+        );
+    }
+    let mut without = of_home("ruby");
+    assert_eq!(succeed(without.args(["-e", program])), "false\n[]\n");
+    let path = succeed(of_home("ruby").args(["-e", "require 'masu'; puts Masu.library"]));
+    let mut preloaded = of_home("env");
+    preloaded.arg(format!("LD_PRELOAD={}", path.trim())).args(["ruby", "-e", program]);
+    assert_eq!(succeed(&mut preloaded), "true\n[]\n");
+    let done = output(of_home(&masu).args(["run", "--", "sh", "-c", "exit 7"]));
+    assert_eq!(done.status.code(), Some(7), "{}", text(&done.stderr));
+
+    succeed(of_home("gem").args(["uninstall", "--executables", "--all", "masu"]));
+    let mut find = Command::new("find");
+    assert_eq!(succeed(find.arg(&home).args(["-name", "*masu*"])), "");
+}
+
+#[test]
+fn the_same_build_gives_the_same_gem() {
+    let Some(from) = built() else { return };
+    let places = [scratch(), scratch()];
+    let [one, other] = places.each_ref().map(|place| gem(place.path(), from));
+    let (Some(one), Some(other)) = (one, other) else { return };
+    assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap());
+}

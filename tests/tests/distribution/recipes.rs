@@ -1,0 +1,104 @@
+//! The recipes for others' build systems, and the bill of materials.
+
+use std::fs;
+use std::process::Command;
+
+use masu_tests::{scratch, tool, workspace};
+
+use crate::{output, package, succeed, text};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).expect(path)
+}
+
+/// Each says the version that is released.
+#[test]
+fn every_recipe_has_the_version_of_the_workspace() {
+    for (path, line) in [
+        ("packaging/debian/changelog", format!("masu ({VERSION}) ")),
+        ("packaging/rpm/masu.spec", format!("Version:        {VERSION}\n")),
+        ("packaging/alpine/APKBUILD", format!("\npkgver={VERSION}\n")),
+        ("packaging/aur/PKGBUILD", format!("\npkgver={VERSION}\n")),
+        ("packaging/nix/package.nix", format!("version = \"{VERSION}\";")),
+        ("packaging/vcpkg/vcpkg.json", format!("\"version\": \"{VERSION}\"")),
+        ("packaging/conan/conanfile.py", format!("version = \"{VERSION}\"")),
+        ("CHANGELOG.md", format!("\n## {VERSION} ")),
+    ] {
+        assert!(read(path).contains(&line), "{path} has no `{}`", line.trim());
+    }
+    let manifest = read("Cargo.toml");
+    let ours = manifest.lines().filter(|line| line.starts_with("masu") && line.contains("version"));
+    let ours: Vec<_> = ours.collect();
+    assert!(ours.len() >= 5, "{ours:?}");
+    for line in ours {
+        assert!(line.contains(&format!("version = \"{VERSION}\"")), "{line}");
+    }
+}
+
+/// The tools of their build systems can read them, where those are installed.
+#[test]
+fn recipes_can_be_read() {
+    serde_json::from_str::<serde_json::Value>(&read("packaging/vcpkg/vcpkg.json")).expect("JSON");
+    let mut python = Command::new(tool("python3"));
+    succeed(
+        python
+            .args(["-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())"])
+            .arg(workspace().join("packaging/conan/conanfile.py")),
+    );
+    for (program, arguments, file) in [
+        ("shellcheck", &["-sbash", "-eSC2034,SC2154,SC2164"][..], "packaging/aur/PKGBUILD"),
+        ("shellcheck", &["-ssh", "-eSC2034,SC2154,SC3043"], "packaging/alpine/APKBUILD"),
+        ("rpmspec", &["--parse"], "packaging/rpm/masu.spec"),
+        ("nix-instantiate", &["--parse"], "packaging/nix/flake.nix"),
+        ("nix-instantiate", &["--parse"], "packaging/nix/package.nix"),
+    ] {
+        if Command::new(program).arg("--version").output().is_err() {
+            println!("{program} is not installed; {file} was not read");
+            continue;
+        }
+        let done = output(Command::new(program).args(arguments).arg(workspace().join(file)));
+        assert!(done.status.success(), "{file}: {}{}", text(&done.stdout), text(&done.stderr));
+    }
+}
+
+/// The bill of materials names what is in the files, with the sums of the lock file, and the same every time.
+#[test]
+fn the_bill_of_materials_names_what_is_inside() {
+    let places = [scratch(), scratch()];
+    let bills = places.each_ref().map(|place| {
+        let mut make = Command::new(workspace().join("packaging/sbom"));
+        succeed(make.arg("--out").arg(place.path()));
+        ["libmasu-", "masu-"].map(|name| {
+            fs::read_to_string(package(place.path(), name, ".cdx.json")).expect("a bill")
+        })
+    });
+    assert_eq!(bills[0], bills[1]);
+    let [library, command] = bills[0].each_ref().map(|bill| {
+        let bill: serde_json::Value = serde_json::from_str(bill).expect("JSON");
+        assert_eq!(bill["bomFormat"], "CycloneDX");
+        let all = bill["components"].as_array().expect("components").clone();
+        all.into_iter()
+            .map(|one| (one["name"].as_str().unwrap().to_owned(), one))
+            .collect::<Vec<_>>()
+    });
+    let names = |bill: &[(String, serde_json::Value)]| -> Vec<String> {
+        bill.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&library), ["masu-core"]);
+    let command_names = names(&command);
+    for name in ["masu-core", "masu-bench", "clap", "object"] {
+        assert!(command_names.iter().any(|other| other == name), "no {name} in {command_names:?}");
+    }
+    for name in ["loom", "insta", "masu-lab", "serde_derive"] {
+        assert!(!command_names.iter().any(|other| other == name), "{name} is in no file");
+    }
+    let lock = read("Cargo.lock");
+    for (name, one) in command.iter().filter(|(name, _)| !name.starts_with("masu")) {
+        let sum =
+            one["hashes"][0]["content"].as_str().unwrap_or_else(|| panic!("{name} has no sum"));
+        assert!(lock.contains(sum), "{name}");
+        assert!(one["licenses"][0]["expression"].is_string(), "{name} has no licence");
+    }
+}

@@ -1,0 +1,177 @@
+//! The tarball and its `install.sh`, and, in the long tests, everything of a release.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use masu_tests::{long, scratch, source, tool, workspace};
+
+use crate::{built, output, package, succeed, text};
+
+/// The tarball of the build under test, in `place`.
+fn tarball(place: &Path, from: &Path) -> PathBuf {
+    let mut make = Command::new(workspace().join("packaging/tarball"));
+    make.arg("--out").arg(place).arg("--from").arg(from);
+    succeed(make.arg("--command").arg(from.join("masu")));
+    package(place, "masu-", ".tar.gz")
+}
+
+/// What the tarball holds, unpacked in `place`.
+fn unpacked(place: &Path, tarball: &Path) -> PathBuf {
+    succeed(Command::new("tar").arg("-C").arg(place).arg("-xzf").arg(tarball));
+    package(place, "masu-", "-linux")
+}
+
+/// Files and links below a directory.
+fn files(place: &Path) -> Vec<String> {
+    let mut find = Command::new("find");
+    let list = succeed(find.arg(place).args(["!", "-type", "d", "-printf", "%P\\n"]));
+    list.lines().map(str::to_owned).collect()
+}
+
+/// The versions of glibc that a file asks symbols of.
+fn glibc(file: &Path) -> Vec<(u32, u32)> {
+    let said = succeed(Command::new(tool("readelf")).arg("-VW").arg(file));
+    let versions = said.split("GLIBC_").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let mut parts = rest[..end].split('.').map(|part| part.parse().ok());
+        Some((parts.next()??, parts.next()??))
+    });
+    versions.collect()
+}
+
+#[test]
+fn installed_from_the_tarball_it_works_and_goes_again() {
+    let Some(from) = built() else { return };
+    let (place, prefix) = (scratch(), scratch());
+    let here = unpacked(place.path(), &tarball(place.path(), from));
+    // What was there before stays.
+    let other = prefix.path().join("lib/other.so");
+    fs::create_dir(prefix.path().join("lib")).expect("made");
+    fs::write(&other, "").expect("written");
+    let install = |more: &[&str]| {
+        let mut install = Command::new(here.join("install.sh"));
+        succeed(install.arg("--prefix").arg(prefix.path()).args(more))
+    };
+    assert!(install(&[]).contains("bin/masu demo"));
+    let list = files(prefix.path());
+    for name in [
+        "bin/masu",
+        "include/masu/masu.h",
+        "lib/libmasu.a",
+        "lib/libmasu.so",
+        "lib/libmasu.so.0",
+        "lib/masu/compat/libjemalloc.so.2",
+        "share/bash-completion/completions/masu",
+        "share/doc/masu/LICENSE-MIT",
+        "share/doc/masu/docs/installing.md",
+        "share/fish/vendor_completions.d/masu.fish",
+        "share/man/man1/masu-run.1",
+        "share/man/man3/libmasu.3",
+        "share/man/man7/masu-conf.7",
+        "share/zsh/site-functions/_masu",
+    ] {
+        assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
+    }
+    let mut placeholder = Command::new("grep");
+    let left = output(placeholder.args(["-rl", "@[a-z]*@", "--include=*.pc"]).arg(prefix.path()));
+    assert_eq!(text(&left.stdout), "");
+
+    let mut run = Command::new(prefix.path().join("bin/masu"));
+    let maps = succeed(run.args(["run", "--", "cat", "/proc/self/maps"]));
+    let library = prefix.path().join("lib/libmasu.so.0");
+    assert!(
+        maps.contains(prefix.path().join("lib/libmasu.so").to_str().unwrap())
+            || maps.contains(library.to_str().unwrap()),
+        "{maps}"
+    );
+    for package in ["masu", "jemalloc"] {
+        let mut words = Command::new(tool("pkg-config"));
+        words.env("PKG_CONFIG_PATH", prefix.path().join("lib/pkgconfig"));
+        let words = succeed(words.args(["--cflags", "--libs", package]));
+        let program = place.path().join(package);
+        let mut link = Command::new(tool("g++"));
+        link.args(["-std=c++17", "-o"]).arg(&program).arg(source("cxx/jemalloc.cc"));
+        link.arg("-I").arg(prefix.path().join("include/masu/compat"));
+        succeed(link.args(words.split_whitespace()));
+        let mut run = Command::new(program);
+        assert_eq!(succeed(run.env("LD_LIBRARY_PATH", prefix.path().join("lib"))), "ok\n");
+    }
+
+    install(&["--uninstall"]);
+    assert_eq!(files(prefix.path()), ["lib/other.so"]);
+}
+
+/// One library for every C library, old and new: it asks for no symbol of a version of glibc's, which
+/// would have to be there.
+#[test]
+fn the_library_runs_on_glibc_2_17_and_on_musl() {
+    let Some(from) = built() else { return };
+    let place = scratch();
+    let here = unpacked(place.path(), &tarball(place.path(), from));
+    let library = here.join("lib/libmasu.so.0");
+    assert_eq!(glibc(&library), []);
+    let dynamic = succeed(Command::new(tool("readelf")).arg("-dW").arg(&library));
+    assert!(!dynamic.contains("(NEEDED)"), "{dynamic}");
+    assert!(glibc(&from.join("masu")).len() > 5, "what reads versions reads none");
+}
+
+#[test]
+fn the_same_build_gives_the_same_tarball() {
+    let Some(from) = built() else { return };
+    let places = [scratch(), scratch()];
+    let [one, other] =
+        places.each_ref().map(|place| fs::read(tarball(place.path(), from)).unwrap());
+    assert!(one == other);
+}
+
+#[test]
+fn what_install_sh_cannot_do_it_says() {
+    let script = workspace().join("packaging/install.sh");
+    for (arguments, code, said) in [
+        (&["--prefix"][..], 2, "takes a directory"),
+        (&["--prefix", "here"], 2, "name it from the root"),
+        (&["--to", "/x"], 2, "what is --to? Try --help"),
+        (&["--prefix", "/proc/masu"], 1, "cannot be written"),
+    ] {
+        let done = output(Command::new(&script).args(arguments));
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}");
+        assert!(text(&done.stderr).contains(said), "{}", text(&done.stderr));
+    }
+}
+
+/// Two clones in different directories give the same files, byte for byte, and those keep what they promise.
+#[test]
+fn a_release_is_the_same_wherever_it_is_made() {
+    if !long() || built().is_none() {
+        println!("a release is made with MASU_TEST_LONG=1 only");
+        return;
+    }
+    let machine = std::env::consts::ARCH;
+    let places = [scratch(), scratch()];
+    let names = ["here", "a rather longer name/there"];
+    let sums: Vec<_> = places
+        .iter()
+        .zip(names)
+        .map(|(place, name)| {
+            let (clone, out) =
+                (place.path().join(name.replace(' ', "-")), place.path().join("out"));
+            succeed(Command::new("git").args(["clone", "-q"]).arg(workspace()).arg(&clone));
+            let mut make = Command::new(clone.join("packaging/release"));
+            make.env_remove("CARGO_TARGET_DIR").env_remove("DEBFULLNAME").env_remove("DEBEMAIL");
+            succeed(make.arg("--out").arg(&out).args(["--machine", machine]));
+            fs::read_to_string(out.join("SHA256SUMS")).expect("sums")
+        })
+        .collect();
+    assert_eq!(sums[0], sums[1]);
+    for part in ["-linux.tar.gz", ".whl", ".gem", ".tgz", ".cdx.json", "libmasu0_"] {
+        assert!(sums[0].contains(part), "no {part} in {}", sums[0]);
+    }
+    let out = places[0].path().join("out");
+    succeed(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&out));
+    let here = unpacked(places[0].path(), &package(&out, "masu-", "-linux.tar.gz"));
+    for file in ["bin/masu", "lib/libmasu.so.0"] {
+        assert_eq!(glibc(&here.join(file)), [], "{file}");
+    }
+    assert!(package(&out, "masu-", ".whl").to_string_lossy().contains("manylinux_2_17"));
+}

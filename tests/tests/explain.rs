@@ -1,0 +1,371 @@
+//! `masu explain` tells the truth: its sum is the RSS in real programs at several moments, its figures are those
+//! of a program whose memory is known, and what cannot be read is said in a sentence.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use masu_tests::{Compile, is_masu, library, scratch, tool};
+use serde_json::Value;
+
+fn masu(arguments: &[&str]) -> Output {
+    let library = library().expect("masu is a library");
+    let command = library.parent().expect("a directory").join("masu");
+    Command::new(command).args(arguments).output().expect("the command is built")
+}
+
+#[track_caller]
+fn explained(process: u32) -> Value {
+    let output = masu(&["explain", "--json", &process.to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn bytes(account: &Value, kind: &str) -> i64 {
+    let parts = account["parts"].as_array().expect("parts").iter();
+    parts
+        .filter(|part| part["kind"] == kind)
+        .map(|part| part["bytes"].as_i64().expect("bytes"))
+        .sum()
+}
+
+/// The sum is the RSS of `smaps_rollup`, which the test reads itself, within 1 %.
+#[track_caller]
+fn closes(process: u32) -> Value {
+    let mut said = String::new();
+    // Of a program that is at work two looks see two moments.
+    for _ in 0..10 {
+        let account = explained(process);
+        let rollup = procfs::process::Process::new(process as i32)
+            .and_then(|it| it.smaps_rollup())
+            .expect("it runs");
+        let rss =
+            rollup.memory_map_rollup.into_iter().next().expect("one").extension.map["Rss"] as f64;
+        let parts = account["parts"].as_array().expect("parts").iter();
+        let sum: i64 = parts.map(|part| part["bytes"].as_i64().expect("bytes")).sum();
+        let motion = bytes(&account, "in_motion");
+        assert_eq!(account["sum"].as_i64(), Some(sum));
+        if (sum as f64 - rss).abs() <= rss / 100.0 && motion.abs() as f64 <= rss / 100.0 {
+            assert_eq!(account["closes"], true);
+            return account;
+        }
+        said = format!("rss {rss}, {account:#}");
+    }
+    panic!("the sum is not the RSS: {said}");
+}
+
+/// A program on masu that is ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        command.env("LD_PRELOAD", library().expect("masu is a library"));
+        Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until it has said a line that contains `word`.
+    fn says(&mut self, word: &str) {
+        let out = self.0.stdout.as_mut().expect("a pipe");
+        let found = BufReader::with_capacity(1, out)
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains(word));
+        assert!(found, "it never said {word}");
+    }
+
+    fn goes_on(&mut self) {
+        let input = self.0.stdin.as_mut().expect("a pipe");
+        input.write_all(b"\n").and_then(|()| input.flush()).expect("it reads");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_program_whose_memory_is_known() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut running = Running::start(&mut Command::new(program.path()));
+    let mut next = || {
+        running.says("ready");
+        let account = closes(running.id());
+        running.goes_on();
+        account
+    };
+    let class = |account: &Value, size: u64| {
+        let classes = account["classes"].as_array().expect("classes").iter();
+        classes.clone().find(|class| class["size"] == size).expect("the class")["live"]
+            .as_u64()
+            .expect("a number")
+    };
+    let kib = |account: &Value, kind: &str| bytes(account, kind) / 1024;
+    // The C library has a few blocks of its own.
+    let near = |n: u64, expected: u64| n.abs_diff(expected) <= 8;
+
+    let all = next();
+    assert!(near(class(&all, 1024), 10_000), "{all:#}");
+    assert!((10_000..10_100).contains(&kib(&all, "live_small")), "{all:#}");
+    let half = next();
+    assert!(near(class(&half, 1024), 5_000), "{half:#}");
+    assert!(kib(&half, "free_in_spans") > 4_900, "{half:#}");
+    let medium = next();
+    assert!(near(medium["medium_blocks"].as_u64().expect("a number"), 100), "{medium:#}");
+    assert!((2_000..2_150).contains(&kib(&medium, "live_medium")), "{medium:#}");
+    let freed = next();
+    let free = kib(&freed, "caches") + kib(&freed, "dirty_pages");
+    assert!(near(freed["medium_blocks"].as_u64().expect("a number"), 0), "{freed:#}");
+    assert!(kib(&freed, "caches") >= 20 && free >= 2_000, "{freed:#}");
+    let huge = next();
+    assert_eq!(
+        (kib(&huge, "live_huge"), huge["huge_blocks"].as_u64()),
+        (64 << 10, Some(1)),
+        "{huge:#}"
+    );
+    let lent = next();
+    assert_eq!(bytes(&lent, "live_huge"), 0, "{lent:#}");
+    assert!(bytes(&lent, "outboxes") >= 480, "{lent:#}");
+}
+
+#[test]
+fn python() {
+    if !is_masu() {
+        return;
+    }
+    let script = "import threading\n\
+                  def fill(n):\n\
+                  \x20   global kept\n\
+                  \x20   kept = [bytes(i % 3000) for i in range(n)]\n\
+                  for n in (1000, 100000, 10):\n\
+                  \x20   t = threading.Thread(target=fill, args=(n,)); t.start(); t.join()\n\
+                  \x20   print('ready', flush=True); input()\n";
+    let mut running = Running::start(Command::new("python3").args(["-c", script]));
+    let mut live = Vec::new();
+    for _ in 0..3 {
+        running.says("ready");
+        // A version manager may run it as a child.
+        let account = closes(running.id());
+        live.push(bytes(&account, "live_small"));
+        running.goes_on();
+    }
+    assert!(live[1] > live[0] + (100 << 20) && live[1] > live[2] + (100 << 20), "{live:?}");
+}
+
+/// Redis, empty, filled and emptied.
+#[test]
+fn redis() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let socket = place.path().join("socket");
+    let mut command = Command::new(tool("redis-server"));
+    command
+        .args(["--port", "0", "--save", "", "--unixsocket"])
+        .arg(&socket)
+        .current_dir(place.path());
+    let mut running = Running::start(&mut command);
+    running.says("eady to accept");
+    closes(running.id());
+    let mut client = Command::new(tool("redis-cli"));
+    client.arg("-s").arg(&socket).args([
+        "eval",
+        "for i = 1, 100000 do redis.call('set', 'key' .. i, string.rep('x', 500)) end",
+        "0",
+    ]);
+    assert!(client.output().expect("it runs").status.success());
+    let filled = closes(running.id());
+    // Debian's is linked against jemalloc by its public names, which masu has.
+    assert!(bytes(&filled, "live_small") > 50 << 20, "{filled:#}");
+    let mut client = Command::new(tool("redis-cli"));
+    assert!(
+        client.arg("-s").arg(&socket).arg("flushall").output().expect("it runs").status.success()
+    );
+    let emptied = closes(running.id());
+    assert!(bytes(&emptied, "live_small") < 10 << 20, "{emptied:#}");
+}
+
+/// A git that answers, before and after it has read many objects.
+#[test]
+fn git() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let run = |arguments: &[&str]| {
+        let mut git = Command::new(tool("git"));
+        git.current_dir(place.path())
+            .args(["-c", "user.name=x", "-c", "user.email=x"])
+            .args(arguments);
+        assert!(git.output().expect("git runs").status.success(), "{arguments:?}");
+    };
+    run(&["init"]);
+    for i in 0..200 {
+        std::fs::write(place.path().join(format!("file{i}")), format!("{i}\n").repeat(2000))
+            .expect("written");
+    }
+    run(&["add", "."]);
+    run(&["commit", "-m", "x"]);
+    let mut running = Running::start(
+        Command::new(tool("git")).args(["cat-file", "--batch"]).current_dir(place.path()),
+    );
+    let input = running.0.stdin.as_mut().expect("a pipe");
+    input.write_all(b"HEAD\n").expect("it reads");
+    running.says("tree");
+    closes(running.id());
+    let input = running.0.stdin.as_mut().expect("a pipe");
+    (0..200).for_each(|i| writeln!(input, "HEAD:file{i}").expect("it reads"));
+    writeln!(input, "no-such-name").expect("it reads");
+    closes(running.id());
+    running.says("missing");
+    closes(running.id());
+}
+
+/// A worker of nginx, idle, while it serves, and behind that.
+#[test]
+fn nginx() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let path = |name: &str| place.path().join(name);
+    std::fs::write(path("page"), vec![b'x'; 1 << 20]).expect("written");
+    let conf = format!(
+        "daemon off; master_process off; pid {0}/pid; error_log stderr; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;\n\
+         uwsgi_temp_path {0}/u; scgi_temp_path {0}/s;\n\
+         server {{ listen 127.0.0.1:47931; root {0}; gzip on; gzip_min_length 1; gzip_types *; }} }}",
+        place.path().display()
+    );
+    std::fs::write(path("conf"), conf).expect("written");
+    let nginx = ["/usr/sbin/nginx", "nginx"].map(PathBuf::from);
+    let nginx = nginx.iter().find(|path| path.is_file()).cloned().unwrap_or_else(|| tool("nginx"));
+    let running =
+        Running::start(Command::new(nginx).arg("-p").arg(place.path()).arg("-c").arg(path("conf")));
+    let start = Instant::now();
+    let connect = || TcpStream::connect("127.0.0.1:47931");
+    while connect().is_err() {
+        assert!(start.elapsed() < Duration::from_secs(20), "nginx does not listen");
+        sleep(Duration::from_millis(20));
+    }
+    closes(running.id());
+    let request = b"GET /page HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n";
+    let open: Vec<_> = (0..50)
+        .map(|_| {
+            let mut stream = connect().expect("it listens");
+            stream.write_all(request).expect("it reads");
+            stream
+        })
+        .collect();
+    closes(running.id());
+    drop(open);
+    sleep(Duration::from_millis(200));
+    closes(running.id());
+}
+
+/// A service in Rust whose global allocator is masu, without any library.
+#[test]
+fn a_rust_program_with_masu_inside() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doctor_probe"));
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut running = Running(child);
+    running.says("ready");
+    let account = closes(running.id());
+    // 48 Ki blocks of 1,000 bytes, the first line of each touched by nobody but masu.
+    assert!(account["allocated"].as_u64() >= Some(48 << 20), "{account:#}");
+    assert_eq!(bytes(&account, "library"), 0);
+}
+
+/// The service of `masu demo`, at work and at rest.
+#[test]
+fn a_service_at_work() {
+    if !is_masu() {
+        return;
+    }
+    let command = library().expect("masu is a library").parent().expect("a directory").join("masu");
+    let running = Running::start(Command::new(command).args(["demo", "--service"]));
+    for _ in 0..3 {
+        sleep(Duration::from_millis(400));
+        explained(running.id());
+    }
+    // It rests for more than a second.
+    closes(running.id());
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], sentence: &str, way_out: &str) {
+    let output = masu(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some(sentence));
+    assert!(lines.next().is_some_and(|line| line.contains(way_out)), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_with_the_way_out() {
+    if !is_masu() {
+        return;
+    }
+    refused(&["explain", "4194305"], "masu: there is no process 4194305", "pgrep");
+    let plain =
+        Running(Command::new("sleep").arg("60").env_remove("LD_PRELOAD").spawn().expect("it runs"));
+    let id = plain.id().to_string();
+    refused(&["explain", &id], &format!("masu: process {id} does not run on masu"), "masu run");
+    // A process that has ended, and that nobody has waited for yet.
+    let mut ended = Command::new("true").spawn().expect("it runs");
+    sleep(Duration::from_millis(100));
+    let id = ended.id().to_string();
+    refused(&["explain", &id], &format!("masu: process {id} has ended"), "masu watch");
+    ended.wait().expect("it has ended");
+    // Without the right to: `nobody` asks for a process of root's.
+    // SAFETY: asks who we are.
+    if unsafe { libc::geteuid() } == 0 {
+        let command =
+            library().expect("masu is a library").parent().expect("a directory").join("masu");
+        let copy = scratch();
+        std::fs::copy(command, copy.path().join("masu")).expect("copied");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(copy.path(), open).expect("set");
+        let me = std::process::id().to_string();
+        let mut setpriv = Command::new(tool("setpriv"));
+        setpriv
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(copy.path().join("masu"));
+        let output = setpriv.args(["explain", &me]).output().expect("setpriv runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(&format!("masu: process {me} may not be read\n")), "{said}");
+        assert!(said.contains("sudo masu"), "{said}");
+    }
+}
+
+#[test]
+fn scripts_can_ask_whether_masu_holds_too_much() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut running = Running::start(&mut Command::new(program.path()));
+    running.says("ready");
+    let id = running.id().to_string();
+    assert_eq!(masu(&["explain", "--most", "50", &id]).status.code(), Some(0));
+    running.goes_on();
+    running.says("ready");
+    // Half of the blocks are free now, and masu has little more.
+    assert_eq!(masu(&["explain", "--most", "20", &id]).status.code(), Some(1));
+}
