@@ -220,6 +220,11 @@ fn threads_make_it_slower() {
     check("threads-make-it-slower.md");
 }
 
+#[test]
+fn profiling() {
+    check("profiling.md");
+}
+
 /// All pages below a directory, but not what was built or is hidden.
 fn pages(place: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(place).expect("a directory").map(|file| file.unwrap().path());

@@ -26,6 +26,7 @@ const UNDEFINED: &[&str] =
 
 /// What it uses if it is there.
 const UNDEFINED_WEAK: &[&str] = &[
+    "_dl_find_object",
     "_ZNSt9bad_allocD1Ev",
     "_ZSt15get_new_handlerv",
     "_ZTISt9bad_alloc",
@@ -47,8 +48,8 @@ const UNDEFINED_WEAK: &[&str] = &[
     "pthread_setspecific",
 ];
 
-/// Most bytes of the library without its symbols.
-const LARGEST: u64 = 206 << 10;
+/// Most bytes of the library without its symbols. A tenth of it is the profiler, which lies with what few programs need.
+const LARGEST: u64 = 250 << 10;
 
 /// The output of a tool over the library; `None`, with a word, for other allocators.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {

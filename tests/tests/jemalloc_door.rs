@@ -203,7 +203,7 @@ mod mallctl {
         decay_times_can_be_set,
         a_purge_gives_back_what_is_free,
         the_background_thread_can_be_switched,
-        profiling_is_absent_and_says_so,
+        a_profile_can_be_taken_at_run_time,
         // arenas.c
         blocks_lie_in_the_arena_that_was_named,
         zeroed_blocks_of_an_arena_are_zero,
@@ -222,7 +222,7 @@ mod mallctl {
     /// The names of the library's table, except for those that do something or look something up.
     #[test]
     fn every_name_answers() {
-        const DO: [&str; 17] = [
+        const DO: [&str; 21] = [
             "thread.peak.reset",
             "thread.tcache.flush",
             "thread.idle",
@@ -240,6 +240,10 @@ mod mallctl {
             "arenas.lookup",
             "experimental.arenas_create_ext",
             "experimental.hooks.safety_check_abort",
+            "prof.dump",
+            "prof.prefix",
+            "prof.reset",
+            "masu.prof.dump",
         ];
         let table = workspace().join("crates/libmasu/src/jemalloc/tree.rs");
         let table = std::fs::read_to_string(table).expect("the table");

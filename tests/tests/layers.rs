@@ -38,6 +38,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("region", "address space, and from a pointer to its metadata"),
     ("spare", "blocks for who finds the pools locked by a fork that stands still"),
     ("space", "ranges of 2 MiB units, which chunks and large blocks are: free, kept, moved"),
+    ("prof", "the profile: what is sampled, and what samples say"),
     ("huge", "large blocks"),
     ("run", "pages, and medium blocks of them"),
     ("span", "small blocks"),
@@ -60,7 +61,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("sync", "models::world", "the facade's other side: what loom's atomics lack")];
 
 /// The engine's modules that are part of its face, for what configures and asks.
-const FACE_MODULES: &[&str] = &["config", "control", "text", "size_class", "lock", "outside"];
+const FACE_MODULES: &[&str] =
+    &["config", "control", "profile", "text", "size_class", "lock", "outside"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];

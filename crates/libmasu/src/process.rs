@@ -15,6 +15,7 @@ pub type Environment = *const *const c_char;
 /// # Safety
 /// Called once, by the loader, on the only thread.
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
+    masu_core::profile::set_unwinder(masu_unwind::walk_outside);
     // SAFETY: the loader calls this once, on the only thread, with a valid environment.
     unsafe {
         let (environment, secure) = (environment(envp), host::is_secure());
@@ -63,4 +64,8 @@ unsafe extern "C" fn child() {
 /// Runs after `main`, and after `atexit`.
 pub extern "C" fn exit() {
     masu_core::exit_report();
+    // What the door knows of profiles lies on a page that most programs never touch.
+    if masu_core::profile::last_rate() != 0 && crate::jemalloc::prof::dumps_at_exit() {
+        crate::jemalloc::prof::at_exit();
+    }
 }

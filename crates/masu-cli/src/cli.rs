@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use masu_bench::race;
 
 use crate::failure::Failure;
-use crate::{doctor, see, translate, unit};
+use crate::{doctor, prof, see, translate, unit};
 
 /// Run programs on masu, a memory allocator that gives memory back.
 #[derive(Parser)]
@@ -30,6 +30,7 @@ Examples:
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
   masu demo                             what it does to a program's memory
   masu bench -- ./my-program            is masu better for it?
+  masu prof -- ./my-program             who allocates what is in use?
   masu doctor -p $(pidof ruby)          does it take effect there?
   masu explain $(pidof ruby)            what holds its memory?
   masu watch -- ruby app.rb             its memory over time, and what goes back when
@@ -57,6 +58,7 @@ pub enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _any: Vec<OsString>,
     },
+    Prof(prof::Prof),
     Doctor(doctor::order::Order),
     Explain(see::explain::Order),
     Watch(see::watch::Order),
@@ -123,6 +125,9 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   cgroup:1                limits and pressure of the control group count
   show_stats:0            statistics at exit: text or json
   stats_file:stderr       the file for them; %p is the process
+  prof:0                  a heap profile from the start on
+  prof_rate:512KiB        bytes between two samples of it, on average
+  prof_file:none          the file it goes to at exit; %p is the process
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore

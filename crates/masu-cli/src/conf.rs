@@ -63,6 +63,11 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     }
 }
 
+/// The variable that `--rate` means.
+pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
+    rate.map(|rate| single("--rate", "prof_rate", rate)).transpose()
+}
+
 /// Whether `size` is nothing, in whatever unit.
 fn is_zero(size: &str) -> bool {
     let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();

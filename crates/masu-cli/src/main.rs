@@ -16,6 +16,7 @@
 //!   │    └─ exec        the program takes this process over
 //!   ├─ demo             `masu demo`: a service on the system's malloc and on masu, as a chart
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
+//!   ├─ prof             `masu prof`: who allocates what is in use
 //!   ├─ see              `masu explain`, …: what a running process does with its memory
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
@@ -51,6 +52,7 @@ mod near;
 mod obstacle;
 mod preload;
 mod privilege;
+mod prof;
 mod program;
 mod run;
 mod see;
@@ -109,6 +111,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Bench(order) => bench::run(&order),
         #[cfg(not(feature = "bench"))]
         Verb::Bench { .. } => Err(failure::without_bench()),
+        Verb::Prof(order) => prof::run(&order),
         Verb::Doctor(order) => doctor::run(&order),
         Verb::Explain(order) => see::explain::run(&order),
         Verb::Top(order) => see::top::run(&order),

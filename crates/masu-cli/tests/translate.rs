@@ -19,11 +19,11 @@ fn translate(arguments: &[&str], code: i32) -> String {
 #[test]
 fn each_option_is_explained_and_what_is_left_is_to_be_set() {
     insta::assert_snapshot!(
-        translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof:true", "MALLOC_ARENA_MAX=2"], 0), @r"
-    MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof:true (jemalloc)
+        translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true", "MALLOC_ARENA_MAX=2"], 0), @r"
+    MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true (jemalloc)
       dirty_decay_ms:2000  MASU_DECAY=2s
       narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all
-      prof:true            no counterpart: masu has no heap profiler
+      prof_leak:true       no counterpart: `masu prof -- COMMAND` shows who allocates what is in use
 
     MALLOC_ARENA_MAX=2 (glibc)
       MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all
@@ -31,6 +31,15 @@ fn each_option_is_explained_and_what_is_left_is_to_be_set() {
     Set in their place:
       MASU_DECAY=2s
     ");
+}
+
+/// masu reads `MALLOC_CONF` too, and all that it takes from there stays there.
+#[test]
+fn what_is_read_under_its_own_name_stays_one_list() {
+    assert_eq!(
+        translate(&["--bare", "MALLOC_CONF=prof:true,dirty_decay_ms:0,lg_prof_sample:17"], 0),
+        "MALLOC_CONF=prof:true,lg_prof_sample:17\nMASU_DECAY=0\n"
+    );
 }
 
 /// What a script takes; of two that say the same thing, the later one wins.

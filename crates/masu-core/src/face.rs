@@ -3,12 +3,7 @@
 //! Sizes are in bytes. A null pointer means that memory is out, or that the request is larger than
 //! `isize::MAX`; the caller says `ENOMEM`.
 
-use crate::config::Config;
 use crate::heap::{self, arena};
-use crate::region::{self, GRANULE};
-use crate::sys::fatal;
-use crate::{limit, settings};
-use core::ffi::c_char;
 
 mod alloc;
 mod arenas;
@@ -58,51 +53,11 @@ pub fn purge() -> bool {
     crate::purge::now() != 0
 }
 
-/// Reads the configuration from the environment. Called once, from a constructor.
-///
-/// # Safety
-/// As for [`start_configured`].
-pub unsafe fn start(envp: *const *const c_char, secure: bool) {
-    // SAFETY: passed on.
-    unsafe { start_configured(&Config::DEFAULT, envp, secure) }
-}
-
-/// Puts a configuration in force, under what the environment says. Blocks may exist already.
-///
-/// # Safety
-/// `envp` is null or the process's environment, which does not change meanwhile. `secure`: the
-/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored.
-pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, secure: bool) {
-    let mut sink = fatal::write_stderr as fn(&[u8]);
-    // SAFETY: passed on.
-    let config = unsafe { program.under_environment(envp, secure, &mut sink) };
-    settings::apply(&config, secure);
-    region::look_at_limits();
-    limit::apply();
-    heap::init_process();
-    heap::set_ended(|| crate::purge::on_free(GRANULE));
-    if settings::show_stats() {
-        crate::stats::open(&config.stats_file);
-    }
-}
-
-/// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
-/// [`fork_prepare`] and its like, which one thread alone can do without. The hook may allocate.
-pub fn before_sharing(hook: fn()) {
-    crate::sharing::set_hook(hook);
-    if heap::counts().1 > 1 {
-        crate::sharing::begin();
-    }
-}
-
-/// Writes the statistics if the configuration asks for them. Called from a destructor.
-pub fn exit_report() {
-    if settings::show_stats() {
-        crate::stats::report();
-    }
-}
-
 pub mod control;
+pub mod profile;
+mod start;
+
+pub use start::{before_sharing, exit_report, start, start_configured};
 
 #[cfg(test)]
 mod tests;

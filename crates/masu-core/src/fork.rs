@@ -52,6 +52,7 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
             space::lock_for_fork(),
             heap::lock_for_fork(),
             arena::hooked::lock_for_fork(),
+            heap::sampling::lock_for_fork(),
         ])
 }
 

@@ -34,6 +34,8 @@ pub mod outside;
 #[cfg(all(test, not(loom)))]
 mod own_process;
 #[cfg(not(loom))]
+mod prof;
+#[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]
 mod region;

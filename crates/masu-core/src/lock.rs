@@ -7,7 +7,7 @@
 //! ones it holds:
 //!
 //! table of arenas → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
-//! (by class) → `runs` → `space` → `heaps` → records of hook memory
+//! (by class) → `runs` → `space` → `heaps` → records of hook memory → the profile
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold.
 //!

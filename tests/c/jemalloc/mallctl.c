@@ -2,6 +2,7 @@
 #include "door.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 CASE(names_that_may_only_be_read_refuse_to_be_written) {
     const char *names[] = {"version",       "config.stats",   "opt.narenas",     "opt.abort",
@@ -396,22 +397,49 @@ CASE(the_background_thread_can_be_switched) {
     CHECK(WRITE("max_background_threads", most) == 0, "%zu", most);
 }
 
-CASE(profiling_is_absent_and_says_so) {
-    bool flag = true;
+CASE(a_profile_can_be_taken_at_run_time) {
+    bool flag = false, on = true, off = false;
     READ("config.prof", &flag);
-    CHECK(!flag, "config.prof");
-    flag = true;
-    const char *names[] = {"prof.active", "prof.gdump", "prof.thread_active_init",
-                           "thread.prof.active"};
-    for (size_t n = 0; n < 4; n++) {
-        size_t length = sizeof flag;
-        int error = mallctl(names[n], &flag, &length, NULL, 0);
-        CHECK(error == ENOENT, "%s: %d", names[n], error);
-        error = WRITE(names[n], flag);
-        CHECK(error == ENOENT || error == EPERM, "%s: %d", names[n], error);
-    }
-    const char *file = "/nonexistent";
-    CHECK(WRITE("prof.dump", file) == ENOENT, "prof.dump");
+    CHECK(flag, "config.prof");
+    READ("opt.prof", &flag);
+    CHECK(!flag, "opt.prof");
+    READ("prof.active", &flag);
+    CHECK(!flag, "prof.active");
+    const char *none = NULL;
+    CHECK(WRITE("prof.dump", none) == ENOENT, "before it began");
+    CHECK(WRITE("prof.active", on) == 0, "on");
+    READ("prof.active", &flag);
+    CHECK(flag, "off");
+    size_t lg;
+    READ("prof.lg_sample", &lg);
+    CHECK(lg == 19, "%zu", lg);
+    lg = 10;
+    CHECK(WRITE("prof.reset", lg) == 0, "reset");
+    READ("prof.lg_sample", &lg);
+    CHECK(lg == 10, "%zu", lg);
+    static void *volatile kept[5000];
+    for (int i = 0; i < 5000; i++) kept[i] = malloc(200);
+    CHECK(WRITE("thread.prof.active", off) == 0, "thread");
+    READ("thread.prof.active", &flag);
+    CHECK(!flag, "thread");
+    const char *bad = "/no/such/place";
+    CHECK(WRITE("prof.dump", bad) == EFAULT, "a bad place");
+    char directory[] = "/tmp/masu-profile-XXXXXX", prefix[64], file[96];
+    CHECK(mkdtemp(directory), "mkdtemp");
+    snprintf(prefix, sizeof prefix, "%s/own", directory);
+    const char *name = prefix;
+    CHECK(WRITE("prof.prefix", name) == 0, "prefix");
+    CHECK(WRITE("prof.dump", none) == 0, "dump");
+    snprintf(file, sizeof file, "%s.%d.0.m0.heap", prefix, (int)getpid());
+    FILE *dump = fopen(file, "r");
+    CHECK(dump, "%s", file);
+    unsigned long rate = 0, objects = 0, bytes = 0;
+    CHECK(fscanf(dump, "heap_v2/%lu t*: %lu: %lu", &rate, &objects, &bytes) == 3, "form");
+    CHECK(rate == 1024 && objects > 500 && bytes > 100000, "%lu %lu %lu", rate, objects, bytes);
+    fclose(dump);
+    unlink(file);
+    rmdir(directory);
+    CHECK(WRITE("prof.active", off) == 0, "off");
 }
 
 // Names, one to a line, come from the environment: reading each gives a value of one length and no

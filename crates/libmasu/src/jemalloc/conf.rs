@@ -5,6 +5,8 @@
 //! | `dirty_decay_ms` | the option `decay`; -1 is never |
 //! | `background_thread` | the option `background_thread`, on or off |
 //! | `stats_print` | the option `show_stats` |
+//! | `prof`, `prof_active`, `lg_prof_sample` | the options `prof` and `prof_rate` |
+//! | `prof_final`, `prof_prefix` | a file at exit, in jemalloc's form |
 //! | `experimental_infallible_new` | [`crate::infallible`] |
 //!
 //! All other keys tune parts that are not there and are passed over. A key that is set here wins over a
@@ -85,9 +87,15 @@ fn apply(config: &mut Config, list: &[u8]) {
                 config.show_stats =
                     if value == b"true" { Statistics::Text } else { Statistics::Off };
             }
+            b"prof" | b"prof_active" | b"prof_final" | b"prof_prefix" | b"lg_prof_sample" => {
+                super::prof::set(key, value);
+            }
             b"experimental_infallible_new" => crate::infallible::set(value == b"true"),
             _ => {}
         }
+    }
+    if super::prof::is_wanted() {
+        super::prof::configure(config);
     }
 }
 

@@ -15,13 +15,14 @@
 //! | bins | size classes of small blocks; spans are 64 KiB |
 //! | large extents | medium and huge blocks |
 //! | extent hooks | memory of a heap of its own comes from them; not the common memory's |
-//! | profiling | absent: `ENOENT` |
+//! | profiling | masu's own sampling, in jemalloc's form of a file |
 //!
 //! - [`flags`]: what the `flags` argument says. [`allocx`]: the seven functions.
 //! - [`arenas`], [`caches`]: numbers that stand for heaps and for thread caches.
 //! - [`names`]: from names to numbers and back. [`tree`]: what each name does. [`call`]: one call's
 //!   arguments. [`ctl`]: the three functions.
 //! - [`figures`]: statistics as of the last epoch. [`print`]: `malloc_stats_print`.
+//! - [`prof`]: the heap profile.
 //! - [`conf`]: `MALLOC_CONF` and the program's `malloc_conf`.
 //!
 //! All of it but the `*allocx` functions is cold, and lies in a section of its own behind the code
@@ -37,5 +38,6 @@ mod figures;
 mod flags;
 mod names;
 mod print;
+pub mod prof;
 mod thread;
 mod tree;

@@ -2,11 +2,11 @@
 //!
 //! A row is a name, `#` standing for a number, and what a call of it answers. The rows become a
 //! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`, as it
-//! is in a jemalloc built without that feature (mutex counters, `prof.*` beyond whether it is there).
+//! is in a jemalloc built without that feature (mutex counters).
 
 use super::call::{Answer, Call, EINVAL, ENOENT, Error};
 use super::figures::Bin;
-use super::{arenas, caches, figures, thread};
+use super::{arenas, caches, figures, prof, thread};
 use crate::aligned::NATURAL;
 use core::sync::atomic::{AtomicI64, Ordering};
 use masu_core::config::{BackgroundThread, Delay};
@@ -85,7 +85,7 @@ tree! { |call|
     "config.lazy_lock" => reads(call, |c| c.flag(false));
     "config.malloc_conf" => reads(call, |c| c.string(c""));
     "config.opt_safety_checks" => reads(call, |c| c.flag(false));
-    "config.prof" => reads(call, |c| c.flag(false));
+    "config.prof" => reads(call, |c| c.flag(true));
     "config.prof_frameptr" => reads(call, |c| c.flag(false));
     "config.prof_libgcc" => reads(call, |c| c.flag(false));
     "config.prof_libunwind" => reads(call, |c| c.flag(false));
@@ -124,7 +124,33 @@ tree! { |call|
     "opt.disable_large_size_classes" => reads(call, |c| c.flag(false));
     "opt.hpa" => reads(call, |c| c.flag(false));
     "opt.process_madvise_max_batch" => reads(call, |c| c.size(0));
-    "opt.prof" => reads(call, |c| c.flag(false));
+    "opt.prof" => reads(call, |c| c.flag(prof::is_wanted()));
+    "opt.prof_active" => reads(call, |c| c.flag(prof::begins_active()));
+    "opt.prof_thread_active_init" => reads(call, |c| c.flag(true));
+    "opt.prof_prefix" => reads(call, |c| c.string(prof::first_prefix()));
+    "opt.prof_bt_max" => reads(call, |c| c.unsigned(127));
+    "opt.lg_prof_sample" => reads(call, |c| c.size(prof::lg_rate()));
+    "opt.lg_prof_interval" => reads(call, |c| c.signed(-1));
+    "opt.prof_gdump" => reads(call, |c| c.flag(false));
+    "opt.prof_final" => reads(call, |c| c.flag(prof::dumps_at_exit()));
+    "opt.prof_leak" => reads(call, |c| c.flag(false));
+    "opt.prof_leak_error" => reads(call, |c| c.flag(false));
+    "opt.prof_accum" => reads(call, |c| c.flag(true));
+    "opt.prof_pid_namespace" => reads(call, |c| c.flag(false));
+    "opt.prof_stats" => reads(call, |c| c.flag(false));
+    "opt.prof_sys_thread_name" => reads(call, |c| c.flag(false));
+    "opt.prof_recent_alloc_max" => reads(call, |c| c.signed(0));
+    "opt.prof_time_resolution" => reads(call, |c| c.string(c"default"));
+    "prof.active" => prof::active(call);
+    "prof.dump" => prof::dump(call);
+    "prof.gdump" => prof::gdump(call);
+    "prof.interval" => reads(call, |c| c.word(0));
+    "prof.lg_sample" => reads(call, |c| c.size(prof::lg_rate()));
+    "prof.prefix" => prof::prefix(call);
+    "prof.reset" => prof::reset(call);
+    "prof.thread_active_init" => prof::thread_active_init(call);
+    "thread.prof.active" => prof::thread_active(call);
+    "masu.prof.dump" => prof::dump_own(call);
     "arena.#.initialized" => arenas::initialized(call);
     "arena.#.decay" => arenas::decay(call);
     "arena.#.purge" => arenas::purge(call);

@@ -113,13 +113,18 @@ fn one(name: &str, value: &str) -> Result<Variable, Failure> {
     })
 }
 
-/// What is to be set, each name once; what comes later wins, as it does in a list of options.
+/// What is to be set, each name once; what comes later wins, as it does in a list of options. `MALLOC_CONF` is
+/// such a list itself.
 fn settings(translated: &[Variable]) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     let all = translated.iter().flat_map(|variable| &variable.options);
     for (_, meaning) in all {
         for (name, value) in meaning.settings() {
             match settings.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, old)) if name == "MALLOC_CONF" => {
+                    old.push(',');
+                    old.push_str(&value);
+                }
                 Some((_, old)) => *old = value,
                 None => settings.push((name, value)),
             }

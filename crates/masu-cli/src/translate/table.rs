@@ -54,7 +54,7 @@ const AT_ONCE: &str = "memory that goes back is gone at once, not lazily";
 const BY_TIME: &str = "memory goes back by its age (MASU_DECAY), wherever it lies";
 const NO_RESERVE: &str =
     "nothing is reserved ahead; MASU_POPULATE=1 faults memory in when it is taken";
-const NO_PROFILER: &str = "masu has no heap profiler";
+const PROFILE: &str = "`masu prof -- COMMAND` shows who allocates what is in use";
 const NO_CHECKS: &str = "to look for errors, use AddressSanitizer or valgrind without masu";
 const GROWS: &str = "blocks above 1 MiB have pages of their own and grow without being copied";
 const ONE_THREAD: &str = "there is at most one background thread";
@@ -115,7 +115,8 @@ const ROWS: &[(Family, &[&str], How)] = {
             ],
             Nothing(LAYOUT),
         ),
-        (Jemalloc, &["prof", "prof_*", "lg_prof_*"], Missing(NO_PROFILER)),
+        (Jemalloc, &["prof", "prof_active", "prof_final", "prof_prefix", "lg_prof_sample"], Kept),
+        (Jemalloc, &["prof_*", "lg_prof_*"], Missing(PROFILE)),
         (
             Jemalloc,
             &["junk", "zero", "san_*", "lg_san_*", "redzone", "quarantine"],
@@ -256,7 +257,7 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "HEAP_CHECK_*",
                 "LARGE_ALLOC_REPORT_THRESHOLD",
             ],
-            Missing(NO_PROFILER),
+            Missing(PROFILE),
         ),
         (Tcmalloc, &["PAGE_FENCE*", "PAGEFENCE*"], Missing(NO_CHECKS)),
         (Glibc, &["MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST"], Nothing(POOL)),
@@ -366,7 +367,16 @@ mod tests {
             ),
             (Family::Jemalloc, "background_thread", "false", set("MASU_BACKGROUND_THREAD", "off")),
             (Family::Jemalloc, "thp", "never", set("MASU_HUGE_PAGES", "off")),
-            (Family::Jemalloc, "prof_leak", "true", Meaning::Missing(NO_PROFILER)),
+            (
+                Family::Jemalloc,
+                "lg_prof_sample",
+                "17",
+                Meaning::Set(
+                    vec![("MALLOC_CONF".into(), "lg_prof_sample:17".into())],
+                    "masu reads it under this name",
+                ),
+            ),
+            (Family::Jemalloc, "prof_leak", "true", Meaning::Missing(PROFILE)),
             (Family::Jemalloc, "narena", "2", Meaning::Unknown(Some("narenas"))),
             (Family::Mimalloc, "PURGE_DELAY", "0", set("MASU_DECAY", "0")),
             (Family::Tcmalloc, "HEAP_LIMIT_MB", "512", set("MASU_LIMIT_HARD", "512MiB")),

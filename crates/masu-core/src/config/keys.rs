@@ -5,8 +5,8 @@
 
 use super::Origin;
 use super::kinds::{
-    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, OnError, Size,
-    Statistics, Tag,
+    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, NoFile, OnError,
+    Size, Statistics, Tag,
 };
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -157,6 +157,13 @@ keys! {
     show_stats: Statistics = Statistics::Off;
     /// The file that they are appended to; `%p` in its name is the process. To name one is to ask for them.
     stats_file: File = File::STDERR;
+    /// Whether a heap profile is taken from the start on.
+    prof: Flag = false;
+    /// Bytes between two samples of the profile, on average.
+    prof_rate: Size = 512 << 10;
+    /// The file that the profile is written to at exit; `%p` in its name is the process. To name one is to ask for
+    /// a profile.
+    prof_file: NoFile = File::STDERR;
     /// This configuration on stderr at start.
     verbose: Flag = false;
     /// A line on stderr for every mistake found: bad options, and what `on_error` is about.

@@ -37,6 +37,8 @@ pub enum Tag {
     Statistics,
     /// [`File`]
     File,
+    /// [`NoFile`]
+    NoFile,
 }
 
 /// A kind of value.
@@ -71,6 +73,7 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::Policy => "default, low-memory, throughput, container or realtime",
         Tag::Statistics => "1 or 0 (or text, json)",
         Tag::File => "a path like /tmp/stats.%p, or stderr",
+        Tag::NoFile => "a path like /tmp/profile.%p, or none",
     }
 }
 
@@ -96,7 +99,8 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
             Some(form) => Some(form as u64 + 1),
             None => flag(),
         },
-        Tag::File => File::read(written).map(<File as Kind>::word),
+        Tag::NoFile if position("none", written).is_some() => Some(0),
+        Tag::File | Tag::NoFile => File::read(written).map(<File as Kind>::word),
         Tag::Delay if position("never -1", written).is_some() => Some(u64::MAX),
         Tag::LimitOrAuto if position("auto", written).is_some() => Some(u64::MAX),
         Tag::Limit | Tag::LimitOrAuto if position("off", written).is_some() => Some(0),
@@ -125,8 +129,9 @@ pub fn show(tag: Tag, word: u64, text: &mut Text) {
         Tag::OnError => ON_ERROR,
         Tag::Policy => Policy::NAMES,
         Tag::Statistics => "off text json",
-        Tag::File => {
+        Tag::File | Tag::NoFile => {
             match File::from_word(word).path() {
+                [] if tag == Tag::NoFile => text.str("none"),
                 [] => text.str("stderr"),
                 path => text.printable(path),
             };
@@ -409,6 +414,20 @@ impl Kind for File {
     }
     fn word(value: File) -> u64 {
         value.start.expose_provenance() as u64 | (value.length as u64) << File::ADDRESS_BITS
+    }
+}
+
+/// The path of a file, or none, which is [`File::STDERR`].
+pub struct NoFile;
+
+impl Kind for NoFile {
+    type Value = File;
+    const TAG: Tag = Tag::NoFile;
+    fn from_word(word: u64) -> File {
+        <File as Kind>::from_word(word)
+    }
+    fn word(value: File) -> u64 {
+        <File as Kind>::word(value)
     }
 }
 

@@ -99,6 +99,9 @@ every_key! {
     cgroup: "0" => false, not "v2";
     show_stats: "yes" => Statistics::Text, not "2";
     stats_file: "stderr" => File::STDERR, not "/tmp/";
+    prof: "1" => true, not "2";
+    prof_rate: "64KiB" => 64 << 10, not "often";
+    prof_file: "none" => File::STDERR, not "/tmp/";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
     on_error: "report" => OnError::Report, not "panic";
@@ -336,6 +339,9 @@ masu:   limit_hard          off         built-in
 masu:   cgroup              on          built-in
 masu:   show_stats          off         built-in
 masu:   stats_file          stderr      built-in
+masu:   prof                off         built-in
+masu:   prof_rate           512KiB      built-in
+masu:   prof_file           none        built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
 masu:   on_error            abort       built-in

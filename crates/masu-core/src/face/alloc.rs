@@ -12,7 +12,7 @@
 //! the zeroed bytes are all that may be used.
 
 use super::{Arena, scarce};
-use crate::heap;
+use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
 use crate::size_class::{aligned_class, class_of};
 use crate::{huge, purge, run, spare};
@@ -35,9 +35,11 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
-    let p = heap::refill_short(size);
-    if !p.is_null() {
-        return p;
+    if !sampling::is_on() {
+        let p = heap::refill_short(size);
+        if !p.is_null() {
+            return p;
+        }
     }
     Request::new(size, 16, false).map_or(null_mut(), |request| serve_here(&request))
 }
@@ -147,6 +149,34 @@ fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
 /// A block for a request; null when memory is out. In line, where what is asked for is partly known.
 #[inline(always)]
 fn serve_here(request: &Request) -> *mut u8 {
+    if sampling::is_on() { serve_sampled(*request) } else { serve(request) }
+}
+
+/// [`serve_here`] while a profile is taken: the request may be a sample.
+#[cold]
+#[inline(never)]
+fn serve_sampled(request: Request) -> *mut u8 {
+    let class = match request.source {
+        Source::Small(class) => class,
+        _ => 0,
+    };
+    let mut p = sampling::due(request.size, class);
+    if !p.is_null() {
+        return p;
+    }
+    if request.may_be_larger() && request.zeroed == 0 {
+        // `alloc_slow` has left that to this function.
+        p = heap::refill_short(request.size);
+    }
+    if p.is_null() {
+        p = serve(&request);
+    }
+    // SAFETY: null, or a block that was allocated just now.
+    unsafe { sampling::served(p, request.size, class) }
+}
+
+#[inline(always)]
+fn serve(request: &Request) -> *mut u8 {
     let mut p = once(request);
     if p.is_null() {
         p = again(*request);

@@ -2,10 +2,10 @@
 
 use super::{arena::Arena, scarce::again};
 use crate::heap::block::{Block, free_block, why};
-use crate::heap::thread_bytes;
-use crate::purge;
+use crate::heap::{sampling, thread_bytes};
 use crate::report::{self, Act, Wrong};
 use crate::request::{Request, Source};
+use crate::{prof, purge};
 use core::ptr::{self, null_mut};
 
 impl Arena {
@@ -18,11 +18,15 @@ impl Arena {
     #[inline]
     pub fn alloc(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         let Some(request) = Request::exact(size, align, zeroed) else { return null_mut() };
-        let p = self.alloc_once(&request);
-        if !p.is_null() && matches!(request.source, Source::Small(_)) {
-            return p;
+        let mut p = self.alloc_once(&request);
+        if p.is_null() || !matches!(request.source, Source::Small(_)) {
+            p = self.alloc_rest(p, &request);
         }
-        self.alloc_rest(p, &request)
+        if sampling::is_on() {
+            // SAFETY: null, or a block that was allocated just now.
+            unsafe { sampling::counted(p, size) };
+        }
+        p
     }
 
     /// What is left to do for a large block, or for one that could not be had: `p` as it is.
@@ -62,6 +66,7 @@ impl Arena {
     /// # Safety
     /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
     pub unsafe fn reset(&'static self) {
+        self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.empty() });
     }
@@ -71,8 +76,16 @@ impl Arena {
     /// # Safety
     /// As there; and the heap is not used any more.
     pub unsafe fn destroy(&'static self) {
+        self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.end() });
+    }
+
+    /// Ends the samples of all of the heap's blocks. O(samples).
+    fn end_samples(&'static self) {
+        if sampling::any_live() {
+            prof::ended(|p| Arena::of(p).is_some_and(|heap| ptr::eq(heap, self)));
+        }
     }
 }
 

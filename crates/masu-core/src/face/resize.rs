@@ -12,12 +12,12 @@ use super::free::{self, dealloc};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::heap::arena::hooked;
 use crate::heap::block::{Block, Kind, why};
-use crate::heap::{self, thread_bytes};
+use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, class_of, medium_units};
 use crate::sys::host;
-use crate::{huge, purge, run, spare};
+use crate::{huge, prof, purge, run, spare};
 use core::ptr::null_mut;
 
 /// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null
@@ -253,6 +253,13 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     };
     if let Some(new) = new {
         thread_bytes::resized(old, new);
+        if sampling::any_live() {
+            sampling::freed(p);
+        }
+        if sampling::is_on() {
+            // SAFETY: a live block.
+            unsafe { sampling::counted(p, size) };
+        }
     }
     new.is_some()
 }
@@ -281,6 +288,8 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
             None => change(),
         }
     };
+    // What moves may leave its address to another thread's sample at any moment.
+    let sample = if sampling::any_live() { prof::set_aside(p) } else { None };
     let mut to = grow();
     if to.is_null() && block.heap().is_none_or(|heap| heap.has_room(new - old)) {
         let spare = || {
@@ -299,6 +308,12 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
     if !to.is_null() {
         thread_bytes::resized(old, new);
         purge::on_free(old);
+        if sampling::is_on() {
+            // SAFETY: a live block.
+            unsafe { sampling::counted(to, new) };
+        }
+    } else if let Some(sample) = sample {
+        prof::put_back(sample);
     }
     purge::on_alloc(true);
     to

@@ -11,7 +11,7 @@
 
 use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
-use super::{birth, free, suspect, thread_bytes};
+use super::{birth, free, sampling, suspect, thread_bytes};
 use crate::region::{self, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
@@ -97,10 +97,10 @@ impl Block {
         (bytes != 0).then_some(Block { kind, bytes, owner })
     }
 
-    /// The first-class heap that it belongs to, if it does.
+    /// The first-class heap that it belongs to, if it does. That of the profile's samples is none.
     #[inline(always)]
     pub fn heap(&self) -> Option<&'static Arena> {
-        arena::by_id(self.owner)
+        arena::by_id(self.owner).filter(|heap| !sampling::is_of_samples(heap))
     }
 }
 
@@ -142,6 +142,9 @@ pub fn why(p: *const u8) -> Wrong {
 /// The block is what [`Block::find`] has found at `p`, and the caller's.
 #[inline(always)]
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
+    if sampling::any_live() {
+        sampling::freed(p);
+    }
     // SAFETY: passed on, here and below.
     unsafe {
         if let Kind::Own | Kind::Remote = block.kind {

@@ -13,7 +13,7 @@
 
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
-use super::{Heap, exit, suspect, tick};
+use super::{Heap, exit, sampling, suspect, tick};
 use crate::region::{self, NIL};
 use crate::span::{self, Place, Span, pool};
 use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
@@ -135,6 +135,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
         return s.set_countdown(soonest);
     }
     heap.bin(class).set(null_mut());
+    sampling::unmark(heap, class);
     heap.active(class).set(NIL);
     heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());

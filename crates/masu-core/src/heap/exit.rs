@@ -7,7 +7,7 @@
 
 use super::retain::give_up;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, fork, handover, scope};
+use super::{Heap, birth, fork, handover, sampling, scope};
 use crate::region::NIL;
 use crate::size_class::{CLASSES, LAST_CLASS};
 use crate::span::{self, Block};
@@ -70,6 +70,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
     }
     heap.full_count.set(0);
     heap.zero.set(0);
+    sampling::end(heap);
     for i in 0..CLASSES {
         heap.borrowed[i].set(0);
         heap.larger_waste[i].set(0);
@@ -102,6 +103,7 @@ fn abandon_lists(heap: &Heap, class: usize) {
 /// The caller has the heap to itself.
 pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
+    sampling::unmark(heap, class);
     let active = heap.active(class).replace(NIL);
     // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed (heap invariant 3).
     unsafe {

@@ -8,7 +8,7 @@
 use super::event::soonest;
 use super::exit::{push_back, take_back_left};
 use super::tls::current;
-use super::{Heap, Role, retain, shared_arena};
+use super::{Heap, Role, retain, sampling, shared_arena};
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::span::{self, pool};
@@ -47,6 +47,7 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
 /// Puts the bin's blocks back into the active span, and gives that back if nothing else is out.
 fn flush_bin(heap: &Heap, class: usize) {
     let bin = heap.bin(class).replace(null_mut());
+    sampling::unmark(heap, class);
     let active = heap.active(class).get();
     // SAFETY: the bin's blocks are free ones of the active span, which is this thread's, or were
     // borrowed from the shared arena (heap invariant 3).

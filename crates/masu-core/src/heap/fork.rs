@@ -16,7 +16,7 @@
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
-use super::{Heap, exit, outbox, retain};
+use super::{Heap, exit, outbox, retain, sampling};
 use crate::deferred::{self, Kind};
 use crate::huge;
 use crate::lock;
@@ -174,6 +174,7 @@ fn recover(heap: &'static Heap) {
     }
     for class in 1..=LAST_CLASS {
         heap.bin(class).set(null_mut());
+        sampling::unmark(heap, class);
         heap.active(class).set(NIL);
     }
 }

@@ -17,7 +17,7 @@
 
 use super::exit::{abandon_active, leave_active};
 use super::mode::Mode;
-use super::{Heap, fork, table};
+use super::{Heap, fork, sampling, table};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::span;
@@ -41,6 +41,7 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
                 continue;
             }
             let bin = heap.bin(class).replace(null_mut());
+            sampling::unmark(heap, class);
             // The next thread's account begins at zero.
             (*span::record(active)).take_freed();
             // What this thread found and has not used stays as it is.

@@ -41,6 +41,7 @@ mod mode;
 pub mod outbox;
 mod refill;
 mod retain;
+pub mod sampling;
 mod scope;
 mod shared_arena;
 mod short;
@@ -150,6 +151,8 @@ pub struct Heap {
     pub(crate) counters: Counters,
     /// What its thread has allocated and freed.
     pub(crate) bytes: ThreadBytes,
+    /// Which of its blocks are samples of the profile.
+    pub(crate) sampling: sampling::Sampling,
     /// The class of each small size, for [`fast::alloc_small_unknown`]: here its address is at hand.
     pub(crate) classes: [u8; TABLE_LEN],
 }
@@ -211,6 +214,7 @@ impl Heap {
             outbox: Outbox::new(),
             counters: Counters::new(),
             bytes: ThreadBytes::new(),
+            sampling: sampling::Sampling::new(),
             classes: *TABLE,
         }
     }

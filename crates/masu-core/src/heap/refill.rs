@@ -6,7 +6,7 @@
 use super::mode::Mode;
 use super::retain::{self, park};
 use super::tls::current;
-use super::{Heap, Role, birth, event, exit, shared_arena, tick};
+use super::{Heap, Role, birth, event, exit, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
@@ -22,7 +22,8 @@ use core::ptr::null_mut;
 /// out. It may be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
     let heap = current();
-    if heap.active(class).get() == NIL {
+    // A profile counts what is asked for of a class in that class's bin.
+    if heap.active(class).get() == NIL && !sampling::is_on() {
         let block = take_larger(heap, class);
         if !block.is_null() {
             return block;
@@ -178,6 +179,11 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
+    let mut n = n;
+    if sampling::is_on() {
+        // SAFETY: passed on.
+        n = unsafe { sampling::cut(heap, s, class, list, n) };
+    }
     let bytes = u64::from(n) * u64::from(s.size());
     heap.counters.refilled_bytes.add(bytes);
     heap.bytes.add(bytes);

@@ -13,7 +13,7 @@
 use super::mode::Mode;
 use super::table::{SHARED_ARENA_ID, index_of};
 use super::tls::{current, make};
-use super::{Heap, Role, exit, fast, free, refill, retain};
+use super::{Heap, Role, exit, fast, free, refill, retain, sampling};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
 use crate::region::NIL;
@@ -73,8 +73,12 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     heap.sent[class & 63].set(0);
     let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
     let want = (1usize << batches.min(BATCHES - 1)).min(most);
-    let (first, rest) = lend(class, want);
+    let (first, mut rest) = lend(class, want);
     heap.bytes.add((want * size_of_class(class)) as u64);
+    if sampling::is_on() {
+        // SAFETY: the blocks are this thread's.
+        rest = unsafe { sampling::cut_borrowed(heap, class, first, rest) };
+    }
     heap.bin(class).set(rest);
     first
 }
@@ -130,6 +134,7 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     let before = sent.replace(sent.get().saturating_add(n as u8));
     if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
         let rest = heap.bin(class).replace(null_mut());
+        sampling::unmark(heap, class);
         // SAFETY: without an active span, the bin's blocks are of the shared arena (heap invariant 3).
         unsafe { give_back(rest) };
     }

@@ -112,7 +112,7 @@ fn place(kept: Descriptor) -> Option<(Descriptor, bool)> {
 }
 
 /// A copy of `path`, absolute, with its end; `None` without a path, or without memory for it.
-fn keep(path: &[u8]) -> Option<&'static CStr> {
+pub fn keep(path: &[u8]) -> Option<&'static CStr> {
     if path.is_empty() {
         return None;
     }

@@ -87,6 +87,14 @@ pub fn map(len: usize) -> Result<usize, Errno> {
     mmap(0, len, 0)
 }
 
+/// [`map`] of more than will be used: the kernel does not count what nobody writes.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn reserve(len: usize) -> Result<usize, Errno> {
+    mmap(0, len, MAP_NORESERVE)
+}
+
 /// Maps `len` fresh zero bytes wherever there is room, at a multiple of `align`, a power of two.
 ///
 /// # Errors

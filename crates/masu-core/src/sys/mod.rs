@@ -13,7 +13,7 @@ pub mod barrier;
 pub mod cgroup;
 pub mod cpu;
 pub mod fatal;
-mod file;
+pub mod file;
 pub mod futex;
 pub mod host;
 pub mod mem;
@@ -32,6 +32,8 @@ pub mod time;
 pub struct Errno(pub i32);
 
 impl Errno {
+    /// A signal came first.
+    pub const EINTR: Errno = Errno(4);
     /// Out of memory, or over a limit.
     pub const ENOMEM: Errno = Errno(12);
     /// The address range is taken (`MAP_FIXED_NOREPLACE`).

@@ -33,6 +33,19 @@ impl Descriptor {
         result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
     }
 
+    /// Opens a file to write to, which is empty then.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create(path: &CStr) -> Result<Descriptor, Errno> {
+        const AT_FDCWD: usize = -100isize as usize;
+        // O_WRONLY, O_CREAT, O_NOCTTY, O_TRUNC and O_CLOEXEC.
+        const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o1000 | 0o2_000_000;
+        let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS, 0o644, 0, 0];
+        // SAFETY: the kernel reads a C string.
+        result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
+    }
+
     /// Another descriptor of the same open file, out of the way, that no executed program inherits. `None`
     /// if the file is not open, or no number is left.
     pub fn duplicate(self) -> Option<Descriptor> {
@@ -58,13 +71,12 @@ impl Descriptor {
 
     /// Writes all of `bytes`. Errors are ignored: there is nobody to tell.
     pub fn write(self, mut bytes: &[u8]) {
-        const EINTR: Errno = Errno(4);
         while !bytes.is_empty() {
             let arguments = [self.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
             // SAFETY: the kernel reads `bytes.len()` bytes from a live slice.
             match result(unsafe { syscall(nr::WRITE, arguments) }) {
                 Ok(n) if n > 0 => bytes = bytes.get(n..).unwrap_or(&[]),
-                Err(EINTR) => {}
+                Err(Errno::EINTR) => {}
                 _ => return,
             }
         }

@@ -37,6 +37,15 @@ pub fn now_ms() -> u64 {
     ask()
 }
 
+/// Nanoseconds since some fixed point.
+pub fn nanoseconds() -> u64 {
+    const CLOCK_MONOTONIC: usize = 1;
+    let mut ts = [0i64; 2];
+    // SAFETY: the kernel writes one timespec (two words) into `ts`.
+    unsafe { syscall(nr::CLOCK_GETTIME, [CLOCK_MONOTONIC, ts.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    (ts[0] as u64).wrapping_mul(1_000_000_000).wrapping_add(ts[1] as u64)
+}
+
 fn ask() -> u64 {
     let mut ts = [0i64; 2];
     // SAFETY: the kernel writes one timespec (two words) into `ts`.

@@ -59,6 +59,13 @@ impl Gate {
         self.lock.lock()
     }
 
+    /// Goes in, waiting if it must, except for a fork that stands still.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))]
+    pub fn enter_or_give_up(&self) -> Option<Guard<'_>> {
+        self.lock.enter()
+    }
+
     /// Goes in if nobody is inside.
     #[inline]
     pub fn try_enter(&self) -> Option<Guard<'_>> {

@@ -28,8 +28,27 @@ impl Arena {
         class: usize,
         size: usize,
     ) -> (*mut Block, bool) {
+        self.alloc_small_inside(self.gate.enter(), class, size)
+    }
+
+    /// A block of a class for a request of `size` bytes, for who must not wait until a fork is over; null when
+    /// memory is out or one stands still.
+    pub(in crate::heap) fn alloc_small_or_give_up(
+        &'static self,
+        class: usize,
+        size: usize,
+    ) -> *mut Block {
+        let inside = self.gate.enter_or_give_up();
+        inside.map_or(null_mut(), |inside| self.alloc_small_inside(inside, class, size).0)
+    }
+
+    fn alloc_small_inside(
+        &'static self,
+        mut inside: Guard<'static>,
+        class: usize,
+        size: usize,
+    ) -> (*mut Block, bool) {
         let usable = size_of_class(class);
-        let mut inside = self.gate.enter();
         let mut block = null_mut();
         if self.charge(usable, &inside) {
             let bin = self.inner.bin(class);

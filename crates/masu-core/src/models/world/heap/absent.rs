@@ -88,8 +88,17 @@ pub mod block {
 /// Heaps that programs make: there are none.
 pub mod arena {
     use crate::lock::Lock;
+    use crate::span::Block;
 
     pub enum Arena {}
+
+    impl Arena {
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn free(&self, _: *mut Block) -> usize {
+            match *self {}
+        }
+    }
 
     pub fn by_id(_: u32) -> Option<&'static Arena> {
         None
@@ -143,5 +152,41 @@ pub mod suspect {
     /// None is needed.
     pub unsafe fn is_live(_: u32, block: *mut Block) -> bool {
         panic!("{block:?} is free and freed again")
+    }
+}
+
+/// There is no profile.
+pub mod sampling {
+    use super::super::Heap;
+    use crate::lock::Lock;
+    use crate::span::{Block, Span};
+
+    pub fn is_on() -> bool {
+        false
+    }
+
+    pub fn unmark(_: &Heap, _: usize) {}
+
+    pub fn end(_: &Heap) {}
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
+        n
+    }
+
+    /// # Safety
+    /// None is needed.
+    pub unsafe fn cut_borrowed(_: &Heap, _: usize, _: *mut Block, rest: *mut Block) -> *mut Block {
+        rest
+    }
+
+    loom::lazy_static! {
+        static ref LOCK: Lock = Lock::new();
+    }
+
+    /// The lock of its samples, for fork.
+    pub fn lock_for_fork() -> &'static Lock {
+        &LOCK
     }
 }

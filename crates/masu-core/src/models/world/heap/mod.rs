@@ -49,7 +49,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::null_mut;
 use outbox::Outbox;
 
-pub use absent::{RunCache, arena};
+pub use absent::{RunCache, arena, sampling};
 pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
 pub use table::lock_for_fork;
 

@@ -1,0 +1,230 @@
+//! `prof.*`: the heap profile as programs that know jemalloc control it.
+//!
+//! Errors are those of a jemalloc that was built with profiles. But a profile can be switched on at run time here
+//! even if `opt.prof` is false, which there is `ENOENT`.
+
+use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT};
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use masu_core::config::{Config, Origin};
+use masu_core::lock::Lock;
+use masu_core::profile::{self, Form, Refused};
+
+/// `opt.prof`, `opt.prof_active` (the opposite), `opt.prof_final`.
+static WANTED: AtomicBool = AtomicBool::new(false);
+static WAITS: AtomicBool = AtomicBool::new(false);
+static FINAL: AtomicBool = AtomicBool::new(false);
+/// The binary logarithm of the rate.
+static LG_RATE: AtomicU32 = AtomicU32::new(19);
+/// Dumps that were asked for without a name.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// What names of files begin with.
+struct Prefix(UnsafeCell<[u8; LONGEST]>);
+
+// SAFETY: touched under its lock, or before there is a second thread.
+unsafe impl Sync for Prefix {}
+
+/// Longer ones are cut off.
+const LONGEST: usize = 512;
+const DEFAULT: &[u8] = b"jeprof";
+static PREFIX: Prefix = Prefix(UnsafeCell::new([0; LONGEST]));
+static LOCK: Lock = Lock::new();
+
+/// Copies what names of files are to begin with.
+fn set_prefix(prefix: &[u8]) {
+    let _guard = LOCK.lock();
+    // SAFETY: under the lock.
+    let buffer = unsafe { &mut *PREFIX.0.get() };
+    buffer.fill(0);
+    for (slot, &byte) in buffer.iter_mut().take(LONGEST - 1).zip(prefix) {
+        *slot = byte;
+    }
+}
+
+/// Calls `f` with what names of files begin with.
+fn with_prefix<T>(f: impl FnOnce(&[u8]) -> T) -> T {
+    let copy = {
+        let _guard = LOCK.lock();
+        // SAFETY: under the lock.
+        unsafe { *PREFIX.0.get() }
+    };
+    match CStr::from_bytes_until_nul(&copy) {
+        Ok(prefix) if !prefix.is_empty() => f(prefix.to_bytes()),
+        _ => f(DEFAULT),
+    }
+}
+
+/// A key of `MALLOC_CONF`.
+#[cold]
+#[inline(never)]
+pub fn set(key: &[u8], value: &[u8]) {
+    let flag = value == b"true";
+    match key {
+        b"prof" => WANTED.store(flag, Ordering::Relaxed),
+        b"prof_active" => WAITS.store(!flag, Ordering::Relaxed),
+        b"prof_final" => FINAL.store(flag, Ordering::Relaxed),
+        b"prof_prefix" => set_prefix(value),
+        _ => {
+            if let Some(lg) = super::names::decimal(value) {
+                LG_RATE.store(lg.min(MOST_LG) as u32, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The largest rate that is told apart.
+const MOST_LG: usize = 62;
+
+/// What the keys mean for the engine.
+#[cold]
+#[inline(never)]
+pub fn configure(config: &mut Config) {
+    config.prof_rate = rate();
+    config.origins.prof_rate = Origin::Program;
+    if begins_active() {
+        config.prof = true;
+        config.origins.prof = Origin::Program;
+    }
+}
+
+fn rate() -> usize {
+    1 << LG_RATE.load(Ordering::Relaxed).min(MOST_LG as u32)
+}
+
+/// `opt.prof`: whether a profile was asked for at the start.
+pub fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed) || profile::last_rate() != 0
+}
+
+/// `opt.prof_active`.
+pub fn begins_active() -> bool {
+    !WAITS.load(Ordering::Relaxed)
+}
+
+/// `opt.prof_final`.
+pub fn dumps_at_exit() -> bool {
+    FINAL.load(Ordering::Relaxed)
+}
+
+/// `opt.prof_prefix`.
+pub fn first_prefix() -> &'static CStr {
+    c"jeprof"
+}
+
+/// `prof.lg_sample`.
+pub fn lg_rate() -> usize {
+    profile::last_rate().checked_ilog2().unwrap_or(LG_RATE.load(Ordering::Relaxed)) as usize
+}
+
+/// `prof.active`.
+pub fn active(call: &Call) -> Answer {
+    let (old, new) = (profile::rate() != 0, call.new_flag()?);
+    match new {
+        Some(true) if !old => start(rate())?,
+        Some(false) => profile::stop(),
+        _ => {}
+    }
+    call.flag(old)
+}
+
+fn start(rate: usize) -> Answer {
+    profile::start(rate).map_err(|_| EAGAIN)
+}
+
+/// `prof.dump`: to the file that is named, or to one with the prefix and a number.
+pub fn dump(call: &Call) -> Answer {
+    call.write_only()?;
+    if profile::last_rate() == 0 {
+        return Err(ENOENT);
+    }
+    let Some(path) = call.new_pointer()? else { return numbered() };
+    if path.is_null() {
+        return numbered();
+    }
+    // SAFETY: who writes this name passes a C string.
+    let path = unsafe { CStr::from_ptr(path.cast()) };
+    answer(profile::write_file(path, Form::HeapV2))
+}
+
+/// `masu.prof.dump`: in masu's own form, to the file that is named.
+pub fn dump_own(call: &Call) -> Answer {
+    call.write_only()?;
+    let path = call.new_pointer()?.filter(|path| !path.is_null()).ok_or(EINVAL)?;
+    // SAFETY: who writes this name passes a C string.
+    let path = unsafe { CStr::from_ptr(path.cast()) };
+    answer(profile::write_file(path, Form::Masu))
+}
+
+fn numbered() -> Answer {
+    let number = ASKED.fetch_add(1, Ordering::Relaxed);
+    answer(with_prefix(|prefix| profile::write_numbered(prefix, b"m", Some(number))))
+}
+
+fn answer(done: Result<(), Refused>) -> Answer {
+    done.map_err(|refused| if refused == Refused::NotStarted { ENOENT } else { EFAULT })
+}
+
+/// `prof.prefix`.
+pub fn prefix(call: &Call) -> Answer {
+    call.write_only()?;
+    if let Some(prefix) = call.new_pointer()?
+        && !prefix.is_null()
+    {
+        // SAFETY: who writes this name passes a C string.
+        set_prefix(unsafe { CStr::from_ptr(prefix.cast()) }.to_bytes());
+    }
+    Ok(())
+}
+
+/// `prof.reset`: forgets all samples, and may set another rate.
+pub fn reset(call: &Call) -> Answer {
+    call.write_only()?;
+    let lg = call.new_size()?;
+    if profile::last_rate() == 0 {
+        return Err(ENOENT);
+    }
+    if let Some(lg) = lg {
+        LG_RATE.store(lg.min(MOST_LG) as u32, Ordering::Relaxed);
+        if profile::rate() != 0 {
+            start(rate())?;
+        }
+    }
+    profile::reset();
+    Ok(())
+}
+
+/// `prof.gdump`: never.
+pub fn gdump(call: &Call) -> Answer {
+    if call.new_flag()? == Some(true) {
+        return Err(ENOENT);
+    }
+    call.flag(false)
+}
+
+/// `prof.thread_active_init`: always.
+pub fn thread_active_init(call: &Call) -> Answer {
+    if call.new_flag()? == Some(false) {
+        return Err(ENOENT);
+    }
+    call.flag(true)
+}
+
+/// `thread.prof.active`: whether the calling thread takes part.
+pub fn thread_active(call: &Call) -> Answer {
+    let old = !profile::is_muted();
+    if let Some(new) = call.new_flag()?
+        && !profile::mute(!new)
+    {
+        return Err(EAGAIN);
+    }
+    call.flag(old)
+}
+
+/// At exit: the last dump, if it was asked for.
+#[cold]
+#[inline(never)]
+pub fn at_exit() {
+    let _ = with_prefix(|prefix| profile::write_numbered(prefix, b"f", None));
+}

@@ -1,0 +1,189 @@
+//! The profile as pprof and everything that reads its form understand it: a protocol buffer, compressed.
+//!
+//! The message has few fields, which are written here one by one; the numbers are those of `profile.proto`.
+
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::raw::{Amount, Profile};
+use super::symbols::{Symbols, build_id};
+use super::view::View;
+
+/// The sample types, each a name, a unit and a figure.
+const TYPES: [(&str, &str); 6] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("peak_objects", "count"),
+    ("peak_space", "bytes"),
+];
+
+/// The file's bytes.
+pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Vec<u8>> {
+    let mut file = Message::default();
+    let mut strings = Strings::default();
+    strings.id("");
+    for (name, unit) in TYPES {
+        file.message(1, &value_type(&mut strings, name, unit));
+    }
+    // A location is an address; its lines are the functions inlined there, innermost first.
+    let mut locations: HashMap<u64, u64> = HashMap::new();
+    let mut functions: HashMap<(String, String), u64> = HashMap::new();
+    let (mut location_part, mut function_part) = (Message::default(), Message::default());
+    for place in &profile.places {
+        let mut sample = Message::default();
+        let mut ids = Message::default();
+        for &address in &place.frames {
+            let next = locations.len() as u64 + 1;
+            let id = *locations.entry(address).or_insert(next);
+            ids.varint(id);
+            if id != next {
+                continue;
+            }
+            let call = address.saturating_sub(1);
+            let mut location = Message::default();
+            location.number(1, id);
+            let mapping = profile.mappings.iter().position(|m| (m.start..m.end).contains(&call));
+            // What no file has belongs to the last mapping, which is for that.
+            location.number(2, mapping.unwrap_or(profile.mappings.len()) as u64 + 1);
+            location.number(3, call);
+            for frame in symbols.get(address) {
+                let source = frame.file.clone().unwrap_or_default();
+                let next = functions.len() as u64 + 1;
+                let function =
+                    *functions.entry((frame.name.clone(), source.clone())).or_insert(next);
+                if function == next {
+                    let mut part = Message::default();
+                    part.number(1, function);
+                    part.number(2, strings.id(&frame.name));
+                    part.number(3, strings.id(&frame.name));
+                    part.number(4, strings.id(&source));
+                    function_part.message(5, &part);
+                }
+                let mut line = Message::default();
+                line.number(1, function);
+                line.number(2, frame.line.into());
+                location.message(4, &line);
+            }
+            location_part.message(4, &location);
+        }
+        sample.message(1, &ids);
+        let mut values = Message::default();
+        for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
+            values.varint(objects.round() as u64);
+            values.varint(bytes.round() as u64);
+        }
+        sample.message(2, &values);
+        let mut label = Message::default();
+        label.number(1, strings.id("bytes"));
+        label.number(3, place.size);
+        label.number(4, strings.id("bytes"));
+        sample.message(3, &label);
+        file.message(2, &sample);
+    }
+    mappings(profile, &mut file, &mut strings);
+    file.append(location_part);
+    file.append(function_part);
+    let period = value_type(&mut strings, "space", "bytes");
+    let default = strings.id(view.sample_type());
+    for string in &strings.list {
+        file.bytes(6, string.as_bytes());
+    }
+    file.number(10, profile.milliseconds * 1_000_000);
+    file.message(11, &period);
+    file.number(12, profile.rate);
+    file.number(14, default);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(&file.0)?;
+    packed.finish()
+}
+
+fn mappings(profile: &Profile, file: &mut Message, strings: &mut Strings) {
+    let mut build_ids: HashMap<&PathBuf, String> = HashMap::new();
+    for (i, mapping) in profile.mappings.iter().enumerate() {
+        let id = build_ids.entry(&mapping.path).or_insert_with(|| build_id(&mapping.path));
+        let mut part = Message::default();
+        part.number(1, i as u64 + 1);
+        part.number(2, mapping.start);
+        part.number(3, mapping.end);
+        part.number(4, mapping.offset);
+        part.number(5, strings.id(&mapping.path.to_string_lossy()));
+        part.number(6, strings.id(id));
+        // Functions are looked up already.
+        for field in 7..=10 {
+            part.number(field, 1);
+        }
+        file.message(3, &part);
+    }
+    let mut rest = Message::default();
+    rest.number(1, profile.mappings.len() as u64 + 1);
+    rest.number(5, strings.id("[code made at run time]"));
+    rest.number(7, 1);
+    file.message(3, &rest);
+}
+
+fn value_type(strings: &mut Strings, name: &str, unit: &str) -> Message {
+    let mut message = Message::default();
+    message.number(1, strings.id(name));
+    message.number(2, strings.id(unit));
+    message
+}
+
+/// The table of strings, of which the first is empty.
+#[derive(Default)]
+struct Strings {
+    list: Vec<String>,
+    ids: HashMap<String, u64>,
+}
+
+impl Strings {
+    fn id(&mut self, string: &str) -> u64 {
+        if let Some(&id) = self.ids.get(string) {
+            return id;
+        }
+        let id = self.list.len() as u64;
+        self.list.push(string.to_owned());
+        self.ids.insert(string.to_owned(), id);
+        id
+    }
+}
+
+/// A message being written.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut n: u64) {
+        while n >= 0x80 {
+            self.0.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        self.0.push(n as u8);
+    }
+
+    fn number(&mut self, field: u64, n: u64) {
+        if n != 0 {
+            self.varint(field << 3);
+            self.varint(n);
+        }
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn message(&mut self, field: u64, part: &Message) {
+        self.bytes(field, &part.0);
+    }
+
+    fn append(&mut self, part: Message) {
+        self.0.extend(part.0);
+    }
+}

@@ -1,0 +1,182 @@
+//! A profile as the library writes it: see `docs/profiling.md` for the form.
+
+use std::path::{Path, PathBuf};
+
+/// What a process wrote.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// Bytes between two samples, on average.
+    pub rate: u64,
+    /// The process.
+    pub pid: u32,
+    /// Milliseconds that it was observed.
+    pub milliseconds: u64,
+    /// Samples that could not be kept.
+    pub dropped: u64,
+    /// Where it allocated.
+    pub places: Vec<Place>,
+    /// Which files' code was where.
+    pub mappings: Vec<Mapping>,
+}
+
+/// A stack, and the blocks of one size that were allocated there.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// Bytes of a block: exact up to 8 KiB, else the power of two below.
+    pub size: u64,
+    /// All that was allocated.
+    pub allocated: Amount,
+    /// What was in use at the end.
+    pub live: Amount,
+    /// What was in use when the process had most in use.
+    pub peak: Amount,
+    /// Milliseconds that freed blocks lived, added up.
+    pub lived: f64,
+    /// Return addresses, innermost first.
+    pub frames: Vec<u64>,
+}
+
+/// Blocks and the bytes asked for in them, estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Amount {
+    /// Blocks.
+    pub objects: f64,
+    /// Bytes.
+    pub bytes: f64,
+}
+
+/// A part of a file in memory that is code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first byte.
+    pub start: u64,
+    /// Behind its last.
+    pub end: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Profile {
+    /// Reads one; `Err` says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Profile, String> {
+        let mut lines = text.lines().enumerate();
+        if lines.next().is_none_or(|(_, line)| line != "masu heap profile 1") {
+            return Err("is no heap profile of masu's".into());
+        }
+        let mut profile = Profile::default();
+        let mut ended = false;
+        for (number, line) in lines.by_ref() {
+            let wrong = || format!("is damaged: line {} is `{line}`", number + 1);
+            let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let value = || rest.parse().map_err(|_| wrong());
+            match key {
+                "rate" => profile.rate = value()?,
+                "pid" => profile.pid = rest.parse().map_err(|_| wrong())?,
+                "ms" => profile.milliseconds = value()?,
+                "dropped" => profile.dropped = value()?,
+                "place" => profile.places.push(place(rest).ok_or_else(wrong)?),
+                "maps" => {
+                    ended = true;
+                    break;
+                }
+                // What a later version says besides.
+                _ => {}
+            }
+        }
+        if !ended || profile.rate == 0 {
+            return Err("is not whole: did the process end while it was written?".into());
+        }
+        profile.mappings = lines.filter_map(|(_, line)| mapping(line)).collect();
+        Ok(profile)
+    }
+
+    /// The mapping that an address of code lies in.
+    pub fn mapping_of(&self, address: u64) -> Option<&Mapping> {
+        self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
+    }
+}
+
+fn place(text: &str) -> Option<Place> {
+    let (numbers, frames) = text.split_once(" @")?;
+    let numbers: Vec<u64> = numbers.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let [size, _, allocated, bytes, live, live_bytes, peak, peak_bytes, lived, ..] = numbers[..]
+    else {
+        return None;
+    };
+    let amount = |objects: u64, bytes: u64| Amount {
+        objects: objects as f64 / 65536.0,
+        bytes: bytes as f64,
+    };
+    let frames = frames
+        .split_whitespace()
+        .map(|frame| u64::from_str_radix(frame.strip_prefix("0x")?, 16).ok());
+    Some(Place {
+        size,
+        allocated: amount(allocated, bytes),
+        live: amount(live, live_bytes),
+        peak: amount(peak, peak_bytes),
+        lived: lived as f64,
+        frames: frames.collect::<Option<_>>()?,
+    })
+}
+
+/// A line of `/proc/PID/maps`, if it is of code.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = words.nth(2)?.trim_start();
+    if !rights.contains('x') || path.is_empty() {
+        return None;
+    }
+    let (start, end) = range.split_once('-')?;
+    let hex = |n: &str| u64::from_str_radix(n, 16).ok();
+    Some(Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset: hex(offset)?,
+        path: Path::new(path).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "masu heap profile 1\nrate 4096\npid 7\nms 12\ndropped 3\nlive 1\n\
+        place 64 2 131072 128 65536 64 131072 120 40 @ 0x10 0xfF\nmaps\n\
+        400-500 r-xp 00000010 fe:00 99                         /bin/a b\n\
+        500-600 rw-p 00000000 00:00 0 \n";
+
+    #[test]
+    fn a_profile_is_read() {
+        let profile = Profile::parse(TEXT).unwrap();
+        assert_eq!(
+            (profile.rate, profile.pid, profile.milliseconds, profile.dropped),
+            (4096, 7, 12, 3)
+        );
+        let place = &profile.places[0];
+        assert_eq!((place.size, &place.frames[..]), (64, &[16, 255][..]));
+        assert_eq!(place.allocated, Amount { objects: 2.0, bytes: 128.0 });
+        assert_eq!(place.live, Amount { objects: 1.0, bytes: 64.0 });
+        assert_eq!((place.peak.bytes, place.lived), (120.0, 40.0));
+        assert_eq!(profile.mappings.len(), 1);
+        assert_eq!(profile.mapping_of(0x4ff).unwrap().path, Path::new("/bin/a b"));
+        assert_eq!(profile.mapping_of(0x500), None);
+    }
+
+    #[test]
+    fn what_is_none_says_so() {
+        for (text, said) in [
+            ("", "no heap profile"),
+            ("heap_v2/524288\n", "no heap profile"),
+            ("masu heap profile 1\nrate 1\n", "not whole"),
+            ("masu heap profile 1\nrate x\n", "line 2 is `rate x`"),
+            ("masu heap profile 1\nrate 1\nplace 1 2 @\nmaps\n", "line 3"),
+        ] {
+            let error = Profile::parse(text).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Folded stacks, a line each, and the flame graph that is made of them.
+
+use std::collections::BTreeMap;
+
+use inferno::flamegraph::{self, Options, Palette, color::BasicPalette};
+
+use super::raw::Profile;
+use super::symbols::Symbols;
+use super::view::View;
+
+/// `outer;inner BYTES` for every stack.
+pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
+    let mut stacks: BTreeMap<String, f64> = BTreeMap::new();
+    for place in &profile.places {
+        let mut names: Vec<String> = symbols
+            .stack(&place.frames)
+            .map(|frame| frame.name.replace([';', '\n'], ":"))
+            .collect();
+        names.reverse();
+        if names.is_empty() {
+            names.push("(other stacks)".into());
+        }
+        *stacks.entry(names.join(";")).or_default() += view.of(place).bytes;
+    }
+    let lines = stacks.into_iter().filter(|(_, bytes)| *bytes >= 0.5);
+    lines.map(|(stack, bytes)| format!("{stack} {bytes:.0}")).collect()
+}
+
+/// The flame graph: a page of its own, or a picture. `Err`: there is nothing to show.
+pub fn flame(lines: &[String], view: View, page: bool) -> Result<Vec<u8>, String> {
+    let mut options = Options::default();
+    options.title = view.title().into();
+    options.count_name = "bytes".into();
+    options.colors = Palette::Basic(BasicPalette::Mem);
+    options.deterministic = true;
+    options.hash = true;
+    let mut picture = Vec::new();
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut picture)
+        .map_err(|error| error.to_string())?;
+    if !page {
+        return Ok(picture);
+    }
+    let text = String::from_utf8_lossy(&picture);
+    let svg = text.find("<svg").map_or(&*text, |at| &text[at..]);
+    let title = view.title();
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <style>body {{ margin: 0 }}</style>\n{svg}\n</html>\n"
+    )
+    .into_bytes())
+}

@@ -1,0 +1,140 @@
+//! The report for a terminal: the stacks that matter most.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::raw::{Amount, Profile};
+use super::symbols::{Frame, Symbols};
+use super::view::{View, bytes, margin, variance};
+
+/// Most stacks shown, and frames of each.
+const STACKS: usize = 15;
+const FRAMES: usize = 10;
+
+/// What is shown of a stack.
+#[derive(Default, Clone)]
+struct Entry {
+    amount: Amount,
+    variance: f64,
+    freed: f64,
+    lived: f64,
+}
+
+/// The report. `base` is what [`View::Growth`] compares with.
+pub fn report(
+    profile: &Profile,
+    symbols: &Symbols,
+    view: View,
+    base: Option<(&Profile, &Symbols)>,
+) -> String {
+    let mut stacks = gather(profile, symbols, view, 1.0);
+    if let Some((profile, symbols)) = base {
+        for (stack, entry) in gather(profile, symbols, view, -1.0) {
+            let sum = stacks.entry(stack).or_default();
+            sum.amount.bytes += entry.amount.bytes;
+            sum.amount.objects += entry.amount.objects;
+            sum.variance += entry.variance;
+        }
+    }
+    let total: Entry = stacks.values().fold(Entry::default(), |mut sum, entry| {
+        sum.amount.bytes += entry.amount.bytes;
+        sum.amount.objects += entry.amount.objects;
+        sum.variance += entry.variance;
+        sum
+    });
+    let mut list: Vec<_> =
+        stacks.into_iter().filter(|(_, entry)| entry.amount.bytes != 0.0).collect();
+    list.sort_by(|(a, x), (b, y)| y.amount.bytes.total_cmp(&x.amount.bytes).then_with(|| a.cmp(b)));
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {} ± {} in {:.0} blocks (process {}, {:.1} s, a sample in {})",
+        view.title(),
+        bytes(total.amount.bytes),
+        bytes(margin(total.variance)),
+        total.amount.objects,
+        profile.pid,
+        profile.milliseconds as f64 / 1000.0,
+        bytes(profile.rate as f64),
+    );
+    for (stack, entry) in list.iter().take(STACKS) {
+        let _ = write!(
+            text,
+            "\n{:5.1} %  {} ± {} in {:.0} blocks",
+            100.0 * entry.amount.bytes / total.amount.bytes.max(1.0),
+            bytes(entry.amount.bytes),
+            bytes(margin(entry.variance)),
+            entry.amount.objects
+        );
+        if view == View::Lifetimes {
+            let _ = write!(text, ", {}", lifetime(entry));
+        }
+        text.push('\n');
+        for frame in stack.iter().take(FRAMES) {
+            let _ = writeln!(text, "         {}", line(frame));
+        }
+        if stack.len() > FRAMES {
+            let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
+        }
+        if stack.is_empty() {
+            text.push_str("         (stacks that there was no room for)\n");
+        }
+    }
+    if list.len() > STACKS {
+        let rest: f64 = list.iter().skip(STACKS).map(|(_, entry)| entry.amount.bytes).sum();
+        let _ = writeln!(text, "\n{} other stacks: {}", list.len() - STACKS, bytes(rest));
+    }
+    if list.is_empty() {
+        text.push_str("\nNothing was sampled: a smaller --rate takes more samples.\n");
+    }
+    if !symbols.bare.is_empty() {
+        let files: Vec<_> = symbols.bare.iter().map(|file| file.display().to_string()).collect();
+        let _ = writeln!(text, "\nWithout symbols: {}", files.join(", "));
+    }
+    text
+}
+
+fn gather(
+    profile: &Profile,
+    symbols: &Symbols,
+    view: View,
+    sign: f64,
+) -> HashMap<Vec<Frame>, Entry> {
+    let mut stacks: HashMap<Vec<Frame>, Entry> = HashMap::new();
+    for place in &profile.places {
+        let amount = view.of(place);
+        if amount.bytes == 0.0 {
+            continue;
+        }
+        let entry = stacks.entry(symbols.stack(&place.frames).cloned().collect()).or_default();
+        entry.amount.bytes += sign * amount.bytes;
+        entry.amount.objects += sign * amount.objects;
+        entry.variance += variance(amount.bytes, place.size, profile.rate);
+        entry.freed += place.allocated.objects - place.live.objects;
+        entry.lived += place.lived;
+    }
+    stacks
+}
+
+fn lifetime(entry: &Entry) -> String {
+    let kept = 100.0 * (1.0 - entry.freed / entry.amount.objects);
+    if entry.freed < 0.5 {
+        return "never freed".into();
+    }
+    let mean = entry.lived / entry.freed;
+    let mean =
+        if mean < 1000.0 { format!("{mean:.0} ms") } else { format!("{:.1} s", mean / 1000.0) };
+    if kept < 0.05 {
+        format!("freed after {mean} on average")
+    } else {
+        format!("freed after {mean} on average except for {kept:.0} %")
+    }
+}
+
+fn line(frame: &Frame) -> String {
+    match &frame.file {
+        Some(file) if frame.line != 0 => format!("{}  {file}:{}", frame.name, frame.line),
+        Some(file) => format!("{}  {file}", frame.name),
+        None => frame.name.clone(),
+    }
+}

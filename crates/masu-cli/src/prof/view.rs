@@ -1,0 +1,104 @@
+//! What is asked of a profile: which of its figures, and how sure they are.
+
+use super::raw::{Amount, Place};
+
+/// The figure that a report is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum View {
+    /// In use when most was.
+    Peak,
+    /// In use at the end.
+    Live,
+    /// Ever allocated.
+    Allocated,
+    /// Allocated, and how long it lived.
+    Lifetimes,
+    /// More in use at the end than in another profile.
+    Growth,
+}
+
+impl View {
+    /// What it says of a place.
+    pub fn of(self, place: &Place) -> Amount {
+        match self {
+            View::Peak => place.peak,
+            View::Live | View::Growth => place.live,
+            View::Allocated | View::Lifetimes => place.allocated,
+        }
+    }
+
+    /// What the figures are, to begin a sentence with.
+    pub fn title(self) -> &'static str {
+        match self {
+            View::Peak => "In use at the peak",
+            View::Live => "In use at the end",
+            View::Allocated | View::Lifetimes => "Allocated in all",
+            View::Growth => "More in use than before",
+        }
+    }
+
+    /// The name of pprof's sample type that it is.
+    pub fn sample_type(self) -> &'static str {
+        match self {
+            View::Peak => "peak_space",
+            View::Live | View::Growth => "inuse_space",
+            View::Allocated | View::Lifetimes => "alloc_space",
+        }
+    }
+}
+
+/// The variance of an estimate of so many bytes in blocks of `size`: each sample stands for size / p bytes, and a
+/// block is one with probability p.
+pub fn variance(bytes: f64, size: u64, rate: u64) -> f64 {
+    let size = (size.max(1)) as f64;
+    let p = -(-size / rate as f64).exp_m1();
+    bytes.abs() * size / p * (1.0 - p)
+}
+
+/// Half of the interval that holds the truth 95 times in a hundred.
+pub fn margin(variance: f64) -> f64 {
+    1.96 * variance.sqrt()
+}
+
+/// Bytes as people read them.
+pub fn bytes(n: f64) -> String {
+    let sign = if n < 0.0 { "-" } else { "" };
+    let mut n = n.abs();
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if n < 1000.0 {
+            return match unit {
+                "B" => format!("{sign}{n:.0} B"),
+                _ if n < 9.95 => format!("{sign}{n:.1} {unit}"),
+                _ => format!("{sign}{n:.0} {unit}"),
+            };
+        }
+        n /= 1024.0;
+    }
+    format!("{sign}{n:.1} TiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_short() {
+        for (n, text) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (1536.0, "1.5 KiB"),
+            (-3e7, "-29 MiB"),
+            (5e15, "4547.5 TiB"),
+        ] {
+            assert_eq!(bytes(n), text);
+        }
+    }
+
+    #[test]
+    fn what_is_much_larger_than_the_rate_is_certain() {
+        assert!(margin(variance(1e9, 1 << 30, 1 << 19)) < 1.0);
+        // 50 MiB of small blocks at 512 KiB: a tenth is one standard deviation.
+        let fifty = f64::from(50 << 20);
+        assert!((variance(fifty, 64, 1 << 19).sqrt() / fifty - 0.1).abs() < 0.001);
+    }
+}

@@ -1,0 +1,139 @@
+//! The heap profiler, as doors and programs control it.
+//!
+//! Sampling costs the hot paths nothing, on or off. While it is on, the program's slow paths count bytes, and a
+//! block in every [`rate`] bytes on average is recorded with the stack that asked for it.
+
+use crate::config::Config;
+use crate::heap::sampling;
+use crate::prof;
+use crate::stats;
+use crate::sync::{AtomicPtr, Ordering};
+use crate::sys::fatal::write_stderr;
+use crate::sys::output::{self, Descriptor};
+use crate::text::{Text, decimal};
+use core::ffi::CStr;
+use core::ptr::null_mut;
+
+pub use crate::heap::sampling::{is_muted, mute};
+pub use crate::prof::{
+    DEFAULT_RATE, Refused, Totals, Unwinder, dump, dump_heap_v2, last_rate, next_dump, rate, reset,
+    set_unwinder, stop, totals,
+};
+
+/// The name of the file that the profile goes to at exit, absolute; null: there is none.
+static FILE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+
+/// What the configuration says of the profile.
+#[cold]
+#[inline(never)]
+pub(super) fn start_configured(config: &Config) {
+    if start(config.prof_rate).is_err() && config.show_errors {
+        let mut sink = write_stderr as fn(&[u8]);
+        Text::new(&mut sink).str("masu: warning: no memory for a profile: prof is off").line();
+        return;
+    }
+    if let Some(name) = stats::keep_name(config.prof_file.path()) {
+        FILE.store(name.as_ptr().cast_mut().cast(), Ordering::Release);
+    }
+}
+
+/// At exit: the profile goes to its file.
+#[cold]
+#[inline(never)]
+pub(super) fn report() {
+    let name = FILE.load(Ordering::Acquire);
+    if name.is_null() {
+        return;
+    }
+    let mut path = [0u8; 4096];
+    // SAFETY: `start_configured` stored it: a C string that stays.
+    let template = unsafe { CStr::from_ptr(name.cast()) };
+    stats::expand(template.to_bytes(), output::process(), &mut path);
+    let path = CStr::from_bytes_until_nul(&path);
+    match path.map(|path| write_file(path, Form::Masu)) {
+        Ok(Ok(())) => {}
+        _ if crate::settings::show_errors() => {
+            let mut sink = write_stderr as fn(&[u8]);
+            let mut text = Text::new(&mut sink);
+            text.str("masu: warning: prof_file: cannot write ").quoted(template.to_bytes());
+            text.str("; there is no profile").line();
+        }
+        _ => {}
+    }
+}
+
+/// The form of a profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// masu's own.
+    Masu,
+    /// What jemalloc's tools read.
+    HeapV2,
+}
+
+/// Writes the profile to a file, which is made or begun anew.
+///
+/// # Errors
+/// As for [`dump`]; [`Refused::Busy`] if it cannot be made.
+#[cold]
+#[inline(never)]
+pub fn write_file(path: &CStr, form: Form) -> Result<(), Refused> {
+    if last_rate() == 0 {
+        return Err(Refused::NotStarted);
+    }
+    let file = Descriptor::create(path).map_err(|_| Refused::Busy)?;
+    let done = match form {
+        Form::Masu => dump(file.0),
+        Form::HeapV2 => dump_heap_v2(file.0),
+    };
+    file.close();
+    done
+}
+
+/// Writes the profile as jemalloc's tools read it to `prefix`, this process's number, that of the dump, and `kind`
+/// with its own number if it has one: `jeprof.4711.0.m0.heap`.
+///
+/// # Errors
+/// As for [`write_file`].
+#[cold]
+#[inline(never)]
+pub fn write_numbered(prefix: &[u8], kind: &[u8], number: Option<u32>) -> Result<(), Refused> {
+    let mut path = [0u8; 1024];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        for (slot, &byte) in path.iter_mut().skip(at).zip(bytes) {
+            *slot = byte;
+            at += 1;
+        }
+    };
+    put(prefix);
+    put(b".");
+    put(decimal(output::process().into()).as_bytes());
+    put(b".");
+    put(decimal(next_dump().into()).as_bytes());
+    put(b".");
+    put(kind);
+    if let Some(number) = number {
+        put(decimal(number.into()).as_bytes());
+    }
+    put(b".heap");
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Refused::Busy)?;
+    write_file(path, Form::HeapV2)
+}
+
+/// Starts sampling, `rate` bytes apart on average (at least 1), or changes the rate. Samples of an earlier
+/// profile stay. Threads take part from their next slow path on.
+///
+/// # Errors
+/// [`Refused::NoMemory`].
+#[cold]
+#[inline(never)]
+pub fn start(rate: usize) -> Result<(), Refused> {
+    if !sampling::prepare() {
+        return Err(Refused::NoMemory);
+    }
+    prof::start(rate)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! What samples say, compared with what was really allocated.
+
+use super::*;
+use crate::own_process::alone;
+use crate::{
+    Arena, alloc, alloc_aligned, alloc_exact, alloc_zeroed, dealloc, realloc, usable_size,
+};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Where the program is, as the unwinder of these tests sees it.
+static PLACE: AtomicUsize = AtomicUsize::new(1);
+
+fn unwinder(frames: &mut [usize]) -> usize {
+    frames[0] = PLACE.load(Ordering::Relaxed);
+    frames[1] = 7;
+    2
+}
+
+/// A line of a dump.
+#[derive(Default, Debug, Clone, PartialEq)]
+struct Place {
+    samples: u64,
+    allocated: (f64, u64),
+    live: (f64, u64),
+    peak: (f64, u64),
+}
+
+/// The places of a dump by their innermost frames.
+fn places() -> BTreeMap<usize, Place> {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text = thread::spawn(move || {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("UTF-8");
+        text
+    });
+    dump(writer.as_raw_fd() as u32).expect("a profile");
+    drop(writer);
+    let text = text.join().expect("read");
+    let mut places = BTreeMap::<usize, Place>::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("place ")) {
+        let (numbers, frames) = line.split_once(" @").expect("a stack");
+        let n: Vec<u64> = numbers.split(' ').map(|n| n.parse().expect("a number")).collect();
+        let first = frames.trim().split(' ').next().expect("a frame");
+        let first = usize::from_str_radix(first.trim_start_matches("0x"), 16).expect("an address");
+        let place = places.entry(first).or_default();
+        place.samples += n[1];
+        for (sum, pair) in [(&mut place.allocated, 2), (&mut place.live, 4), (&mut place.peak, 6)] {
+            sum.0 += n[pair] as f64 / 65536.0;
+            sum.1 += n[pair + 1];
+        }
+    }
+    assert!(text.contains("\nmaps\n") && text.contains("[stack]"));
+    places
+}
+
+/// A source of numbers that do not matter, the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+const RATE: usize = 4096;
+
+/// The variance of the estimate of one block.
+fn variance(p: *mut u8, size: usize) -> f64 {
+    // SAFETY: a live block.
+    let usable = unsafe { usable_size(p) } as f64;
+    let odds = -(-usable / RATE as f64).exp_m1();
+    (size as f64).powi(2) * (1.0 - odds) / odds
+}
+
+/// `rounds` estimates of what `make` allocates, each as its distance from the truth in standard deviations.
+fn deviations(rounds: usize, mut make: impl FnMut(&mut Vec<(*mut u8, usize)>)) -> Vec<f64> {
+    start(RATE).expect("memory");
+    let deviations = (0..rounds).map(|_| {
+        let mut blocks = Vec::new();
+        make(&mut blocks);
+        let truth: usize = blocks.iter().map(|(_, size)| size).sum();
+        let sigma = blocks.iter().map(|&(p, size)| variance(p, size)).sum::<f64>().sqrt();
+        let deviation = (totals().live as f64 - truth as f64) / sigma;
+        for (p, _) in blocks {
+            // SAFETY: a live block of this test's.
+            unsafe { dealloc(p) };
+        }
+        assert_eq!((totals().live, totals().samples), (0, 0), "a sample was not freed");
+        deviation
+    });
+    deviations.collect()
+}
+
+/// Estimates whose mean is the truth, and whose intervals of 95 % contain it as often.
+fn check(deviations: &[f64]) {
+    let n = deviations.len() as f64;
+    let mean = deviations.iter().sum::<f64>() / n;
+    assert!(mean.abs() < 4.0 / n.sqrt(), "the mean is {mean} standard deviations off");
+    let inside = deviations.iter().filter(|d| d.abs() < 1.96).count() as f64 / n;
+    // Four standard deviations of a proportion.
+    assert!((inside - 0.95).abs() < 4.0 * (0.95 * 0.05 / n).sqrt() + 0.005, "{inside} are inside");
+}
+
+#[test]
+fn estimates_of_small_blocks_have_no_bias() {
+    alone!(estimates_of_small_blocks_have_no_bias, || {
+        let mut numbers = Numbers(1);
+        check(&deviations(2000, |blocks| {
+            for _ in 0..400 {
+                let size = [8, 24, 40, 100, 250, 1000, 3000][numbers.below(7) as usize];
+                let p = match numbers.below(4) {
+                    0 => alloc(size),
+                    1 => alloc_zeroed(size),
+                    2 => alloc_aligned(size, 64),
+                    _ => alloc_exact(size, 16, false),
+                };
+                assert!(!p.is_null());
+                // Some are freed at once: bins fill with what was freed.
+                if numbers.below(3) == 0 {
+                    // SAFETY: as many bytes are there; and given up.
+                    unsafe {
+                        p.write_bytes(1, size);
+                        dealloc(p);
+                    }
+                } else {
+                    blocks.push((p, size));
+                }
+            }
+        }));
+    });
+}
+
+#[test]
+fn estimates_of_large_and_resized_blocks_have_no_bias() {
+    alone!(estimates_of_large_and_resized_blocks_have_no_bias, || {
+        let mut numbers = Numbers(2);
+        // Well above the rate everything is a sample: so the sizes lie around it.
+        check(&deviations(2000, |blocks| {
+            for _ in 0..40 {
+                let p = alloc(1 + numbers.below(12_000) as usize);
+                let size = 1 + numbers.below(20_000) as usize;
+                // SAFETY: a live block.
+                blocks.push((unsafe { realloc(p, size) }, size));
+            }
+        }));
+    });
+}
+
+#[test]
+fn estimates_of_short_lived_threads_have_no_bias() {
+    alone!(estimates_of_short_lived_threads_have_no_bias, || {
+        // Bins are left with most of their blocks unused.
+        check(&deviations(300, |blocks| {
+            for _ in 0..40 {
+                let some = thread::spawn(|| {
+                    (0..3).map(|_| (alloc(500).expose_provenance(), 500)).collect::<Vec<_>>()
+                });
+                let some = some.join().expect("a thread");
+                blocks.extend(
+                    some.iter().map(|&(p, n)| (core::ptr::with_exposed_provenance_mut(p), n)),
+                );
+            }
+        }));
+    });
+}
+
+#[test]
+fn each_place_has_its_own() {
+    alone!(each_place_has_its_own, || {
+        set_unwinder(unwinder);
+        start(RATE).expect("memory");
+        let mut blocks = Vec::new();
+        // A place with many small blocks beside one with few large ones, and one that frees all.
+        for _ in 0..20_000 {
+            for (place, size, times) in [(0x11, 32, 10), (0x22, 2000, 1), (0x33, 300, 2)] {
+                PLACE.store(place, Ordering::Relaxed);
+                for _ in 0..times {
+                    let p = alloc(size);
+                    if place == 0x33 {
+                        // SAFETY: live.
+                        unsafe { dealloc(p) };
+                    } else {
+                        blocks.push(p);
+                    }
+                }
+            }
+        }
+        let before = places();
+        for (place, bytes, objects) in
+            [(0x11, 6_400_000.0, 200_000.0), (0x22, 40_000_000.0, 20_000.0)]
+        {
+            let found = &before[&place];
+            assert!((found.live.1 as f64 / bytes - 1.0).abs() < 0.12, "{place:x}: {found:?}");
+            assert!((found.live.0 / objects - 1.0).abs() < 0.12, "{place:x}: {found:?}");
+            assert_eq!(found.live, found.allocated);
+        }
+        let churn = &before[&0x33];
+        assert!((churn.allocated.1 as f64 / 12_000_000.0 - 1.0).abs() < 0.12, "{churn:?}");
+        assert_eq!(churn.live, (0.0, 0));
+        // The peak stays when everything is gone.
+        for p in blocks {
+            // SAFETY: live.
+            unsafe { dealloc(p) };
+        }
+        let after = places();
+        assert_eq!(after[&0x11].live, (0.0, 0));
+        for place in [0x11, 0x22] {
+            assert_eq!(after[&place].peak, before[&place].peak);
+            assert_eq!(before[&place].peak, before[&place].live);
+        }
+        assert_eq!(totals().live, 0);
+        // What is stopped samples nothing more, and what was reset knows of nothing.
+        stop();
+        assert!((0..10_000).all(|_| !alloc(1000).is_null()));
+        assert_eq!(totals().live, 0);
+        reset();
+        assert!(places().is_empty());
+    });
+}
+
+#[test]
+fn samples_are_blocks_like_any_other() {
+    alone!(samples_are_blocks_like_any_other, || {
+        // Nearly every block is one.
+        start(1).expect("memory");
+        for size in [1, 16, 100, 512, 4096, 8192, 9000, 100_000, 3 << 20] {
+            let p = alloc(size);
+            assert!(totals().samples > 0, "{size}");
+            // SAFETY: live blocks with so many bytes.
+            unsafe {
+                p.write_bytes(7, size);
+                let usable = usable_size(p);
+                assert!(usable >= size && usable <= size * 2 + 16, "{size}: {usable}");
+                assert!(Arena::of(p).is_none());
+                let q = realloc(p, size * 3);
+                assert!((0..size).all(|i| *q.add(i) == 7), "{size}");
+                let q = realloc(q, size / 2 + 1);
+                assert!((0..size / 2).all(|i| *q.add(i) == 7), "{size}");
+                dealloc(q);
+                let zeroed = alloc_zeroed(size);
+                assert!((0..size).all(|i| *zeroed.add(i) == 0), "{size}");
+                // Freed by another thread.
+                let address = zeroed.expose_provenance();
+                let freer = thread::spawn(move || {
+                    dealloc(core::ptr::with_exposed_provenance_mut(address));
+                });
+                freer.join().expect("a thread");
+            }
+            for shift in [5, 8, 12, 16] {
+                let p = alloc_aligned(size, 1 << shift);
+                assert!((p as usize).is_multiple_of(1 << shift), "{size} {shift}");
+                // SAFETY: live.
+                unsafe { dealloc(p) };
+            }
+            assert_eq!(totals().samples, 0, "{size}");
+        }
+    });
+}
+
+#[test]
+fn a_heap_takes_its_samples_with_it() {
+    alone!(a_heap_takes_its_samples_with_it, || {
+        start(1).expect("memory");
+        let (heap, other) = (Arena::create().unwrap(), Arena::create().unwrap());
+        let kept = other.alloc(100, 16, false);
+        for size in [10, 5000, 50_000, 5_000_000] {
+            let p = heap.alloc(size, 16, true);
+            assert!(core::ptr::eq(Arena::of(p).unwrap(), heap));
+        }
+        assert_eq!(totals().samples, 5);
+        // SAFETY: nobody uses them any more.
+        unsafe {
+            heap.destroy();
+            assert_eq!(totals().samples, 1);
+            other.dealloc(kept);
+            assert_eq!(totals().samples, 0);
+            other.destroy();
+        }
+    });
+}

@@ -1,0 +1,151 @@
+//! Where the profile lies: one reserved mapping, made when a profile is first started, whose pages come as they
+//! are written.
+//!
+//! ```text
+//!  heads: a word for each value of an address's hash │ stacks' heads │ records │ sites
+//! ```
+//!
+//! Invariant: the mapping is never moved or unmapped, so an index that was given out stays valid.
+
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::mem;
+
+/// Chains of records by address. At 512 KiB a sample a heap of 1 GiB has 2,048 of them.
+pub const HEADS: usize = 1 << 16;
+/// Chains of sites.
+pub const SITE_HEADS: usize = 1 << 12;
+/// Most samples alive: at 512 KiB each, half a terabyte.
+pub const RECORDS: usize = 1 << 20;
+/// Most bytes of sites at any rate.
+pub const SITE_BYTES: usize = 64 << 20;
+
+/// A sample that is alive.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Record {
+    /// Its block; 0: the record is free.
+    pub address: usize,
+    /// Bytes that it stands for.
+    pub bytes: u64,
+    /// Blocks that it stands for, in [`ONE`](super::table::ONE)s.
+    pub objects: u64,
+    /// When it was drawn, in milliseconds.
+    pub born: u64,
+    /// The next record of the chain, or the next free one, plus 1; 0: none.
+    pub next: u32,
+    /// Its site.
+    pub site: u32,
+}
+
+/// What a place in the program has allocated, of one size. Its frames follow, a word each.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Site {
+    /// Of the stack and the kind.
+    pub hash: u64,
+    /// The next site of the chain, by its offset / 8; 0: none.
+    pub next: u32,
+    /// Frames.
+    pub depth: u16,
+    /// The blocks' usable size: see [`kind_of`](super::table::kind_of).
+    pub kind: u16,
+    /// Samples drawn here.
+    pub samples: u64,
+    /// Everything that was allocated here.
+    pub allocated: Amount,
+    /// What of it is alive.
+    pub live: Amount,
+    /// What was alive when most was, if `peak` is the number of that peak; else the same as `live`.
+    pub at_peak: Amount,
+    /// See there.
+    pub peak: u64,
+    /// Blocks freed, each times the milliseconds that it lived.
+    pub lived: u64,
+}
+
+/// Blocks and bytes, as samples stand for them.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Amount {
+    /// In [`ONE`](super::table::ONE)s.
+    pub objects: u64,
+    /// As many were asked for.
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// More.
+    pub fn add(&mut self, objects: u64, bytes: u64) {
+        self.objects = self.objects.wrapping_add(objects);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    /// Less.
+    pub fn sub(&mut self, objects: u64, bytes: u64) {
+        self.objects = self.objects.wrapping_sub(objects);
+        self.bytes = self.bytes.wrapping_sub(bytes);
+    }
+}
+
+const HEADS_AT: usize = 0;
+const SITE_HEADS_AT: usize = HEADS_AT + HEADS * 4;
+const RECORDS_AT: usize = SITE_HEADS_AT + SITE_HEADS * 4;
+const SITES_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
+const LENGTH: usize = SITES_AT + SITE_BYTES;
+
+static BASE: AtomicUsize = AtomicUsize::new(0);
+
+/// The mapping.
+#[derive(Clone, Copy)]
+pub struct Area(usize);
+
+impl Area {
+    /// The one there is.
+    #[inline]
+    pub fn get() -> Option<Area> {
+        let base = BASE.load(Ordering::Acquire);
+        (base != 0).then_some(Area(base))
+    }
+
+    /// The one there is, or a new one. Under the lock.
+    pub fn make() -> Option<Area> {
+        if let Some(area) = Area::get() {
+            return Some(area);
+        }
+        let base = mem::reserve(LENGTH).ok()?;
+        BASE.store(base, Ordering::Release);
+        Some(Area(base))
+    }
+
+    /// The head of an address's chain: the first record's index, plus 1, or 0. May be read without the lock.
+    #[inline]
+    pub fn head(self, hash: usize) -> &'static AtomicU32 {
+        // SAFETY: within the mapping, which stays; any word is a valid atomic.
+        unsafe { &*((self.0 + HEADS_AT + hash % HEADS * 4) as *const AtomicU32) }
+    }
+
+    /// The head of a chain of sites: the first one's offset / 8, or 0. Under the lock.
+    pub fn site_head(self, hash: u64) -> *mut u32 {
+        (self.0 + SITE_HEADS_AT + hash as usize % SITE_HEADS * 4) as *mut u32
+    }
+
+    /// A record. Under the lock.
+    pub fn record(self, index: u32) -> *mut Record {
+        (self.0 + RECORDS_AT + index as usize % RECORDS * size_of::<Record>()) as *mut Record
+    }
+
+    /// A site, by its offset / 8. Under the lock.
+    pub fn site(self, at: u32) -> *mut Site {
+        (self.sites() + at as usize * 8 % SITE_BYTES) as *mut Site
+    }
+
+    /// Where the sites begin.
+    pub fn sites(self) -> usize {
+        self.0 + SITES_AT
+    }
+
+    /// Where the heads begin, and how long they are with the records, for who clears them.
+    pub fn tables(self) -> (usize, usize) {
+        (self.0, SITES_AT)
+    }
+}

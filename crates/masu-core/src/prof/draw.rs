@@ -1,0 +1,137 @@
+//! The arithmetic of sampling: distances to sample points, and what a sample stands for.
+//!
+//! Distances are exponential, so how far the last point is behind says nothing of the next one: who gives
+//! up a distance that is not used up and draws a new one changes no probability.
+//!
+//! The engine has no library for logarithms; the two series here are exact to 2⁻⁴⁰.
+
+use core::f64::consts::LN_2;
+
+/// A thread's source of distances.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw(u64);
+
+impl Draw {
+    /// A source; each seed gives another row of distances.
+    pub fn new(seed: u64) -> Self {
+        // No state may be 0, which stays 0.
+        Draw(mixed(seed) | 1)
+    }
+
+    /// One that has been kept.
+    pub fn of(state: u64) -> Self {
+        Draw(state)
+    }
+
+    /// What is to be kept of it.
+    pub fn state(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes until the next sample point, `rate` on average.
+    pub fn distance(&mut self, rate: usize) -> u64 {
+        // Marsaglia's xorshift, of which the upper half is used.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let bits = mixed(self.0) >> 11;
+        // In (0, 1]: no logarithm of 0.
+        let u = (bits + 1) as f64 / (1u64 << 53) as f64;
+        (-ln(u) * rate as f64) as u64
+    }
+}
+
+/// A word in which every bit depends on every bit of `n` (the finalizer of splitmix64).
+fn mixed(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// With which probability a block of `size` bytes is sampled: 1 − e^(−size / rate).
+pub fn probability(size: usize, rate: usize) -> f64 {
+    let x = size as f64 / rate as f64;
+    if x < 0.125 {
+        // x − x²/2 + x³/6 …: 1 − e⁻ˣ would cancel.
+        let (mut sum, mut term) = (0.0, 1.0);
+        let mut n = 1.0;
+        while n < 14.0 {
+            term *= -x / n;
+            sum -= term;
+            n += 1.0;
+        }
+        return sum;
+    }
+    1.0 - exp_of_minus(x)
+}
+
+/// e⁻ˣ for a positive `x`.
+fn exp_of_minus(x: f64) -> f64 {
+    if x > 700.0 {
+        return 0.0;
+    }
+    // x = k ln 2 + r
+    let k = (x / LN_2) as u64;
+    let r = x - k as f64 * LN_2;
+    let (mut sum, mut term, mut n) = (1.0, 1.0, 1.0);
+    while n < 20.0 {
+        term *= -r / n;
+        sum += term;
+        n += 1.0;
+    }
+    sum * f64::from_bits((1023 - k) << 52)
+}
+
+/// The natural logarithm of a number in (0, 1].
+fn ln(u: f64) -> f64 {
+    let bits = u.to_bits();
+    let exponent = (bits >> 52) as i64 - 1023;
+    // In [1, 2).
+    let m = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+    // 2 artanh((m − 1) / (m + 1)), whose argument is below a third.
+    let s = (m - 1.0) / (m + 1.0);
+    let (mut sum, mut power, mut n) = (0.0, s, 1.0);
+    while n < 31.0 {
+        sum += power / n;
+        power *= s * s;
+        n += 2.0;
+    }
+    exponent as f64 * LN_2 + 2.0 * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_are_those_of_the_functions() {
+        for i in 1..=1000 {
+            let u = f64::from(i) / 1000.0;
+            assert!((ln(u) - u.ln()).abs() < 1e-12, "ln {u}");
+        }
+        assert!((ln(f64::MIN_POSITIVE) - f64::MIN_POSITIVE.ln()).abs() < 1e-9);
+        for (size, rate) in
+            [(16, 512 << 10), (16, 1), (8192, 1024), (1 << 30, 4096), (70_000, 1 << 19)]
+        {
+            let exact = -(-(size as f64) / rate as f64).exp_m1();
+            assert!((probability(size, rate) / exact - 1.0).abs() < 1e-12, "{size} {rate}");
+        }
+    }
+
+    #[test]
+    fn distances_are_exponential() {
+        let mut draw = Draw::new(7);
+        let n = 200_000;
+        let distances: Vec<f64> =
+            (0..n).map(|_| draw.distance(1 << 20) as f64 / f64::from(1 << 20)).collect();
+        let mean = distances.iter().sum::<f64>() / f64::from(n);
+        let second = distances.iter().map(|d| d * d).sum::<f64>() / f64::from(n);
+        // Five standard deviations: 1/√n of the mean, √20/√n of the square.
+        assert!((mean - 1.0).abs() < 5.0 / f64::from(n).sqrt(), "{mean}");
+        assert!((second - 2.0).abs() < 5.0 * 20f64.sqrt() / f64::from(n).sqrt(), "{second}");
+        // And each does not depend on the one before.
+        let product = distances.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / f64::from(n);
+        assert!((product - 1.0).abs() < 0.03, "{product}");
+    }
+}

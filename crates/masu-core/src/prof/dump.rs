@@ -1,0 +1,84 @@
+//! A profile as a file of lines, for `masu prof`.
+//!
+//! ```text
+//! masu heap profile 1
+//! rate 524288
+//! pid 4711
+//! ms 10250                     since the first start
+//! dropped 0
+//! live 8388608                 bytes in use
+//! peak 9437184                 bytes in use when most were
+//! place SIZE SAMPLES ALLOCATED BYTES LIVE BYTES PEAK BYTES LIVED @ 0x… 0x…
+//! maps
+//! …                            /proc/self/maps as it is
+//! ```
+//!
+//! A place is a stack, innermost return address first, and the size of the blocks allocated there. Numbers of
+//! blocks come as 65,536ths, each before the bytes that were asked for in them; LIVED is the milliseconds that
+//! the freed ones lived, added up.
+//! All of it is weighed already. Sites that lost their samples to nothing are there too, as what they have
+//! allocated.
+
+use super::table::{self, Amount};
+use super::{BEGUN, DROPPED, Refused, last_rate, totals};
+use crate::sync::Ordering;
+use crate::sys::output::{self, Descriptor};
+use crate::sys::{file, time};
+use crate::text::Text;
+
+/// Writes it.
+#[cold]
+#[inline(never)]
+pub fn write(to: Descriptor) -> Result<(), Refused> {
+    if last_rate() == 0 {
+        return Err(Refused::NotStarted);
+    }
+    let sums = totals();
+    let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
+    let mut sink = |bytes: &[u8]| to.write(bytes);
+    let mut text = Text::new(&mut sink);
+    text.str("masu heap profile 1").line();
+    let age = time::now_ms().saturating_sub(BEGUN.load(Ordering::Relaxed));
+    for (name, value) in [
+        ("rate ", last_rate() as u64),
+        ("pid ", output::process().into()),
+        ("ms ", age),
+        ("dropped ", DROPPED.load(Ordering::Relaxed)),
+        ("live ", sums.live),
+        ("peak ", sums.peak),
+    ] {
+        text.str(name).decimal(value).line();
+    }
+    for (site, frames) in copy.sites() {
+        text.str("place ").decimal(table::size_of_kind(site.kind));
+        text.str(" ").decimal(site.samples);
+        for Amount { objects, bytes } in
+            [site.allocated, site.live, table::at_peak(site, copy.peak)]
+        {
+            text.str(" ").decimal(objects).str(" ").decimal(bytes);
+        }
+        text.str(" ").decimal(site.lived);
+        stack(&mut text, " @", frames);
+    }
+    drop(copy);
+    text.str("maps").line();
+    maps(&mut text);
+    Ok(())
+}
+
+/// A stack's line, behind what says that it is one.
+pub fn stack(text: &mut Text, mark: &str, frames: &[usize]) {
+    text.str(mark);
+    for &frame in frames {
+        text.str(" ").hex(frame as u64);
+    }
+    text.line();
+}
+
+/// What is mapped where.
+pub fn maps(text: &mut Text) {
+    text.flush();
+    file::read_all(c"/proc/self/maps", |bytes| {
+        text.bytes(bytes);
+    });
+}

@@ -1,0 +1,58 @@
+//! A profile as jemalloc's tools read it: `jeprof` and what builds on the same text.
+//!
+//! They multiply each stack's line by 1/(1 − e^(−x/rate)), where x is its average size. The sums here are
+//! weighed already, sample by sample, so what is written is what becomes of them by the inverse.
+
+use super::dump::{maps, stack};
+use super::table::{self, Amount, ONE};
+use super::{Refused, draw, last_rate};
+use crate::sys::output::Descriptor;
+use crate::text::Text;
+
+/// Writes it.
+#[cold]
+#[inline(never)]
+pub fn write(to: Descriptor) -> Result<(), Refused> {
+    let rate = last_rate();
+    if rate == 0 {
+        return Err(Refused::NotStarted);
+    }
+    let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
+    let mut sink = |bytes: &[u8]| to.write(bytes);
+    let mut text = Text::new(&mut sink);
+    text.str("heap_v2/").decimal(rate as u64).line();
+    let (mut live, mut all) = ((0, 0), (0, 0));
+    for (site, _) in copy.sites() {
+        for (sum, amount) in [(&mut live, site.live), (&mut all, site.allocated)] {
+            let (objects, bytes) = unweighed(amount, rate);
+            *sum = (sum.0 + objects, sum.1 + bytes);
+        }
+    }
+    counts(&mut text, live, all);
+    for (site, frames) in copy.sites() {
+        stack(&mut text, "@", frames);
+        counts(&mut text, unweighed(site.live, rate), unweighed(site.allocated, rate));
+    }
+    drop(copy);
+    text.line().str("MAPPED_LIBRARIES:").line();
+    maps(&mut text);
+    Ok(())
+}
+
+fn counts(text: &mut Text, live: (u64, u64), all: (u64, u64)) {
+    text.str("  t*: ").decimal(live.0).str(": ").decimal(live.1);
+    text.str(" [").decimal(all.0).str(": ").decimal(all.1).str("]").line();
+}
+
+/// The blocks and bytes that a reader makes this amount of.
+fn unweighed(amount: Amount, rate: usize) -> (u64, u64) {
+    if amount.objects == 0 {
+        return (0, 0);
+    }
+    let objects = amount.objects as f64 / ONE as f64;
+    let size = amount.bytes as f64 / objects;
+    let bytes = amount.bytes as f64 * draw::probability(size as usize, rate);
+    // A reader divides bytes by blocks: none of what is there may be rounded to no block.
+    let blocks = (bytes / size.max(1.0) + 0.5) as u64;
+    (blocks.max(1), (bytes + 0.5) as u64)
+}

@@ -1,0 +1,427 @@
+//! Live samples by the addresses of their blocks, and the sites that they belong to.
+//!
+//! A free that may be one of a sample looks at the head of its address's chain, without the lock: 0 says no.
+//! It cannot miss: the head was written before the block was handed out, and whoever frees the block has it
+//! from there.
+//!
+//! The most that was ever alive is kept for each site without a walk over all of them. A peak has a number.
+//! A site that changes for the first time since the last peak first puts aside what is alive there; one that
+//! has not changed since then has its share at the peak alive still.
+//!
+//! Invariants, under the lock:
+//! 1. every record with an address is in that address's chain, and the others are in the list of free ones, or
+//!    were never used.
+//! 2. a site's `live` is the sum over its records; `total` is the sum over all sites.
+//! 3. sites are never moved or removed but by [`clear`], which removes all records first.
+
+pub use super::area::{Amount, Site};
+use super::area::{Area, RECORDS, Record, SITE_BYTES};
+use super::{DEFAULT_RATE, LIVE, draw};
+use crate::lock::Lock;
+use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::{mem, time};
+
+/// The deepest stack: the outermost frames of deeper ones are cut off.
+pub const FRAMES: usize = 127;
+/// One block, in the unit that blocks are counted in.
+pub const ONE: u64 = 1 << 16;
+/// Most bytes of sites at the default rate; a finer profile may have as many times more.
+const SITES_AT_DEFAULT: usize = 3 << 19;
+
+static LOCK: Lock = Lock::new();
+/// Records ever used, and the first free one plus 1. Under the lock, as what follows.
+static USED: AtomicUsize = AtomicUsize::new(0);
+static FREE: AtomicUsize = AtomicUsize::new(0);
+/// Where the next site goes, and the most bytes of them.
+static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+/// Bytes alive now, when most were, and the number of that peak.
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+static TOP: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+/// Offset 0 says that there is none.
+const FIRST_SITE: usize = 8;
+
+/// What the samples say of the whole process.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    /// Bytes alive.
+    pub live: u64,
+    /// Bytes alive when most were.
+    pub peak: u64,
+    /// Samples alive.
+    pub samples: usize,
+}
+
+/// Gets ready for a rate.
+pub fn prepare(rate: usize) -> bool {
+    let _guard = LOCK.lock();
+    let finer = (DEFAULT_RATE / rate.max(1)).max(1);
+    MOST.fetch_max(SITES_AT_DEFAULT.saturating_mul(finer).min(SITE_BYTES), Ordering::Relaxed);
+    Area::make().is_some()
+}
+
+fn hash_of(address: usize) -> usize {
+    (address / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+}
+
+/// A number for blocks of about the same size: a small one's class, 64 and the binary logarithm for others.
+pub fn kind_of(usable: usize) -> u16 {
+    if usable <= SMALL_MAX { exact_class_of(usable) as u16 } else { 64 + usable.ilog2() as u16 }
+}
+
+/// Bytes of a kind's blocks: exact for small ones, and the next power of two below for others.
+pub fn size_of_kind(kind: u16) -> u64 {
+    match usize::from(kind) {
+        class if class <= LAST_CLASS => size_of_class(class) as u64,
+        other => 1 << (other.saturating_sub(64) & 63),
+    }
+}
+
+/// Keeps a sample. `false`: there is no room, or a fork stands in the way.
+pub fn insert(address: usize, size: usize, usable: usize, rate: usize, frames: &[usize]) -> bool {
+    let Some(area) = Area::get() else { return false };
+    let objects = (ONE as f64 / draw::probability(usable, rate)) as u64;
+    let bytes = ((size as u128 * u128::from(objects)) >> ONE.trailing_zeros()) as u64;
+    let kind = kind_of(usable);
+    let born = time::now_ms();
+    let Some(_guard) = LOCK.enter() else { return false };
+    end_what_was_left(area);
+    // One whose end found no place.
+    take(area, address);
+    // SAFETY: under the lock; indices come from `new_record` and `site_of`, whose memory is mapped.
+    unsafe {
+        let Some(site) = site_of(area, frames, kind) else { return false };
+        let Some(index) = new_record(area) else { return false };
+        link(area, index, Record { address, bytes, objects, born, next: 0, site });
+        let s = &mut *area.site(site);
+        s.samples += 1;
+        s.allocated.add(objects, bytes);
+    }
+    count(bytes);
+    true
+}
+
+/// Ends the sample of a block, if it is one.
+pub fn remove(address: usize) {
+    let Some(area) = Area::get() else { return };
+    if area.head(hash_of(address)).load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    match LOCK.enter() {
+        Some(_guard) => take(area, address),
+        None => leave_for_later(address),
+    }
+}
+
+/// Addresses whose samples ended while a fork stood still; 0: none. Whoever has the lock next ends them, before
+/// it enters another sample there. What finds no place stays in the profile until then.
+static LATER: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+/// Whether there are any.
+static ANY_LATER: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+fn leave_for_later(address: usize) {
+    let free = |slot: &&AtomicUsize| {
+        slot.compare_exchange(0, address, Ordering::Release, Ordering::Relaxed).is_ok()
+    };
+    if LATER.iter().find(free).is_some() {
+        ANY_LATER.store(true, Ordering::Release);
+    }
+}
+
+/// Ends what was left. Under the lock.
+fn end_what_was_left(area: Area) {
+    if ANY_LATER.swap(false, Ordering::Acquire) {
+        for slot in &LATER {
+            let address = slot.swap(0, Ordering::Acquire);
+            if address != 0 {
+                take(area, address);
+            }
+        }
+    }
+}
+
+/// Ends the samples of all blocks that `ends` says so of.
+pub fn remove_all(ends: impl Fn(usize) -> bool) {
+    let Some(area) = Area::get() else { return };
+    let Some(_guard) = LOCK.enter() else { return };
+    for index in 0..USED.load(Ordering::Relaxed) as u32 {
+        // SAFETY: under the lock; the record was used.
+        let address = unsafe { (*area.record(index)).address };
+        if address != 0 && ends(address) {
+            take(area, address);
+        }
+    }
+}
+
+/// Takes the sample of a block out, if it is one, for who may put it back.
+pub fn set_aside(address: usize) -> Option<Record> {
+    let area = Area::get()?;
+    let _guard = LOCK.enter()?;
+    let mut at = area.head(hash_of(address)).load(Ordering::Relaxed);
+    // SAFETY: under the lock, chains consist of records in use (invariant 1).
+    unsafe {
+        while at != 0 && (*area.record(at - 1)).address != address {
+            at = (*area.record(at - 1)).next;
+        }
+        let found = (at != 0).then(|| *area.record(at - 1));
+        take(area, address);
+        found
+    }
+}
+
+/// Puts back what was taken out: nothing has become of the block.
+pub fn put_back(record: Record) {
+    let Some(area) = Area::get() else { return };
+    let Some(_guard) = LOCK.enter() else { return };
+    // SAFETY: under the lock; the site was one, and is never removed but with all samples.
+    unsafe {
+        if record.site as usize * 8 >= SITES.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(index) = new_record(area) else { return };
+        link(area, index, record);
+    }
+    count(record.bytes);
+}
+
+/// Enters a record that is about to count. Under the lock.
+///
+/// # Safety
+/// The record is nobody's, and its site is one.
+unsafe fn link(area: Area, index: u32, record: Record) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let head = area.head(hash_of(record.address));
+        let next = head.load(Ordering::Relaxed);
+        area.record(index).write(Record { next, ..record });
+        head.store(index + 1, Ordering::Release);
+        let s = &mut *area.site(record.site);
+        put_peak_aside(s);
+        s.live.add(record.objects, record.bytes);
+    }
+}
+
+/// Counts a sample more. Under the lock.
+fn count(bytes: u64) {
+    let total = TOTAL.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    if total > TOP.load(Ordering::Relaxed) {
+        TOP.store(total, Ordering::Relaxed);
+        PEAK.fetch_add(1, Ordering::Relaxed);
+    }
+    LIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes a block's record out. Under the lock.
+fn take(area: Area, address: usize) {
+    let head = area.head(hash_of(address));
+    let mut before = 0;
+    let mut at = head.load(Ordering::Relaxed);
+    // SAFETY: under the lock, chains consist of records in use (invariant 1), whose sites exist.
+    unsafe {
+        while at != 0 {
+            let record = area.record(at - 1);
+            if (*record).address != address {
+                before = at;
+                at = (*record).next;
+                continue;
+            }
+            match before {
+                0 => head.store((*record).next, Ordering::Relaxed),
+                _ => (*area.record(before - 1)).next = (*record).next,
+            }
+            let (objects, bytes) = ((*record).objects, (*record).bytes);
+            let s = &mut *area.site((*record).site);
+            put_peak_aside(s);
+            s.live.sub(objects, bytes);
+            let age = time::now_ms().saturating_sub((*record).born);
+            let lived = (u128::from(objects) * u128::from(age)) >> ONE.trailing_zeros();
+            s.lived = s.lived.saturating_add(lived as u64);
+            TOTAL.fetch_sub(bytes, Ordering::Relaxed);
+            LIVE.fetch_sub(1, Ordering::Relaxed);
+            (*record).address = 0;
+            (*record).next = FREE.swap(at as usize, Ordering::Relaxed) as u32;
+            return;
+        }
+    }
+}
+
+/// Before a site changes: what was alive there at the last peak, unless it has changed since.
+fn put_peak_aside(s: &mut Site) {
+    let peak = PEAK.load(Ordering::Relaxed);
+    if s.peak != peak {
+        s.peak = peak;
+        s.at_peak = s.live;
+    }
+}
+
+/// What was alive at a site when most was alive in all.
+pub fn at_peak(s: &Site, peak: u64) -> Amount {
+    if s.peak == peak { s.at_peak } else { s.live }
+}
+
+/// A record nobody has. Under the lock.
+fn new_record(area: Area) -> Option<u32> {
+    let free = FREE.load(Ordering::Relaxed) as u32;
+    if free != 0 {
+        // SAFETY: under the lock; the list's records are mapped.
+        FREE.store(unsafe { (*area.record(free - 1)).next } as usize, Ordering::Relaxed);
+        return Some(free - 1);
+    }
+    let used = USED.load(Ordering::Relaxed);
+    (used < RECORDS).then(|| {
+        USED.store(used + 1, Ordering::Relaxed);
+        used as u32
+    })
+}
+
+/// The site of a stack and a kind. When there is room for no more sites, that of no stack. Under the lock.
+///
+/// # Safety
+/// The lock is held.
+unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
+    let depth = frames.len().min(FRAMES);
+    let mut hash = u64::from(kind) | (depth as u64) << 32;
+    for &frame in frames {
+        hash = (hash.rotate_left(5) ^ frame as u64).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    hash ^= hash >> 29;
+    let head = area.site_head(hash);
+    // SAFETY: under the lock: chains consist of sites that were written whole, with their frames behind.
+    unsafe {
+        let mut at = *head;
+        while at != 0 {
+            let s = area.site(at);
+            if (*s).hash == hash && (*s).kind == kind && frames_of(s) == frames {
+                return Some(at);
+            }
+            at = (*s).next;
+        }
+        let offset = SITES.load(Ordering::Relaxed);
+        let end = offset + size_of::<Site>() + depth * 8;
+        // The last 8 KiB are for sites without a stack.
+        let most = MOST.load(Ordering::Relaxed);
+        if end > most - if depth == 0 { 0 } else { 8 << 10 } {
+            return if depth == 0 { None } else { site_of(area, &[], kind) };
+        }
+        SITES.store(end, Ordering::Relaxed);
+        let at = (offset / 8) as u32;
+        let s = area.site(at);
+        s.write(Site {
+            hash,
+            next: *head,
+            depth: depth as u16,
+            kind,
+            samples: 0,
+            allocated: Amount::default(),
+            live: Amount::default(),
+            at_peak: Amount::default(),
+            peak: PEAK.load(Ordering::Relaxed),
+            lived: 0,
+        });
+        s.add(1).cast::<usize>().copy_from_nonoverlapping(frames.as_ptr(), depth);
+        *head = at;
+        Some(at)
+    }
+}
+
+/// A site's frames.
+///
+/// # Safety
+/// They are behind it and do not change.
+pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
+    // SAFETY: as the caller says.
+    unsafe { core::slice::from_raw_parts(s.add(1).cast(), usize::from((*s).depth)) }
+}
+
+/// Forgets all samples and sites.
+pub fn clear() {
+    let Some(area) = Area::get() else { return };
+    let Some(_guard) = LOCK.enter() else { return };
+    for counter in [&USED, &FREE] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    SITES.store(FIRST_SITE, Ordering::Relaxed);
+    LIVE.store(0, Ordering::Relaxed);
+    for sum in [&TOTAL, &TOP, &PEAK] {
+        sum.store(0, Ordering::Relaxed);
+    }
+    let (start, length) = area.tables();
+    // SAFETY: the area's own, whose lock is held; who reads a head meanwhile reads either 0 or what it was, and
+    // then waits for the lock. What the kernel does not take back is zeroed by hand.
+    unsafe {
+        if !mem::discard(start, length) {
+            (start as *mut u8).write_bytes(0, length);
+        }
+    }
+}
+
+/// What the samples say of the whole process.
+pub fn totals() -> Totals {
+    Totals {
+        live: TOTAL.load(Ordering::Relaxed),
+        peak: TOP.load(Ordering::Relaxed),
+        samples: LIVE.load(Ordering::Relaxed),
+    }
+}
+
+/// A copy of all sites, in a mapping of its own.
+pub struct Copy {
+    start: usize,
+    length: usize,
+    end: usize,
+    /// The number of the last peak.
+    pub peak: u64,
+}
+
+impl Copy {
+    /// As of now. `None` without a profile, without memory, or if a fork stands in the way.
+    pub fn of_all() -> Option<Copy> {
+        let area = Area::get()?;
+        let length = MOST.load(Ordering::Relaxed);
+        // Before the lock, since a system call takes a while. Its pages come with what is copied.
+        let start = mem::reserve(length).ok()?;
+        let Some(_guard) = LOCK.enter() else {
+            mem::unmap(start, length);
+            return None;
+        };
+        end_what_was_left(area);
+        let end = SITES.load(Ordering::Relaxed).min(length);
+        // SAFETY: both are mapped and so long; under the lock nobody writes the sites.
+        unsafe {
+            (start as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end);
+        }
+        Some(Copy { start, length, end, peak: PEAK.load(Ordering::Relaxed) })
+    }
+
+    /// Every site with its frames.
+    pub fn sites(&self) -> impl Iterator<Item = (&Site, &[usize])> {
+        let mut offset = FIRST_SITE;
+        core::iter::from_fn(move || {
+            if offset + size_of::<Site>() > self.end {
+                return None;
+            }
+            // SAFETY: sites lie one behind the other, each with its frames, up to `end`.
+            unsafe {
+                let s = (self.start + offset) as *const Site;
+                let frames = frames_of(s);
+                offset += size_of::<Site>() + frames.len() * 8;
+                Some((&*s, frames))
+            }
+        })
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        mem::unmap(self.start, self.length);
+    }
+}
+
+/// The lock, for fork.
+pub fn lock_for_fork() -> &'static Lock {
+    &LOCK
+}

@@ -1,0 +1,381 @@
+//! The rule of a frame: how its caller's registers are found, and the program in the unwinding tables that says so.
+//!
+//! A program makes a table, a row for each stretch of a function's code. Only the row of one address is wanted: it
+//! is run until it passes that. What is wanted of the row are the registers that functions keep; a rule that
+//! needs more than the forms below is not known, and the stack ends there.
+//!
+//! | | forms |
+//! |---|---|
+//! | the caller's stack pointer (CFA) | register + n; the word at register + n |
+//! | a register | the same as before; the word at CFA + n; the word at the frame pointer + n |
+//! | return address | the word at CFA + n; on AArch64 that of x30 |
+
+use crate::registers::{COUNT, FRAME, KEPT, RETURN, Registers, STACK, unsigned};
+use crate::tables::{Cursor, Entry};
+
+/// How to get from a frame to its caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Rule {
+    /// Added to the base.
+    pub offset: i32,
+    /// What the CFA is reckoned from: 0 is the stack pointer, n the register n - 1 of [`KEPT`].
+    pub base: u8,
+    /// What the rule is besides.
+    pub flags: u8,
+    /// Where the return address is, from the CFA in words, or [`SAME`].
+    pub back: i16,
+    /// Registers whose words are reckoned from the frame pointer.
+    by_frame: u16,
+    /// Where each kept register is, in words, or [`SAME`].
+    kept: [i16; SLOTS],
+}
+
+/// Slots for the kept registers: as many as make a rule whole words.
+const SLOTS: usize = if COUNT <= 7 { 7 } else { 15 };
+
+/// The CFA is the word at base + offset.
+pub const INDIRECT: u8 = 1;
+/// A signal interrupted what comes next.
+pub const SIGNAL: u8 = 2;
+/// The outermost frame.
+pub const END: u8 = 4;
+/// The CFA is reckoned in a way that is not followed. No rule that is handed out has this.
+const UNKNOWN: u8 = 8;
+/// The register is as it was.
+pub const SAME: i16 = i16::MIN;
+/// What the register was cannot be told. It becomes 0, and a frame that is reckoned from it ends the stack.
+pub const LOST: i16 = i16::MIN + 1;
+
+/// Words that a rule fits into.
+pub const WORDS: usize = size_of::<Rule>() / 8;
+const _: () = assert!(size_of::<Rule>() == 8 + 2 + 2 * SLOTS);
+
+impl Rule {
+    /// On entry to a function that nothing is known of yet.
+    const fn new() -> Self {
+        Rule { base: 0, flags: 0, back: SAME, offset: 0, by_frame: 0, kept: [SAME; SLOTS] }
+    }
+
+    /// The rule of code that keeps a frame pointer.
+    pub fn by_frame_pointer() -> Self {
+        let mut rule = Rule::new();
+        rule.base = FRAME as u8 + 1;
+        rule.offset = 16;
+        rule.back = -1;
+        if let Some(frame) = rule.kept.get_mut(FRAME) {
+            *frame = -2;
+        }
+        rule
+    }
+
+    /// What [`Rule::words`] has made of one.
+    #[inline(always)]
+    pub fn of(words: [u64; WORDS]) -> Self {
+        // SAFETY: integers without padding, of the same size.
+        unsafe { core::mem::transmute(words) }
+    }
+
+    /// The rule as words.
+    #[inline(always)]
+    pub fn words(&self) -> [u64; WORDS] {
+        // SAFETY: integers without padding, of the same size.
+        unsafe { core::mem::transmute(*self) }
+    }
+
+    /// The caller's registers. `None`: memory that should be there is not, or the stack would not grow.
+    pub fn apply(
+        &self,
+        registers: &Registers,
+        mut read: impl FnMut(usize) -> Option<usize>,
+    ) -> Option<Registers> {
+        let base = match self.base {
+            0 => registers.sp,
+            n => *registers.kept.get(usize::from(n) - 1)?,
+        };
+        let mut cfa = base.wrapping_add_signed(self.offset as isize);
+        if self.flags & INDIRECT != 0 {
+            cfa = read(cfa)?;
+        }
+        let mut caller = Registers { sp: cfa, ..*registers };
+        let frame = registers.kept.get(FRAME)?;
+        for (i, (slot, &at)) in caller.kept.iter_mut().zip(&self.kept).enumerate() {
+            if at == LOST {
+                *slot = 0;
+            } else if at != SAME {
+                let from = if self.by_frame >> i & 1 != 0 { *frame } else { cfa };
+                *slot = read(from.wrapping_add_signed(isize::from(at) * 8))?;
+            }
+        }
+        caller.pc = match self.back {
+            #[cfg(target_arch = "aarch64")]
+            SAME => *caller.kept.get(crate::registers::LINK)?,
+            #[cfg(not(target_arch = "aarch64"))]
+            SAME => return None,
+            LOST => return None,
+            at => read(cfa.wrapping_add_signed(isize::from(at) * 8))?,
+        };
+        caller.pc = unsigned(caller.pc);
+        // A frame of a leaf function may be empty on AArch64, and on no other.
+        let is_empty = cfg!(target_arch = "aarch64") && cfa == registers.sp;
+        (cfa > registers.sp || is_empty && caller.pc != registers.pc).then_some(caller)
+    }
+
+    /// Where a register of a DWARF number is, to be changed.
+    fn slot(&mut self, register: u64) -> Option<&mut i16> {
+        if cfg!(target_arch = "x86_64") && register == RETURN {
+            return Some(&mut self.back);
+        }
+        self.kept.get_mut(index(register)?)
+    }
+
+    /// Puts a register's word at an offset from the CFA.
+    fn save(&mut self, register: u64, offset: i64) -> Option<()> {
+        let at = i16::try_from(offset / 8).ok().filter(|_| offset % 8 == 0);
+        if let Some(i) = index(register) {
+            self.by_frame &= !(1 << i);
+        }
+        if let Some(slot) = self.slot(register) {
+            *slot = at.filter(|&at| at > LOST)?;
+        }
+        Some(())
+    }
+
+    /// A register is where this does not follow it.
+    fn lose(&mut self, register: u64) {
+        if let Some(slot) = self.slot(register) {
+            *slot = LOST;
+        }
+    }
+
+    /// Makes a register what another row had.
+    fn restore(&mut self, register: u64, from: &Rule) {
+        let mut from = *from;
+        if let Some(&mut was) = from.slot(register)
+            && let Some(slot) = self.slot(register)
+        {
+            *slot = was;
+        }
+        if let Some(i) = index(register) {
+            self.by_frame = self.by_frame & !(1 << i) | from.by_frame & 1 << i;
+        }
+    }
+
+    /// Reckons the CFA from a register.
+    fn set_base(&mut self, register: u64) {
+        self.flags &= !(INDIRECT | UNKNOWN);
+        match index(register) {
+            _ if register == STACK => self.base = 0,
+            Some(i) => self.base = i as u8 + 1,
+            // One that a function uses for a few instructions, without a call.
+            None => self.flags |= UNKNOWN,
+        }
+    }
+}
+
+/// Which of [`KEPT`] a DWARF number is.
+fn index(register: u64) -> Option<usize> {
+    KEPT.iter().position(|&kept| u64::from(kept) == register).filter(|&i| i < COUNT)
+}
+
+/// The deepest pile of rows that are put aside. Compilers need one.
+const PILE: usize = 4;
+
+/// A program being run.
+struct Machine<'e> {
+    entry: &'e Entry,
+    rule: Rule,
+    /// What the part that all entries share left.
+    initial: Rule,
+    pile: [Rule; PILE],
+    height: usize,
+    /// Where the present row begins.
+    at: usize,
+    pc: usize,
+}
+
+/// The rule of an address in the function that `entry` is about; `None`: there is none that this understands.
+pub fn rule(entry: &Entry, pc: usize) -> Option<Rule> {
+    let new = Rule::new();
+    let mut machine = Machine {
+        entry,
+        rule: new,
+        initial: new,
+        pile: [new; PILE],
+        height: 0,
+        at: entry.start,
+        pc,
+    };
+    if machine.run(entry.shared)? {
+        machine.initial = machine.rule;
+        machine.run(entry.own)?;
+    }
+    if entry.is_signal {
+        machine.rule.flags |= SIGNAL;
+    }
+    let is_known = machine.rule.flags & (UNKNOWN | SIGNAL) != UNKNOWN;
+    is_known.then_some(machine.rule)
+}
+
+impl Machine<'_> {
+    /// Runs a program to its end, or to the row of the address: then `false`.
+    fn run(&mut self, mut code: Cursor) -> Option<bool> {
+        while !code.is_empty() {
+            let byte = code.u8()?;
+            let low = u64::from(byte & 0x3f);
+            let ahead = match byte >> 6 {
+                1 => low as usize,
+                2 => {
+                    let offset = code.uleb()? as i64;
+                    self.rule.save(low, offset.wrapping_mul(self.entry.data))?;
+                    0
+                }
+                3 => {
+                    let initial = self.initial;
+                    self.rule.restore(low, &initial);
+                    0
+                }
+                _ => self.extended(byte, &mut code)?,
+            };
+            if ahead != 0 {
+                let next = self.at.checked_add(ahead.checked_mul(self.entry.code)?)?;
+                if next > self.pc {
+                    return Some(false);
+                }
+                self.at = next;
+            }
+        }
+        Some(true)
+    }
+
+    /// An instruction that has a byte of its own. Returns by how much it goes ahead.
+    fn extended(&mut self, byte: u8, code: &mut Cursor) -> Option<usize> {
+        let data = self.entry.data;
+        match byte {
+            // nop
+            0x00 => {}
+            // set_loc is of no use to those who write compact tables.
+            0x01 => return None,
+            0x02 => return Some(code.u8()?.into()),
+            0x03 => return Some(code.u16()?.into()),
+            0x04 => return Some(code.u32()? as usize),
+            // offset_extended, restore_extended
+            0x05 => {
+                let (register, offset) = (code.uleb()?, code.uleb()? as i64);
+                self.rule.save(register, offset.wrapping_mul(data))?;
+            }
+            0x06 => {
+                let (register, initial) = (code.uleb()?, self.initial);
+                self.rule.restore(register, &initial);
+            }
+            // undefined, same_value
+            0x07 | 0x08 => {
+                let register = code.uleb()?;
+                if register == RETURN && byte == 0x07 {
+                    self.rule.flags |= END;
+                }
+                if let Some(slot) = self.rule.slot(register) {
+                    *slot = SAME;
+                }
+            }
+            // register: in another one, which is not followed.
+            0x09 => {
+                let (register, _) = (code.uleb()?, code.uleb()?);
+                self.rule.lose(register);
+            }
+            // remember_state, restore_state
+            0x0a => {
+                *self.pile.get_mut(self.height)? = self.rule;
+                self.height += 1;
+            }
+            0x0b => {
+                self.height = self.height.checked_sub(1)?;
+                self.rule = *self.pile.get(self.height)?;
+            }
+            // def_cfa, its register, its offset, and the signed forms
+            0x0c => {
+                self.rule.set_base(code.uleb()?);
+                self.rule.offset = i32::try_from(code.uleb()?).ok()?;
+            }
+            0x0d => self.rule.set_base(code.uleb()?),
+            0x0e => self.rule.offset = i32::try_from(code.uleb()?).ok()?,
+            0x12 => {
+                self.rule.set_base(code.uleb()?);
+                self.rule.offset = i32::try_from(code.sleb()?.wrapping_mul(data)).ok()?;
+            }
+            0x13 => self.rule.offset = i32::try_from(code.sleb()?.wrapping_mul(data)).ok()?,
+            // def_cfa_expression
+            0x0f => {
+                let expression = code.block()?;
+                // A signal's frame is read as the kernel left it.
+                if !self.entry.is_signal {
+                    match simple(expression) {
+                        Some((register, offset, indirect)) => {
+                            self.rule.set_base(register);
+                            self.rule.offset = offset;
+                            self.rule.flags |= if indirect { INDIRECT } else { 0 };
+                        }
+                        None => self.rule.flags |= UNKNOWN,
+                    }
+                }
+            }
+            // expression
+            0x10 => {
+                let (register, expression) = (code.uleb()?, code.block()?);
+                if self.by_frame(register, expression).is_none() {
+                    self.rule.lose(register);
+                }
+            }
+            // offset_extended_sf
+            0x11 => {
+                let (register, offset) = (code.uleb()?, code.sleb()?);
+                self.rule.save(register, offset.wrapping_mul(data))?;
+            }
+            // val_offset, val_offset_sf, val_expression: what no compiler writes of kept registers.
+            0x14 | 0x15 => {
+                let (register, _) = (code.uleb()?, code.uleb()?);
+                self.rule.lose(register);
+            }
+            0x16 => {
+                let (register, _) = (code.uleb()?, code.block()?);
+                self.rule.lose(register);
+            }
+            // Whether the return address is signed (AArch64); the size of arguments
+            0x2d => {}
+            0x2e => {
+                code.uleb()?;
+            }
+            _ => return None,
+        }
+        Some(0)
+    }
+
+    /// A register's word is at the frame pointer and an offset: functions that align their stack.
+    fn by_frame(&mut self, register: u64, expression: Cursor) -> Option<()> {
+        let (base, offset, indirect) = simple(expression)?;
+        if index(base)? != FRAME || indirect {
+            return None;
+        }
+        self.rule.save(register, offset.into())?;
+        self.rule.by_frame |= 1 << index(register)?;
+        Some(())
+    }
+}
+
+/// An expression that is a register and an offset, or the word there.
+fn simple(mut expression: Cursor) -> Option<(u64, i32, bool)> {
+    const BREG: u8 = 0x70;
+    const DEREF: u8 = 0x06;
+    let register = expression.u8()?.checked_sub(BREG).filter(|&n| n < 32)?;
+    let offset = i32::try_from(expression.sleb()?).ok()?;
+    let indirect = !expression.is_empty() && expression.u8()? == DEREF;
+    expression.is_empty().then_some((register.into(), offset, indirect))
+}
+
+#[cfg(test)]
+impl Rule {
+    /// Where a kept register is: by the frame pointer, and how far.
+    pub fn of_kept(&self, i: usize) -> (bool, i16) {
+        (self.by_frame >> i & 1 != 0 && self.kept[i] != SAME, self.kept[i])
+    }
+}

@@ -1,0 +1,47 @@
+//! The calling thread's stack as return addresses, for an allocator that samples.
+//!
+//! What is asked for may be asked in the middle of `malloc`: inside `dlopen`, in a thread that ends, under locks
+//! that nobody knows of. So nothing here allocates, takes a lock or calls what might, and no read of memory can
+//! fault.
+//!
+//! ```text
+//!  walk ── registers of this thread                       [registers]
+//!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps
+//!         ├─ a rule that was found before                 [cache]
+//!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program
+//!         └─ no tables: the frame pointer, if it can be one
+//!       the caller's registers, read from the stack       [memory]   pages are asked for before they are read
+//! ```
+//!
+//! Tables are read where the loader put them. A frame on one's own stack keeps its module loaded, so they
+//! cannot go away meanwhile. Return addresses in code without tables (made at run time) are followed by
+//! frame pointers as long as these grow and can be read.
+//!
+//! A stack is right as far as it goes: where nothing is known of a frame, it ends.
+
+#![cfg_attr(not(test), no_std)]
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod cache;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod cfi;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod maps;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod memory;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod module;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod registers;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod sys;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tables;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use walk::{walk, walk_outside};

@@ -1,0 +1,40 @@
+//! Reading what may not be there.
+//!
+//! The page that the stack pointer is on is there. Each further page is asked for once a walk, and read
+//! only then. Nobody else unmaps the stack of a thread that runs on it.
+
+use crate::sys;
+
+/// No kernel here has smaller pages. On one with larger ones a page is asked for more than once.
+const PAGE: usize = 4096;
+
+/// The part of the stack that is known to be there.
+pub struct Stack {
+    first: usize,
+    end: usize,
+}
+
+impl Stack {
+    /// The page of the stack pointer.
+    pub fn at(sp: usize) -> Self {
+        let first = sp & !(PAGE - 1);
+        Stack { first, end: first + PAGE }
+    }
+
+    /// The word at an address, if it is one of the stack or of another place that can be read.
+    pub fn word(&mut self, address: usize) -> Option<usize> {
+        if !address.is_multiple_of(8) {
+            return None;
+        }
+        if address < self.first || address >= self.end {
+            if !sys::can_be_read(address) {
+                return None;
+            }
+            if address & !(PAGE - 1) == self.end {
+                self.end += PAGE;
+            }
+        }
+        // SAFETY: on a page that can be read, and a multiple of eight: it lies on that page wholly.
+        Some(unsafe { (address as *const usize).read_volatile() })
+    }
+}

@@ -1,0 +1,186 @@
+//! Which file's code an address belongs to, and where that has its unwinding tables.
+//!
+//! glibc since 2.35 answers with `_dl_find_object`, which waits for nobody. Elsewhere the kernel is asked for what
+//! is mapped ([`maps`](crate::maps)). Both find the start of the file in memory; its program headers say the
+//! rest.
+
+use crate::maps;
+use crate::tables::Cursor;
+use core::ffi::{c_int, c_void};
+use core::mem::{MaybeUninit, transmute};
+
+/// A file that is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its first byte in memory, and where it ends.
+    pub start: usize,
+    /// See there.
+    pub end: usize,
+    /// Where `.eh_frame_hdr` is; 0: it has none.
+    pub header: usize,
+    /// What tells it from a file that lies here at another time.
+    pub tag: u64,
+}
+
+/// What `_dl_find_object` fills in, on 64-bit machines.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    start: usize,
+    end: usize,
+    link_map: usize,
+    header: usize,
+    reserved: [u64; 7],
+}
+
+/// The address of a function that may be missing, null if it is.
+fn dl_find_object() -> *const c_void {
+    let address: *const c_void;
+    // SAFETY: loads one slot of the global offset table; a weak symbol that nobody defines is null there.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!(
+            ".weak _dl_find_object",
+            "mov {0}, qword ptr [rip + _dl_find_object@GOTPCREL]",
+            out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!(
+            ".weak _dl_find_object",
+            "adrp {0}, :got:_dl_find_object",
+            "ldr {0}, [{0}, :got_lo12:_dl_find_object]",
+            out(reg) address, options(pure, nomem, nostack, preserves_flags));
+    }
+    address
+}
+
+impl Module {
+    /// The module that an address of the calling thread's stack lies in.
+    pub fn of(pc: usize) -> Option<Module> {
+        let find = dl_find_object();
+        if find.is_null() {
+            return maps::find(pc);
+        }
+        let mut found = MaybeUninit::<Found>::zeroed();
+        // SAFETY: the C library's function, whose signature this is; it writes a `Found` or nothing.
+        let found = unsafe {
+            let find = transmute::<
+                *const c_void,
+                unsafe extern "C" fn(*const c_void, *mut Found) -> c_int,
+            >(find);
+            if find(pc as *const c_void, found.as_mut_ptr()) != 0 {
+                return None;
+            }
+            found.assume_init()
+        };
+        let mut module =
+            Module { start: found.start, end: found.end, header: found.header, tag: 0 };
+        module.tag = module.identity() ^ (found.link_map as u64).rotate_left(32);
+        Some(module)
+    }
+
+    /// Whether an address lies in it.
+    pub fn has(&self, pc: usize) -> bool {
+        (self.start..self.end).contains(&pc)
+    }
+
+    /// Of what differs from file to file: where the tables are, and how they begin, with their length.
+    #[inline]
+    pub fn identity(&self) -> u64 {
+        if self.header == 0 {
+            return 0;
+        }
+        // SAFETY: a header has twelve bytes at least, and the loader found it in a loaded module.
+        let [a, b, c] = unsafe { (self.header as *const [u32; 3]).read_unaligned() };
+        let words = u64::from(a ^ c) << 32 | u64::from(b);
+        (self.header as u64).rotate_left(23) ^ words
+    }
+
+    /// From an address in one of its segments to that segment's end.
+    pub fn segment(&self, address: usize) -> Option<Cursor> {
+        let mut segment = None;
+        self.headers(|header| {
+            if header.is_readable() && (header.start..header.end).contains(&address) {
+                // SAFETY: a readable segment of a module that has a frame on this thread's stack, so it
+                // stays loaded for the walk.
+                segment = Some(unsafe { Cursor::new(address, header.end) });
+            }
+        });
+        segment
+    }
+
+    /// Where its `.eh_frame_hdr` is by the program headers; 0: nowhere.
+    pub fn find_header(&self) -> usize {
+        const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+        let mut found = 0;
+        self.headers(|header| {
+            if header.kind == PT_GNU_EH_FRAME {
+                found = header.start;
+            }
+        });
+        found
+    }
+
+    /// Whether it is a library: nothing starts in it.
+    pub fn is_library(&self) -> bool {
+        // SAFETY: as for `headers`.
+        let mut at = unsafe { Cursor::new(self.start, self.start + 64) };
+        at.split(24).and_then(|_| at.u64()) == Some(0)
+    }
+
+    /// Calls `f` with each program header, where it is in memory.
+    fn headers(&self, mut f: impl FnMut(&Header)) -> Option<()> {
+        const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
+        const PT_LOAD: u32 = 1;
+        /// The headers lie on the file's first page, which is where it starts in memory.
+        const FIRST: usize = 4096;
+        // SAFETY: the first page of a module is mapped, for the loader reads its headers there.
+        let first = unsafe { Cursor::new(self.start, self.start + FIRST) };
+        let mut at = first;
+        if at.u32()? != MAGIC {
+            return None;
+        }
+        at.split(28)?;
+        let offset = at.u64()? as usize;
+        at.split(14)?;
+        let size = usize::from(at.u16()?);
+        let count = usize::from(at.u16()?);
+        let mut table = first;
+        table.split(offset)?;
+        let mut bias = None;
+        for _ in 0..count {
+            let mut at = table.split(size)?;
+            let (kind, flags) = (at.u32()?, at.u32()?);
+            at.split(8)?;
+            let address = at.u64()? as usize;
+            at.split(16)?;
+            let length = at.u64()? as usize;
+            if kind == PT_LOAD && bias.is_none() {
+                bias = Some(self.start.wrapping_sub(address & !(FIRST - 1)));
+            }
+            // The one of the tables may come before those of what is loaded: not in files that linkers write.
+            let Some(bias) = bias else { continue };
+            let start = address.wrapping_add(bias);
+            let end = start.wrapping_add(length);
+            if start <= end && (kind != PT_LOAD || end <= self.end) {
+                f(&Header { kind, flags, start, end });
+            }
+        }
+        Some(())
+    }
+}
+
+/// A program header.
+struct Header {
+    kind: u32,
+    flags: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Header {
+    fn is_readable(&self) -> bool {
+        const PT_LOAD: u32 = 1;
+        const PF_R: u32 = 4;
+        self.kind == PT_LOAD && self.flags & PF_R != 0
+    }
+}

@@ -1,0 +1,112 @@
+//! The registers that unwinding needs: those which a function leaves as they were, the stack pointer, and where
+//! the program is.
+
+/// Registers that a rule may restore, by their DWARF numbers.
+#[cfg(target_arch = "x86_64")]
+pub const KEPT: [u8; 6] = [3, 6, 12, 13, 14, 15];
+/// Registers that a rule may restore, by their DWARF numbers.
+#[cfg(target_arch = "aarch64")]
+pub const KEPT: [u8; 12] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
+
+/// Their number.
+pub const COUNT: usize = KEPT.len();
+/// Where the frame pointer is among them.
+pub const FRAME: usize = if cfg!(target_arch = "x86_64") { 1 } else { 10 };
+/// The stack pointer's DWARF number.
+pub const STACK: u64 = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
+/// The return address's.
+pub const RETURN: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 30 };
+/// Where x30, which has the return address before it is saved, is among those kept.
+#[cfg(target_arch = "aarch64")]
+pub const LINK: usize = 11;
+
+/// A frame's registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registers {
+    /// As [`KEPT`].
+    pub kept: [usize; COUNT],
+    /// The stack pointer.
+    pub sp: usize,
+    /// Where the program is.
+    pub pc: usize,
+}
+
+impl Registers {
+    /// Those of this moment, in the function that this is inlined into.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn now() -> Self {
+        let mut words = [0usize; COUNT + 2];
+        // SAFETY: writes eight words, for which there is room.
+        unsafe {
+            core::arch::asm!(
+                "mov [{w}], rbx",
+                "mov [{w} + 8], rbp",
+                "mov [{w} + 16], r12",
+                "mov [{w} + 24], r13",
+                "mov [{w} + 32], r14",
+                "mov [{w} + 40], r15",
+                "mov [{w} + 48], rsp",
+                "lea {t}, [rip]",
+                "mov [{w} + 56], {t}",
+                w = in(reg) words.as_mut_ptr(), t = out(reg) _, options(nostack, preserves_flags));
+        }
+        let [b, bp, r12, r13, r14, r15, sp, pc] = words;
+        Registers { kept: [b, bp, r12, r13, r14, r15], sp, pc }
+    }
+
+    /// Those of this moment, in the function that this is inlined into.
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    pub fn now() -> Self {
+        let mut words = [0usize; COUNT + 2];
+        // SAFETY: writes fourteen words, for which there is room.
+        unsafe {
+            core::arch::asm!(
+                "stp x19, x20, [{w}]",
+                "stp x21, x22, [{w}, 16]",
+                "stp x23, x24, [{w}, 32]",
+                "stp x25, x26, [{w}, 48]",
+                "stp x27, x28, [{w}, 64]",
+                "stp x29, x30, [{w}, 80]",
+                "mov {t}, sp",
+                "str {t}, [{w}, 96]",
+                "adr {t}, .",
+                "str {t}, [{w}, 104]",
+                w = in(reg) words.as_mut_ptr(), t = out(reg) _, options(nostack, preserves_flags));
+        }
+        let [kept @ .., sp, pc] = words;
+        Registers { kept, sp, pc }
+    }
+}
+
+/// An address without what a processor has signed it with.
+pub fn unsigned(address: usize) -> usize {
+    if cfg!(target_arch = "aarch64") { address & ((1 << 48) - 1) } else { address }
+}
+
+/// What the kernel put on the stack before it called a signal's handler.
+pub mod signal {
+    use super::{COUNT, Registers};
+
+    /// Where the registers of the interrupted code lie, above the stack pointer that its handler returns with: those
+    /// kept, then stack pointer and program counter.
+    #[cfg(target_arch = "x86_64")]
+    const AT: [usize; COUNT + 2] = [128, 120, 72, 80, 88, 96, 160, 168];
+    #[cfg(target_arch = "aarch64")]
+    const AT: [usize; COUNT + 2] =
+        [464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568];
+
+    /// The registers of the interrupted code.
+    pub fn interrupted(
+        sp: usize,
+        mut read: impl FnMut(usize) -> Option<usize>,
+    ) -> Option<Registers> {
+        let mut words = [0usize; COUNT + 2];
+        for (word, offset) in words.iter_mut().zip(AT) {
+            *word = read(sp.checked_add(offset)?)?;
+        }
+        let [kept @ .., sp, pc] = words;
+        Some(Registers { kept, sp, pc })
+    }
+}

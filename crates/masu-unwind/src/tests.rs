@@ -1,0 +1,254 @@
+//! Every row of every unwinding table that is loaded, as gimli reads it; and real stacks.
+
+use crate::cfi::{self, END, INDIRECT, LOST, Rule, SAME, SIGNAL};
+use crate::module::Module;
+use crate::registers::{KEPT, RETURN, STACK};
+use crate::tables::Entry;
+use crate::{maps, walk};
+use gimli::{BaseAddresses, CfaRule, EndianSlice, NativeEndian, RegisterRule, UnwindSection as _};
+use object::{Object as _, ObjectSection as _};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::fs;
+
+unsafe extern "C" {
+    fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlclose(handle: *mut c_void) -> c_int;
+}
+
+/// The files that are loaded, and where.
+fn loaded() -> Vec<(String, usize)> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("readable");
+    let files = maps.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let file = words.get(5).filter(|file| file.starts_with('/'))?;
+        let start = usize::from_str_radix(words[0].split_once('-')?.0, 16).ok()?;
+        (words[2] == "00000000").then(|| ((*file).to_owned(), start))
+    });
+    files.collect()
+}
+
+/// A row: base, offset and indirection of the CFA, and for each register whether it is by the frame pointer, and how
+/// far.
+type Row = (u8, i64, bool, Vec<Option<(bool, i64)>>);
+
+/// What gimli says of a row, in the terms of this crate; `None` if it is of no form that is followed.
+fn expected(
+    row: &gimli::UnwindTableRow<usize>,
+    frames: &gimli::EhFrame<EndianSlice<NativeEndian>>,
+) -> Option<Row> {
+    let base = |register: u16| {
+        if u64::from(register) == STACK {
+            return Some(0);
+        }
+        KEPT.iter().position(|&kept| u16::from(kept) == register).map(|i| i as u8 + 1)
+    };
+    let simple = |expression: gimli::UnwindExpression<usize>| {
+        let mut bytes = expression.get(frames).ok()?.0.slice().to_vec();
+        let register = u16::from(bytes.remove(0).checked_sub(0x70)?);
+        let mut slice = EndianSlice::new(&bytes, NativeEndian);
+        let offset = gimli::Reader::read_sleb128(&mut slice).ok()?;
+        match slice.slice() {
+            [] => Some((register, offset, false)),
+            [0x06] => Some((register, offset, true)),
+            _ => None,
+        }
+    };
+    let (base, offset, indirect) = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => (base(register.0)?, *offset, false),
+        CfaRule::Expression(expression) => {
+            let (register, offset, indirect) = simple(*expression)?;
+            (base(register)?, offset, indirect)
+        }
+    };
+    let mut kept = Vec::new();
+    for register in KEPT.iter().map(|&kept| u16::from(kept)).chain([RETURN as u16]) {
+        kept.push(match row.register(gimli::Register(register)) {
+            None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
+            Some(RegisterRule::Offset(offset)) => Some((false, offset)),
+            Some(RegisterRule::Expression(expression)) => match simple(expression) {
+                Some((register, offset, false)) if base_is_frame(register) => Some((true, offset)),
+                _ => Some((false, i64::from(LOST) * 8)),
+            },
+            _ => Some((false, i64::from(LOST) * 8)),
+        });
+    }
+    Some((base, offset, indirect, kept))
+}
+
+fn base_is_frame(register: u16) -> bool {
+    register == if cfg!(target_arch = "x86_64") { 6 } else { 29 }
+}
+
+#[test]
+fn every_row_is_what_gimli_reads() {
+    for name in [
+        "libstdc++.so.6",
+        "libm.so.6",
+        "libcrypto.so.3",
+        "libpython3.11.so.1.0",
+        "libruby-3.1.so.3.1",
+    ] {
+        let name = CString::new(name).unwrap();
+        // SAFETY: libraries that can be loaded anywhere; one that is not there is no loss.
+        unsafe { dlopen(name.as_ptr(), 2) };
+    }
+    let mut rows = 0;
+    let mut unknown = 0;
+    for (path, start) in loaded() {
+        let Ok(bytes) = fs::read(&path) else { continue };
+        let Ok(file) = object::File::parse(&*bytes) else { continue };
+        let Some(section) = file.section_by_name(".eh_frame") else { continue };
+        let data = section.data().expect("readable");
+        let frames = gimli::EhFrame::new(data, NativeEndian);
+        let bases = BaseAddresses::default().set_eh_frame(section.address());
+        let mut shared = std::collections::HashMap::new();
+        let mut context = gimli::UnwindContext::new();
+        let mut entries = frames.entries(&bases);
+        while let Some(entry) = entries.next().expect("readable") {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let fde = partial
+                .parse(|frames, bases, offset| {
+                    let cie = shared
+                        .entry(offset.0)
+                        .or_insert_with(|| frames.cie_from_offset(bases, offset));
+                    cie.clone()
+                })
+                .expect("readable");
+            if fde.len() == 0 {
+                continue;
+            }
+            let at = start + fde.initial_address() as usize;
+            let module = Module::of(at).unwrap_or_else(|| panic!("{path} has {at:x}"));
+            assert_eq!(module.start, start, "{path}");
+            let header = module.segment(module.header).expect("a header");
+            let ours = Entry::find(at, header, |at| module.segment(at));
+            let ours = ours.unwrap_or_else(|| panic!("{path}: no entry for {at:x}"));
+            assert_eq!(ours.is_signal, fde.is_signal_trampoline());
+            let mut table = fde.rows(&frames, &bases, &mut context).expect("readable");
+            while let Some(row) = table.next_row().expect("readable") {
+                rows += 1;
+                let pc = start + row.start_address() as usize;
+                let rule = cfi::rule(&ours, pc);
+                if ours.is_signal {
+                    assert!(rule.unwrap().flags & SIGNAL != 0);
+                    continue;
+                }
+                match (expected(row, &frames), rule) {
+                    (Some(expected), Some(rule)) => same(&expected, &rule, pc, &path),
+                    (None, None) => unknown += 1,
+                    (expected, rule) => panic!("{path} {pc:x}: {expected:?} {rule:?}"),
+                }
+            }
+        }
+    }
+    println!("{rows} rows, {unknown} of them of no known form");
+    assert!(rows > 10_000 && unknown * 200 < rows, "{rows} rows, {unknown} of no known form");
+}
+
+fn same(expected: &Row, rule: &Rule, pc: usize, path: &str) {
+    let (base, offset, indirect, kept) = expected;
+    assert_eq!((rule.base, i64::from(rule.offset)), (*base, *offset), "{path} {pc:x}");
+    assert_eq!(rule.flags & INDIRECT != 0, *indirect, "{path} {pc:x}");
+    let again = Rule::of(rule.words());
+    assert_eq!(again, *rule);
+    for (i, expected) in kept.iter().enumerate() {
+        let found = if i < KEPT.len() { rule.of_kept(i) } else { (false, rule.back) };
+        if i == KEPT.len() && cfg!(target_arch = "aarch64") {
+            continue;
+        }
+        let found = (found.1 != SAME).then_some((found.0, i64::from(found.1) * 8));
+        assert_eq!(found, *expected, "{path} {pc:x}: register {i}");
+    }
+    if rule.flags & END != 0 {
+        assert_eq!(rule.back, SAME);
+    }
+}
+
+#[test]
+fn the_kernel_s_list_says_what_the_loader_says() {
+    for at in [
+        walk as *const () as usize,
+        fs::read::<&str> as *const () as usize,
+        dlopen as *const () as usize,
+        dlclose as *const () as usize,
+    ] {
+        let (by_loader, by_kernel) = (Module::of(at).unwrap(), maps::find(at).unwrap());
+        assert_eq!(by_loader.start, by_kernel.start);
+        assert_eq!(by_loader.header, by_kernel.header);
+        // Found a second time, without a look.
+        assert_eq!(maps::find(at), Some(by_kernel));
+        assert!(
+            !by_kernel.is_library()
+                || by_kernel.start != Module::of(walk as *const () as usize).unwrap().start
+        );
+    }
+    let local = 0;
+    assert_eq!(maps::find(&raw const local as usize), None);
+}
+
+#[inline(never)]
+fn deep(n: usize, frames: &mut [usize]) -> usize {
+    let found = if n == 0 { walk(frames) } else { deep(n - 1, frames) };
+    std::hint::black_box(found)
+}
+
+#[test]
+fn a_stack_is_as_deep_as_it_is() {
+    let mut frames = [0; 256];
+    let flat = deep(0, &mut frames);
+    let first = frames;
+    let n = deep(100, &mut frames);
+    assert_eq!(n, flat + 100);
+    // The walk's frame and the innermost call, then a hundred that return to the same place.
+    let mut same = frames[2..n].iter();
+    let again = *same.next().unwrap();
+    assert!(frames[2..101].iter().all(|&frame| frame == again), "{frames:x?}");
+    assert_eq!(frames[n - 1], first[flat - 1], "both begin at the thread's start");
+    assert!(flat > 5, "{flat}");
+    // Fewer than there are: the innermost.
+    let mut few = [0; 10];
+    assert_eq!(deep(100, &mut few), 10);
+}
+
+#[test]
+fn a_signal_s_handler_shows_what_it_interrupted() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static DEPTH: AtomicUsize = AtomicUsize::new(0);
+    static FRAMES: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+    extern "C" fn handler(_: c_int) {
+        let mut frames = [0; 64];
+        let n = walk(&mut frames);
+        for (to, frame) in FRAMES.iter().zip(frames) {
+            to.store(frame, Ordering::Relaxed);
+        }
+        DEPTH.store(n, Ordering::Relaxed);
+    }
+    unsafe extern "C" {
+        fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
+        fn raise(signal: c_int) -> c_int;
+    }
+    // SAFETY: SIGUSR2, which nobody else uses here.
+    unsafe {
+        signal(12, handler);
+        raise(12);
+    }
+    let mut frames = [0; 64];
+    let n = walk(&mut frames);
+    let depth = DEPTH.load(Ordering::Relaxed);
+    assert!(depth > n, "{depth} {n}");
+    // The outer frames are those of this test.
+    for back in 2..n {
+        assert_eq!(FRAMES[depth - back].load(Ordering::Relaxed), frames[n - back], "{back}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not() {
+    assert!(!crate::sys::can_be_read(8));
+    assert!(!crate::sys::can_be_read(usize::MAX - 7));
+    let word = 7usize;
+    let at = &raw const word as usize;
+    assert!(crate::sys::can_be_read(at));
+    let mut stack = crate::memory::Stack::at(at);
+    assert_eq!((stack.word(at), stack.word(at + 1), stack.word(16)), (Some(7), None, None));
+}
