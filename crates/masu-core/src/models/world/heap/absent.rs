@@ -88,8 +88,17 @@ pub mod block {
 /// Heaps that programs make: there are none.
 pub mod arena {
     use crate::lock::Lock;
+    use crate::span::Block;
 
     pub enum Arena {}
+
+    impl Arena {
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn free(&self, _: *mut Block) -> usize {
+            match *self {}
+        }
+    }
 
     pub fn by_id(_: u32) -> Option<&'static Arena> {
         None
