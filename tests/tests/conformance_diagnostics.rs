@@ -39,6 +39,9 @@ masu_tests::cases! {
     free_of_unmapped_memory,
     free_inside_a_medium_block,
     free_inside_a_huge_block,
+    free_inside_a_small_block,
+    double_free_of_a_small_block,
+    realloc_of_a_freed_small_block,
     double_free_of_a_medium_block,
     double_free_of_a_huge_block,
     realloc_of_a_freed_medium_block,
@@ -71,6 +74,8 @@ const SAID: &[(&str, &str)] = &[
         "free_inside_a_huge_block",
         "free of …: it points 2097152 bytes into the block of 3145728 bytes at …",
     ),
+    ("double_free_of_a_small_block", "double free of …: the block of 112 bytes was freed before"),
+    ("realloc_of_a_freed_small_block", "realloc of …: the block of 112 bytes was freed before"),
     (
         "double_free_of_a_medium_block",
         "double free of …: the block of 20480 bytes was freed before",
@@ -170,6 +175,23 @@ fn reported_mistakes_leave_the_program_alive_and_its_heap_whole() {
             assert!(outcome.stdout.contains("went on"), "{}", outcome.describe());
             assert_eq!(outcome.stderr, "", "{name}");
         }
+    }
+}
+
+/// A free inside a small block is found when the list of free blocks has it already.
+#[test]
+fn a_free_inside_a_small_block_ends_the_program_whatever_was_asked_for() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    for then in ["abort", "report", "ignore"] {
+        let case = case(program(), "free_inside_a_small_block").env("MASU_ON_ERROR", then);
+        let outcome = case.run().killed_by(libc::SIGABRT);
+        says_one_line(&outcome);
+        let line = outcome.stderr.trim_start_matches("masu: ");
+        let sentence = "free of …: it points 16 bytes into the block of 112 bytes at …";
+        assert!(begins(line, sentence), "{}", outcome.describe());
     }
 }
 

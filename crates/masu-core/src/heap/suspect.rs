@@ -63,7 +63,7 @@ pub enum Verdict {
     Unclear,
 }
 
-/// Whether a marked block is live, and is to be freed. A second free is reported, and ends the process.
+/// Whether a marked block is live, and is to be freed. A second free is reported.
 ///
 /// # Safety
 /// The span is below the limit, and a block of it may start at `block`.

@@ -17,6 +17,7 @@ use crate::clock::Tick;
 use crate::region::{
     self, Base, GRANULE, GRANULE_SHIFT, LINE, NIL, PageMapEntry, REMOTES_BELOW, SPANS_BELOW,
 };
+use crate::report::{self, Wrong};
 use crate::size_class::{LAST_CLASS, SIZES, UNIT, size_of_class};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::mem;
@@ -388,8 +389,9 @@ impl Span {
     /// owner's, as is the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
         if chain.count > self.out() {
-            // Blocks were freed twice where no mark was to be seen.
-            crate::report::double_free(block_at(span, chain.head).cast());
+            // Blocks were freed twice where no mark was to be seen, and the chain leads anywhere.
+            let bytes = self.size() as usize;
+            report::damage(block_at(span, chain.head).cast(), Wrong::Freed { bytes });
         }
         if !self.free.is_null() {
             // SAFETY: the chain is as the caller says.

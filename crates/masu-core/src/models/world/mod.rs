@@ -72,6 +72,20 @@ pub mod report {
         panic!("reported as a double free: {p:?}");
     }
 
+    /// What is wrong with a pointer.
+    pub enum Wrong {
+        /// Its block was freed before.
+        Freed {
+            /// Its bytes.
+            bytes: usize,
+        },
+    }
+
+    /// The lists of free blocks are damaged.
+    pub fn damage(p: *const u8, Wrong::Freed { bytes }: Wrong) -> ! {
+        panic!("reported as damage by a second free: {p:?}, of {bytes} bytes");
+    }
+
     /// A free block has no mark.
     pub fn written_after_free(p: *const u8) -> ! {
         panic!("reported as written to after it was freed: {p:?}");
