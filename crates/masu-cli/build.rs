@@ -1,9 +1,9 @@
 //! Builds libmasu.so into the command, where that stands alone: `cargo install` takes programs and no libraries.
 //! Among its sources the command has the library beside it, in the same directory, and nothing is done here.
 //!
-//! `library` has the sources, as links that packaging resolves. The compiler is called as cargo would: the engine has
-//! no dependency, and the library none but the engine. What the library's own build script says to the linker is
-//! asked of that script.
+//! `library` has the sources, as links that packaging resolves. The compiler is called as cargo would: neither the
+//! engine nor the unwinder has a dependency, and the library none but these two. What the library's own build script
+//! says to the linker is asked of that script.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ fn main() {
     let engine = out.join("libmasu_core.rlib");
     let mut rustc = compiler("masu_core", &core.join("lib.rs"), &out);
     run(rustc.args(["--crate-type=rlib", "-Copt-level=s", "-Cembed-bitcode=yes"]));
+    let unwinder = out.join("libmasu_unwind.rlib");
+    let mut rustc = compiler("masu_unwind", &here.join("library/masu-unwind/lib.rs"), &out);
+    run(rustc.args(["--crate-type=rlib", "-Copt-level=3", "-Cembed-bitcode=yes"]));
 
     let script = out.join("library-build-script");
     let mut rustc = Command::new(variable("RUSTC"));
@@ -40,7 +43,8 @@ fn main() {
     {
         rustc.arg(format!("-Clink-arg={argument}"));
     }
-    run(rustc.arg("--extern").arg(format!("masu_core={}", engine.display())));
+    rustc.arg("--extern").arg(format!("masu_core={}", engine.display()));
+    run(rustc.arg("--extern").arg(format!("masu_unwind={}", unwinder.display())));
     println!("cargo::rustc-cfg=with_library");
 }
 
