@@ -57,5 +57,5 @@ fn a_box_of_constant_size_takes_no_table_and_few_instructions() {
     let drop = hit(program, "drop_box").expect("objdump runs");
     assert_eq!(drop.len(), 1, "{drop:#?}");
     let free = hit(program, FREE).expect("objdump runs");
-    assert!(free.len() <= 20, "{}: {free:#?}", free.len());
+    assert!(free.len() <= 22, "{}: {free:#?}", free.len());
 }
