@@ -10,7 +10,7 @@
 //! every number that it uses as an index.
 //!
 //! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
-//! all words and from [`MEANING`], which changes whenever what a word means does.
+//! all words and from `MEANING`, which changes whenever what a word means does.
 
 use crate::heap::arena::Arena;
 use crate::heap::outbox::Outbox;

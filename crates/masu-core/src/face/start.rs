@@ -39,7 +39,7 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
 }
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
-/// [`fork_prepare`] and its like, which one thread alone can do without. The hook may allocate.
+/// [`fork_prepare`](crate::fork_prepare) and its like, which one thread alone can do without. The hook may allocate.
 pub fn before_sharing(hook: fn()) {
     crate::sharing::set_hook(hook);
     if heap::counts().1 > 1 {
