@@ -192,7 +192,11 @@ mod tests {
         Config::DEFAULT.show(&mut masu_core::text::Text::new(&mut sink));
         let shown = String::from_utf8(shown).unwrap();
         let words = shown.lines().skip(1).map(|line| line.split_whitespace().skip(1));
-        let written = |value: &str| value.replace("on", "1").replace("off", "0");
+        let written = |value: &str| match value {
+            "on" => "1".to_owned(),
+            "off" => "0".to_owned(),
+            other => other.to_owned(),
+        };
         words
             .map(|mut words| (words.next().unwrap().into(), written(words.next().unwrap())))
             .collect()

@@ -86,7 +86,7 @@ fn the_bill_of_materials_names_what_is_inside() {
     let names = |bill: &[(String, serde_json::Value)]| -> Vec<String> {
         bill.iter().map(|(name, _)| name.clone()).collect()
     };
-    assert_eq!(names(&library), ["masu-core"]);
+    assert_eq!(names(&library), ["masu-core", "masu-unwind"]);
     let command_names = names(&command);
     for name in ["masu-core", "masu-bench", "clap", "object"] {
         assert!(command_names.iter().any(|other| other == name), "no {name} in {command_names:?}");
