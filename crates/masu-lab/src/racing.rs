@@ -138,7 +138,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     // First, so that the race knows what is left for it.
     let model = match is_suite && !options.linked && !options.no_scale_model {
-        true => Some(scale::model(options.time.map_or(Duration::MAX, |time| time / 20))?),
+        true => Some(scale::usual(options.time.map_or(Duration::MAX, |time| time / 20))?),
         false => None,
     };
     let left = |time: Duration| time.saturating_sub(start.elapsed()).saturating_sub(REPORT);

@@ -1,6 +1,7 @@
 //! The scale model with traces of this machine, and its check against what two cores really do.
 
 mod here;
+pub mod model;
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,14 +13,15 @@ use masu_bench::race::results::Results;
 use masu_bench::race::watch::Watch;
 use masu_bench::race::{Plan, Sample};
 use masu_bench::report::{self, Style};
-use masu_bench::scale::check::{Call, Check, Lines, Row, predict};
-use masu_bench::scale::design::Design;
-use masu_bench::scale::trace::Trace;
-use masu_bench::scale::{CORES, Curve};
+use masu_bench::scale::{Check, Curve, Row};
 use masu_bench::stats::{median, ratio};
 use masu_bench::{race, work};
 use masu_workloads::named;
 
+use self::model::CORES;
+use self::model::design::Design;
+use self::model::predict::{Call, Lines, predict};
+use self::model::trace::Trace;
 use crate::arm::{self, Arm};
 
 /// What is simulated unless somebody asks for something else: threads that replace each other,
@@ -83,7 +85,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// The usual curves and their check, which takes about so long at most.
-pub fn model(time: Duration) -> Result<Model> {
+pub fn usual(time: Duration) -> Result<Model> {
     let start = Instant::now();
     let traces = WORKLOADS.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
     let curves = curves(&traces);
@@ -96,7 +98,7 @@ pub fn model(time: Duration) -> Result<Model> {
 }
 
 fn curves(traces: &[Trace]) -> Vec<Curve> {
-    let curves = |trace: &Trace| masu_bench::scale::curves(&trace.first(REPLAYED), &CORES);
+    let curves = |trace: &Trace| model::curves(&trace.first(REPLAYED), &CORES);
     traces.iter().flat_map(curves).collect()
 }
 
@@ -230,7 +232,7 @@ mod tests {
         work::ready().unwrap();
         let trace = record("prodcons").unwrap();
         assert!(trace.threads >= 2 && trace.blocks > 10_000, "{} threads", trace.threads);
-        let curves = masu_bench::scale::curves(&trace, &[1, 2]);
+        let curves = model::curves(&trace, &[1, 2]);
         assert_eq!(curves.len(), Design::ALL.len());
         for curve in curves {
             // Every block is freed by another thread than made it.

@@ -35,6 +35,8 @@ pub mod launch;
 mod lru_strings;
 mod malloc_large;
 mod maps;
+#[cfg(feature = "memalloc")]
+pub mod memalloc;
 mod memory;
 mod mleak;
 mod mstress;

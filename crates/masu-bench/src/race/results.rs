@@ -11,8 +11,7 @@ use super::latency::Latency;
 use super::machine::Machine;
 use super::sample::{Failure, Sample};
 use crate::arm::{Arm, place_of};
-use crate::scale::Curve as ScaleCurve;
-use crate::scale::check::Check as ScaleCheck;
+use crate::scale::{Check as ScaleCheck, Curve as ScaleCurve};
 
 /// The name of the format.
 pub const SCHEMA: &str = "masu-bench";

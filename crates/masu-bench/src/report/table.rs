@@ -5,8 +5,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 use super::standing::{noise_text, spread_text};
 use super::{Comparison, Metric, Place, Row, Style, Summary};
 use crate::race::results::Results;
-use crate::scale::check::{self, Check, TOLERANCE};
-use crate::scale::{Curve, Point};
+use crate::scale::{self, Check, Curve, Point, TOLERANCE};
 use crate::stats::Verdict;
 
 /// Everybody against the virtual best.
@@ -252,7 +251,7 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
 
 /// How the check came out.
 pub fn check_sentence(check: &Check) -> String {
-    use check::Verdict::{Above, Below, Holds, Unlike};
+    use scale::Verdict::{Above, Below, Holds, Unlike};
     let percent = TOLERANCE * 100.0;
     let [holds, below, above, unlike] = [Holds, Below, Above, Unlike].map(|one| check.count(one));
     let unlike = match unlike {

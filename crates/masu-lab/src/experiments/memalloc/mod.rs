@@ -23,7 +23,7 @@ use serde::Serialize;
 use super::programs::{self, Package};
 use super::{child, files::Files};
 use crate::race::{self, machine::Machine};
-pub use masu_memalloc::{cells, patterns};
+pub use masu_workloads::memalloc::{cells, patterns};
 use patterns::Pattern;
 
 /// Options of the experiment.
@@ -207,7 +207,12 @@ pub fn run(options: Options) -> Result<()> {
 
 fn build(base: &str) -> Result<PathBuf> {
     let binary = format!("memalloc-{base}");
-    programs::cargo(&Package { name: "masu-memalloc", binary: &binary, ..Package::default() })
+    programs::cargo(&Package {
+        name: "masu-workloads",
+        binary: &binary,
+        features: Some("memalloc"),
+        ..Package::default()
+    })
 }
 
 /// One process: all sizes of a column and pattern.

@@ -7,8 +7,7 @@
 //! bufpool   the buffer pool of the published measurement
 //! ```
 //!
-//! A crate of its own, so that the programs hold nothing but what they measure, and a change of the
-//! lab does not change them. `masu-lab memalloc-bench` builds and runs them.
+//! Only with the feature `memalloc`, so that `masu-work` links no allocator. `masu-lab memalloc-bench` builds and runs them.
 
 pub mod bufpool;
 pub mod cells;

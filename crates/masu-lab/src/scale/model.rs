@@ -19,45 +19,18 @@
 //! the application. It takes every core for equal and every transfer for equally long. So it says
 //! where a design stops to scale and why, not how fast it is; [`machine::COSTS`] are stated,
 //! and the speed-up from one core to two is compared with a measured one before the rest is believed
-//! ([`check`]).
+//! ([`predict`]).
 
-pub mod check;
 pub mod design;
 pub mod machine;
+pub mod predict;
 pub mod trace;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use masu_bench::scale::{Curve, Point};
 
 use design::{Allocator, Design};
 use machine::{COSTS, Costs, Machine};
 use trace::{Op, Trace};
-
-/// What the model says of one design under one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Curve {
-    /// The workload whose trace was replayed.
-    pub workload: String,
-    /// The allocator's design.
-    pub design: String,
-    /// By number of cores.
-    pub points: Vec<Point>,
-}
-
-/// The model's figures for one number of cores.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Point {
-    /// Simulated cores.
-    pub cores: u32,
-    /// Cache lines that moved from one core to another, per operation.
-    pub transfers: f64,
-    /// Locks taken that another core held last, per operation.
-    pub hand_overs: f64,
-    /// Blocks freed by another core than had them allocated, per operation.
-    pub remote_frees: f64,
-    /// Operations per second of all cores together, as a multiple of one core's.
-    pub speedup: f64,
-}
 
 /// The numbers of cores that are simulated.
 pub const CORES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];

@@ -4,5 +4,5 @@
 static GLOBAL: masu::Masu = masu::Masu;
 
 fn main() -> std::process::ExitCode {
-    masu_memalloc::cells::main()
+    masu_workloads::memalloc::cells::main()
 }

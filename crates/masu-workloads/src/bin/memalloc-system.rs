@@ -1,5 +1,5 @@
 //! The memalloc cells on the system's allocator.
 
 fn main() -> std::process::ExitCode {
-    masu_memalloc::cells::main()
+    masu_workloads::memalloc::cells::main()
 }

@@ -5,11 +5,8 @@
 //! of queueing theory, which gives the best throughput that any interleaving could have. Now and
 //! then all cores meet: what the program does one after the other is not done at once.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 /// What things take, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// What a program does with a block between two calls.
     pub work: f64,
