@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
             shift ;;
         --uninstall) uninstall=1 ;;
         -h | --help) sed -n '/^set -e/q;2,$s/^# \{0,1\}//p' "$0"; exit ;;
-        *) echo "install.sh: what is $1? Try --help" >&2; exit 2 ;;
+        *) echo "install.sh: unknown option $1; --help lists them" >&2; exit 2 ;;
     esac
     shift
 done

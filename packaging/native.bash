@@ -12,7 +12,7 @@ native_options() {
                 given+=("$2" "$(realpath -e "$3")" "$(realpath -e "$4")")
                 shift 3 ;;
             -h | --help) sed -n '/^set -e/q;2,$s/^# \{0,1\}//p' "$0"; exit ;;
-            *) echo "${0##*/}: what is $1? Try --help" >&2; exit 2 ;;
+            *) echo "${0##*/}: unknown option $1; --help lists them" >&2; exit 2 ;;
         esac
         shift
     done

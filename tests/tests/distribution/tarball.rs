@@ -131,7 +131,7 @@ fn what_install_sh_cannot_do_it_says() {
     for (arguments, code, said) in [
         (&["--prefix"][..], 2, "takes a directory"),
         (&["--prefix", "here"], 2, "name it from the root"),
-        (&["--to", "/x"], 2, "what is --to? Try --help"),
+        (&["--to", "/x"], 2, "unknown option --to; --help lists them"),
         (&["--prefix", "/proc/masu"], 1, "cannot be written"),
     ] {
         let done = output(Command::new(&script).args(arguments));

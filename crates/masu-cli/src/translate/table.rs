@@ -55,7 +55,7 @@ const BY_TIME: &str = "memory goes back by its age (MASU_DECAY), wherever it lie
 const NO_RESERVE: &str =
     "nothing is reserved ahead; MASU_POPULATE=1 faults memory in when it is taken";
 const PROFILE: &str = "`masu prof -- COMMAND` shows who allocates what is in use";
-const NO_CHECKS: &str = "to look for errors, use AddressSanitizer or valgrind without masu";
+const NO_CHECKS: &str = "a double or invalid free ends the program; for other errors use AddressSanitizer or valgrind, without masu";
 const GROWS: &str = "blocks above 1 MiB have pages of their own and grow without being copied";
 const ONE_THREAD: &str = "there is at most one background thread";
 const LAYOUT: &str = "how memory is laid out is not a setting";
@@ -132,7 +132,9 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "zero_realloc",
                 "debug_double_free_max_scan",
             ],
-            Missing("a mistake is a line on stderr, and a malloc without memory fails"),
+            Missing(
+                "a mistake ends the program with one line on stderr (MASU_ON_ERROR=report goes on), and a malloc without memory returns null",
+            ),
         ),
         (Mimalloc, &["SHOW_STATS"], Switch("SHOW_STATS", ONE)),
         (Mimalloc, &["SHOW_ERRORS"], Switch("SHOW_ERRORS", ONE)),
