@@ -56,6 +56,11 @@ fn a_thread_gives_back_all_the_time() {
 }
 
 #[test]
+fn blocks_lie_between_guards() {
+    holds_under("guard:1/2,guard_slots:1000");
+}
+
+#[test]
 fn no_thread_ever_gives_back() {
     holds_under("background_thread:off,decay:1ms");
 }

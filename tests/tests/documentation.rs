@@ -171,6 +171,11 @@ fn configuration() {
 }
 
 #[test]
+fn guards() {
+    check("guards.md");
+}
+
+#[test]
 fn mistakes() {
     check("mistakes.md");
 }

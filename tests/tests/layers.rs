@@ -33,6 +33,8 @@ const LAYERS: &[(&str, &str)] = &[
     ("settings", "the options in force"),
     ("ledger", "what is in use, as the pools charge it, and the limit that it never passes"),
     ("limit", "the soft limit, which is told when it is passed"),
+    ("stack", "the calling thread's stack, as the door's function walks it"),
+    ("guard", "sampled blocks between inaccessible pages"),
     ("report", "one line about a program's mistake, from wherever it is found"),
     ("stats", "the counters that every layer bumps"),
     ("region", "address space, and from a pointer to its metadata"),

@@ -131,6 +131,10 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore
+  guard:off               small blocks between inaccessible pages: 1/5000
+  guard_slots:256         room for them, freed ones included
+  guard_report:1          a fault near one is told of, with stacks
+  guard_file:none         the file for these reports; %p is the process
 
 Exit codes:
   the program's own, since it takes this process over; before that

@@ -54,6 +54,7 @@ pub fn purge() -> bool {
 }
 
 pub mod control;
+mod guard;
 pub mod profile;
 mod start;
 

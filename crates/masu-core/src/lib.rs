@@ -13,6 +13,7 @@ pub mod sync;
 mod clock;
 mod deferred;
 mod fork;
+mod guard;
 pub mod handshake;
 mod holder;
 pub mod lock;
@@ -55,6 +56,8 @@ mod space;
 mod span;
 #[cfg(not(loom))]
 mod spare;
+#[cfg(not(loom))]
+mod stack;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]

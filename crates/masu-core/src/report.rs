@@ -8,6 +8,7 @@
 //! `docs/mistakes.md` explains every line to users, and a test compares them.
 
 use crate::config::OnError;
+use crate::guard;
 use crate::settings;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fatal;
@@ -178,7 +179,8 @@ fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
         }
         Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, &mut text),
     }
-    text.line();
+    text.line().flush();
+    guard::tell(p);
 }
 
 fn say_place(at: Place, act: Act, text: &mut Text) {

@@ -136,6 +136,13 @@ setters! {
     /// What is done when something that is not a live block is freed or resized. By default a line is written and
     /// the process ends.
     on_error(then: OnError), on_error, true, "", then, "masu::OnError::Report";
+    /// How many small blocks lie between inaccessible pages, so that what runs beyond them, or uses them after they
+    /// were freed, stops where it happens: one in so many; 0, the default: none.
+    guard(one_in: usize), guard, one_in <= u32::MAX as usize, "guard of more than 1/4294967295", one_in, "5000";
+    /// How many such blocks there can be at a time, freed ones included, of which half can be live. By default 256.
+    guard_slots(count: u32), guard_slots, true, "", count, "64";
+    /// Whether a fault near such a block is told of, by a handler before the program's own. By default it is.
+    guard_report(tell: bool), guard_report, true, "", tell, "false";
 }
 
 impl Config {

@@ -6,7 +6,7 @@
 use super::Origin;
 use super::kinds::{
     self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, NoFile, OnError,
-    Size, Statistics, Tag,
+    OneIn, Size, Statistics, Tag,
 };
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -170,4 +170,12 @@ keys! {
     show_errors: Flag = true;
     /// What is done when the program frees, resizes or measures what is not a live block.
     on_error: OnError = OnError::Abort;
+    /// How many small blocks lie between inaccessible pages: one in so many; 0: none.
+    guard: OneIn = 0;
+    /// Most of them at a time, times two: what was freed has its slot too.
+    guard_slots: Count = 256;
+    /// Whether a fault near such a block is told of.
+    guard_report: Flag = true;
+    /// The file that reports of guarded blocks are appended to; `%p` in its name is the process.
+    guard_file: NoFile = File::STDERR;
 }

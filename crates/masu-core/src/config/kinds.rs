@@ -23,6 +23,8 @@ pub enum Tag {
     LimitOrAuto,
     /// [`Count`]
     Count,
+    /// [`OneIn`]
+    OneIn,
     /// [`Flag`]
     Flag,
     /// [`Delay`]
@@ -66,6 +68,7 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::Limit => "a size like 512MiB or off",
         Tag::LimitOrAuto => "auto, a size like 512MiB or off",
         Tag::Count => "a whole number like 32",
+        Tag::OneIn => "a share like 1/5000, or off",
         Tag::Flag => "1 or 0 (or true, false, yes, no, on, off)",
         Tag::Delay => "a time like 500ms, 2s or never",
         Tag::BackgroundThread => "auto, on or off",
@@ -104,6 +107,8 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
         Tag::Delay if position("never -1", written).is_some() => Some(u64::MAX),
         Tag::LimitOrAuto if position("auto", written).is_some() => Some(u64::MAX),
         Tag::Limit | Tag::LimitOrAuto if position("off", written).is_some() => Some(0),
+        Tag::OneIn if position("off 0", written).is_some() => Some(0),
+        Tag::OneIn => parse(Tag::Count, written.strip_prefix(b"1/")?).filter(|&many| many != 0),
         Tag::Count => match Number::split(written)? {
             (number, b"") if number.digits == 0 => u32::try_from(number.whole).ok().map(u64::from),
             _ => None,
@@ -147,6 +152,11 @@ pub fn show(tag: Tag, word: u64, text: &mut Text) {
             text.decimal(number).str(unit);
             return;
         }
+        Tag::OneIn if word != 0 => {
+            text.str("1/").decimal(word);
+            return;
+        }
+        Tag::OneIn => "off",
         Tag::Limit | Tag::LimitOrAuto if word == 0 => "off",
         Tag::LimitOrAuto if word == u64::MAX => {
             text.str("auto");
@@ -199,6 +209,11 @@ impl LimitOrAuto {
 }
 
 bytes!(LimitOrAuto);
+
+/// One in so many; 0: none.
+pub struct OneIn;
+
+bytes!(OneIn);
 
 /// A plain number.
 pub struct Count;

@@ -105,6 +105,10 @@ every_key! {
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
     on_error: "report" => OnError::Report, not "panic";
+    guard: "1/5000" => 5000, not "2/3";
+    guard_slots: "64" => 64, not "many";
+    guard_report: "0" => false, not "loud";
+    guard_file: "none" => File::STDERR, not "/tmp/";
 }
 
 #[test]
@@ -345,6 +349,10 @@ masu:   prof_file           none        built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
 masu:   on_error            abort       built-in
+masu:   guard               off         built-in
+masu:   guard_slots         256         built-in
+masu:   guard_report        on          built-in
+masu:   guard_file          none        built-in
 "
     );
 }

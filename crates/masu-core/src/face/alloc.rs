@@ -40,8 +40,24 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
         if !p.is_null() {
             return p;
         }
+    } else if sampling::none_is_due() {
+        let p = heap::refill_short(size);
+        if !p.is_null() && !sampling::is_hit() {
+            return p;
+        }
+        if !p.is_null() {
+            return sampled_short(p, size);
+        }
     }
     Request::new(size, 16, false).map_or(null_mut(), |request| serve_here(&request))
+}
+
+/// `p`, which a refill has served, or the block that its request was drawn for.
+#[cold]
+#[inline(never)]
+fn sampled_short(p: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: allocated just now for such a request.
+    Request::new(size, 16, false).map_or(p, |request| unsafe { sampling::served(p, &request) })
 }
 
 /// A block of at least `size` bytes, 16-byte aligned; null when memory is out.
@@ -152,27 +168,17 @@ fn serve_here(request: &Request) -> *mut u8 {
     if sampling::is_on() { serve_sampled(*request) } else { serve(request) }
 }
 
-/// [`serve_here`] while a profile is taken: the request may be a sample.
+/// [`serve_here`] while blocks are sampled: the request may be one.
 #[cold]
 #[inline(never)]
 fn serve_sampled(request: Request) -> *mut u8 {
-    let class = match request.source {
-        Source::Small(class) => class,
-        _ => 0,
-    };
-    let mut p = sampling::due(request.size, class);
+    let mut p = sampling::due(&request);
     if !p.is_null() {
         return p;
     }
-    if request.may_be_larger() && request.zeroed == 0 {
-        // `alloc_slow` has left that to this function.
-        p = heap::refill_short(request.size);
-    }
-    if p.is_null() {
-        p = serve(&request);
-    }
+    p = serve(&request);
     // SAFETY: null, or a block that was allocated just now.
-    unsafe { sampling::served(p, request.size, class) }
+    unsafe { sampling::served(p, &request) }
 }
 
 #[inline(always)]

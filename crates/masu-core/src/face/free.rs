@@ -95,7 +95,7 @@ unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
 /// that was resized may have more than it takes, and one that was taken when memory was short.
 fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     let short = match block.kind {
-        Kind::Own | Kind::Remote => false,
+        Kind::Own | Kind::Remote | Kind::Guarded => false,
         Kind::Medium | Kind::Hooked => block.bytes <= SMALL_MAX,
         Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
         Kind::Spare => true,

@@ -16,9 +16,10 @@ use core::ptr::null_mut;
 
 pub use crate::heap::sampling::{is_muted, mute};
 pub use crate::prof::{
-    DEFAULT_RATE, Refused, Totals, Unwinder, dump, dump_heap_v2, last_rate, next_dump, rate, reset,
-    set_unwinder, stop, totals,
+    DEFAULT_RATE, Refused, Totals, dump, dump_heap_v2, last_rate, next_dump, rate, reset, stop,
+    totals,
 };
+pub use crate::stack::{Unwinder, set_unwinder};
 
 /// The name of the file that the profile goes to at exit, absolute; null: there is none.
 static FILE: AtomicPtr<u8> = AtomicPtr::new(null_mut());

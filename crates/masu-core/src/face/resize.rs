@@ -198,6 +198,10 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
 /// # Safety
 /// It is a live block at `p`.
 unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
+    if block.kind == Kind::Guarded {
+        // Else what lies behind the new size would be the block's still.
+        return size == block.bytes;
+    }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);
     }

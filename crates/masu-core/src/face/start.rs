@@ -1,6 +1,6 @@
 //! A process's start and end, as doors see them.
 
-use super::profile;
+use super::{guard, profile};
 use crate::config::{Config, File};
 use crate::region::GRANULE;
 use crate::sys::fatal;
@@ -32,6 +32,9 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     heap::set_ended(|| crate::purge::on_free(GRANULE));
     if settings::show_stats() {
         crate::stats::open(&config.stats_file);
+    }
+    if config.guard != 0 {
+        guard::start_configured(&config);
     }
     if config.prof || config.prof_file != File::STDERR {
         profile::start_configured(&config);

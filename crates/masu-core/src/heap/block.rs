@@ -6,12 +6,14 @@
 //!        ├▶ window of huge blocks ─▶ with a tag: an arena's
 //!        ├▶ hook memory: an arena's
 //!        ├▶ spare blocks
+//!        ├▶ slots between guards
 //!        └▶ none of masu's
 //! ```
 
 use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
 use super::{birth, free, sampling, suspect, thread_bytes};
+use crate::guard::{self, At};
 use crate::region::{self, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
@@ -43,6 +45,8 @@ pub enum Kind {
     Hooked,
     /// One that was taken while a fork stood still.
     Spare,
+    /// One between guards.
+    Guarded,
 }
 
 impl Block {
@@ -92,7 +96,10 @@ impl Block {
     fn find_elsewhere(p: *const u8) -> Option<Block> {
         let (kind, bytes, owner) = match hooked::find_block(p) {
             Some((heap, bytes)) => (Kind::Hooked, bytes, heap),
-            None => (Kind::Spare, spare::usable_size(p), 0),
+            None => match guard::usable_size(p) {
+                0 => (Kind::Spare, spare::usable_size(p), 0),
+                bytes => (Kind::Guarded, bytes, 0),
+            },
         };
         (bytes != 0).then_some(Block { kind, bytes, owner })
     }
@@ -114,7 +121,11 @@ pub fn why(p: *const u8) -> Wrong {
             Some((start, bytes)) => Wrong::Inside { start, bytes },
             None if huge::holds(p) => Wrong::Freed { bytes: 0 },
             None if hooked::holds(p) => Wrong::NoBlock,
-            None => Wrong::Elsewhere,
+            None => match guard::look(p) {
+                Some(At::Live { start, bytes }) => Wrong::Inside { start, bytes },
+                Some(At::Freed { bytes }) => Wrong::Freed { bytes },
+                None => Wrong::Elsewhere,
+            },
         };
     }
     // SAFETY: the offset is below the limit.
@@ -162,6 +173,12 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
                 if heap.is_some() { A_LOOK } else { block.bytes }
             }
             Kind::Spare => spare::give(p),
+            Kind::Guarded => {
+                if !guard::free(p) {
+                    report::mistake(Act::Free, p, why(p));
+                }
+                0
+            }
             _ => huge::give(p),
         }
     }

@@ -1,4 +1,4 @@
-//! Which blocks are samples of the profile, and where these come from.
+//! Which blocks are samples of the profile, which lie between guards, and where these come from.
 //!
 //! The hot paths know nothing of it. A refill knows exactly which blocks it is about to hand out, in their
 //! order, and frees never return to bins. So it counts their bytes against the distance to the next sample
@@ -21,8 +21,10 @@
 
 use super::arena::Arena;
 use super::tls::current;
-use super::{Heap, Role, exit, fast, free, scope};
+use super::{Heap, Role, exit, fast, free, scope, thread_bytes};
+use crate::guard;
 use crate::prof::{self, Draw};
+use crate::request::{Request, Source};
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
 use crate::sync::{AtomicPtr, Ordering};
@@ -32,19 +34,63 @@ use core::ptr::{from_ref, null_mut};
 
 pub use crate::prof::{any_live, freed, lock_for_fork};
 
+/// What a request can be drawn for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Drawn {
+    /// The profile.
+    sample: bool,
+    /// A place between guards.
+    guarded: bool,
+}
+
+impl Drawn {
+    const NOTHING: Drawn = Drawn { sample: false, guarded: false };
+}
+
+/// The distance to the next point of one kind.
+struct Gap {
+    /// The rate that it was drawn with; 0: none is.
+    rate: Cell<usize>,
+    /// In the unit that the caller counts in; without a rate [`FAR`].
+    left: Cell<u64>,
+}
+
+/// A distance that no process passes.
+const FAR: u64 = u64::MAX >> 1;
+
+impl Gap {
+    const fn new() -> Self {
+        Gap { rate: Cell::new(0), left: Cell::new(FAR) }
+    }
+
+    /// How many of `n` blocks of `unit` come before the one that the point lies in.
+    fn before(&self, unit: usize, n: u32) -> u32 {
+        (self.left.get() / (unit as u64).max(1)).min(n.into()) as u32
+    }
+
+    /// So much is passed. `true`: the point is among it, and the next one is to be drawn.
+    fn pass(&self, amount: u64) -> bool {
+        let left = self.left.get().checked_sub(amount);
+        self.left.set(left.unwrap_or(0));
+        left.is_none()
+    }
+}
+
 /// A thread's part.
 pub struct Sampling {
-    /// The rate that `gap` was drawn with; 0: not drawn yet.
-    rate: Cell<usize>,
-    /// Bytes until the next sample point.
-    gap: Cell<u64>,
+    /// To the profile's next sample, in bytes.
+    sample: Gap,
+    /// To the next guarded block, in small blocks.
+    guarded: Gap,
     /// Where distances come from.
     draw: Cell<u64>,
-    /// Bit per class: marked.
-    marks: Cell<u64>,
-    /// The request that is being served is the sample.
-    hit: Cell<bool>,
-    /// The thread does not take part.
+    /// Bit per class: its next request is a sample.
+    samples: Cell<u64>,
+    /// Bit per class: its next request is to be guarded.
+    guards: Cell<u64>,
+    /// What the request that is being served was drawn for.
+    hit: Cell<Drawn>,
+    /// The thread does not take part in profiles.
     muted: Cell<bool>,
 }
 
@@ -52,66 +98,106 @@ impl Sampling {
     /// Nothing drawn.
     pub const fn new() -> Self {
         Sampling {
-            rate: Cell::new(0),
-            gap: Cell::new(0),
+            sample: Gap::new(),
+            guarded: Gap::new(),
             draw: Cell::new(0),
-            marks: Cell::new(0),
-            hit: Cell::new(false),
+            samples: Cell::new(0),
+            guards: Cell::new(0),
+            hit: Cell::new(Drawn::NOTHING),
             muted: Cell::new(false),
         }
     }
 
-    /// Makes the distance one of the rate in force.
+    /// Makes the distances those of the rates in force.
     #[inline]
     fn follow(&self) {
-        let rate = prof::rate();
-        if self.rate.get() != rate {
-            self.begin(rate);
+        if self.sample.rate.get() != prof::rate() || self.guarded.rate.get() != guard::rate() {
+            self.begin();
         }
     }
 
     #[cold]
-    fn begin(&self, rate: usize) {
+    fn begin(&self) {
         if self.draw.get() == 0 {
             self.draw.set(Draw::new(from_ref(self).addr() as u64 ^ time::nanoseconds()).state());
         }
-        self.rate.set(rate);
-        self.marks.set(0);
-        self.hit.set(false);
-        self.redraw();
+        if self.sample.rate.replace(prof::rate()) != prof::rate() {
+            self.samples.set(0);
+            self.redraw_sample();
+        }
+        if self.guarded.rate.replace(guard::rate()) != guard::rate() {
+            self.guards.set(0);
+            self.redraw_guarded();
+        }
+        self.hit.set(Drawn::NOTHING);
     }
 
-    fn redraw(&self) {
-        if self.muted.get() {
-            return self.gap.set(u64::MAX >> 1);
+    fn redraw_sample(&self) {
+        if self.muted.get() || self.sample.rate.get() == 0 {
+            return self.sample.left.set(FAR);
         }
         let mut draw = Draw::of(self.draw.get());
-        self.gap.set(draw.distance(self.rate.get()));
+        self.sample.left.set(draw.distance(self.sample.rate.get()));
         self.draw.set(draw.state());
     }
 
-    /// Throws the coin for a block of `size` bytes that is handed out.
-    fn throw(&self, size: usize) -> bool {
-        self.follow();
-        let gap = self.gap.get();
-        match gap.checked_sub(size as u64) {
-            Some(left) => self.gap.set(left),
-            None => self.redraw(),
+    fn redraw_guarded(&self) {
+        if self.guarded.rate.get() == 0 {
+            return self.guarded.left.set(FAR);
         }
-        gap < size as u64
+        let mut draw = Draw::of(self.draw.get());
+        self.guarded.left.set(draw.blocks(self.guarded.rate.get()));
+        self.draw.set(draw.state());
     }
 
-    /// Throws the coins for `n` blocks in a row: how many come before the first sample.
-    fn throw_many(&self, size: usize, n: u32) -> u32 {
+    /// Throws the profile's coin for a block of `size` bytes that is handed out.
+    fn throw(&self, size: usize) -> bool {
         self.follow();
-        let gap = self.gap.get();
-        let all = u64::from(n) * size as u64;
-        if gap >= all {
-            self.gap.set(gap - all);
-            return n;
+        let drawn = self.sample.pass(size as u64);
+        if drawn {
+            self.redraw_sample();
         }
-        self.redraw();
-        gap.checked_div(size as u64).unwrap_or(0) as u32
+        drawn
+    }
+
+    /// Throws the coins for `n` small blocks in a row: how many come before the first that is drawn, and what for.
+    fn throw_many(&self, size: usize, n: u32) -> (u32, Drawn) {
+        self.follow();
+        let (bytes, blocks) = (u64::from(n) * size as u64, u64::from(n));
+        if self.sample.left.get() >= bytes && self.guarded.left.get() >= blocks {
+            self.sample.pass(bytes);
+            self.guarded.pass(blocks);
+            return (n, Drawn::NOTHING);
+        }
+        let before = self.sample.before(size, n).min(self.guarded.before(1, n));
+        let passed = u64::from(n.min(before + 1));
+        let drawn = Drawn {
+            sample: self.sample.pass(passed * size as u64),
+            guarded: self.guarded.pass(passed),
+        };
+        if drawn.sample {
+            self.redraw_sample();
+        }
+        if drawn.guarded {
+            self.redraw_guarded();
+        }
+        (before, drawn)
+    }
+
+    fn mark(&self, class: usize, drawn: Drawn) {
+        for (marks, is) in [(&self.samples, drawn.sample), (&self.guards, drawn.guarded)] {
+            marks.set(marks.get() | u64::from(is) << class);
+        }
+    }
+
+    /// Takes a class's marks away.
+    fn unmark(&self, class: usize) -> Drawn {
+        let take = |marks: &Cell<u64>| {
+            let was = marks.get() >> class & 1 != 0;
+            marks.set(marks.get() & !(1 << class));
+            was
+        };
+        Drawn { sample: take(&self.samples), guarded: take(&self.guards) }
     }
 }
 
@@ -126,21 +212,21 @@ pub fn mute(muted: bool) -> bool {
     let Some(heap) = super::birth::current_or_new() else { return false };
     heap.sampling.muted.set(muted);
     // A new distance with the next look.
-    heap.sampling.rate.set(0);
+    heap.sampling.sample.rate.set(0);
     true
 }
 
 /// In a thread's end: the next one that has the heap takes part.
 pub(super) fn end(heap: &Heap) {
     if heap.sampling.muted.replace(false) {
-        heap.sampling.rate.set(0);
+        heap.sampling.sample.rate.set(0);
     }
 }
 
-/// Whether a profile is being taken.
+/// Whether blocks are being sampled, for a profile or for guards.
 #[inline(always)]
 pub fn is_on() -> bool {
-    prof::rate() != 0
+    prof::rate() | guard::rate() != 0
 }
 
 /// In a refill of a thread's bin: of `n` blocks of a span's in `list`, those from the sample on go back to it. How
@@ -201,17 +287,18 @@ pub(super) unsafe fn cut_borrowed(
 }
 
 /// How many of `n` blocks may be handed out, at least one; notes where the sample is.
+#[inline]
 fn keep(heap: &Heap, class: usize, n: u32) -> u32 {
     let sampling = &heap.sampling;
-    let before = sampling.throw_many(size_of_class(class), n);
+    let (before, drawn) = sampling.throw_many(size_of_class(class), n);
     if before == n {
         return n;
     }
     if before == 0 {
-        sampling.hit.set(true);
+        sampling.hit.set(drawn);
         return 1;
     }
-    sampling.marks.set(sampling.marks.get() | 1 << class);
+    sampling.mark(class, drawn);
     before
 }
 
@@ -233,50 +320,96 @@ unsafe fn cut_behind(list: *mut Block, n: u32) -> *mut Block {
 /// What was in a class's bin has left it unused.
 #[inline]
 pub(super) fn unmark(heap: &Heap, class: usize) {
-    heap.sampling.marks.set(heap.sampling.marks.get() & !(1 << class));
+    heap.sampling.unmark(class);
 }
 
-/// A request: if it is the sample that its class is marked for, its block. Null: it is not, and is to be
-/// served. `class`: the small class whose bin it would have, or 0.
+/// Whether the calling thread has no class whose next request is drawn.
+#[inline]
+pub fn none_is_due() -> bool {
+    let sampling = &current().sampling;
+    sampling.samples.get() | sampling.guards.get() == 0
+}
+
+/// Whether the request that the calling thread has just served was drawn.
+#[inline]
+pub fn is_hit() -> bool {
+    current().sampling.hit.get() != Drawn::NOTHING
+}
+
+/// The class whose bin a request would be served from; 0: none.
+fn class_of(request: &Request) -> usize {
+    match request.source {
+        Source::Small(class) if scope::current().is_none() => class,
+        _ => 0,
+    }
+}
+
+/// A request: if its class is marked and it is the next, its block. Null: it is not, and is to be served.
 #[cold]
 #[inline(never)]
-pub fn due(size: usize, class: usize) -> *mut u8 {
-    let heap = current();
-    let marked = heap.sampling.marks.get() >> class & 1 != 0;
-    if !marked || !heap.bin(class).get().is_null() || scope::current().is_some() {
+pub fn due(request: &Request) -> *mut u8 {
+    if none_is_due() {
         return null_mut();
     }
-    unmark(heap, class);
-    small(heap, size, class)
+    let heap = current();
+    let class = class_of(request);
+    if class == 0 || !heap.bin(class).get().is_null() {
+        return null_mut();
+    }
+    let drawn = heap.sampling.unmark(class);
+    sampled(heap, request, class, drawn)
 }
 
-/// A request was served with `p`: the block to hand out, which is another one if this is the sample. `class`
-/// as for [`due`].
+/// A request was served with `p`: the block to hand out, which is another one if this was drawn.
 ///
 /// # Safety
-/// `p` is null, or a block that was allocated just now for so many bytes.
+/// `p` is null, or a block that was allocated just now for the request.
 #[cold]
 #[inline(never)]
-pub unsafe fn served(p: *mut u8, size: usize, class: usize) -> *mut u8 {
+pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     let heap = current();
     if p.is_null() || heap.role.get() != Role::Thread {
         return p;
     }
-    if class == 0 || scope::current().is_some() {
+    let class = class_of(request);
+    if class == 0 {
         // SAFETY: a live block.
-        unsafe { large(heap, p, size) };
+        unsafe { large(heap, p, request.size) };
         return p;
     }
-    if !heap.sampling.hit.replace(false) {
+    let drawn = heap.sampling.hit.replace(Drawn::NOTHING);
+    if drawn == Drawn::NOTHING {
         return p;
     }
-    let block = small(heap, size, class);
+    let block = sampled(heap, request, class, drawn);
     if block.is_null() {
         return p;
     }
     // SAFETY: nobody has seen the block.
     unsafe { free::free(p) };
     block
+}
+
+/// A small block for what a request was drawn for; null: nothing, or there is none to be had.
+#[inline(never)]
+fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn) -> *mut u8 {
+    let mut p = null_mut();
+    if drawn.guarded {
+        let bytes = if request.exact { request.bytes() } else { request.size.max(1) };
+        let upper = Draw::of(heap.sampling.draw.get()).coin();
+        p = guard::alloc(bytes, request.align, upper);
+        if !p.is_null() {
+            thread_bytes::allocated(bytes);
+        }
+    }
+    if drawn.sample {
+        if p.is_null() {
+            return small(heap, request.size, class);
+        }
+        let usable = size_of_class(class);
+        prof::sample(p, request.size, usable, heap.sampling.sample.rate.get());
+    }
+    p
 }
 
 /// A block of an arena, or a medium or huge one, was allocated or resized: perhaps it is a sample.
@@ -299,7 +432,7 @@ unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
     // SAFETY: passed on.
     let usable = unsafe { fast::usable_size(p) };
     if heap.sampling.throw(usable) {
-        prof::sample(p, size, usable, heap.sampling.rate.get());
+        prof::sample(p, size, usable, heap.sampling.sample.rate.get());
     }
 }
 
@@ -342,6 +475,6 @@ fn small(heap: &Heap, size: usize, class: usize) -> *mut u8 {
     let p: *mut u8 = block.cast();
     // SAFETY: a block of the class, which is the caller's.
     unsafe { p.write_bytes(0, usable) };
-    prof::sample(p, size, usable, heap.sampling.rate.get());
+    prof::sample(p, size, usable, heap.sampling.sample.rate.get());
     p
 }

@@ -24,6 +24,7 @@
 //! | [`pages`] | `run/{pool,chunk,chunk_set}.rs` |
 //! | [`cache`] | `run/cache.rs` on top of those and of `handshake.rs` |
 //! | [`gate`] | `heap/arena/gate.rs` on top of `lock.rs` |
+//! | [`guard`] | `guard/state.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
 //! | [`turn`] | `turn.rs` |
@@ -38,6 +39,8 @@ mod cache;
 mod fork;
 #[cfg(test)]
 mod gate;
+#[cfg(test)]
+mod guard;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]

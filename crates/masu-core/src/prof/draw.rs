@@ -23,6 +23,11 @@ impl Draw {
         Draw(state)
     }
 
+    /// Heads or tails, the same for the same state.
+    pub fn coin(self) -> bool {
+        mixed(self.0) & 1 != 0
+    }
+
     /// What is to be kept of it.
     pub fn state(self) -> u64 {
         self.0
@@ -30,6 +35,22 @@ impl Draw {
 
     /// Bytes until the next sample point, `rate` on average.
     pub fn distance(&mut self, rate: usize) -> u64 {
+        (self.exponential() * rate as f64) as u64
+    }
+
+    /// Blocks before the next one of which each is drawn with probability 1 / `rate`.
+    pub fn blocks(&mut self, rate: usize) -> u64 {
+        let distance = self.exponential();
+        if rate <= 1 {
+            return 0;
+        }
+        // A geometric distance, by the logarithm of 1 − 1/rate.
+        let rest = (rate - 1) as f64 / rate as f64;
+        (distance / -ln(rest)) as u64
+    }
+
+    /// An exponential number, 1 on average.
+    fn exponential(&mut self) -> f64 {
         // Marsaglia's xorshift, of which the upper half is used.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -37,7 +58,7 @@ impl Draw {
         let bits = mixed(self.0) >> 11;
         // In (0, 1]: no logarithm of 0.
         let u = (bits + 1) as f64 / (1u64 << 53) as f64;
-        (-ln(u) * rate as f64) as u64
+        -ln(u)
     }
 }
 
@@ -116,6 +137,18 @@ mod tests {
         {
             let exact = -(-(size as f64) / rate as f64).exp_m1();
             assert!((probability(size, rate) / exact - 1.0).abs() < 1e-12, "{size} {rate}");
+        }
+    }
+
+    #[test]
+    fn one_block_in_so_many_is_drawn() {
+        let mut draw = Draw::new(3);
+        assert_eq!(draw.blocks(1), 0);
+        for rate in [2, 100, 5000] {
+            let n = 100_000;
+            let between = (0..n).map(|_| draw.blocks(rate) + 1).sum::<u64>() as f64 / f64::from(n);
+            let error = (between / rate as f64 - 1.0).abs();
+            assert!(error < 5.0 / f64::from(n).sqrt(), "1/{rate}: {between}");
         }
     }
 

@@ -9,7 +9,7 @@
 //!        │ sample                        │ freed, if any sample is alive
 //!        ▼                               ▼
 //!      prof ── live samples by address, places by stack   [table]   ── dump   [dump, heap_v2]
-//!        └──── the stack, from a function that the door brings (`set_unwinder`)
+//!        └──── the stack, from `stack`
 //! ```
 //!
 //! A profile that is off costs slow paths a test of one word. What it needs is mapped when it is first
@@ -27,10 +27,10 @@ pub use area::Record as Sample;
 pub use draw::Draw;
 pub use table::{FRAMES, Totals, lock_for_fork};
 
+use crate::stack;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::Descriptor;
 use crate::sys::time;
-use core::mem::transmute;
 
 /// What is sampled when nobody says: a sample in 512 KiB.
 pub const DEFAULT_RATE: usize = 512 << 10;
@@ -45,14 +45,8 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LAST_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Milliseconds at the first start.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
-/// What walks the stack, as an address; 0: nothing does.
-static UNWINDER: AtomicUsize = AtomicUsize::new(0);
 /// Dumps written so far.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
-
-/// Writes the return addresses of the calling thread's stack, innermost first, and returns their number. It
-/// neither allocates nor takes a lock.
-pub type Unwinder = fn(&mut [usize]) -> usize;
 
 /// Why a profile cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,11 +57,6 @@ pub enum Refused {
     Busy,
     /// None was ever started.
     NotStarted,
-}
-
-/// Brings the function that walks stacks. Without one every sample's stack is empty.
-pub fn set_unwinder(unwinder: Unwinder) {
-    UNWINDER.store(unwinder as usize, Ordering::Release);
 }
 
 /// Starts sampling, `rate` bytes apart on average (at least 1), or changes the rate. Samples of an earlier
@@ -119,14 +108,7 @@ pub fn any_live() -> bool {
 #[inline(never)]
 pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize) {
     let mut frames = [0usize; FRAMES];
-    let unwinder = UNWINDER.load(Ordering::Acquire);
-    let depth = if unwinder == 0 {
-        0
-    } else {
-        // SAFETY: stored by `set_unwinder`, from a function of this type.
-        unsafe { transmute::<usize, Unwinder>(unwinder)(&mut frames) }
-    };
-    let frames = frames.get(..depth).unwrap_or(&[]);
+    let frames = stack::walk(&mut frames);
     if !table::insert(p as usize, size, usable, rate, frames) {
         dropped();
     }

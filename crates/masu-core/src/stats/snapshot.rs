@@ -1,6 +1,7 @@
 //! Reading the statistics.
 
 use super::recent::recent;
+use crate::guard;
 use crate::heap;
 use crate::ledger;
 use crate::run;
@@ -90,8 +91,12 @@ pub fn read() -> Stats {
     let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();
     s.allocated += hooked_live;
     s.active += hooked_used;
-    s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes();
-    s.mapped = space::mapped_bytes(Window::Chunks) + h.mapped + hooked + s.metadata;
+    let guarded = guard::usage();
+    s.allocated += guarded.live;
+    s.active += guarded.pages;
+    s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records;
+    s.mapped =
+        space::mapped_bytes(Window::Chunks) + h.mapped + hooked + guarded.mapped + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

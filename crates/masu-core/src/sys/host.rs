@@ -69,8 +69,8 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// The name of the file that an address was loaded from, as the dynamic loader knows it, which is empty for the
-/// program; `None` if it is in no loaded file, or the C library does not say (glibc before 2.35, musl).
-pub fn loaded_from(p: *const u8) -> Option<&'static CStr> {
+/// program, and what was added to the addresses in it; `None` if it is in no loaded file, or the C library does not say (glibc before 2.35, musl).
+pub fn loaded_from(p: *const u8) -> Option<(&'static CStr, usize)> {
     /// What begins a `struct link_map`.
     #[repr(C)]
     struct LinkMap {
@@ -92,8 +92,9 @@ pub fn loaded_from(p: *const u8) -> Option<&'static CStr> {
     let map = core::ptr::with_exposed_provenance::<LinkMap>(found[3]);
     // SAFETY: a loaded file's link map, whose name is a string or null.
     unsafe {
-        let name = map.as_ref().map_or(core::ptr::null(), |map| map.name);
-        Some(if name.is_null() { c"" } else { CStr::from_ptr(name) })
+        let (name, base) =
+            map.as_ref().map_or((core::ptr::null(), 0), |map| (map.name, map.address));
+        Some((if name.is_null() { c"" } else { CStr::from_ptr(name) }, base))
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Errno, auxv, result};
 #[cfg(test)]
 pub mod refusals;
 
+const PROT_NONE: usize = 0;
 const PROT_READ_WRITE: usize = 1 | 2;
 const MAP_PRIVATE: usize = 0x02;
 const MAP_FIXED: usize = 0x10;
@@ -23,6 +24,8 @@ const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
 const MADV_POPULATE_WRITE: usize = 23;
 const MADV_DONTNEED_LOCKED: usize = 24;
+const MADV_GUARD_INSTALL: usize = 102;
+const MADV_GUARD_REMOVE: usize = 103;
 
 /// A system call, which a test may have refused.
 ///
@@ -230,4 +233,28 @@ pub unsafe fn fault_huge(addr: usize, len: usize) {
 /// Faults a range in at once, writable. A refusal has no consequence: the pages come by faults.
 pub fn populate(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_POPULATE_WRITE);
+}
+
+/// Makes a range inaccessible without a mapping of its own (Linux 6.13), and gives its pages back. `false`: the
+/// kernel has no such thing, or the range is locked.
+///
+/// # Safety
+/// As for [`discard`], and nobody accesses it until [`guard_remove`].
+pub unsafe fn guard_install(addr: usize, len: usize) -> bool {
+    madvise(addr, len, MADV_GUARD_INSTALL).is_ok()
+}
+
+/// Makes a range accessible again. It reads as zeroes.
+pub fn guard_remove(addr: usize, len: usize) -> bool {
+    madvise(addr, len, MADV_GUARD_REMOVE).is_ok()
+}
+
+/// Makes a range accessible, or inaccessible, for which the kernel may split its mapping. `false`: it refused.
+///
+/// # Safety
+/// The range belongs to the engine. Nobody accesses what is inaccessible.
+pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
+    let protection = if accessible { PROT_READ_WRITE } else { PROT_NONE };
+    // SAFETY: passed on.
+    unsafe { call(nr::MPROTECT, [addr, len, protection, 0, 0, 0]) }.is_ok()
 }

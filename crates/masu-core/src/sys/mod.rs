@@ -4,7 +4,8 @@
 //! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
 //! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), the
 //! background thread's creation ([`thread`]), what is asked of the host C library when there is one
-//! ([`host`]), descriptors to write to ([`output`]) and the one way to die ([`fatal`]).
+//! ([`host`]), descriptors to write to ([`output`]), a handler
+//! of faults ([`signal`]) and the one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
@@ -24,6 +25,7 @@ pub mod place;
 #[cfg_attr(miri, path = "raw_miri.rs")]
 pub mod raw;
 pub mod rlimit;
+pub mod signal;
 pub mod thread;
 pub mod time;
 

@@ -21,6 +21,7 @@ pub const MREMAP: usize = 216;
 pub const CLONE: usize = 220;
 pub const MMAP: usize = 222;
 pub const MINCORE: usize = 232;
+pub const MPROTECT: usize = 226;
 pub const MADVISE: usize = 233;
 pub const PRLIMIT64: usize = 261;
 pub const MEMBARRIER: usize = 283;

@@ -6,6 +6,7 @@ pub const WRITE: usize = 1;
 pub const CLOSE: usize = 3;
 pub const FSTAT: usize = 5;
 pub const MMAP: usize = 9;
+pub const MPROTECT: usize = 10;
 pub const MUNMAP: usize = 11;
 pub const RT_SIGPROCMASK: usize = 14;
 pub const MREMAP: usize = 25;

@@ -51,7 +51,7 @@ pub fn place(p: *const u8) -> Place {
         Place::Uneven
     } else if is_on_stack(at, stack_pointer()) {
         Place::Stack
-    } else if let Some(name) = host::loaded_from(p) {
+    } else if let Some((name, _)) = host::loaded_from(p) {
         Place::File(name)
     } else if mem::is_unmapped(at) {
         Place::Unmapped

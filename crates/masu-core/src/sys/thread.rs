@@ -71,6 +71,15 @@ pub fn exists(id: u32) -> bool {
     }
 }
 
+/// Sends the calling thread a signal.
+pub fn signal_self(number: usize) {
+    // SAFETY: what becomes of it is the program's choice.
+    unsafe {
+        let process = syscall(nr::GETPID, [0; 6]);
+        syscall(nr::TGKILL, [process, id() as usize, number, 0, 0, 0]);
+    }
+}
+
 /// Starts `entry(arg)` on the given stack with every signal blocked. The kernel stores the
 /// thread's id in `tid` before this returns and clears it (and wakes its futex) once the thread
 /// no longer uses its stack.

@@ -1,0 +1,30 @@
+//! Sampled guards: a few small blocks lie between inaccessible pages, so that a write or read beyond them, or after
+//! they were freed, stops the program where it happens.
+//!
+//! As in GWP-ASan (Serebryany et al., ICSE 2024). `heap/sampling` decides which blocks; a guarded block lies in no
+//! span, so its free comes to the slow path by itself, and the hot paths know nothing of it.
+//!
+//! A block lies at its slot's upper or lower end, by a throw of a coin: the first finds what runs beyond it, the
+//! second what runs before it. Between its end and the guard there may be up to 15 bytes for the alignment; these, and
+//! what else is accessible next to it, hold a pattern that is compared when the block is freed.
+//!
+//! At most half of the slots are live; the others keep what was freed inaccessible, until the slots have all been
+//! round. A program that has more than that is served as usual.
+
+#[cfg(not(loom))]
+mod fault;
+#[cfg(not(loom))]
+mod report;
+#[cfg(not(loom))]
+mod slots;
+pub mod state;
+
+#[cfg(not(loom))]
+pub use pool::*;
+#[cfg(not(loom))]
+pub use {fault::catch, report::set_file, report::tell};
+
+#[cfg(not(loom))]
+mod pool;
+#[cfg(all(test, not(loom)))]
+mod tests;

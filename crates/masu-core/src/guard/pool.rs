@@ -1,0 +1,207 @@
+//! Taking guarded blocks and giving them back.
+
+use super::report;
+use super::slots::{self, Slot};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::auxv;
+use core::ptr::null_mut;
+use core::slice;
+
+/// One small block in so many is guarded, on average; 0: none.
+static RATE: AtomicUsize = AtomicUsize::new(0);
+/// Blocks that are live.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Their bytes, and those of the pages that they lie in.
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+static PAGES: AtomicUsize = AtomicUsize::new(0);
+/// Where the next search begins.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// What is around a block, as far as it can be written: no text, no small number, no address.
+const PATTERN: u8 = 0xb9;
+
+/// Starts to guard one small block in `rate`, at least 1, in so many slots, or changes the rate. `false`: there is no
+/// memory, or the kernel lets no page be made inaccessible.
+pub fn start(rate: usize, slots: usize) -> bool {
+    let ready = slots::count() != 0 || slots::make(slots.max(2));
+    if ready {
+        RATE.store(rate.max(1), Ordering::Relaxed);
+    }
+    ready
+}
+
+/// One block in so many is guarded; 0: none.
+#[inline(always)]
+pub fn rate() -> usize {
+    RATE.load(Ordering::Relaxed)
+}
+
+/// What guards take, in bytes.
+pub struct Usage {
+    /// In live blocks.
+    pub live: usize,
+    /// In the pages that they lie in.
+    pub pages: usize,
+    /// In records.
+    pub records: usize,
+    /// In addresses for slots.
+    pub mapped: usize,
+}
+
+/// What guards take now.
+pub fn usage() -> Usage {
+    let (records, mapped) = slots::lengths();
+    let (live, pages) = (BYTES.load(Ordering::Relaxed), PAGES.load(Ordering::Relaxed));
+    Usage { live, pages, records, mapped }
+}
+
+/// A guarded block of `size` bytes, all zero, at a multiple of `align`, at the upper end of its slot or at the lower
+/// one. Null: it is too large, or enough blocks are guarded.
+#[cold]
+#[inline(never)]
+pub fn alloc(size: usize, align: usize, upper: bool) -> *mut u8 {
+    let (size, align) = (size.max(1), align.max(16));
+    let slots = slots::count();
+    if align > auxv::page_size() {
+        return null_mut();
+    }
+    if LIVE.fetch_add(1, Ordering::Relaxed) >= slots / 2 {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        return null_mut();
+    }
+    let from = NEXT.fetch_add(1, Ordering::Relaxed);
+    let found = (0..slots)
+        .map(|i| Slot::at(from.wrapping_add(i) % slots))
+        .find(|slot| slot.record().state.take());
+    let p = match found {
+        // SAFETY: just taken.
+        Some(slot) => unsafe { fit(slot, size, align, upper) },
+        None => null_mut(),
+    };
+    if p.is_null() {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+    p
+}
+
+/// Puts a block into a slot. Null: it does not fit, or the kernel refused, and the slot is given up.
+///
+/// # Safety
+/// The caller has taken the slot.
+unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
+    let record = slot.record();
+    let (low, high) = slot.pages();
+    let start = if upper { high.saturating_sub(size) & !(align - 1) } else { low };
+    if start < low || start + size > high {
+        record.state.release();
+        return null_mut();
+    }
+    record.start.store(start, Ordering::Relaxed);
+    record.bytes.store(size, Ordering::Relaxed);
+    // SAFETY: the slot is the caller's.
+    unsafe {
+        if !slot.open() {
+            record.start.store(0, Ordering::Relaxed);
+            record.state.release();
+            return null_mut();
+        }
+        for slack in around(slot) {
+            (*slack).fill(PATTERN);
+        }
+    }
+    let (low, high) = slot.touched();
+    BYTES.fetch_add(size, Ordering::Relaxed);
+    PAGES.fetch_add(high - low, Ordering::Relaxed);
+    record.allocated.record();
+    record.freed.clear();
+    record.state.publish();
+    start as *mut u8
+}
+
+/// Most bytes before and behind a block that hold the pattern: what runs beyond it writes there first.
+const LOOKED_AT: usize = 64;
+
+/// What of a slot is accessible just before and behind its block.
+fn around(slot: Slot) -> [*mut [u8]; 2] {
+    let record = slot.record();
+    let start = record.start.load(Ordering::Relaxed);
+    let end = start + record.bytes.load(Ordering::Relaxed);
+    let (low, high) = slot.touched();
+    let (before, behind) = ((start - low).min(LOOKED_AT), (high - end).min(LOOKED_AT));
+    [
+        core::ptr::slice_from_raw_parts_mut((start - before) as *mut u8, before),
+        core::ptr::slice_from_raw_parts_mut(end as *mut u8, behind),
+    ]
+}
+
+/// The bytes of the live guarded block that starts at `p`; 0 if none does.
+#[cold]
+#[inline(never)]
+pub fn usable_size(p: *const u8) -> usize {
+    match live_at(p) {
+        Some(slot) => slot.record().bytes.load(Ordering::Relaxed),
+        None => 0,
+    }
+}
+
+fn live_at(p: *const u8) -> Option<Slot> {
+    let slot = Slot::around(p.addr())?;
+    let record = slot.record();
+    let is_start = record.state.is_live() && record.start.load(Ordering::Relaxed) == p.addr();
+    is_start.then_some(slot)
+}
+
+/// What an address in the slots is.
+pub enum At {
+    /// In the block that is there, or beyond it.
+    Live {
+        /// Where the block begins.
+        start: usize,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// In one of so many bytes that was freed, 0: of none.
+    Freed {
+        /// See above.
+        bytes: usize,
+    },
+}
+
+/// What is at an address, where no live block begins. `None`: it is elsewhere.
+#[cold]
+#[inline(never)]
+pub fn look(p: *const u8) -> Option<At> {
+    let record = Slot::around(p.addr())?.record();
+    let start = record.start.load(Ordering::Relaxed);
+    let bytes = record.bytes.load(Ordering::Relaxed);
+    let live = record.state.is_live() && (start..start + bytes).contains(&p.addr());
+    Some(if live { At::Live { start, bytes } } else { At::Freed { bytes } })
+}
+
+/// Frees a guarded block. `false`: somebody else has freed it meanwhile.
+///
+/// # Safety
+/// A block that [`usable_size`] knew at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+pub unsafe fn free(p: *mut u8) -> bool {
+    let Some(slot) = live_at(p).filter(|slot| slot.record().state.end()) else { return false };
+    let record = slot.record();
+    record.freed.record();
+    // SAFETY: accessible until the slot is closed, and taken now.
+    let [before, behind] =
+        around(slot).map(|slack| unsafe { slice::from_raw_parts(slack.cast::<u8>(), slack.len()) });
+    if let Some(at) = before.iter().rposition(|&byte| byte != PATTERN) {
+        report::damaged(slot, (before.len() - at) as u64, false);
+    } else if let Some(at) = behind.iter().position(|&byte| byte != PATTERN) {
+        report::damaged(slot, at as u64 + 1, true);
+    }
+    let (low, high) = slot.touched();
+    BYTES.fetch_sub(record.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+    PAGES.fetch_sub(high - low, Ordering::Relaxed);
+    // SAFETY: the slot is taken, and its block was freed.
+    unsafe { slot.close() };
+    record.state.release();
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+    true
+}

@@ -1,0 +1,216 @@
+//! Where guarded blocks lie: slots of 8 KiB (or a page, if that is more), with an inaccessible page on each side,
+//! and a record for each slot elsewhere.
+//!
+//! ```text
+//!  │ guard │ slot 0 │ guard │ slot 1 │ guard │ …        records: │ 0 │ 1 │ …
+//! ```
+//!
+//! Only the pages that a live block touches are accessible. Where the kernel has guard regions (Linux 6.13) the
+//! whole is one mapping; elsewhere each live block adds two, and a refusal only means that the block is not guarded.
+//!
+//! Invariants:
+//! 1. the mappings are made once, and stay: an address in them is one for ever.
+//! 2. the pages of a slot that is neither live nor taken are inaccessible, unless the kernel refused to close them,
+//!    and read as zeroes once they are open.
+//! 3. a slot's record is written by whoever has taken the slot. Its words are atomic, so that a report may look at any
+//!    time.
+
+use super::state::State;
+use crate::stack;
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sys::{auxv, mem, thread};
+
+/// Frames that are kept of a stack.
+pub const DEPTH: usize = 29;
+
+/// Least bytes of a slot: the largest small block's.
+const SLOT: usize = 8 << 10;
+
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static RECORDS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the kernel guards without mappings.
+static MARKS: AtomicBool = AtomicBool::new(false);
+
+/// Who did something, and from where. All zero: nobody.
+#[repr(C)]
+pub struct Trace {
+    /// The kernel's number of the thread.
+    pub thread: AtomicU32,
+    depth: AtomicU32,
+    frames: [AtomicUsize; DEPTH],
+}
+
+impl Trace {
+    /// Writes down the calling thread and its stack.
+    pub fn record(&self) {
+        let mut frames = [0; DEPTH];
+        let frames = stack::walk(&mut frames);
+        for (slot, &frame) in self.frames.iter().zip(frames) {
+            slot.store(frame, Ordering::Relaxed);
+        }
+        self.depth.store(frames.len() as u32, Ordering::Relaxed);
+        self.thread.store(thread::id(), Ordering::Relaxed);
+    }
+
+    /// There is nothing to tell.
+    pub fn clear(&self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+
+    /// The addresses, innermost first.
+    pub fn frames<'a>(&self, into: &'a mut [usize; DEPTH]) -> &'a [usize] {
+        for (copy, frame) in into.iter_mut().zip(&self.frames) {
+            *copy = frame.load(Ordering::Relaxed);
+        }
+        into.get(..self.depth.load(Ordering::Relaxed) as usize).unwrap_or(&[])
+    }
+}
+
+/// What is known of a slot.
+#[repr(C)]
+pub struct Record {
+    /// Whose it is.
+    pub state: State,
+    /// The block that is there, or was there last; 0: there was none.
+    pub start: AtomicUsize,
+    /// Its bytes.
+    pub bytes: AtomicUsize,
+    /// Who allocated it.
+    pub allocated: Trace,
+    /// Who freed it.
+    pub freed: Trace,
+}
+
+fn slot_bytes() -> usize {
+    SLOT.max(auxv::page_size())
+}
+
+fn stride() -> usize {
+    slot_bytes() + auxv::page_size()
+}
+
+/// Makes so many slots, once. `false`: there is no memory, or there are some.
+pub fn make(count: usize) -> bool {
+    if BASE.load(Ordering::Relaxed) != 0 || count == 0 {
+        return false;
+    }
+    let len = auxv::page_size() + count * stride();
+    let Ok(records) = mem::reserve(count * size_of::<Record>()) else { return false };
+    let Ok(base) = mem::reserve(len) else {
+        mem::unmap(records, count * size_of::<Record>());
+        return false;
+    };
+    // SAFETY: just mapped, and nobody knows of it.
+    let closed = unsafe {
+        let marks = mem::guard_install(base, len);
+        MARKS.store(marks, Ordering::Relaxed);
+        marks || mem::protect(base, len, false)
+    };
+    if !closed {
+        mem::unmap(base, len);
+        mem::unmap(records, count * size_of::<Record>());
+        return false;
+    }
+    RECORDS.store(records, Ordering::Relaxed);
+    COUNT.store(count, Ordering::Relaxed);
+    BASE.store(base, Ordering::Release);
+    true
+}
+
+/// How many there are.
+pub fn count() -> usize {
+    if BASE.load(Ordering::Acquire) == 0 { 0 } else { COUNT.load(Ordering::Relaxed) }
+}
+
+/// Bytes of the records and of the slots with their guards.
+pub fn lengths() -> (usize, usize) {
+    match count() {
+        0 => (0, 0),
+        count => (count * size_of::<Record>(), auxv::page_size() + count * stride()),
+    }
+}
+
+/// A slot.
+#[derive(Clone, Copy)]
+pub struct Slot(usize);
+
+impl Slot {
+    /// The one of this number, below [`count`].
+    pub fn at(index: usize) -> Slot {
+        Slot(index)
+    }
+
+    /// The slot whose pages or whose upper guard an address is in; the first one for the guard below it. `None`:
+    /// the address is elsewhere.
+    #[inline]
+    pub fn around(address: usize) -> Option<Slot> {
+        let base = BASE.load(Ordering::Acquire);
+        let offset = address.wrapping_sub(base);
+        let page = auxv::page_size();
+        if base == 0 || offset >= page + COUNT.load(Ordering::Relaxed) * stride() {
+            return None;
+        }
+        Some(Slot(offset.saturating_sub(page) / stride()))
+    }
+
+    /// The next one.
+    pub fn next(self) -> Option<Slot> {
+        (self.0 + 1 < count()).then_some(Slot(self.0 + 1))
+    }
+
+    /// Where its pages begin and end.
+    pub fn pages(self) -> (usize, usize) {
+        let start = BASE.load(Ordering::Relaxed) + auxv::page_size() + self.0 * stride();
+        (start, start + slot_bytes())
+    }
+
+    /// What is known of it.
+    pub fn record(self) -> &'static Record {
+        let at = RECORDS.load(Ordering::Relaxed) + self.0 * size_of::<Record>();
+        // SAFETY: within the mapping (invariant 1), whose words are atomic, and zero is a valid record.
+        unsafe { &*(at as *const Record) }
+    }
+
+    /// The pages that the block of its record touches.
+    pub fn touched(self) -> (usize, usize) {
+        let record = self.record();
+        let start = record.start.load(Ordering::Relaxed);
+        let page = auxv::page_size();
+        let end = start + record.bytes.load(Ordering::Relaxed);
+        (start / page * page, end.next_multiple_of(page))
+    }
+
+    /// Makes the pages that the block touches accessible; they read as zeroes. `false`: the kernel refused.
+    ///
+    /// # Safety
+    /// The caller has taken the slot.
+    pub unsafe fn open(self) -> bool {
+        let (low, high) = self.touched();
+        if MARKS.load(Ordering::Relaxed) {
+            mem::guard_remove(low, high - low)
+        } else {
+            // SAFETY: the slot's pages are the caller's.
+            unsafe { mem::protect(low, high - low, true) }
+        }
+    }
+
+    /// Gives these pages back, and makes them inaccessible.
+    ///
+    /// # Safety
+    /// As for [`open`](Self::open), and the block is no longer in use.
+    pub unsafe fn close(self) {
+        let (low, high) = self.touched();
+        // SAFETY: the slot's pages are the caller's. Should the kernel refuse, they stay open, and are cleared.
+        unsafe {
+            if MARKS.load(Ordering::Relaxed) && mem::guard_install(low, high - low) {
+                return;
+            }
+            let given = mem::discard(low, high - low);
+            if !given {
+                (low as *mut u8).write_bytes(0, high - low);
+            }
+            mem::protect(low, high - low, false);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Who has a slot.
+//!
+//! ```text
+//!  FREE ──take──▶ TAKEN ──publish──▶ LIVE ──end──▶ TAKEN ──release──▶ FREE
+//! ```
+//!
+//! Invariants:
+//! 1. between `take` or `end` and the next step the slot is the caller's alone: both are compare-and-swaps of
+//!    which one succeeds.
+//! 2. whoever ends a block sees what its maker wrote before `publish`, and whoever takes the slot next sees what
+//!    was written before `release`: release and acquire.
+//!
+//! There is no lock, so a fork needs none: what another thread had taken is lost to the child.
+
+use crate::sync::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const LIVE: u32 = 2;
+
+/// The state of a slot; zero is free.
+#[repr(transparent)]
+pub struct State(AtomicU32);
+
+impl State {
+    /// A free one.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        State(AtomicU32::new(FREE))
+    }
+
+    fn step(&self, from: u32, to: u32) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a free slot. `false`: somebody has it.
+    pub fn take(&self) -> bool {
+        self.step(FREE, TAKEN)
+    }
+
+    /// The taken slot's block is the program's from now on.
+    pub fn publish(&self) {
+        self.0.store(LIVE, Ordering::Release);
+    }
+
+    /// The program gives its block back: the slot is taken. `false`: there is no block, or somebody else was
+    /// first.
+    pub fn end(&self) -> bool {
+        self.step(LIVE, TAKEN)
+    }
+
+    /// Gives a taken slot up.
+    pub fn release(&self) {
+        self.0.store(FREE, Ordering::Release);
+    }
+
+    /// Whether the program has a block there.
+    pub fn is_live(&self) -> bool {
+        self.0.load(Ordering::Acquire) == LIVE
+    }
+}

@@ -1,0 +1,200 @@
+//! Sampled guards: mistakes with a guarded block end the program where they are made and are told with their stacks,
+//! and programs without mistakes notice nothing.
+
+mod common;
+
+use std::fs;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use masu_tests::{Compile, Outcome, Program, Run, archive, is_masu, scratch};
+
+const SIGABRT: i32 = 6;
+const SIGSEGV: i32 = 11;
+
+static PROGRAM: LazyLock<Program> = LazyLock::new(|| common::c_program("guarded"));
+
+fn run(case: &str, configuration: &str) -> Run {
+    Run::program(&PROGRAM)
+        .arg(case)
+        .env("MASU_CONF", configuration)
+        .timeout(Duration::from_secs(100))
+}
+
+/// That the report's first line contains `line`, and that these stacks follow it, each of which begins in the
+/// program.
+#[track_caller]
+fn told(outcome: &Outcome, line: &str, stacks: &[&str]) {
+    let said = &outcome.stderr;
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.starts_with("masu: ") && first.contains(line), "{line}: {}", outcome.describe());
+    let found: Vec<&str> = said
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("masu:   ")?.split_once(" by thread ").map(|(what, _)| what)
+        })
+        .collect();
+    assert_eq!(found, stacks, "{}", outcome.describe());
+    let own = said.lines().filter(|line| line.contains("#0 ") && line.contains("the program+0x"));
+    assert!(own.count() >= stacks.len() - 1, "{}", outcome.describe());
+}
+
+/// What a program has counted.
+fn numbers(outcome: &Outcome) -> Vec<i64> {
+    outcome.stdout.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn every_mistake_is_found_when_every_block_is_guarded() {
+    if !is_masu() {
+        return;
+    }
+    let accessed = ["accessed", "allocated"];
+    let freed = ["accessed", "allocated", "freed"];
+    let wrong = ["now", "allocated", "freed"];
+    for (case, signal, line, stacks) in [
+        ("writes_beyond", SIGSEGV, "write to ", &accessed[..]),
+        ("writes_beyond", SIGSEGV, " bytes beyond the end of the block of 100 bytes", &accessed),
+        ("writes_before", SIGSEGV, " bytes before the start of the block of 100 bytes", &accessed),
+        ("reads_freed", SIGSEGV, "50 bytes into the block of 100 bytes", &freed),
+        ("reads_freed", SIGSEGV, "which was freed", &freed),
+        ("reads_freed", SIGSEGV, "read of ", &freed),
+        ("writes_freed", SIGSEGV, "write to ", &freed),
+        ("reads_freed_in_a_thread", SIGSEGV, "which was freed", &freed),
+        ("frees_twice", SIGABRT, "double free of ", &wrong),
+        ("frees_inside", SIGABRT, "it points 32 bytes into the block of 100 bytes", &wrong[..2]),
+        ("resizes_freed", SIGABRT, "realloc of ", &wrong),
+    ] {
+        told(&run(case, "guard:1/1").run().killed_by(signal), line, stacks);
+    }
+}
+
+#[test]
+fn a_byte_beyond_the_end_is_found_by_the_free_where_no_page_ends() {
+    if !is_masu() {
+        return;
+    }
+    let outcome = run("writes_one_beyond_and_frees", "guard:1/1").run().killed_by(SIGABRT);
+    told(&outcome, "written to 1 bytes beyond its end", &["allocated", "freed"]);
+    let goes_on = run("writes_one_beyond_and_frees", "guard:1/1,on_error:report").run().success();
+    told(&goes_on, "written to 1 bytes beyond its end", &["allocated", "freed"]);
+    let quiet = run("writes_one_beyond_and_frees", "guard:1/1,on_error:ignore").run().success();
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn without_a_report_the_fault_itself_ends_the_program() {
+    if !is_masu() {
+        return;
+    }
+    let outcome = run("reads_freed", "guard:1/1,guard_report:off").run().killed_by(SIGSEGV);
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn reports_go_to_a_file_as_well() {
+    if !is_masu() {
+        return;
+    }
+    let directory = scratch();
+    let file = directory.path().join("report");
+    let outcome =
+        run("reads_freed", "guard:1/1").env("MASU_GUARD_FILE", &file).run().killed_by(SIGSEGV);
+    assert_eq!(fs::read_to_string(&file).expect("a report"), outcome.stderr);
+    run("frees_twice", "guard:1/1").env("MASU_GUARD_FILE", &file).run().killed_by(SIGABRT);
+    let both = fs::read_to_string(&file).expect("a report");
+    assert!(both.starts_with(&outcome.stderr) && both.contains("or twice"), "{both}");
+}
+
+#[test]
+fn the_programs_own_handler_has_its_faults() {
+    if !is_masu() {
+        return;
+    }
+    // It took the library's place.
+    let own = run("handles_faults_itself", "guard:1/1").run().success();
+    assert!(own.stdout.contains("handled"), "{}", own.describe());
+    assert_eq!(own.stderr, "");
+    // It knows of the library's.
+    let passed = run("passes_faults_on", "guard:1/1").run().killed_by(SIGSEGV);
+    assert!(passed.stdout.contains("passed on"), "{}", passed.describe());
+    told(&passed, "which was freed", &["accessed", "allocated", "freed"]);
+    // The library's came first, and passes on.
+    if let Some(archive) = archive() {
+        let linked = Compile::c("c/check_main.c").file("c/guarded.c").file(archive).build();
+        let run = Run::program(&linked).bare().arg("reads_freed").env("MASU_CONF", "guard:1/1");
+        let first = run.env("EARLY_HANDLER", "1").run().success();
+        assert!(first.stdout.contains("handled"), "{}", first.describe());
+        assert!(first.stderr.contains("which was freed"), "{}", first.describe());
+    }
+}
+
+#[test]
+fn other_faults_are_left_alone() {
+    for case in ["faults_elsewhere", "is_told_to_end"] {
+        let outcome = run(case, "guard:1/1").run().killed_by(SIGSEGV);
+        assert_eq!(outcome.stderr, "", "{case}");
+    }
+}
+
+#[test]
+fn one_block_in_so_many_is_guarded() {
+    if !is_masu() {
+        return;
+    }
+    let count = |configuration| -> f64 {
+        let outcome = run("counts_what_is_guarded", configuration).run().success();
+        numbers(&outcome).first().copied().expect("a number") as f64
+    };
+    assert_eq!(count("guard:off"), 0.0);
+    assert_eq!(count("guard:1/1"), 200_000.0);
+    let guarded = count("guard:1/100");
+    // Five standard deviations of 200,000 throws.
+    assert!((guarded - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{guarded}");
+    // Both kinds of samples at a time are drawn as often as alone.
+    let both = count("guard:1/100,prof:on,prof_rate:1000");
+    assert!((both - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{both}");
+}
+
+#[test]
+fn a_thousand_guarded_pages_cost_at_most_8_mib() {
+    if !is_masu() {
+        return;
+    }
+    let outcome = run("has_a_thousand", "guard:1/1,guard_slots:2100").run().success();
+    let &[guarded, kib, mappings] = &numbers(&outcome)[..] else {
+        panic!("{}", outcome.describe())
+    };
+    assert_eq!(guarded, 1000);
+    assert!(kib <= 8 << 10, "{kib} KiB");
+    // Linux 6.13 guards without mappings.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) >= (Some(6), Some(13)) {
+        assert!(mappings < 10, "{mappings}");
+    }
+}
+
+#[test]
+fn a_kernel_without_guard_regions_will_do() {
+    if !is_masu() {
+        return;
+    }
+    let inject = "inject=madvise:error=EINVAL";
+    let through = |case, configuration| {
+        run(case, configuration).through("strace", &["-f", "-o", "/dev/null", "-e", inject]).run()
+    };
+    let outcome = through("reads_freed", "guard:1/1");
+    assert!(outcome.stderr.contains("which was freed"), "{}", outcome.describe());
+    let outcome = through("has_a_thousand", "guard:1/1").success();
+    assert!(numbers(&outcome).first() == Some(&128), "{}", outcome.describe());
+}
+
+#[test]
+fn programs_without_mistakes_notice_nothing() {
+    for configuration in ["guard:1/1", "guard:1/10", "guard:1/100,prof:on,prof_rate:10000"] {
+        let outcome = run("works_without_mistakes", configuration).run().success();
+        assert!(outcome.stdout.ends_with("done\n"), "{}", outcome.describe());
+        assert_eq!(outcome.stderr, "");
+    }
+}
