@@ -248,7 +248,7 @@ mod mallctl {
         let table = workspace().join("crates/libmasu/src/jemalloc/tree.rs");
         let table = std::fs::read_to_string(table).expect("the table");
         let rows = table.lines().filter_map(|line| {
-            let (name, answer) = line.trim().strip_prefix('"')?.split_once("\" => ")?;
+            let (name, answer) = line.trim().strip_prefix('"')?.split_once("\" =")?;
             (!answer.contains("call.neither")).then(|| name.replace('#', "0"))
         });
         let names: Vec<_> = rows.filter(|name| !DO.contains(&&**name)).collect();

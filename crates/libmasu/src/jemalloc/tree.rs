@@ -21,9 +21,9 @@ pub const VERSION: &core::ffi::CStr = c"5.3.1-0-gmasu";
 /// Bytes of a span.
 pub const SPAN: usize = 64 << 10;
 
-/// Declares the rows.
+/// Declares the rows: `=>` answers a call, and `=` gives a value that may only be read.
 macro_rules! tree {
-    (|$call:ident| $($name:literal => $answer:expr;)+) => {
+    (|$call:ident| $($name:literal $how:tt $answer:expr;)+) => {
         /// All names, in the order of their rows.
         pub const NAMES: &[&str] = &[$($name),+];
         /// Their number.
@@ -36,10 +36,19 @@ macro_rules! tree {
         #[unsafe(link_section = "masu_door")]
         pub fn perform(row: usize, $call: &Call) -> Answer {
             $(if row == const { row_of($name) } {
-                return $answer;
+                return answer!($call $how $answer);
             })+
             Err(ENOENT)
         }
+    };
+}
+
+macro_rules! answer {
+    ($call:ident => $answer:expr) => {
+        $answer
+    };
+    ($call:ident = $value:expr) => {
+        reads($call, |$call| $value)
     };
 }
 
@@ -60,7 +69,7 @@ const fn row_of(name: &str) -> usize {
 }
 
 tree! { |call|
-    "version" => reads(call, |c| c.string(VERSION));
+    "version" = call.string(VERSION);
     "epoch" => figures::epoch(call);
     "background_thread" => background_thread(call);
     "max_background_threads" => max_background_threads(call);
@@ -78,74 +87,74 @@ tree! { |call|
     "tcache.create" => caches::create(call);
     "tcache.flush" => caches::flush(call);
     "tcache.destroy" => caches::destroy(call);
-    "config.cache_oblivious" => reads(call, |c| c.flag(false));
-    "config.debug" => reads(call, |c| c.flag(false));
-    "config.fill" => reads(call, |c| c.flag(false));
-    "config.infallible_new" => reads(call, |c| c.flag(false));
-    "config.lazy_lock" => reads(call, |c| c.flag(false));
-    "config.malloc_conf" => reads(call, |c| c.string(c""));
-    "config.opt_safety_checks" => reads(call, |c| c.flag(false));
-    "config.prof" => reads(call, |c| c.flag(true));
-    "config.prof_frameptr" => reads(call, |c| c.flag(false));
-    "config.prof_libgcc" => reads(call, |c| c.flag(false));
-    "config.prof_libunwind" => reads(call, |c| c.flag(false));
-    "config.stats" => reads(call, |c| c.flag(true));
-    "config.utrace" => reads(call, |c| c.flag(false));
-    "config.xmalloc" => reads(call, |c| c.flag(false));
-    "opt.abort" => reads(call, |c| c.flag(false));
-    "opt.abort_conf" => reads(call, |c| c.flag(false));
-    "opt.cache_oblivious" => reads(call, |c| c.flag(false));
-    "opt.confirm_conf" => reads(call, |c| c.flag(false));
-    "opt.metadata_thp" => reads(call, |c| c.string(c"disabled"));
-    "opt.trust_madvise" => reads(call, |c| c.flag(true));
-    "opt.retain" => reads(call, |c| c.flag(true));
-    "opt.dss" => reads(call, |c| c.string(c"disabled"));
-    "opt.narenas" => reads(call, |c| c.unsigned(1));
-    "opt.percpu_arena" => reads(call, |c| c.string(c"disabled"));
-    "opt.oversize_threshold" => reads(call, |c| c.size(0));
-    "opt.background_thread" => reads(call, |c| c.flag(may_tick()));
-    "opt.max_background_threads" => reads(call, |c| c.size(1));
-    "opt.dirty_decay_ms" => reads(call, |c| c.signed(decay()));
-    "opt.muzzy_decay_ms" => reads(call, |c| c.word(0));
-    "opt.lg_extent_max_active_fit" => reads(call, |c| c.size(0));
-    "opt.stats_print" => reads(call, |c| c.flag(control::show_stats()));
-    "opt.stats_print_opts" => reads(call, |c| c.string(c""));
-    "opt.stats_interval" => reads(call, |c| c.signed(-1));
-    "opt.stats_interval_opts" => reads(call, |c| c.string(c""));
-    "opt.junk" => reads(call, |c| c.string(c"false"));
-    "opt.zero" => reads(call, |c| c.flag(false));
-    "opt.utrace" => reads(call, |c| c.flag(false));
-    "opt.experimental_infallible_new" => reads(call, |c| c.flag(crate::infallible::is_on()));
-    "opt.xmalloc" => reads(call, |c| c.flag(false));
-    "opt.tcache" => reads(call, |c| c.flag(true));
-    "opt.tcache_max" => reads(call, |c| c.size(SMALL_MAX));
-    "opt.thp" => reads(call, |c| c.string(c"default"));
-    "opt.zero_realloc" => reads(call, |c| c.string(c"free"));
-    "opt.disable_large_size_classes" => reads(call, |c| c.flag(false));
-    "opt.hpa" => reads(call, |c| c.flag(false));
-    "opt.process_madvise_max_batch" => reads(call, |c| c.size(0));
-    "opt.prof" => reads(call, |c| c.flag(prof::is_wanted()));
-    "opt.prof_active" => reads(call, |c| c.flag(prof::begins_active()));
-    "opt.prof_thread_active_init" => reads(call, |c| c.flag(true));
-    "opt.prof_prefix" => reads(call, |c| c.string(prof::first_prefix()));
-    "opt.prof_bt_max" => reads(call, |c| c.unsigned(127));
-    "opt.lg_prof_sample" => reads(call, |c| c.size(prof::lg_rate()));
-    "opt.lg_prof_interval" => reads(call, |c| c.signed(-1));
-    "opt.prof_gdump" => reads(call, |c| c.flag(false));
-    "opt.prof_final" => reads(call, |c| c.flag(prof::dumps_at_exit()));
-    "opt.prof_leak" => reads(call, |c| c.flag(false));
-    "opt.prof_leak_error" => reads(call, |c| c.flag(false));
-    "opt.prof_accum" => reads(call, |c| c.flag(true));
-    "opt.prof_pid_namespace" => reads(call, |c| c.flag(false));
-    "opt.prof_stats" => reads(call, |c| c.flag(false));
-    "opt.prof_sys_thread_name" => reads(call, |c| c.flag(false));
-    "opt.prof_recent_alloc_max" => reads(call, |c| c.signed(0));
-    "opt.prof_time_resolution" => reads(call, |c| c.string(c"default"));
+    "config.cache_oblivious" = call.flag(false);
+    "config.debug" = call.flag(false);
+    "config.fill" = call.flag(false);
+    "config.infallible_new" = call.flag(false);
+    "config.lazy_lock" = call.flag(false);
+    "config.malloc_conf" = call.string(c"");
+    "config.opt_safety_checks" = call.flag(false);
+    "config.prof" = call.flag(true);
+    "config.prof_frameptr" = call.flag(false);
+    "config.prof_libgcc" = call.flag(false);
+    "config.prof_libunwind" = call.flag(false);
+    "config.stats" = call.flag(true);
+    "config.utrace" = call.flag(false);
+    "config.xmalloc" = call.flag(false);
+    "opt.abort" = call.flag(false);
+    "opt.abort_conf" = call.flag(false);
+    "opt.cache_oblivious" = call.flag(false);
+    "opt.confirm_conf" = call.flag(false);
+    "opt.metadata_thp" = call.string(c"disabled");
+    "opt.trust_madvise" = call.flag(true);
+    "opt.retain" = call.flag(true);
+    "opt.dss" = call.string(c"disabled");
+    "opt.narenas" = call.unsigned(1);
+    "opt.percpu_arena" = call.string(c"disabled");
+    "opt.oversize_threshold" = call.size(0);
+    "opt.background_thread" = call.flag(may_tick());
+    "opt.max_background_threads" = call.size(1);
+    "opt.dirty_decay_ms" = call.signed(decay());
+    "opt.muzzy_decay_ms" = call.word(0);
+    "opt.lg_extent_max_active_fit" = call.size(0);
+    "opt.stats_print" = call.flag(control::show_stats());
+    "opt.stats_print_opts" = call.string(c"");
+    "opt.stats_interval" = call.signed(-1);
+    "opt.stats_interval_opts" = call.string(c"");
+    "opt.junk" = call.string(c"false");
+    "opt.zero" = call.flag(false);
+    "opt.utrace" = call.flag(false);
+    "opt.experimental_infallible_new" = call.flag(crate::infallible::is_on());
+    "opt.xmalloc" = call.flag(false);
+    "opt.tcache" = call.flag(true);
+    "opt.tcache_max" = call.size(SMALL_MAX);
+    "opt.thp" = call.string(c"default");
+    "opt.zero_realloc" = call.string(c"free");
+    "opt.disable_large_size_classes" = call.flag(false);
+    "opt.hpa" = call.flag(false);
+    "opt.process_madvise_max_batch" = call.size(0);
+    "opt.prof" = call.flag(prof::is_wanted());
+    "opt.prof_active" = call.flag(prof::begins_active());
+    "opt.prof_thread_active_init" = call.flag(true);
+    "opt.prof_prefix" = call.string(prof::first_prefix());
+    "opt.prof_bt_max" = call.unsigned(127);
+    "opt.lg_prof_sample" = call.size(prof::lg_rate());
+    "opt.lg_prof_interval" = call.signed(-1);
+    "opt.prof_gdump" = call.flag(false);
+    "opt.prof_final" = call.flag(prof::dumps_at_exit());
+    "opt.prof_leak" = call.flag(false);
+    "opt.prof_leak_error" = call.flag(false);
+    "opt.prof_accum" = call.flag(true);
+    "opt.prof_pid_namespace" = call.flag(false);
+    "opt.prof_stats" = call.flag(false);
+    "opt.prof_sys_thread_name" = call.flag(false);
+    "opt.prof_recent_alloc_max" = call.signed(0);
+    "opt.prof_time_resolution" = call.string(c"default");
     "prof.active" => prof::active(call);
     "prof.dump" => prof::dump(call);
     "prof.gdump" => prof::gdump(call);
-    "prof.interval" => reads(call, |c| c.word(0));
-    "prof.lg_sample" => reads(call, |c| c.size(prof::lg_rate()));
+    "prof.interval" = call.word(0);
+    "prof.lg_sample" = call.size(prof::lg_rate());
     "prof.prefix" => prof::prefix(call);
     "prof.reset" => prof::reset(call);
     "prof.thread_active_init" => prof::thread_active_init(call);
@@ -165,38 +174,38 @@ tree! { |call|
     "arena.#.limit" => arenas::limit(call);
     "arena.#.allocated" => arenas::allocated(call);
     "arena.#.extent_hooks" => arenas::extent_hooks(call);
-    "arenas.narenas" => reads(call, |c| c.unsigned(arenas::count()));
+    "arenas.narenas" = call.unsigned(arenas::count());
     "arenas.dirty_decay_ms" => dirty_decay(call);
     "arenas.muzzy_decay_ms" => muzzy_decay(call);
-    "arenas.quantum" => reads(call, |c| c.size(NATURAL));
-    "arenas.page" => reads(call, |c| c.size(UNIT));
-    "arenas.hugepage" => reads(call, |c| c.size(2 << 20));
-    "arenas.tcache_max" => reads(call, |c| c.size(SMALL_MAX));
-    "arenas.nbins" => reads(call, |c| c.unsigned(LAST_CLASS as u32));
-    "arenas.nhbins" => reads(call, |c| c.unsigned(LAST_CLASS as u32));
+    "arenas.quantum" = call.size(NATURAL);
+    "arenas.page" = call.size(UNIT);
+    "arenas.hugepage" = call.size(2 << 20);
+    "arenas.tcache_max" = call.size(SMALL_MAX);
+    "arenas.nbins" = call.unsigned(LAST_CLASS as u32);
+    "arenas.nhbins" = call.unsigned(LAST_CLASS as u32);
     "arenas.bin.#.size" => bin(call, |c, size| c.size(size));
     "arenas.bin.#.nregs" => bin(call, |c, size| c.unsigned(SPAN.checked_div(size).unwrap_or(0) as u32));
     "arenas.bin.#.slab_size" => bin(call, |c, _| c.size(SPAN));
     "arenas.bin.#.nshards" => bin(call, |c, _| c.unsigned(1));
-    "arenas.nlextents" => reads(call, |c| c.unsigned(EXTENTS as u32));
+    "arenas.nlextents" = call.unsigned(EXTENTS as u32);
     "arenas.lextent.#.size" => extent(call);
     "arenas.create" => arenas::create(call);
     "experimental.arenas_create_ext" => arenas::create_with(call);
     "experimental.hooks.safety_check_abort" => abort_hook(call);
     "arenas.lookup" => arenas::lookup(call);
-    "approximate_stats.active" => reads(call, |c| c.size(masu_core::stats().active));
+    "approximate_stats.active" = call.size(masu_core::stats().active);
     "stats.allocated" => figures::give(call, |f| f.allocated);
     "stats.active" => figures::give(call, |f| f.active);
     "stats.metadata" => figures::give(call, |f| f.metadata);
     "stats.metadata_edata" => figures::give(call, |f| f.metadata);
-    "stats.metadata_rtree" => reads(call, |c| c.size(0));
-    "stats.metadata_thp" => reads(call, |c| c.size(0));
+    "stats.metadata_rtree" = call.size(0);
+    "stats.metadata_thp" = call.size(0);
     "stats.resident" => figures::give(call, |f| f.resident);
     "stats.mapped" => figures::give(call, |f| f.mapped);
     "stats.retained" => figures::give(call, |f| f.retained);
-    "stats.background_thread.num_threads" => reads(call, |c| c.size(usize::from(may_tick())));
+    "stats.background_thread.num_threads" = call.size(usize::from(may_tick()));
     "stats.background_thread.num_runs" => figures::give(call, |f| f.purge_ticks as usize);
-    "stats.background_thread.run_interval" => reads(call, |c| c.word(interval()));
+    "stats.background_thread.run_interval" = call.word(interval());
     "stats.mutexes.reset" => call.neither();
     "stats.arenas.#.dss" => figures::of_arena(call).and_then(|()| arenas::dss_in_force(call));
     "stats.arenas.#.dirty_decay_ms" => figures::of_arena(call).and_then(|()| reads(call, |c| c.signed(decay())));
