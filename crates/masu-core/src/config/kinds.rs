@@ -61,6 +61,32 @@ pub trait Kind {
     }
 }
 
+/// Kinds whose values are words of a list: the variants of an enum without fields. Any other
+/// word stands for the last.
+macro_rules! words {
+    ($($of:ident: $($variant:ident)*, $other:ident;)*) => {$(
+        impl Kind for $of {
+            type Value = $of;
+            const TAG: Tag = Tag::$of;
+            fn from_word(word: u64) -> $of {
+                $(if word == $of::$variant as u64 {
+                    return $of::$variant;
+                })*
+                $of::$other
+            }
+            fn word(value: $of) -> u64 {
+                value as u64
+            }
+        }
+    )*};
+}
+words! {
+    BackgroundThread: Auto On, Off;
+    OnError: Abort Report, Ignore;
+    Policy: LowMemory Throughput Container Realtime, Default;
+    Statistics: Off Text, Json;
+}
+
 /// The accepted form, to complete "… is not".
 pub fn form(tag: Tag) -> &'static str {
     match tag {
@@ -284,21 +310,6 @@ pub enum BackgroundThread {
     Off,
 }
 
-impl Kind for BackgroundThread {
-    type Value = BackgroundThread;
-    const TAG: Tag = Tag::BackgroundThread;
-    fn from_word(word: u64) -> BackgroundThread {
-        match word {
-            0 => BackgroundThread::Auto,
-            1 => BackgroundThread::On,
-            _ => BackgroundThread::Off,
-        }
-    }
-    fn word(value: BackgroundThread) -> u64 {
-        value as u64
-    }
-}
-
 /// What is done about a pointer that is not a live block's, once it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
@@ -310,38 +321,6 @@ pub enum OnError {
     Ignore,
 }
 
-impl Kind for OnError {
-    type Value = OnError;
-    const TAG: Tag = Tag::OnError;
-    fn from_word(word: u64) -> OnError {
-        match word {
-            0 => OnError::Abort,
-            1 => OnError::Report,
-            _ => OnError::Ignore,
-        }
-    }
-    fn word(value: OnError) -> u64 {
-        value as u64
-    }
-}
-
-impl Kind for Policy {
-    type Value = Policy;
-    const TAG: Tag = Tag::Policy;
-    fn from_word(word: u64) -> Policy {
-        match word {
-            1 => Policy::LowMemory,
-            2 => Policy::Throughput,
-            3 => Policy::Container,
-            4 => Policy::Realtime,
-            _ => Policy::Default,
-        }
-    }
-    fn word(value: Policy) -> u64 {
-        value as u64
-    }
-}
-
 /// Whether statistics are written at exit, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistics {
@@ -351,21 +330,6 @@ pub enum Statistics {
     Text,
     /// One line of JSON.
     Json,
-}
-
-impl Kind for Statistics {
-    type Value = Statistics;
-    const TAG: Tag = Tag::Statistics;
-    fn from_word(word: u64) -> Statistics {
-        match word {
-            0 => Statistics::Off,
-            1 => Statistics::Text,
-            _ => Statistics::Json,
-        }
-    }
-    fn word(value: Statistics) -> u64 {
-        value as u64
-    }
 }
 
 /// The path of a file, or standard error: where it stands, for whoever reads it has no memory of its own to
