@@ -156,13 +156,13 @@ impl Chunk {
     pub fn end(&'static self, records: &Records) {
         self.heap.store(0, Ordering::Relaxed);
         self.drop_pages(records);
-        records.free_chunk(self);
+        records.give(self);
     }
 
     /// Forgets what single pages are.
     pub fn drop_pages(&self, records: &Records) {
         if let Some(pages) = self.pages.take() {
-            records.free_pages(pages);
+            records.give(pages);
         }
     }
 
@@ -211,7 +211,7 @@ impl Chunk {
     #[inline(never)]
     pub fn ensure_pages(&self, records: &Records) -> bool {
         if self.pages.get().is_none() {
-            let Some(pages) = records.new_pages() else { return false };
+            let Some(pages) = records.take::<Pages>() else { return false };
             pages.begin(self);
             self.pages.set(Some(pages));
         }

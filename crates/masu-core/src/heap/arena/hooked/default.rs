@@ -14,10 +14,10 @@ pub static DEFAULT: Hooks = Hooks {
     alloc: Some(alloc),
     dalloc: Some(dalloc),
     destroy: Some(destroy),
-    commit: Some(commit),
-    decommit: Some(decommit),
-    purge_lazy: Some(purge_lazy),
-    purge_forced: Some(purge_forced),
+    commit: Some(nothing::<false>),
+    decommit: Some(nothing::<true>),
+    purge_lazy: Some(purge::<true>),
+    purge_forced: Some(purge::<false>),
     split: Some(split),
     merge: Some(merge),
 };
@@ -61,7 +61,8 @@ unsafe extern "C" fn destroy(_: *const Hooks, addr: *mut c_void, size: usize, _:
     mem::unmap(addr.expose_provenance(), size);
 }
 
-unsafe extern "C" fn commit(
+/// Commits and decommits: neither has anything to do, and a decommit says so.
+unsafe extern "C" fn nothing<const REFUSED: bool>(
     _: *const Hooks,
     _: *mut c_void,
     _: usize,
@@ -69,21 +70,10 @@ unsafe extern "C" fn commit(
     _: usize,
     _: c_uint,
 ) -> bool {
-    false
+    REFUSED
 }
 
-unsafe extern "C" fn decommit(
-    _: *const Hooks,
-    _: *mut c_void,
-    _: usize,
-    _: usize,
-    _: usize,
-    _: c_uint,
-) -> bool {
-    true
-}
-
-unsafe extern "C" fn purge_lazy(
+unsafe extern "C" fn purge<const LAZILY: bool>(
     _: *const Hooks,
     addr: *mut c_void,
     _: usize,
@@ -91,20 +81,9 @@ unsafe extern "C" fn purge_lazy(
     length: usize,
     _: c_uint,
 ) -> bool {
+    let at = addr.expose_provenance() + offset;
     // SAFETY: the caller's memory, in which nothing is in use.
-    !unsafe { mem::discard_lazily(addr.expose_provenance() + offset, length) }
-}
-
-unsafe extern "C" fn purge_forced(
-    _: *const Hooks,
-    addr: *mut c_void,
-    _: usize,
-    offset: usize,
-    length: usize,
-    _: c_uint,
-) -> bool {
-    // SAFETY: the caller's memory, in which nothing is in use.
-    !unsafe { mem::discard(addr.expose_provenance() + offset, length) }
+    !unsafe { if LAZILY { mem::discard_lazily(at, length) } else { mem::discard(at, length) } }
 }
 
 unsafe extern "C" fn split(

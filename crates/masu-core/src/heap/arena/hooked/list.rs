@@ -42,37 +42,42 @@ impl List {
     }
 
     /// Puts one at the end, if it is in no list by these links.
-    #[cold]
-    #[inline(never)]
     pub fn push_back(&self, chunk: &'static Chunk) {
-        let links = (self.links)(chunk);
-        if links.listed.replace(true) {
-            return;
-        }
-        links.next.set(None);
-        links.prev.set(self.back.replace(Some(chunk)));
-        match links.prev.get() {
-            Some(before) => (self.links)(before).next.set(Some(chunk)),
-            None => self.front.set(Some(chunk)),
-        }
-        self.len.set(self.len.get() + 1);
+        self.insert(chunk, self.back.get(), None);
     }
 
     /// Puts one at the front, if it is in no list by these links.
+    pub fn push_front(&self, chunk: &'static Chunk) {
+        self.insert(chunk, None, self.front.get());
+    }
+
+    /// Puts one between two neighbours, or at an end.
     #[cold]
     #[inline(never)]
-    pub fn push_front(&self, chunk: &'static Chunk) {
-        let links = (self.links)(chunk);
-        if links.listed.replace(true) {
+    fn insert(
+        &self,
+        chunk: &'static Chunk,
+        prev: Option<&'static Chunk>,
+        next: Option<&'static Chunk>,
+    ) {
+        if (self.links)(chunk).listed.replace(true) {
             return;
         }
-        links.prev.set(None);
-        links.next.set(self.front.replace(Some(chunk)));
-        match links.next.get() {
-            Some(after) => (self.links)(after).prev.set(Some(chunk)),
-            None => self.back.set(Some(chunk)),
-        }
+        self.join(prev, Some(chunk));
+        self.join(Some(chunk), next);
         self.len.set(self.len.get() + 1);
+    }
+
+    /// Has two follow each other; `None` is the list's end.
+    fn join(&self, prev: Option<&'static Chunk>, next: Option<&'static Chunk>) {
+        match prev {
+            Some(prev) => (self.links)(prev).next.set(next),
+            None => self.front.set(next),
+        }
+        match next {
+            Some(next) => (self.links)(next).prev.set(prev),
+            None => self.back.set(prev),
+        }
     }
 
     /// Takes a member out; nothing happens to one that is in no list by these links.
@@ -83,15 +88,7 @@ impl List {
         if !links.listed.replace(false) {
             return;
         }
-        let (next, prev) = (links.next.take(), links.prev.take());
-        match prev {
-            Some(before) => (self.links)(before).next.set(next),
-            None => self.front.set(next),
-        }
-        match next {
-            Some(after) => (self.links)(after).prev.set(prev),
-            None => self.back.set(prev),
-        }
+        self.join(links.prev.take(), links.next.take());
         self.len.set(self.len.get() - 1);
     }
 }

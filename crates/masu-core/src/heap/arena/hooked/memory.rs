@@ -115,7 +115,7 @@ impl Memory {
     pub fn insert(&self, id: u32, at: usize, n: usize, zero: bool, committed: bool) -> bool {
         for i in 0..n {
             let address = at + i * CHUNK;
-            let entered = self.records.new_chunk().is_some_and(|chunk| {
+            let entered = self.records.take::<Chunk>().is_some_and(|chunk| {
                 chunk.begin(id, address, zero, committed);
                 chunk.starts.set(i == 0);
                 let entered = map::enter(address, chunk);

@@ -16,7 +16,7 @@ use core::cell::Cell;
 const STEP: usize = 1 << 20;
 
 /// Spare records, and room for more.
-struct Spare {
+pub struct Spare {
     chunks: Cell<Option<&'static Chunk>>,
     pages: Cell<Option<&'static Pages>>,
     /// Room, from and to.
@@ -39,16 +39,40 @@ impl Spare {
         Some(unsafe { &*core::ptr::with_exposed_provenance::<T>(at) })
     }
 
-    fn chunk(&self) -> Option<&'static Chunk> {
-        let Some(chunk) = self.chunks.get() else { return self.carve() };
-        self.chunks.set(chunk.pooled.take());
-        Some(chunk)
+    fn take<T: Record>(&self) -> Option<&'static T> {
+        let Some(record) = T::list(self).get() else { return self.carve() };
+        T::list(self).set(record.next().take());
+        Some(record)
     }
 
-    fn pages(&self) -> Option<&'static Pages> {
-        let Some(pages) = self.pages.get() else { return self.carve() };
-        self.pages.set(pages.pooled.take());
-        Some(pages)
+    fn give<T: Record>(&self, record: &'static T) {
+        record.next().set(T::list(self).replace(Some(record)));
+    }
+}
+
+/// What a record is kept for.
+pub trait Record: 'static {
+    /// The list of spare ones of its kind.
+    fn list(spare: &Spare) -> &Cell<Option<&'static Self>>;
+    /// The one behind it in that list.
+    fn next(&self) -> &Cell<Option<&'static Self>>;
+}
+
+impl Record for Chunk {
+    fn list(spare: &Spare) -> &Cell<Option<&'static Self>> {
+        &spare.chunks
+    }
+    fn next(&self) -> &Cell<Option<&'static Self>> {
+        &self.pooled
+    }
+}
+
+impl Record for Pages {
+    fn list(spare: &Spare) -> &Cell<Option<&'static Self>> {
+        &spare.pages
+    }
+    fn next(&self) -> &Cell<Option<&'static Self>> {
+        &self.pooled
     }
 }
 
@@ -60,13 +84,13 @@ unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool(Spare::new());
 
-/// Calls `take` on the pool, and once more after more was mapped for it.
-fn from_pool<T>(take: impl Fn(&Spare) -> Option<&'static T>) -> Option<&'static T> {
+/// A record of the pool's, for which more is mapped if it must be.
+fn from_pool<T: Record>() -> Option<&'static T> {
     let _guard = map::lock();
-    take(&POOL.0).or_else(|| {
+    POOL.0.take().or_else(|| {
         let at = map::map(STEP)?;
         POOL.0.rest.set((at, at + STEP));
-        take(&POOL.0)
+        POOL.0.take()
     })
 }
 
@@ -102,33 +126,18 @@ impl Records {
         self.part.get().is_some_and(|part| at.wrapping_sub(part.at) < part.size)
     }
 
-    /// A record for a chunk; `None` when memory is out.
-    pub fn new_chunk(&self) -> Option<&'static Chunk> {
-        self.spare.chunk().or_else(|| from_pool(Spare::chunk))
+    /// A record; `None` when memory is out.
+    pub fn take<T: Record>(&self) -> Option<&'static T> {
+        self.spare.take().or_else(from_pool)
     }
 
     /// Takes one back.
-    pub fn free_chunk(&self, chunk: &'static Chunk) {
-        if self.is_mine(chunk) {
-            chunk.pooled.set(self.spare.chunks.replace(Some(chunk)));
+    pub fn give<T: Record>(&self, record: &'static T) {
+        if self.is_mine(record) {
+            self.spare.give(record);
         } else {
             let _guard = map::lock();
-            chunk.pooled.set(POOL.0.chunks.replace(Some(chunk)));
-        }
-    }
-
-    /// A record for the pages of a chunk; `None` when memory is out.
-    pub fn new_pages(&self) -> Option<&'static Pages> {
-        self.spare.pages().or_else(|| from_pool(Spare::pages))
-    }
-
-    /// Takes one back.
-    pub fn free_pages(&self, pages: &'static Pages) {
-        if self.is_mine(pages) {
-            pages.pooled.set(self.spare.pages.replace(Some(pages)));
-        } else {
-            let _guard = map::lock();
-            pages.pooled.set(POOL.0.pages.replace(Some(pages)));
+            POOL.0.give(record);
         }
     }
 }
