@@ -61,4 +61,6 @@ mod start;
 pub use start::{before_sharing, exit_report, start, start_configured};
 
 #[cfg(test)]
+mod test_block;
+#[cfg(test)]
 mod tests;

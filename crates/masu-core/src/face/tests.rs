@@ -1,5 +1,6 @@
 //! The engine as its doors use it, in this process, beside the test's own allocator.
 
+use super::test_block::Block;
 use super::*;
 use crate::size_class::{LAST_CLASS, MEDIUM_MAX, SMALL_MAX, size_of_class};
 use core::ptr::null_mut;
@@ -21,58 +22,6 @@ fn sizes() -> Vec<usize> {
     sizes.sort_unstable();
     sizes.dedup();
     sizes
-}
-
-/// A block of this test's, with a pattern written at both its ends and here and there between.
-struct Block {
-    p: *mut u8,
-    size: usize,
-    seed: u8,
-}
-
-// SAFETY: a block may be used and freed by any thread.
-unsafe impl Send for Block {}
-
-impl Block {
-    fn new(p: *mut u8, size: usize, seed: u8) -> Self {
-        assert!(!p.is_null(), "{size} bytes");
-        assert!((p as usize).is_multiple_of(16));
-        let block = Block { p, size, seed };
-        // SAFETY: a block just allocated.
-        assert!(unsafe { usable_size(p) } >= size);
-        places(size).for_each(|i| block.bytes()[i] = block.pattern(i));
-        block
-    }
-
-    #[allow(clippy::mut_from_ref, reason = "one reference at a time")]
-    fn bytes(&self) -> &mut [u8] {
-        // SAFETY: the block is live and the test's alone.
-        unsafe { core::slice::from_raw_parts_mut(self.p, self.size) }
-    }
-
-    fn pattern(&self, i: usize) -> u8 {
-        (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ self.seed
-    }
-
-    /// Of what was written, the part below `n` is still there.
-    fn check(&self, n: usize) {
-        let mut places = places(self.size).filter(|i| *i < n);
-        // SAFETY: the block is live and at least `n` bytes long.
-        let wrong = places.find(|i| unsafe { *self.p.add(*i) } != self.pattern(*i));
-        assert_eq!(wrong, None, "a block of {} bytes has changed", self.size);
-    }
-
-    fn free(self) {
-        self.check(self.size);
-        // SAFETY: live.
-        unsafe { dealloc(self.p) }
-    }
-}
-
-/// Where a block of `size` bytes is written to: its ends, and a byte of every 509 between.
-fn places(size: usize) -> impl Iterator<Item = usize> {
-    let end = size.saturating_sub(64).max(64);
-    (0..size.min(64)).chain((64..end.min(size)).step_by(509)).chain(end.min(size)..size)
 }
 
 /// Whether all of a block is zero.

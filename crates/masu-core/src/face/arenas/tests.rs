@@ -1,5 +1,6 @@
 //! Arenas in this process, beside the test's own allocator and each other.
 
+use crate::face::test_block::Block;
 use crate::own_process::alone;
 use crate::*;
 use std::sync::mpsc;
@@ -11,54 +12,14 @@ const SIZES: [usize; 18] = [
     1_048_577, 3_000_000, 5_000_000,
 ];
 
-/// A block of a heap's, filled with a pattern at both its ends.
-struct Block {
-    p: *mut u8,
-    size: usize,
-    seed: u8,
+/// A fresh block of a heap, with its pattern.
+fn fill_new(heap: &'static Arena, size: usize, seed: u8) -> Block {
+    fill(heap.alloc(size, 16, false), heap, size, seed)
 }
 
-// SAFETY: a block may be used and freed by any thread.
-unsafe impl Send for Block {}
-
-impl Block {
-    fn new(heap: &'static Arena, size: usize, seed: u8) -> Block {
-        Block::at(heap.alloc(size, 16, false), heap, size, seed)
-    }
-
-    fn at(p: *mut u8, heap: &'static Arena, size: usize, seed: u8) -> Block {
-        assert!(!p.is_null(), "{size} bytes");
-        assert_eq!(Arena::of(p).map(Arena::id), Some(heap.id()), "{size} bytes");
-        // SAFETY: a block just allocated.
-        unsafe {
-            assert!(usable_size(p) >= size);
-            places(size).for_each(|i| p.add(i).write(pattern(seed, i)));
-        }
-        Block { p, size, seed }
-    }
-
-    fn check(&self, n: usize) {
-        for i in places(self.size).filter(|i| *i < n) {
-            // SAFETY: the block is live and at least `n` bytes long.
-            let byte = unsafe { self.p.add(i).read() };
-            assert_eq!(byte, pattern(self.seed, i), "byte {i} of {} bytes", self.size);
-        }
-    }
-
-    fn free(self) {
-        self.check(self.size);
-        // SAFETY: live.
-        unsafe { dealloc(self.p) }
-    }
-}
-
-fn pattern(seed: u8, i: usize) -> u8 {
-    (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed
-}
-
-/// The places of a block that are written to.
-fn places(size: usize) -> impl Iterator<Item = usize> {
-    (0..size.min(40)).chain((40..size).step_by(997)).chain(size.saturating_sub(40).max(40)..size)
+fn fill(p: *mut u8, heap: &'static Arena, size: usize, seed: u8) -> Block {
+    assert_eq!(Arena::of(p).map(Arena::id), Some(heap.id()), "{size} bytes");
+    Block::new(p, size, seed)
 }
 
 fn create() -> &'static Arena {
@@ -77,7 +38,7 @@ fn blocks_of_every_size_and_alignment_know_their_heap() {
     let mut blocks = Vec::new();
     for (i, size) in SIZES.into_iter().enumerate() {
         for heap in heaps {
-            blocks.push(Block::new(heap, size, i as u8));
+            blocks.push(fill_new(heap, size, i as u8));
             let ordinary = alloc(size);
             assert!(Arena::of(ordinary).is_none());
             // SAFETY: live.
@@ -90,7 +51,7 @@ fn blocks_of_every_size_and_alignment_know_their_heap() {
                 assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes at {align}");
                 // SAFETY: live.
                 assert_eq!(unsafe { usable_size(p) }, exact_size(size, align));
-                blocks.push(Block::at(p, heap, size, i as u8));
+                blocks.push(fill(p, heap, size, i as u8));
             }
         }
     }
@@ -121,7 +82,7 @@ fn zeroed_blocks_are_zero_also_when_memory_comes_back() {
             // SAFETY: live, and `size` bytes long.
             let bytes = unsafe { std::slice::from_raw_parts(p, size) };
             assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes, round {round}");
-            Block::at(p, heap, size, 0xff).free();
+            fill(p, heap, size, 0xff).free();
         }
     }
     destroy(heap);
@@ -132,17 +93,17 @@ fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
     let heap = create();
     for from in SIZES {
         for to in SIZES {
-            let block = Block::new(heap, from, from as u8);
+            let block = fill_new(heap, from, from as u8);
             // SAFETY: live.
             let p = unsafe { realloc(block.p, to) };
             Block { p, ..block }.check(from.min(to));
-            Block::at(p, heap, to, 1).free();
-            let block = Block::new(heap, from, to as u8);
+            fill(p, heap, to, 1).free();
+            let block = fill_new(heap, from, to as u8);
             // SAFETY: live.
             let p = unsafe { realloc_exact(block.p, to, 64, true) };
             Block { p, ..block }.check(from.min(to));
             assert!((p as usize).is_multiple_of(64));
-            Block::at(p, heap, to, 1).free();
+            fill(p, heap, to, 1).free();
         }
     }
     let stats = heap.stats();
@@ -153,13 +114,13 @@ fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
 #[test]
 fn a_growing_block_is_charged_what_it_has() {
     let heap = create();
-    let mut block = Block::new(heap, 10, 3);
+    let mut block = fill_new(heap, 10, 3);
     while block.size < 30 << 20 {
         let size = block.size + block.size / 3 + 7;
         // SAFETY: live.
         let p = unsafe { realloc(block.p, size) };
         Block { p, ..block }.check(block.size);
-        block = Block::at(p, heap, size, 3);
+        block = fill(p, heap, size, 3);
         // SAFETY: live.
         assert_eq!(heap.stats().allocated, unsafe { usable_size(p) });
         assert_eq!(heap.stats().blocks, 1);
@@ -175,7 +136,7 @@ fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
     let mut blocks = Vec::new();
     for round in 0..2 {
         while heap.has_room(64) {
-            blocks.push(Block::new(heap, 64, 1));
+            blocks.push(fill_new(heap, 64, 1));
         }
         assert_eq!(heap.stats().allocated, 1 << 20, "round {round}");
         for size in [1, 64, 10_000, 2 << 20] {
@@ -200,7 +161,7 @@ fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
     // Growth of medium and huge blocks is charged before it happens.
     blocks.drain(..).for_each(Block::free);
     heap.set_limits(usize::MAX, 4 << 20);
-    let block = Block::new(heap, 3 << 20, 9);
+    let block = fill_new(heap, 3 << 20, 9);
     // SAFETY: live.
     unsafe {
         assert!(realloc(block.p, 5 << 20).is_null());
@@ -218,15 +179,15 @@ fn the_soft_limit_gives_one_signal_for_each_crossing() {
     for _ in 0..3 {
         let mut blocks = Vec::new();
         while heap.stats().allocated + 1024 <= 100_000 {
-            blocks.push(Block::new(heap, 1024, 1));
+            blocks.push(fill_new(heap, 1024, 1));
         }
         assert!(!heap.take_signal());
-        blocks.push(Block::new(heap, 1024, 1));
+        blocks.push(fill_new(heap, 1024, 1));
         assert!(heap.take_signal());
         for _ in 0..500 {
-            blocks.push(Block::new(heap, 1024, 1));
+            blocks.push(fill_new(heap, 1024, 1));
         }
-        blocks.push(Block::new(heap, 100_000, 1));
+        blocks.push(fill_new(heap, 100_000, 1));
         assert!(!heap.take_signal());
         blocks.into_iter().for_each(Block::free);
     }
@@ -238,14 +199,14 @@ fn the_soft_limit_gives_one_signal_for_each_crossing() {
 fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
     alone!(the_soft_limit_makes_the_heap_give_back_what_is_free, || {
         let heap = create();
-        let blocks: Vec<_> = (0..4000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+        let blocks: Vec<_> = (0..4000).map(|i| fill_new(heap, 1000, i as u8)).collect();
         // One block in each span or so stays.
         let (keep, free): (Vec<_>, Vec<_>) =
             blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
         free.into_iter().for_each(|(_, block)| block.free());
         let before = heap.stats();
         heap.set_limits(before.allocated, usize::MAX);
-        let over = Block::new(heap, 20_000, 1);
+        let over = fill_new(heap, 20_000, 1);
         let after = heap.stats();
         assert!(before.resident > 3_000_000, "{before:?}");
         assert!(after.resident < before.resident / 4, "{after:?}");
@@ -263,12 +224,12 @@ fn a_heap_destroyed_leaves_nothing_behind() {
         for round in 0..30 {
             let heap = create();
             for i in 0..2000 {
-                Block::new(heap, SIZES[i % 12], i as u8);
+                fill_new(heap, SIZES[i % 12], i as u8);
             }
             for size in SIZES {
-                Block::new(heap, size, 1);
+                fill_new(heap, size, 1);
             }
-            let kept = Block::new(heap, 500, 2);
+            let kept = fill_new(heap, 500, 2);
             let stats = heap.stats();
             assert_eq!(stats.blocks, 2000 + SIZES.len() as u64 + 1);
             if round % 2 == 0 {
@@ -277,7 +238,7 @@ fn a_heap_destroyed_leaves_nothing_behind() {
                 let stats = heap.stats();
                 assert_eq!((stats.allocated, stats.active, stats.blocks), (0, 0, 0));
                 assert_eq!(stats.allocs, stats.frees);
-                Block::new(heap, 100, 1).free();
+                fill_new(heap, 100, 1).free();
             }
             destroy(heap);
             assert!(Arena::of(kept.p).is_none(), "no block of a heap any more");
@@ -302,7 +263,7 @@ fn blocks_freed_by_other_threads_come_back() {
             thread::spawn(move || {
                 for i in 0..15_000usize {
                     let size = SIZES[(i * 7 + seed) % 14];
-                    let block = Block::new(heap, size.min(70_000), i as u8);
+                    let block = fill_new(heap, size.min(70_000), i as u8);
                     if i % 3 == 0 { block.free() } else { give.send(block).expect("it lives") }
                 }
             })
@@ -326,7 +287,7 @@ fn a_retired_heap_ends_with_its_last_block() {
         let before = stats().shared_heaps;
         for _ in 0..200 {
             let heap = create();
-            let mut blocks: Vec<_> = (0..40).map(|i| Block::new(heap, SIZES[i % 12], 1)).collect();
+            let mut blocks: Vec<_> = (0..40).map(|i| fill_new(heap, SIZES[i % 12], 1)).collect();
             let p = blocks[3].p;
             // SAFETY: nobody allocates from it any more.
             unsafe { heap.retire() };
@@ -425,7 +386,7 @@ fn zeroed_blocks_are_zero_in_a_scope() {
     // A thread whose bins are fresh from spans that are clean, and a heap whose blocks are dirty.
     purge();
     for size in SIZES {
-        let mut dirty: Vec<_> = (0..40).map(|_| Block::new(heap, size, 0xff)).collect();
+        let mut dirty: Vec<_> = (0..40).map(|_| fill_new(heap, size, 0xff)).collect();
         dirty.drain(1..).for_each(Block::free);
     }
     let thread = thread::spawn(move || {
@@ -468,7 +429,7 @@ fn spans_are_not_shared_with_threads() {
     }
     let heap = create();
     // More full spans than a thread would keep.
-    let blocks: Vec<_> = (0..40_000).map(|i| Block::new(heap, 1000, i as u8)).collect();
+    let blocks: Vec<_> = (0..40_000).map(|i| fill_new(heap, 1000, i as u8)).collect();
     let belongs = |p: usize| Arena::of(p as *const u8).map(Arena::id);
     assert!(others.iter().all(|p| belongs(*p).is_none()));
     assert!(blocks.iter().all(|block| belongs(block.p as usize) == Some(heap.id())));

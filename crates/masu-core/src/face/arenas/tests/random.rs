@@ -1,6 +1,6 @@
 //! Random operations in several heaps at once.
 
-use super::{Block, create, destroy};
+use super::{Block, create, destroy, fill, fill_new};
 use crate::face::tests::Random;
 use crate::{Arena, purge, realloc, usable_size};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn random_operations_in_several_heaps() {
                 3 => {
                     heap.trim();
                 }
-                4..50 => live.push(Block::new(heap, size, step as u8)),
+                4..50 => live.push(fill_new(heap, size, step as u8)),
                 what if !live.is_empty() => {
                     let block = live.swap_remove(random.below(live.len() as u64) as usize);
                     if what < 85 {
@@ -46,7 +46,7 @@ fn random_operations_in_several_heaps() {
                     // SAFETY: live.
                     let p = unsafe { realloc(block.p, size.max(1)) };
                     Block { p, ..block }.check(block.size.min(size));
-                    live.push(Block::at(p, heap, size, step as u8));
+                    live.push(fill(p, heap, size, step as u8));
                 }
                 _ => {}
             }
