@@ -3,14 +3,16 @@
 //! ```text
 //! watch    starts a program and looks at its memory until it ends
 //!   └─ curve   the looks: times and KiB
+//! process  what the kernel says of processes: their memory, files and children
 //! chart    curves as text, one below the other on one scale
 //! service  a program whose memory rises and falls, for `masu demo`
 //! ```
 //!
-//! What `masu demo` needs and nothing else, since it is built in every fresh clone before anything is seen.
+//! What `masu demo` needs and little else, since it is built in every fresh clone before anything is seen.
 
 pub mod chart;
 pub mod curve;
+pub mod process;
 pub mod service;
 pub mod watch;
 

@@ -10,9 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use procfs::process::{MMapPath, Process};
-
 use crate::curve::Curve;
+use crate::process::{mapped, resident};
 
 /// What a program did.
 #[derive(Debug, Clone)]
@@ -42,9 +41,7 @@ pub struct Look {
 impl Look {
     /// Whether it has a file mapped, such as a library.
     pub fn has_mapped(&self, file: &Path) -> bool {
-        let maps = Process::new(self.process as i32).and_then(|process| process.maps());
-        let is_file = |path: &MMapPath| matches!(path, MMapPath::Path(path) if path == file);
-        maps.is_ok_and(|maps| maps.into_iter().any(|map| is_file(&map.pathname)))
+        mapped(self.process).iter().any(|mapped| mapped == file)
     }
 }
 
@@ -99,34 +96,6 @@ fn ended(child: &mut Child) -> std::io::Result<Option<(bool, f64)>> {
     }
 }
 
-/// A process and all that descend from it.
-pub fn family(process: u32) -> Vec<u32> {
-    let mut all = vec![process];
-    let mut next = 0;
-    while let Some(&parent) = all.get(next) {
-        let tasks = Process::new(parent as i32).and_then(|parent| parent.tasks());
-        for task in tasks.into_iter().flatten().flatten() {
-            all.extend(task.children().unwrap_or_default());
-        }
-        next += 1;
-    }
-    all
-}
-
-/// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
-pub fn resident(root: u32) -> Option<u64> {
-    let rollups: Vec<_> = family(root).into_iter().filter_map(rollup).collect();
-    let of =
-        |key: &str| rollups.iter().map(|rollup| rollup.get(key).copied().unwrap_or(0)).sum::<u64>();
-    let bytes = if rollups.len() == 1 { of("Rss") } else { of("Pss") };
-    (bytes > 0).then_some(bytes / 1024)
-}
-
-fn rollup(process: u32) -> Option<std::collections::HashMap<String, u64>> {
-    let rollup = Process::new(process as i32).ok()?.smaps_rollup().ok()?;
-    rollup.memory_map_rollup.into_iter().next().map(|map| map.extension.map)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,14 +122,5 @@ mod tests {
         assert!(!run.succeeded);
         let none = super::run(&mut Command::new("/no/such"), Duration::ZERO, |_| true);
         assert!(none.is_err());
-    }
-
-    #[test]
-    fn memory_is_the_resident_set_and_grows_with_it() {
-        let before = resident(std::process::id()).unwrap();
-        let block = vec![1u8; 32 << 20];
-        let after = resident(std::process::id()).unwrap();
-        assert!(after > before + (31 << 10), "{before} {after} {}", block.len());
-        assert_eq!(resident(u32::MAX / 2), None);
     }
 }

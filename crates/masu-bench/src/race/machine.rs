@@ -2,6 +2,7 @@
 
 use std::{fmt, fs};
 
+use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,20 +29,24 @@ impl Machine {
     /// This machine, now.
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let processor = CpuInfo::current().ok();
+        let processor = processor.as_ref().and_then(|processor| processor.model_name(0));
+        let load = LoadAverage::current().ok();
         Machine {
-            processor: after(&read("/proc/cpuinfo"), "model name", ':'),
+            processor: processor.unwrap_or("unknown").into(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_mib: kib(&read("/proc/meminfo"), "MemTotal") / 1024,
+            memory_mib: Meminfo::current().map_or(0, |memory| memory.mem_total) >> 20,
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            system: after(&read("/etc/os-release"), "PRETTY_NAME", '=').replace('"', ""),
+            system: pretty_name(&read("/etc/os-release")),
             huge_pages: bracketed(&read("/sys/kernel/mm/transparent_hugepage/enabled")),
-            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_string(),
+            load: load.map(|load| format!("{:.2}", load.one)).unwrap_or_default(),
         }
     }
 
     /// Memory that is free for use now, in KiB.
     pub fn available_kib() -> u64 {
-        kib(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "MemAvailable")
+        let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
+        available.unwrap_or(0) / 1024
     }
 }
 
@@ -55,15 +60,10 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The value after `key` and `separator` on the first line that starts with the key.
-fn after(text: &str, key: &str, separator: char) -> String {
-    let line = text.lines().find(|line| line.starts_with(key));
-    let value = line.and_then(|line| line.split_once(separator));
-    value.map_or("unknown".into(), |(_, value)| value.trim().to_string())
-}
-
-fn kib(text: &str, key: &str) -> u64 {
-    after(text, key, ':').split(' ').next().and_then(|value| value.parse().ok()).unwrap_or(0)
+/// The name of the system that a file `os-release` describes.
+fn pretty_name(text: &str) -> String {
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or("unknown".into(), |name| name.replace('"', ""))
 }
 
 /// The chosen word of a list like `always [madvise] never`.
@@ -78,9 +78,11 @@ mod tests {
 
     #[test]
     fn kernel_files_are_read_by_key() {
-        assert_eq!(after("a: 1\nmodel name\t: X 5\n", "model name", ':'), "X 5");
-        assert_eq!(kib("MemTotal:       24684012 kB\n", "MemTotal"), 24_684_012);
+        assert_eq!(pretty_name("ID=x\nPRETTY_NAME=\"X 5\"\n"), "X 5");
+        assert_eq!(pretty_name(""), "unknown");
         assert_eq!(bracketed("always [madvise] never\n"), "madvise");
-        assert_eq!(after("", "model name", ':'), "unknown");
+        let here = Machine::here();
+        assert!(here.memory_mib > 100 && Machine::available_kib() > 1000, "{here}");
+        assert!(here.load.parse::<f64>().is_ok(), "{here}");
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use masu_watch::process;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 /// Not any name: of most that begin with its own, masu warns at the start of every run.
@@ -80,21 +81,12 @@ const LOOKS: u32 = 500;
 /// The children of this process, which orphans are. The kernel's list of a thread's children leaves
 /// some out when others end meanwhile, so every process is asked for its parent.
 fn adopted() -> impl Iterator<Item = u32> {
-    let me = std::process::id().to_string();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(move |&process| state(process).is_some_and(|(_, parent)| parent == me))
-}
-
-/// The letter of a process' state, and its parent.
-fn state(process: u32) -> Option<(String, String)> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before may hold anything.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ').map(String::from);
-    Some((fields.next()?, fields.next()?))
+    let me = std::process::id();
+    process::all().filter(move |&one| {
+        process::stat(one).is_some_and(|stat| u32::try_from(stat.ppid) == Ok(me))
+    })
 }
 
 fn has_ended(process: u32) -> bool {
-    state(process).is_none_or(|(state, _)| state == "Z")
+    process::stat(process).is_none_or(|stat| stat.state == 'Z')
 }

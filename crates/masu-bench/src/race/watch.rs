@@ -4,9 +4,10 @@
 //! needs for a page fault, so there are few of them: in a timed run only until the allocator was
 //! seen; memory is watched in a run that is not timed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use masu_watch::process::{Memory, children, family, mapped};
 
 /// What to look for.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +80,7 @@ impl<'w> Watcher<'w> {
         let now = Instant::now();
         if self.watch.memory && now >= self.next_point {
             let family = family(self.started).into_iter().skip(usize::from(self.watch.launched));
-            let resident = family.filter_map(proportional_kib).sum();
+            let resident = family.filter_map(Memory::of).map(|memory| memory.kib("Pss")).sum();
             if resident > 0 {
                 self.seen.curve.push(((now - self.start).as_secs_f64(), resident));
             }
@@ -107,15 +108,15 @@ impl<'w> Watcher<'w> {
                 None => return,
             }
         }
-        let Ok(maps) = fs::read_to_string(format!("/proc/{}/maps", self.process)) else { return };
-        let has = |object: &Path| {
-            let path = object.to_string_lossy();
-            maps.lines().any(|line| line.ends_with(&*path))
-        };
+        let mapped = mapped(self.process);
+        if mapped.is_empty() {
+            return;
+        }
+        let has = |object: &Path| mapped.iter().any(|file| file.ends_with(object));
         // The program's own C library is mapped after everything that is preloaded.
-        let loaded = maps.lines().any(|line| {
-            let file = line.rsplit('/').next().unwrap_or_default();
-            file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("ld-musl")
+        let loaded = mapped.iter().any(|file| {
+            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            ["libc.so", "libc-", "ld-musl"].iter().any(|name| file.starts_with(name))
         });
         if let Some(wrong) = self.watch.forbidden.iter().find(|object| has(object)) {
             self.seen.wrong = Some(wrong.clone());
@@ -131,34 +132,6 @@ impl<'w> Watcher<'w> {
             _ => {}
         }
     }
-}
-
-/// A process and all that descend from it.
-pub fn family(process: u32) -> Vec<u32> {
-    let mut all = vec![process];
-    let mut next = 0;
-    while let Some(&parent) = all.get(next) {
-        all.extend(children(parent));
-        next += 1;
-    }
-    all
-}
-
-/// The children of all threads of a process.
-fn children(process: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    let lists = threads.flatten().filter_map(|thread| {
-        let list = fs::read_to_string(thread.path().join("children")).ok()?;
-        Some(list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
-    });
-    lists.flatten().collect()
-}
-
-/// A process's share of the memory that is resident for it.
-fn proportional_kib(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -186,12 +159,11 @@ mod tests {
 
     #[test]
     fn a_forbidden_object_is_found() {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5)).unwrap();
-        let watch = Watch { forbidden: vec![path.into()], ..Watch::default() };
+        let path = mapped(std::process::id()).remove(0);
+        let watch = Watch { forbidden: vec![path.clone()], ..Watch::default() };
         let mut watcher = Watcher::new(&watch, std::process::id());
         watcher.look();
-        assert_eq!(watcher.done().wrong, Some(path.into()));
+        assert_eq!(watcher.done().wrong, Some(path));
     }
 
     #[test]

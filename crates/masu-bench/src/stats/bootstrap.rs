@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::median;
+use super::{median, quantile};
 
 /// A ratio and the interval that holds it with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -73,8 +73,8 @@ fn resampled(logarithms: &[f64]) -> (f64, f64) {
         })
         .collect();
     medians.sort_by(f64::total_cmp);
-    let quantile = |share: f64| medians[(share * (medians.len() - 1) as f64).round() as usize];
-    (quantile(TAIL), quantile(1.0 - TAIL))
+    let tail = |share| quantile(&medians, share).unwrap_or(f64::NAN);
+    (tail(TAIL), tail(1.0 - TAIL))
 }
 
 /// The median of positive values, with the interval that holds it.

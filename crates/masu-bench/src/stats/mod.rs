@@ -15,16 +15,16 @@ pub use verdict::{Verdict, noise_floor, verdict};
 
 /// The median; of an even number, the mean of the middle two.
 pub fn median(values: &[f64]) -> Option<f64> {
-    if values.is_empty() {
-        return None;
-    }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() % 2 {
-        1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
+    quantile(&sorted, 0.5)
+}
+
+/// What that share of the values lies below, between two of them on the line that joins them. They are sorted.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let place = share * sorted.len().checked_sub(1)? as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(below + (above - below) * place.fract())
 }
 
 /// The geometric mean of positive values.
@@ -46,6 +46,9 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
         assert_eq!(median(&[9.0, 1.0, 5.0, 7.0]), Some(6.0));
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.75), Some(3.0));
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 1.0), Some(4.0));
     }
 
     #[test]

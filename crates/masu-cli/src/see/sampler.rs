@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, engines};
-use masu_watch::watch::{family, resident};
+use masu_watch::process::{family, resident};
 
 /// A look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

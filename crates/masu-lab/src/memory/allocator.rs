@@ -1,11 +1,11 @@
 //! The allocators of the suite: the race's arms, glibc with the setting that guides recommend, and masu
 //! under each of its policies.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use masu_watch::process::mapped;
 
 use crate::arm::{self, Arm};
 
@@ -94,15 +94,6 @@ fn variant(name: &str) -> Result<(&str, Option<(&'static str, &'static str)>)> {
     let known = POLICIES.into_iter().find(|known| *known == policy);
     let policy = known.with_context(|| format!("no policy `{policy}`: {}", POLICIES.join(", ")))?;
     Ok(("masu", Some(("MASU_POLICY", policy))))
-}
-
-/// The files that a process has mapped.
-fn mapped(process: u32) -> Vec<PathBuf> {
-    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let file = |line: &str| Some(PathBuf::from(&line[line.find('/')?..]));
-    let mut files: Vec<_> = maps.lines().filter_map(file).collect();
-    files.dedup();
-    files
 }
 
 fn is_libc(file: &Path) -> bool {

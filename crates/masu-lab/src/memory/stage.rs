@@ -28,7 +28,7 @@ use super::interrupt;
 use super::results::{Curve, Ran, Reading};
 use super::tree;
 use crate::race::counters::Counters;
-use crate::race::watch::family;
+use masu_watch::process::family;
 
 /// How long a rest is.
 pub const REST: Duration = Duration::from_secs(2);

@@ -4,11 +4,8 @@
 //! the processes' proportional shares (`Pss`). Both come from `smaps_rollup`, with anonymous memory,
 //! which is what an allocator answers for, apart from pages of files.
 
-use std::fs;
-
+use masu_watch::process::{self, family};
 use serde::{Deserialize, Serialize};
-
-use crate::race::watch::family;
 
 /// Memory, in KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -43,20 +40,17 @@ pub fn look(root: u32) -> Option<Look> {
     let mut sum = Look::default();
     let mut single = 0;
     for process in family(root) {
-        let Ok(text) = fs::read_to_string(format!("/proc/{process}/smaps_rollup")) else {
-            continue;
-        };
-        let kib = |key: &str| field(&text, key);
-        single = kib("Rss:");
+        let Some(memory) = process::Memory::of(process) else { continue };
+        single = memory.kib("Rss");
         if single == 0 {
             continue;
         }
         sum.processes += 1;
-        sum.memory.resident += kib("Pss:");
-        sum.memory.anonymous += kib("Pss_Anon:");
-        sum.memory.file += kib("Pss_File:") + kib("Pss_Shmem:");
-        sum.memory.lazily_freed += kib("LazyFree:");
-        sum.memory.huge += kib("AnonHugePages:");
+        sum.memory.resident += memory.kib("Pss");
+        sum.memory.anonymous += memory.kib("Pss_Anon");
+        sum.memory.file += memory.kib("Pss_File") + memory.kib("Pss_Shmem");
+        sum.memory.lazily_freed += memory.kib("LazyFree");
+        sum.memory.huge += memory.kib("AnonHugePages");
         let (processor, faults) = spent(process).unwrap_or_default();
         sum.processor += processor;
         sum.faults += faults;
@@ -68,22 +62,12 @@ pub fn look(root: u32) -> Option<Look> {
     (sum.processes > 0).then_some(sum)
 }
 
-fn field(text: &str, key: &str) -> u64 {
-    let value = text.lines().find_map(|line| line.strip_prefix(key)?.trim().split(' ').next());
-    value.and_then(|value| value.parse().ok()).unwrap_or(0)
-}
-
 /// User and system time of all threads of a process, in seconds, and the pages that it faulted in with
 /// those of its children that it has waited for.
 fn spent(process: u32) -> Option<(f64, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let after = &stat[stat.rfind(')')? + 2..];
-    // From the third field on: state is 0, minflt 7, cminflt 8, utime 11, stime 12 (proc(5)).
-    let fields: Vec<u64> =
-        after.split(' ').map(|field| field.trim().parse().unwrap_or(0)).collect();
-    let ticks = fields.get(11)? + fields.get(12)?;
-    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    Some((seconds, fields[7] + fields[8]))
+    let stat = process::stat(process)?;
+    let seconds = (stat.utime + stat.stime) as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Some((seconds, stat.minflt + stat.cminflt))
 }
 
 #[cfg(test)]
@@ -112,9 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_times_are_found() {
-        assert_eq!(field("Rss:     120 kB\nPss:  7 kB\n", "Pss:"), 7);
-        assert_eq!(field("Rss:     120 kB\n", "Pss:"), 0);
+    fn what_was_spent_is_known() {
         let before = spent(std::process::id()).unwrap().1;
         let block = vec![1u8; 8 << 20];
         assert!(spent(std::process::id()).unwrap().1 > before + 1000, "{}", block.len());

@@ -98,7 +98,7 @@ impl List {
         let now = Instant::now();
         self.others.retain(|_, other| other.until > now);
         let mut before = std::mem::take(&mut self.known);
-        for process in processes() {
+        for process in masu_watch::process::all() {
             if self.others.contains_key(&process) {
                 continue;
             }
@@ -164,12 +164,6 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, masu
         grown,
     };
     Ok(Known { row, flow: seen.flow, at: now })
-}
-
-/// All processes that there are.
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]

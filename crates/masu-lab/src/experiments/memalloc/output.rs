@@ -13,6 +13,7 @@ use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
 
 use super::{COLUMNS, Record, Results};
+use crate::stats::quantile;
 
 /// What a cell's measurements look like.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -41,11 +42,7 @@ impl Spread {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        let quantile = |share: f64| {
-            let place = share * (values.len() - 1) as f64;
-            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
-            below + (above - below) * place.fract()
-        };
+        let quantile = |share| quantile(&values, share).unwrap_or(f64::NAN);
         Spread {
             mean,
             std: (squares / (count - 1.0).max(1.0)).sqrt(),

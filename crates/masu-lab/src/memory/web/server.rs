@@ -16,7 +16,7 @@ use crate::memory::interrupt;
 use crate::memory::scenarios::programs;
 use crate::memory::stage::end_group;
 use crate::memory::tree::{self, Look};
-use crate::race::watch::family;
+use masu_watch::process::family;
 
 /// Longest wait for a server to answer its first request.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,0 +1,101 @@
+//! Processes, as the kernel's files in `/proc` describe them.
+//!
+//! A process may end, or begin another program, while it is read: then there is nothing, and no error.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use procfs::process::{MMapPath, Process, Stat};
+
+fn open(process: u32) -> Option<Process> {
+    Process::new(i32::try_from(process).ok()?).ok()
+}
+
+/// All processes that there are.
+pub fn all() -> impl Iterator<Item = u32> {
+    let all = procfs::process::all_processes().into_iter().flatten().flatten();
+    all.filter_map(|process| u32::try_from(process.pid).ok())
+}
+
+/// The children of all threads of a process.
+pub fn children(process: u32) -> Vec<u32> {
+    let tasks = open(process).and_then(|process| process.tasks().ok());
+    let children = tasks.into_iter().flatten().flatten().filter_map(|task| task.children().ok());
+    children.flatten().collect()
+}
+
+/// A process and all that descend from it.
+pub fn family(process: u32) -> Vec<u32> {
+    let mut all = vec![process];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        all.extend(children(parent));
+        next += 1;
+    }
+    all
+}
+
+/// Its state, its parent, what it has spent.
+pub fn stat(process: u32) -> Option<Stat> {
+    open(process)?.stat().ok()
+}
+
+/// The files that a process has mapped, in the order of their addresses.
+pub fn mapped(process: u32) -> Vec<PathBuf> {
+    let maps = open(process).and_then(|process| process.maps().ok());
+    let file = |path| if let MMapPath::Path(file) = path { Some(file) } else { None };
+    let mut files: Vec<_> =
+        maps.into_iter().flatten().filter_map(|map| file(map.pathname)).collect();
+    files.dedup();
+    files
+}
+
+/// The memory of a process: what `smaps_rollup` says.
+pub struct Memory(HashMap<String, u64>);
+
+impl Memory {
+    /// Of a process that has some.
+    pub fn of(process: u32) -> Option<Self> {
+        let rollup = open(process)?.smaps_rollup().ok()?;
+        Some(Memory(rollup.memory_map_rollup.into_iter().next()?.extension.map))
+    }
+
+    /// The value of a key such as `Pss`, in KiB; 0 if this kernel does not have it.
+    pub fn kib(&self, key: &str) -> u64 {
+        self.0.get(key).map_or(0, |bytes| bytes / 1024)
+    }
+}
+
+/// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
+pub fn resident(root: u32) -> Option<u64> {
+    let all: Vec<_> = family(root).into_iter().filter_map(Memory::of).collect();
+    let key = if all.len() == 1 { "Rss" } else { "Pss" };
+    let kib = all.iter().map(|memory| memory.kib(key)).sum();
+    (kib > 0).then_some(kib)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_the_resident_set_and_grows_with_it() {
+        let before = resident(std::process::id()).unwrap();
+        let block = vec![1u8; 32 << 20];
+        let after = resident(std::process::id()).unwrap();
+        assert!(after > before + (31 << 10), "{before} {after} {}", block.len());
+        assert_eq!(resident(u32::MAX / 2), None);
+    }
+
+    #[test]
+    fn a_child_is_found_with_its_parent_and_its_files() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (me, id) = (std::process::id(), child.id());
+        assert!(children(me).contains(&id) && all().any(|process| process == id));
+        assert_eq!(stat(id).map(|stat| stat.ppid), i32::try_from(me).ok());
+        assert!(mapped(me).contains(&std::env::current_exe().unwrap()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(stat(id).is_none() && mapped(id).is_empty() && family(id) == [id]);
+    }
+}
