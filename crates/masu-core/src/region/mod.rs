@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
-//!    `limit` is mapped before `limit` covers it.
+//!    `limit` is mapped, zeroed, before `limit` covers it, and stays so.
 //! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
 //!
 //! Orderings: `base` and `limit` are stored with release after their tables exist and loaded
@@ -164,7 +164,7 @@ impl Base {
     /// `granule << GRANULE_SHIFT` is below `limit()`.
     #[inline(always)]
     pub unsafe fn page_map(self, granule: usize) -> &'static PageMapEntry {
-        // SAFETY: invariant 1: the entry is mapped, and all its fields are atomic.
+        // SAFETY: invariant 1: the granule is below the limit, and all fields of an entry are atomic.
         unsafe {
             &*((self.0 - PAGE_MAP_BELOW + granule * size_of::<PageMapEntry>())
                 as *const PageMapEntry)

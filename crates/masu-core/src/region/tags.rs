@@ -73,7 +73,8 @@ fn table(number: u32) -> (&'static Table, usize, usize) {
 pub fn get(number: u32) -> Option<&'static Tag> {
     let (table, below, index) = table(number);
     ((index + 1) * TAG_STRIDE <= table.mapped_bytes())
-        // SAFETY: mapped; zero bytes are a valid tag, and links are touched as invariant 1 says.
+        // SAFETY: mapped, as was just asked; zero bytes are a valid tag, and invariant 1 says who touches its
+        // links.
         .then(|| unsafe { &*(entry(below, TAG_STRIDE, index) as *const Tag) })
 }
 
