@@ -49,7 +49,7 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
     let space = Locked::lock();
     let first = chunk as usize * GRANULES_PER_CHUNK;
     for granule in first..first + GRANULES_PER_CHUNK {
-        // SAFETY: the chunk lies below the limit.
+        // SAFETY: invariant 1 of `region`: the chunk was in use, so it lies below the limit.
         unsafe { region::page_map(granule) }.set(Kind::None);
     }
     let r = record(chunk);
@@ -78,7 +78,7 @@ pub fn fault_chunk(chunk: u32) -> bool {
         return false;
     }
     let before = time::now_ms();
-    // SAFETY: the caller's fresh chunk, which nobody uses yet.
+    // SAFETY: a live range of the caller's (invariant 2 of `space`), which nobody uses yet.
     unsafe { mem::fault_huge(address(chunk), CHUNK) };
     let after = time::now_ms();
     if after - before > SLOW {

@@ -10,7 +10,7 @@ use crate::sys::mem;
 pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
-    // SAFETY: the range is free and in no list.
+    // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
     let done = r.apart.get() == 0 && unsafe { mem::discard(address(unit), dirty) }
         || renew(unit, r.units.get());
     if done {

@@ -160,7 +160,8 @@ pub fn provide(unit: u32, n: usize, asked: usize) -> bool {
 /// Replaces what is mapped for a free range by a fresh mapping, which melts into its neighbours' again.
 pub fn renew(unit: u32, n: usize) -> bool {
     let (at, len) = (address(unit), n * UNIT_BYTES);
-    // SAFETY: the caller's units, which hold nothing.
+    // SAFETY: units of a range that the caller took out (invariant 6 of `space`), or of a live one that holds
+    // nothing there.
     let done = unsafe { mem::map_over(at, len) }.is_ok();
     if done && Window::of(unit) == Window::Chunks {
         mem::forbid_huge(at, len);

@@ -24,6 +24,9 @@
 //!    range's last record names its first unit. Units that were jumped over belong to none.
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
 //! 4. a range has units of one window. Those of chunks are never dirty: the pool of pages keeps pages itself.
+//! 5. the holder of the lock alone touches lists and records, except that a live range's owner reads its record,
+//!    and that whoever asks what a mistaken pointer is compares words of any.
+//! 6. nobody uses the memory of a range that is in no list and not live but the thread that took it out.
 //!
 //! Everything is under one lock, the region's. System calls under it are those that must not race with
 //! another allocation; the purge takes ranges out first and discards without it.
@@ -116,7 +119,7 @@ pub fn units(bytes: usize) -> usize {
 
 struct State(UnsafeCell<Ranges>);
 
-// SAFETY: touched under the lock only.
+// SAFETY: invariant 5.
 unsafe impl Sync for State {}
 
 static RANGES: State = State(UnsafeCell::new(Ranges::new()));
@@ -198,7 +201,7 @@ impl Deref for Locked {
     type Target = Ranges;
 
     fn deref(&self) -> &Ranges {
-        // SAFETY: the lock makes the holder the only user; `Ranges` is made of cells.
+        // SAFETY: invariant 5; `Ranges` is made of cells.
         unsafe { &*RANGES.0.get() }
     }
 }

@@ -27,7 +27,7 @@ impl Locked {
         let mut moved = 0;
         while moved < n {
             let (from, to) = (from + moved as u32, to + moved as u32);
-            // SAFETY: units of the caller's ranges.
+            // SAFETY: units of the caller's ranges, all of them inside (invariant 2 of `space`).
             if unsafe { mem::move_pages(address(from), address(to), UNIT_BYTES) }.is_err() {
                 source.stuck.set(true);
                 // The kernel may have unmapped the target before it found that it cannot.
@@ -65,7 +65,7 @@ impl Locked {
             }
             let n = record(richest).units.get().min(wanted);
             let from = self.take_from_dirty(richest, n, 1);
-            // SAFETY: `from` was free, and `to` holds nothing there.
+            // SAFETY: invariant 6 of `space`: `from` was free; and `to` holds nothing there.
             unsafe { self.move_pages(from, to, at) };
             self.give(from);
         }
@@ -84,7 +84,7 @@ impl Locked {
     /// Moves the pages of the live unit at `from`, which is given up, to a fresh chunk.
     #[inline(never)]
     fn move_unit(&self, from: u32, chunk: u32) -> bool {
-        // SAFETY: the first is live for this alone, and nobody uses the chunk yet.
+        // SAFETY: invariant 6 of `space`: the first was free; and nobody uses the chunk yet.
         let moved = unsafe { self.move_pages(from, chunk, 0) } != 0;
         if moved {
             mem::forbid_huge(address(chunk), UNIT_BYTES);

@@ -54,7 +54,7 @@ const _: () = assert!(size_of::<Record>() <= UNIT_STRIDE);
 pub const FIRST: usize = 4;
 struct First([Record; FIRST]);
 
-// SAFETY: as all records; see `record`.
+// SAFETY: invariant 5 of `space`.
 unsafe impl Sync for First {}
 
 // SAFETY: zero bytes are valid records.
@@ -84,7 +84,7 @@ pub fn record(unit: u32) -> &'static Record {
     if let Some(record) = FIRST_RECORDS.0.get(unit as usize) {
         return record;
     }
-    // SAFETY: the space's invariant 1; zero bytes are a valid record. Fields are written under the lock, or,
-    // for a live block's, by its owner.
+    // SAFETY: invariant 1 of `space`: there is a record, and zero bytes are a valid one. Invariant 5 of
+    // `space` says who touches the fields.
     unsafe { &*(region::entry(UNITS_BELOW, UNIT_STRIDE, unit as usize) as *const Record) }
 }

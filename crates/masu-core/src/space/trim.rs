@@ -52,8 +52,9 @@ fn discard(start: usize, end: usize) {
         let end = (end * bytes).min(table.mapped_bytes());
         let pages = whole_pages(table_start + start * bytes, table_start + end, page);
         if !pages.is_empty() {
-            // SAFETY: the pages hold entries of free chunks, which nobody reads or writes without
-            // the lock that the caller holds but to find that they are nothing.
+            // SAFETY: the pages hold entries of free chunks. Without the lock that the caller holds, nobody
+            // writes them (invariant 5 of `space`), and who reads them finds that they are nothing before and
+            // after.
             unsafe { mem::discard(pages.start, pages.len()) };
         }
     }
