@@ -15,6 +15,11 @@
 //! oldest ones go first, when they hold more than a quarter of what is live. So does the free of a
 //! block that was copied into a longer one which has yet to be filled: what grows by copying is not
 //! resident twice.
+//!
+//! Invariants:
+//! 1. a block is a live range of the window of blocks, whose record has its `bytes`, a multiple of 4 KiB and not 0.
+//! 2. all of the range is the block's owner's: also what lies behind its `bytes`.
+//! 3. a live range reads as zeroes from its `dirty` bytes on (invariant 3 of `space`).
 
 mod filled;
 mod past;
@@ -63,7 +68,7 @@ pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
     let Some((p, dirty)) = alloc_range(size, align, Use::Zero) else {
         return null_mut();
     };
-    // SAFETY: the block is ours and at least `size` long; beyond `dirty` it reads as zeroes.
+    // SAFETY: invariants 1 and 2: nobody else has the block yet, and it is at least `size` long.
     unsafe { p.write_bytes(0, dirty.min(size)) };
     p
 }
@@ -253,7 +258,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
         record.dirty.set(dirty.max(bytes));
         drop(space);
         if zeroed {
-            // SAFETY: the block is the caller's and `bytes` long now.
+            // SAFETY: invariant 2, and the range is at least `bytes` long now.
             unsafe { zero(p, old, dirty.min(bytes)) };
         }
         populate(p as usize, dirty, bytes);
@@ -266,7 +271,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let start = bytes.next_multiple_of(PAGE_MAX);
     let end = record.dirty.get().next_multiple_of(PAGE_MAX);
     if end.saturating_sub(start) >= SLACK {
-        // SAFETY: bytes past the block's new end, and inside its last unit, are nobody's.
+        // SAFETY: invariant 2: bytes past the block's new end, and inside its last unit.
         if unsafe { mem::discard(p as usize + start, end - start) } {
             record.dirty.set(start);
         }
@@ -288,8 +293,11 @@ fn populate(at: usize, from: usize, to: usize) {
 }
 
 /// Zeroes a block's bytes `from..to`, if there are any.
+///
+/// # Safety
+/// `p` is a block of the caller's with at least `to` bytes.
 unsafe fn zero(p: *mut u8, from: usize, to: usize) {
-    // SAFETY: the caller's block is that long.
+    // SAFETY: passed on: the caller's block is that long.
     unsafe { p.add(from).write_bytes(0, to.saturating_sub(from)) };
 }
 
@@ -339,7 +347,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     };
     let target = record(to);
     target.bytes.set(bytes);
-    // SAFETY: `from` is the caller's, and `to` was clean.
+    // SAFETY: invariant 2: `from` is the caller's; and `to` was clean.
     let moved = unsafe { space.move_pages(from, to, 0) }.min(old);
     if moved == old {
         fill(&space, to, bytes, 0, zeroed);
@@ -350,7 +358,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
     let new = address(to) as *mut u8;
-    // SAFETY: both blocks are the caller's, and the new one is longer.
+    // SAFETY: invariants 1 and 2: two ranges of the caller's, and the new one is longer. `p` is given up.
     unsafe {
         host::copy(p.add(moved), new.add(moved), old - moved);
         if zeroed {

@@ -1,6 +1,7 @@
 //! What became of earlier huge blocks, by which the next one is judged.
 //!
-//! All under the space's lock.
+//! Invariants:
+//! 1. the holder of the space's lock alone touches what is remembered.
 
 use super::filled::Filled;
 use crate::space::Locked;
@@ -19,7 +20,7 @@ pub struct Past {
 
 struct State(UnsafeCell<Past>);
 
-// SAFETY: touched under the space's lock only.
+// SAFETY: invariant 1.
 unsafe impl Sync for State {}
 
 static PAST: State = State(UnsafeCell::new(Past {
@@ -31,7 +32,7 @@ static PAST: State = State(UnsafeCell::new(Past {
 
 /// The past, for who holds the lock.
 pub fn past(_space: &Locked) -> &Past {
-    // SAFETY: the lock makes the holder the only user; `Past` is made of cells.
+    // SAFETY: invariant 1, and `_space` is the proof; `Past` is made of cells.
     unsafe { &*PAST.0.get() }
 }
 
