@@ -3,6 +3,11 @@
 //! One lock and one list a class. A span is on the list from the moment it is given up with room
 //! until it is claimed; a thread that claims it by freeing into it takes it off afterwards
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
+//!
+//! Invariants:
+//! 1. a list, and the links of its members, are touched by the holder of its lock alone.
+//! 2. a span that is claimed stays in the list until its claimer has taken it off, under the lock. Until then
+//!    nobody touches its line.
 
 use super::list::List;
 use super::record::{Place, page_map, record, remote, threshold};
@@ -20,7 +25,7 @@ struct AbandonedList {
     list: UnsafeCell<List>,
 }
 
-// SAFETY: `list` is touched under `lock` only; the other two are atomic.
+// SAFETY: invariant 1; the other two are atomic.
 unsafe impl Sync for AbandonedList {}
 
 impl AbandonedList {
@@ -49,8 +54,8 @@ loom::lazy_static! {
 /// The caller owns the span, which is in no list and has blocks out.
 pub unsafe fn publish(span: u32, last: bool) -> bool {
     let s = record(span);
-    // SAFETY: the caller owns the span until `give_up` succeeds; the links belong to the list
-    // from then on, and whoever claims the span waits for the lock before it touches them.
+    // SAFETY: the caller owns the span until `give_up` succeeds; from then on invariant 2 keeps whoever claims it
+    // away, and the links belong to the list (invariant 1).
     unsafe {
         let class = (*s).class as usize;
         let abandoned = &LISTS[class & (CLASSES - 1)];
@@ -84,7 +89,7 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
 pub unsafe fn unlink(span: u32, class: usize) -> bool {
     let abandoned = &LISTS[class & (CLASSES - 1)];
     let Some(_guard) = abandoned.lock.enter() else { return false };
-    // SAFETY: under the lock; a listed span is in the list until its claimer takes it off here.
+    // SAFETY: under the lock; by invariant 2 the span is still in the list.
     unsafe {
         (*abandoned.list.get()).remove(span);
         abandoned.len.store((*abandoned.list.get()).len(), Ordering::Relaxed);
@@ -102,8 +107,8 @@ pub fn adopt(class: usize) -> Option<(u32, Chain)> {
 pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
     claim_where(class, |span| {
         let s = record(span);
-        // SAFETY: a listed span's line rests, unless somebody has just claimed it, and then the
-        // claim that follows fails.
+        // SAFETY: a listed span's line rests (invariant 2). If somebody has just claimed it, the claim that follows
+        // fails.
         unsafe {
             let old = all || (*s).since.rested();
             let changed = remote(span).pending() != 0 || (*s).out() != u32::from((*s).looked);
@@ -119,7 +124,7 @@ fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain
         return None;
     }
     let _guard = abandoned.lock.enter()?;
-    // SAFETY: under the lock, which owns the list and the links of its members.
+    // SAFETY: invariant 1, under the lock.
     unsafe {
         let list = &mut *abandoned.list.get();
         let mut at = list.front();

@@ -14,6 +14,10 @@
 //! - `e` is at least 2^34, so the upper half of a bound is enough, whatever is in the lower one;
 //! - all blocks together stay below 2^51, which no factor of a class does.
 //!
+//! Invariants:
+//! 1. a page map entry's class is at most the last one, of which each has a factor.
+//! 2. the bound is one atomic word, which any thread may close.
+//!
 //! A bound of 0 sends every free to the slow path ([`close`]): some blocks of the span are free
 //! without a mark, since their pages went back to the kernel.
 
@@ -85,7 +89,7 @@ impl Span {
 /// # Safety
 /// The span is below the limit.
 pub(super) unsafe fn close(span: u32) {
-    // SAFETY: the line is mapped, and the word atomic.
+    // SAFETY: invariant 1 of `region`: the line is mapped; and invariant 2.
     unsafe { (*record(span)).bound.store(0, Ordering::Relaxed) };
 }
 
@@ -110,7 +114,7 @@ const fn factors() -> [(u32, u32); LAST_CLASS + 1] {
 #[inline(always)]
 pub fn may_start(class: usize, address: usize) -> bool {
     debug_assert!(class <= LAST_CLASS);
-    // SAFETY: a class stems from a page map entry, where none is above the last one.
+    // SAFETY: invariant 1.
     let (factor, most) = unsafe { *FACTORS.get_unchecked(class) };
     ((address & (GRANULE - 1)) as u32).wrapping_mul(factor) <= most
 }

@@ -1,8 +1,9 @@
 //! An intrusive, doubly linked list of spans by number, with its length.
 //!
-//! Invariant: the list is a ring through `prev` (the first span's `prev` is the last one) that
-//! ends through `next` (the last one's `next` is `NIL`). Whoever owns the list owns the links of
-//! its spans.
+//! Invariants:
+//! 1. the list is a ring through `prev` (the first span's `prev` is the last one) that ends through `next`
+//!    (the last one's `next` is `NIL`).
+//! 2. whoever owns the list owns the links of its spans.
 
 use super::record::record;
 use crate::region::NIL;
@@ -49,7 +50,7 @@ impl List {
     /// The last span.
     #[inline]
     pub fn back(&self) -> Option<u32> {
-        // SAFETY: a non-empty list's head is a span of the list, whose links we own.
+        // SAFETY: invariants 1 and 2: a non-empty list's head is one of its spans.
         self.front().map(|head| unsafe { (*record(head)).prev })
     }
 
@@ -70,7 +71,7 @@ impl List {
     /// The caller owns the list and the span, which is in no list.
     pub unsafe fn push_front(&self, span: u32) {
         let s = record(span);
-        // SAFETY: the links of `span` and of the list's members are the caller's.
+        // SAFETY: invariant 2; the links of `span`, which is in no list, are the caller's too.
         unsafe {
             (*s).next = self.head.get();
             (*s).prev = match self.front() {
@@ -88,7 +89,7 @@ impl List {
     /// The caller owns the list and the span, which is in no list.
     pub unsafe fn push_back(&self, span: u32) {
         let s = record(span);
-        // SAFETY: the links of `span` and of the list's members are the caller's.
+        // SAFETY: invariant 2; the links of `span`, which is in no list, are the caller's too.
         unsafe {
             (*s).next = NIL;
             match self.front() {
@@ -113,7 +114,7 @@ impl List {
     /// The caller owns the list, and `span` is in it.
     pub unsafe fn remove(&self, span: u32) {
         let s = record(span);
-        // SAFETY: the links of all members are the caller's.
+        // SAFETY: invariant 2.
         unsafe {
             let (next, prev) = ((*s).next, (*s).prev);
             if self.head.get() == span {
@@ -139,7 +140,7 @@ impl List {
     /// The caller owns the list.
     pub unsafe fn pop_front(&self) -> Option<u32> {
         let span = self.front()?;
-        // SAFETY: it is in the list.
+        // SAFETY: invariant 1: it is in the list.
         unsafe { self.remove(span) };
         Some(span)
     }

@@ -1,6 +1,8 @@
 //! Free spans: granules of the pool of pages ([`crate::run::pool`]).
 //!
-//! Invariant: bytes at and after `touched` of a span that [`take`] returns read as zeroes.
+//! Invariants:
+//! 1. bytes at and after `touched` of a span that [`take`] returns read as zeroes.
+//! 2. a span from the pool is its taker's alone until it is given back.
 
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;
@@ -14,7 +16,7 @@ use crate::sys::auxv;
 /// fresh memory may be taken in as a huge page. `own`: whose chunks are to be looked at first.
 pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
     let (granule, touched) = run::pool::take_granule(dense, own)?;
-    // SAFETY: the granule is the caller's alone, and its line is mapped.
+    // SAFETY: invariant 2, and invariant 1 of `region`: the line is mapped.
     unsafe { (*record(granule as u32)).set_touched(touched as u32) };
     Some(granule as u32)
 }
@@ -25,8 +27,8 @@ pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
 /// The caller owns the span, it is in no list, no block of it is live or in a bin or remote chain.
 pub unsafe fn give(span: u32) {
     let s: *mut Span = record(span);
-    // SAFETY: the caller hands the span over. Nothing of it is a run, so that every free into it fails
-    // its checks.
+    // SAFETY: invariant 2: the caller hands the span over. Nothing of it is a run, so that every free into it
+    // fails its checks.
     let dirty = unsafe {
         (*s).place = Place::Unowned;
         (*s).next = NIL;
@@ -35,7 +37,7 @@ pub unsafe fn give(span: u32) {
         touched_units((*s).touched() as usize, auxv::page_size())
     };
     if !run::pool::give_granule(span as usize, dirty) {
-        // SAFETY: the caller hands the span over.
+        // SAFETY: invariant 2: the caller hands the span over.
         unsafe { deferred::push(granule_address(span as usize), deferred::Kind::Span) };
     }
 }

@@ -87,7 +87,7 @@ impl Span {
             for index in blocks.rev() {
                 let at = granule_address(span as usize) + index * self.size() as usize;
                 let block = at as *mut Block;
-                // SAFETY: purge invariant 1: the block is free and nobody else's.
+                // SAFETY: invariant 1: the block is free and in no list.
                 unsafe { Block::make_free(block, list) };
                 list = block;
             }
@@ -113,7 +113,7 @@ impl Span {
         let mut at = self.free;
         while !at.is_null() {
             free.insert((at as usize - base) / size);
-            // SAFETY: span invariant 1: a list of free blocks.
+            // SAFETY: invariant 1 of `span::record`: a list of free blocks.
             at = unsafe { (*at).next };
         }
         (0..PAGES)
@@ -131,7 +131,7 @@ impl Span {
         if fresh == 0 {
             return 0;
         }
-        // SAFETY: the list is ours; pages in `fresh` hold free blocks only.
+        // SAFETY: the line is the caller's (invariant 5 of `span::record`); pages in `fresh` hold free blocks only.
         unsafe {
             self.unlink_starts_on(base, fresh);
             self.purged |= fresh;
@@ -146,10 +146,10 @@ impl Span {
         let mut kept_len = 0;
         let mut at = self.free;
         while !at.is_null() {
-            // SAFETY: span invariant 1.
+            // SAFETY: invariant 1 of `span::record`.
             let next = unsafe { (*at).next };
             if mask >> ((at as usize - base) / UNIT) & 1 == 0 {
-                // SAFETY: as above.
+                // SAFETY: invariant 1 of `span::record`.
                 unsafe { (*at).next = kept };
                 kept = at;
                 kept_len += 1;

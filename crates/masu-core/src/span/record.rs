@@ -110,7 +110,7 @@ pub fn record_at(base: Base, span: usize) -> *mut Span {
 /// The span lies below the region's limit.
 #[inline(always)]
 pub unsafe fn remote(span: u32) -> &'static RemoteWord {
-    // SAFETY: the remote line is mapped (region invariant 1) and zero or a valid word; any bit
+    // SAFETY: the remote line is mapped (invariant 1 of `region`) and zero or a valid word; any bit
     // pattern is a valid atomic.
     unsafe { &*(region::entry(REMOTES_BELOW, LINE, span as usize) as *const RemoteWord) }
 }
@@ -165,14 +165,14 @@ pub fn empty_for_sleepers() -> usize {
         return 0;
     }
     for span in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
-        // SAFETY: below the limit.
+        // SAFETY: invariant 1 of `region`: the granule is below the limit.
         let (size, word) = unsafe { (page_map(span).block_size(), remote(span)) };
         let Some(capacity) = GRANULE.checked_div(size) else { continue };
         let Some(_discard) = crate::lock::DISCARD.enter() else { return bytes };
         if word.empty_begin(capacity as u32) {
             // The size was read before the word stood still: the span may have become another
             // class's since.
-            // SAFETY: below the limit; every block of the span is free, and the word keeps
+            // SAFETY: invariant 1 of `region`; every block of the span is free, and the word keeps
             // everybody away.
             let gone = unsafe {
                 page_map(span).block_size() == size && {
@@ -428,7 +428,7 @@ impl Span {
             mem::populate(page, first + n * size - page);
         }
         let mut at = first;
-        // SAFETY: blocks `carved..carved + n` lie inside the span and belong to nobody yet.
+        // SAFETY: invariant 2: blocks `carved..carved + n` lie inside the span and do not exist yet.
         unsafe {
             for _ in 1..n {
                 Block::make_free(at as *mut Block, (at + size) as *mut Block);
@@ -450,7 +450,7 @@ impl Span {
     /// The caller owns the span, and its free list is not empty.
     pub unsafe fn carve_behind(&mut self, span: u32) {
         let Some(mut last) = core::ptr::NonNull::new(self.free) else { return };
-        // SAFETY: the list is the caller's; blocks in it are free and linked.
+        // SAFETY: the list is the caller's, and as invariant 1 describes one.
         unsafe {
             while let Some(next) = core::ptr::NonNull::new(last.as_ref().next) {
                 last = next;
