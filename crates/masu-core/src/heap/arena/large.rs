@@ -5,8 +5,9 @@
 //! moving a large block keeps nobody waiting. A fork in between leaves the child a charge, which it takes
 //! back ([`Arena::forget_unfinished`]).
 //!
-//! Invariant: a block's tag names its heap from just after the block is fetched until just before it
-//! goes back, and again while it is moved; in between, only the thread that does so has the block.
+//! Invariants:
+//! 1. a block's tag names its heap from just after the block is fetched until just before it
+//!    goes back, and again while it is moved; in between, only the thread that does so has the block.
 
 use super::tally::{HUGE, MEDIUM};
 use super::{Arena, Caller, hooked, table};
@@ -38,7 +39,8 @@ fn fetch(request: &Request) -> *mut u8 {
         let cache = birth::current_or_new().map(|heap| &heap.runs);
         let p = run::alloc(cache, units, align, zeroed);
         if !p.is_null() {
-            // SAFETY: a run lies below the limit. The entry's owner means nothing for runs but this.
+            // SAFETY: invariant 1 of `region`: a run lies below the limit. The entry's owner means nothing for
+            // runs but this.
             let entry = unsafe { span::page_map(span::span_of(region::offset(p))) };
             entry.owner.store(table::TAGGED, Ordering::Relaxed);
         }
@@ -52,7 +54,7 @@ fn fetch(request: &Request) -> *mut u8 {
 
 /// Gives a block without a tag back to its pool.
 fn give_one(p: *mut u8, caller: Caller) {
-    // SAFETY: the caller took the block out of its heap, and nobody else has it.
+    // SAFETY: invariant 1: the caller took the block out of its heap, and nobody else has it.
     unsafe {
         if region::offset(p) >= region::limit() {
             huge::give(p);

@@ -230,7 +230,7 @@ impl Arena {
     /// Whether a block is the first of a list of the heap's, for who suspects that it is free. The answer may
     /// be out of date outside the gate.
     pub(super) fn begins_with(&self, class: usize, block: *mut span::Block) -> bool {
-        // SAFETY: a word that others may be writing.
+        // SAFETY: one word, which others may be writing: whatever is read is compared only.
         let bin = unsafe { self.inner.bin(class).as_ptr().read_volatile() };
         bin == block || self.gate.begins_with(block)
     }
@@ -276,7 +276,7 @@ impl Arena {
     fn collect(&'static self, inside: &Guard<'static>) {
         let mut at = self.gate.take(inside) as *mut span::Block;
         while !at.is_null() {
-            // SAFETY: gate invariant 1: linked blocks of this heap, which were freed.
+            // SAFETY: invariant 1 of `heap::arena::gate`: linked blocks of this heap, which were freed.
             unsafe {
                 let next = (*at).next;
                 self.put(at);
@@ -294,7 +294,7 @@ impl Arena {
         let offset = region::offset(block.cast());
         if offset < region::limit() {
             let span = span::span_of(offset);
-            // SAFETY: below the limit.
+            // SAFETY: invariant 1 of `region`: below the limit.
             let entry = unsafe { span::page_map(span) };
             if entry.owner.load(Ordering::Relaxed) == self.id() {
                 // SAFETY: passed on.

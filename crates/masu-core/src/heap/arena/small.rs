@@ -59,7 +59,8 @@ impl Arena {
                 self.inner.used[class & 63].set(Tick::now().into());
                 block = refill::refill(&self.inner, class);
             } else {
-                // SAFETY: a block in the bin is free and linked, and the bin is ours inside the gate.
+                // SAFETY: invariant 1 of `heap::arena`, and invariant 3 of `heap`: a block in the bin is free
+                // and linked.
                 unsafe {
                     bin.set((*block).next);
                     Block::hand_out(block);
@@ -116,7 +117,7 @@ impl Arena {
     #[inline]
     pub(super) unsafe fn put_small(&self, span: u32, block: *mut Block) -> bool {
         let record = span::record(span);
-        // SAFETY: arena invariant 2: the span's line is ours inside the gate, and so is the
+        // SAFETY: invariants 1 and 2 of `heap::arena`: the span's line is ours inside the gate, and so is the
         // block, whose first word links it.
         unsafe {
             if !(*record).admits(block.addr()) {
@@ -149,7 +150,7 @@ impl Arena {
             }
             heap.active(class).set(NIL);
             let bin = heap.bin(class).replace(null_mut());
-            // SAFETY: the span is this heap's and in no list; its bin is a list of its free blocks.
+            // SAFETY: invariant 3 of `heap`: the span is in no list, and its bin is a list of its free blocks.
             unsafe {
                 let s = &mut *span::record(active);
                 exit::push_back(s, bin);
@@ -175,7 +176,7 @@ impl Arena {
             heap.bin(class).set(null_mut());
             let active = heap.active(class).replace(NIL);
             // SAFETY: the heap's spans, out of its lists; their blocks are all dead, and no remote word has
-            // any (arena invariant 2).
+            // any (invariant 2 of `heap::arena`).
             unsafe {
                 if active != NIL {
                     pool::give(active);
@@ -197,7 +198,7 @@ impl Arena {
         let heap = &self.inner;
         let mut sum = Footprint::default();
         heap.for_each_span(|span| {
-            // SAFETY: a span of the heap.
+            // SAFETY: invariants 1 and 2 of `heap::arena`: a span of the heap, inside the gate.
             let s = unsafe { &*span::record(span) };
             sum.spans += 1;
             let purged = s.purged.count_ones() as usize * crate::size_class::UNIT;

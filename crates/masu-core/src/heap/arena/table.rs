@@ -3,6 +3,10 @@
 //! Ids are odd, which those of threads' heaps are not, so an owner's id says by itself whether it is a
 //! arena. An index is used again by a later heap once its heap is destroyed.
 //!
+//! Invariants:
+//! 1. an arena that was made is never unmapped, nor anything else than an arena; those made have the indices below
+//!    `MADE`.
+//!
 //! `TABLE_LOCK` is the outermost lock of all: whoever holds it may take heaps' locks, and nobody takes
 //! it inside one. So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
@@ -35,7 +39,7 @@ pub fn by_id(id: u32) -> Option<&'static Arena> {
         return None;
     }
     let index = index_of(id);
-    // SAFETY: below the number of heaps ever made.
+    // SAFETY: invariant 1.
     (index < MADE.load(Ordering::Acquire)).then(|| unsafe { at(index) })
 }
 
@@ -52,7 +56,7 @@ fn index_of(id: u32) -> u32 {
 /// # Safety
 /// `index` is below the number of heaps ever made.
 unsafe fn at(index: u32) -> &'static Arena {
-    // SAFETY: the slot is mapped and was initialised when it was made; its memory is never reused.
+    // SAFETY: invariant 1: the index is of one that was made.
     unsafe { &*(region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *const Arena) }
 }
 
@@ -64,7 +68,7 @@ pub fn acquire() -> Option<&'static Arena> {
     let _guard = TABLE_LOCK.lock();
     let free = FREE_LIST.load(Ordering::Relaxed);
     let heap = if free != NIL {
-        // SAFETY: the free list has made heaps only.
+        // SAFETY: invariant 1: the free list has made ones only.
         let heap = unsafe { at(free) };
         FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
         heap
@@ -75,10 +79,10 @@ pub fn acquire() -> Option<&'static Arena> {
             return None;
         }
         let slot = region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *mut Arena;
-        // SAFETY: the slot is mapped and nobody else's.
+        // SAFETY: under the lock, mapped, and not made: nobody else's.
         unsafe { slot.write(Arena::new(FIRST_ID + 2 * index)) };
         MADE.store(index + 1, Ordering::Release);
-        // SAFETY: just made.
+        // SAFETY: invariant 1: just made.
         unsafe { at(index) }
     };
     LIVE.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +103,7 @@ pub fn for_each(f: impl FnMut(&'static Arena)) {
 }
 
 fn all() -> impl Iterator<Item = &'static Arena> {
-    // SAFETY: made.
+    // SAFETY: invariant 1.
     (0..MADE.load(Ordering::Acquire)).map(|index| unsafe { at(index) })
 }
 

@@ -146,7 +146,7 @@ impl Caller {
         zero: bool,
     ) -> Option<(usize, bool, bool)> {
         let (mut zero, mut commit) = (zero, true);
-        // SAFETY: `new`'s contract, here and below.
+        // SAFETY: `new`'s contract.
         let got = self.call(
             |h| h.alloc,
             |f| unsafe {
@@ -166,7 +166,7 @@ impl Caller {
     #[cold]
     #[inline(never)]
     pub fn dalloc(&self, extent: Extent, committed: bool) -> bool {
-        // SAFETY: as above.
+        // SAFETY: `new`'s contract.
         let refused = self.call(
             |h| h.dalloc,
             |f| unsafe { f(self.hooks, pointer(extent.at), extent.size, committed, self.arena) },
@@ -178,7 +178,7 @@ impl Caller {
     #[cold]
     #[inline(never)]
     pub fn destroy(&self, extent: Extent, committed: bool) {
-        // SAFETY: as above.
+        // SAFETY: `new`'s contract.
         self.call(
             |h| h.destroy,
             |f| unsafe {
@@ -197,7 +197,7 @@ impl Caller {
         offset: usize,
         length: usize,
     ) -> bool {
-        // SAFETY: as above.
+        // SAFETY: `new`'s contract.
         let refused = self.call(which, |f| unsafe {
             f(self.hooks, pointer(extent.at), extent.size, offset, length, self.arena)
         });
@@ -208,7 +208,7 @@ impl Caller {
     #[cold]
     #[inline(never)]
     pub fn split(&self, extent: Extent, first: usize, committed: bool) -> bool {
-        // SAFETY: as above.
+        // SAFETY: `new`'s contract.
         let refused = self.call(
             |h| h.split,
             |f| unsafe {
@@ -223,7 +223,7 @@ impl Caller {
     #[cold]
     #[inline(never)]
     pub fn merge(&self, a: Extent, b: Extent, committed: bool) -> bool {
-        // SAFETY: as above.
+        // SAFETY: `new`'s contract.
         let refused = self.call(
             |h| h.merge,
             |f| unsafe {

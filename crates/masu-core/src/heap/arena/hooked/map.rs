@@ -46,9 +46,9 @@ fn map_part<T>() -> Option<*mut T> {
 }
 
 fn leaf(number: usize) -> Option<&'static Leaf> {
-    // SAFETY: null, or as invariant 1 says; here and below.
+    // SAFETY: null, or the root (invariant 1).
     let root = unsafe { ROOT.load(Ordering::Acquire).as_ref()? };
-    // SAFETY: as above.
+    // SAFETY: null, or a leaf (invariant 1).
     unsafe { root.get(number >> LEAF_BITS)?.load(Ordering::Acquire).as_ref() }
 }
 
@@ -63,7 +63,7 @@ fn leaf_or_map(number: usize) -> Option<&'static Leaf> {
     if ROOT.load(Ordering::Relaxed).is_null() {
         ROOT.store(map_part::<Root>()?, Ordering::Release);
     }
-    // SAFETY: mapped just now, or before.
+    // SAFETY: invariant 1: the root was mapped just now, or before.
     let place = unsafe { (&*ROOT.load(Ordering::Relaxed)).get(number >> LEAF_BITS)? };
     if place.load(Ordering::Relaxed).is_null() {
         place.store(map_part::<Leaf>()?, Ordering::Release);

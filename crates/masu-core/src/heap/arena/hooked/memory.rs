@@ -104,7 +104,8 @@ impl Memory {
 
     /// The hooks, to be called. The heap has some.
     pub fn caller(&self) -> Caller {
-        // SAFETY: who set the table promised that it is one while the heap lives.
+        // SAFETY: invariant 2 of `heap::arena::hooked`: there are hooks, and whoever set them promised that they
+        // are valid ones as long as the heap lives.
         unsafe { Caller::new(self.hooks(), self.arena.load(Ordering::Relaxed)) }
     }
 
