@@ -4,8 +4,10 @@
 //! A stack without a lock, linked through the first word of what is freed. Who is frozen by the fork
 //! between two steps of a push has not pushed: the child loses that one block.
 //!
-//! Invariant: who pushes gives the memory up, and all of the stack is taken at once, so nothing is on it
-//! twice and a push that compares the head has no ABA.
+//! Invariants:
+//! 1. whoever pushes gives the memory up, and all of the stack is taken at once: nothing is on it twice, and a push
+//!    that compares the head has no ABA.
+//! 2. the first word of what is on the stack is the link to the next.
 //!
 //! | | operation | ordering |
 //! |---|---|---|
@@ -45,7 +47,7 @@ const KIND: usize = 15;
 pub unsafe fn push(at: usize, kind: Kind) {
     let mut top = TOP.load(Ordering::Relaxed);
     loop {
-        // SAFETY: as the caller says.
+        // SAFETY: invariant 1: the caller's to give up, and aligned to 16 bytes.
         unsafe { (at as *mut usize).write(top) };
         let new = at | kind as usize;
         match TOP.compare_exchange_weak(top, new, Ordering::Release, Ordering::Relaxed) {
@@ -73,7 +75,7 @@ pub fn take() -> impl Iterator<Item = (usize, Kind)> {
             _ => return None,
         };
         let at = top & !KIND;
-        // SAFETY: pushed, and not yet the taker's to use: the link is as it was.
+        // SAFETY: invariant 2: taken, and not yet passed on.
         top = unsafe { (at as *const usize).read() };
         Some((at, kind))
     })

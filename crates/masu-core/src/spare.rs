@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `next` and `len` of a chunk in the list never change; between `len` and the chunk's end nothing is
-//!    mapped twice, so an address is in one chunk at most.
+//! 1. a chunk in the list is mapped for ever; its `next` and `len` never change; between `len` and the chunk's
+//!    end nothing is mapped twice, so an address is in one chunk at most.
 //! 2. bytes from `end` on are zero, unless the chunk is [`CLOSED`].
 //! 3. a live block's header is `[its size, its address ^ SEAL]`; a freed block's has no seal.
 //!
@@ -57,7 +57,7 @@ type Header = [AtomicUsize; 2];
 /// # Safety
 /// `p` is a multiple of [`STEP`] inside a chunk, behind its first page.
 unsafe fn header(p: usize) -> &'static Header {
-    // SAFETY: mapped for ever.
+    // SAFETY: invariant 1: inside a chunk, which is mapped for ever.
     unsafe { &*((p - STEP) as *const Header) }
 }
 
@@ -99,7 +99,7 @@ impl Chunk {
             let new = ((state & !u64::from(u32::MAX)) + ONE) | after;
             match self.state.compare_exchange(state, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
-                    // SAFETY: just cut off, with room for the header before it.
+                    // SAFETY: invariant 1: just cut off, with room for the header before it.
                     let [length, seal] = unsafe { header(p) };
                     length.store(size, Ordering::Relaxed);
                     seal.store(p ^ SEAL, Ordering::Relaxed);
@@ -177,7 +177,7 @@ fn chunk_of(p: *const u8) -> Option<&'static Chunk> {
     let chunk = chunks().find(|chunk| {
         p.checked_sub(chunk.address()).is_some_and(|at| at > Chunk::start() && at < chunk.len)
     })?;
-    // SAFETY: inside the chunk, which is mapped for ever; invariant 3.
+    // SAFETY: invariant 1: inside the chunk; invariant 3 says what a header holds.
     (p.is_multiple_of(STEP) && unsafe { header(p) }[1].load(Ordering::Relaxed) == p ^ SEAL)
         .then_some(chunk)
 }
@@ -186,7 +186,7 @@ fn chunk_of(p: *const u8) -> Option<&'static Chunk> {
 #[cold]
 #[inline(never)]
 pub fn usable_size(p: *const u8) -> usize {
-    // SAFETY: a live block has a header.
+    // SAFETY: invariant 3: a live block has a header.
     chunk_of(p).map_or(0, |_| unsafe { header(p.addr()) }[0].load(Ordering::Relaxed))
 }
 
@@ -195,7 +195,7 @@ pub fn usable_size(p: *const u8) -> usize {
 #[inline(never)]
 pub fn give(p: *const u8) -> usize {
     let Some(chunk) = chunk_of(p) else { return 0 };
-    // SAFETY: a live block has a header.
+    // SAFETY: invariant 3: a live block has a header.
     let [size, seal] = unsafe { header(p.addr()) };
     let bytes = size.load(Ordering::Relaxed);
     seal.store(0, Ordering::Relaxed);

@@ -6,8 +6,10 @@
 //!                                          └──── the debt is back ──────────┘
 //! ```
 //!
-//! Invariant: a debt that was made is seen by the thread that has the turn, or its maker finds the
-//! turn free. Either side writes first and looks second, with a sequentially consistent fence
+//! Invariants:
+//! 1. a debt that was made is seen by the thread that has the turn, or its maker finds the turn free.
+//!
+//! Either side writes first and looks second, with a sequentially consistent fence
 //! between the two (Dekker's pair), so they cannot both miss the other:
 //!
 //! | who | write | fence | look |
