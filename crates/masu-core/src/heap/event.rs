@@ -48,7 +48,7 @@ pub unsafe fn look_at_freed(line: *mut Span) -> bool {
 /// The caller has the heap to itself, and owns the span through it.
 #[inline(never)]
 pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
-    // SAFETY: the span's line and the lists that it is in are the caller's.
+    // SAFETY: invariants 1 and 2 of `heap`: the span's line and the lists that it is in are this thread's.
     unsafe {
         let (class, place) = {
             let s = &*span::record(span);
@@ -72,7 +72,8 @@ pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
 /// # Safety
 /// The span is the heap's, partial, and of the class.
 unsafe fn partial(heap: &Heap, span: u32, class: usize) {
-    // SAFETY: the heap's span. The reference is not used once the span leaves its list.
+    // SAFETY: invariant 5 of `span::record`: the heap's span. The reference is not used once the span leaves its
+    // list.
     let s = unsafe { &mut *span::record(span) };
     let out = s.out();
     if out != 0 {
@@ -82,7 +83,7 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
         // Nothing is out, so nothing can be freed: the countdown rests.
         return s.set_countdown(RESTING);
     }
-    // SAFETY: the span is in that list, which is this thread's; all its blocks are free.
+    // SAFETY: invariants 1 and 2 of `heap`: the span is in that list; all its blocks are free.
     unsafe {
         heap.bytes.freed_own(s.take_freed());
         heap.partial(class).remove(span);
@@ -94,7 +95,7 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
     let rest = heap.active(class).get();
     if last && rest != NIL {
         heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY_AFTER + 1));
-        // SAFETY: the active span is this heap's.
+        // SAFETY: invariant 2 of `heap`.
         unsafe { active(heap, rest, class) };
     }
 }
@@ -103,7 +104,8 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
 /// The span is the heap's active one of the class.
 #[inline(never)]
 unsafe fn active(heap: &Heap, span: u32, class: usize) {
-    // SAFETY: the span is this heap's. The reference is not used once the span goes back.
+    // SAFETY: invariant 5 of `span::record`: the span is this heap's. The reference is not used once the span
+    // goes back.
     let s = unsafe { &mut *span::record(span) };
     // SAFETY: as above.
     unsafe {
@@ -119,7 +121,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     let out = s.out();
     while !at.is_null() && in_bin < out {
         in_bin += 1;
-        // SAFETY: heap invariant 3: the bin is a list of free blocks of this span.
+        // SAFETY: invariant 3 of `heap`: the bin is a list of free blocks of this span.
         at = unsafe { (*at).next };
     }
     let live = out - in_bin;

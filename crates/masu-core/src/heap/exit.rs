@@ -86,7 +86,7 @@ pub(super) fn abandon_active(heap: &Heap) {
 }
 
 fn abandon_lists(heap: &Heap, class: usize) {
-    // SAFETY: the spans and lists are this heap's, whose thread this is (or it is an orphan).
+    // SAFETY: invariants 1 and 2 of `heap`, whose thread this is (or it is an orphan).
     unsafe {
         while let Some(span) = heap.partial(class).pop_front() {
             give_up(span);
@@ -105,7 +105,8 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
     sampling::unmark(heap, class);
     let active = heap.active(class).replace(NIL);
-    // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed (heap invariant 3).
+    // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed
+    // (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
             super::shared_arena::give_back(bin);

@@ -36,7 +36,7 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
         for mut at in [heap.bin(class).get(), heap.aside[class].get()] {
             while !at.is_null() {
                 bytes += size_of_class(class) as u64;
-                // SAFETY: a block in a bin of the calling thread's is free and linked.
+                // SAFETY: invariant 3 of `heap`, whose thread this is.
                 at = unsafe { (*at).next };
             }
         }
@@ -50,7 +50,7 @@ fn flush_bin(heap: &Heap, class: usize) {
     sampling::unmark(heap, class);
     let active = heap.active(class).get();
     // SAFETY: the bin's blocks are free ones of the active span, which is this thread's, or were
-    // borrowed from the shared arena (heap invariant 3).
+    // borrowed from the shared arena (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
             return shared_arena::give_back(bin);

@@ -156,7 +156,7 @@ fn recover(heap: &'static Heap) {
     }
     let id = heap.id.get();
     for s in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
-        // SAFETY: below the limit.
+        // SAFETY: invariant 1 of `region`: below the limit.
         let entry = unsafe { span::page_map(s) };
         let class = entry.class();
         if class == 0 || entry.owner.load(Ordering::Relaxed) != id {

@@ -32,8 +32,8 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
     }
     let mut spans = 0;
     for class in 1..=LAST_CLASS {
-        // SAFETY: the heap is the caller's, and so is an active span, whose blocks the bin holds (heap
-        // invariant 3).
+        // SAFETY: the heap is the caller's, and so is an active span, whose blocks the bin holds
+        // (invariant 3 of `heap`).
         unsafe {
             let active = heap.active(class).get();
             if active == NIL || (*span::record(active)).free_bytes() > LEFT_FREE {

@@ -20,7 +20,9 @@
 //! Invariants:
 //! 1. the heap's thread alone touches it, except for what a [`holder`](crate::holder) guards and the counters.
 //! 2. every owned span is `active[class]` or in `partial[class]` or `full[class]`.
-//! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`.
+//! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`: free ones,
+//!    linked, which no list of a span has.
+//! 4. a heap that was made is never unmapped, nor anything else than a heap.
 //!
 //! How much of memory that others freed can a sleeping thread hold? Per class used one active
 //! span and a few partial ones, `retain_full` full ones in all ([`mode`]); every other span it
@@ -240,7 +242,7 @@ impl Heap {
                 let mut at = list.front();
                 while let Some(span) = at {
                     look(span);
-                    // SAFETY: a member of the heap's list (invariant 2), which is this thread's.
+                    // SAFETY: invariants 1 and 2: a member of the heap's list, which is this thread's.
                     at = unsafe { list.after(span) };
                 }
             }

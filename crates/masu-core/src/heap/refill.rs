@@ -47,7 +47,8 @@ fn take_larger(heap: &Heap, class: usize) -> *mut Block {
             waste.set(wasted as u8);
             // What is known of the class's own bin does not hold for this block.
             heap.zero.set(heap.zero.get() & !(1 << class));
-            // SAFETY: a block in the bin is free and linked, and the bin is this thread's.
+            // SAFETY: invariants 1 and 3 of `heap`: a block in the bin is free and linked, and the bin is this
+            // thread's.
             unsafe {
                 bin.set((*block).next);
                 Block::hand_out(block);
@@ -77,7 +78,7 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
     tick::on_tick(heap);
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
-    // SAFETY: the active span is this heap's, and so is what the helpers return.
+    // SAFETY: invariant 2 of `heap`: the active span is this heap's, and so is what the helpers return.
     unsafe {
         if active != NIL {
             let block = take_freed(heap, active, class);
@@ -120,7 +121,7 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
 /// Moves blocks that were freed into the active span into the bin and returns the first; null when
 /// there are none.
 unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
-    // SAFETY: the span is this heap's (heap invariant 2), so its line is this thread's.
+    // SAFETY: the span is this heap's (invariant 2 of `heap`), so its line is this thread's.
     unsafe {
         let s = &mut *span::record(span);
         exit::take_back_left(span, s);
@@ -163,7 +164,7 @@ pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut
 
 /// Carves blocks of the active span into the bin and returns the first; null when it is carved out.
 unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
-    // SAFETY: as above.
+    // SAFETY: passed on.
     unsafe {
         let s = &mut *span::record(span);
         let grows = heap.full(class).len() + heap.partial(class).len() != 0;
@@ -190,7 +191,7 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
     // The earliest moment at which the span can be empty is when as many blocks have come back as
     // were out before these.
     s.set_countdown((s.out_in_line() - n).max(event::soonest(heap, s, class)));
-    // SAFETY: a list of free blocks of the heap's span.
+    // SAFETY: a list of free blocks of the heap's span, which are the caller's.
     unsafe {
         heap.bin(class).set((*list).next);
         Block::hand_out(list);
@@ -216,7 +217,7 @@ pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
 /// # Safety
 /// The heap is the calling thread's.
 unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
-    // SAFETY: the lists are this heap's (its invariants 1 and 2).
+    // SAFETY: invariants 1 and 2 of `heap`.
     unsafe {
         if let Some(span) = heap.partial(class).front()
             && has_freed(span)
@@ -254,7 +255,7 @@ unsafe fn has_freed(span: u32) -> bool {
 /// # Safety
 /// The heap is the calling thread's.
 unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
-    // SAFETY: the list is this heap's; a span from the pool is nobody else's.
+    // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is nobody else's (invariant 2 of `span::pool`).
     unsafe {
         if let Some(span) = heap.partial(class).pop_front() {
             return Some(span);

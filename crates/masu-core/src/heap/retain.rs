@@ -57,7 +57,7 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
         let full = place == Place::Full;
         let oldest = if full { heap.full(class).front() } else { heap.partial(class).back() };
         let Some(span) = oldest else { return };
-        // SAFETY: a member of the heap's list; once out of it, it is in none.
+        // SAFETY: invariant 2 of `heap`: a member of the list; once out of it, it is in none.
         unsafe {
             let verdict = retain(heap, keeps, span, class);
             match verdict {
@@ -162,7 +162,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, span: u32, class: usize) {
 /// # Safety
 /// The span is this heap's and in no list.
 unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
-    // SAFETY: the line is this thread's until `give_up` succeeds.
+    // SAFETY: invariant 5 of `span::record`: the line is this thread's until `give_up` succeeds.
     unsafe {
         let s = &mut *span::record(span);
         let word = span::remote(span);
@@ -281,8 +281,8 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
     let list = heap.partial(class);
     let mut at = list.front();
     while let Some(span) = at {
-        // SAFETY: a member of the heap's list; no block of an empty one is in the bin, and nothing else
-        // refers to it.
+        // SAFETY: invariant 2 of `heap`: a member of the list; no block of an empty one is in the bin, and
+        // nothing else refers to it.
         unsafe {
             at = list.after(span);
             let s = &mut *span::record(span);

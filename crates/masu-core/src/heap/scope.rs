@@ -4,9 +4,10 @@
 //! allocation misses its bin and asks where to go in the slow path: the hot paths know nothing of
 //! scopes and cost the same, opened or not. Frees are not affected at all.
 //!
-//! Invariant: while `scope` is not null, the bins are empty, and `aside` has what was in them and
-//! `aside_zero` what was known of it; the active spans are those of the blocks put aside. To the
-//! spans these blocks are out, as blocks in bins are.
+//! Invariants:
+//! 1. while `scope` is not null, the bins are empty, and `aside` has what was in them and
+//!    `aside_zero` what was known of it; the active spans are those of the blocks put aside. To the
+//!    spans these blocks are out, as blocks in bins are.
 
 use super::arena::Arena;
 use super::{Heap, birth};
@@ -17,7 +18,7 @@ use core::ptr::{from_ref, null, null_mut};
 /// The heap that the calling thread allocates from at present, if it is not its own.
 #[inline]
 pub fn current() -> Option<&'static Arena> {
-    // SAFETY: null, or the address of a heap in the type-stable table.
+    // SAFETY: null, or an arena (invariant 1 of `heap::arena::table`).
     unsafe { super::tls::current().scope.get().as_ref() }
 }
 

@@ -135,13 +135,13 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
         let rest = heap.bin(class).replace(null_mut());
         sampling::unmark(heap, class);
-        // SAFETY: without an active span, the bin's blocks are of the shared arena (heap invariant 3).
+        // SAFETY: without an active span, the bin's blocks are of the shared arena (invariant 3 of `heap`).
         unsafe { give_back(rest) };
     }
 }
 
-/// Whether the shared arena's bin of a class begins with a block, for who suspects that it is free. The answer may be
-/// out of date.
+/// Whether the shared arena's bin of a class begins with a block, for who suspects that it is free. The answer
+/// may be out of date.
 #[cfg(not(loom))]
 pub fn begins_with(class: usize, block: *mut Block) -> bool {
     // SAFETY: one word of a heap that is made, which another thread may be writing.

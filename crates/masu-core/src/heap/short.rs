@@ -46,7 +46,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     if active == NIL {
         return null_mut();
     }
-    // SAFETY: the spans are this heap's (its invariant 2), so their lines are this thread's, as are the
+    // SAFETY: the spans are this heap's (invariant 2 of `heap`), so their lines are this thread's, as are the
     // lists. No block of theirs is in a bin: not of a partial span, and the active one's is empty.
     unsafe {
         let mut line = span::record(active);

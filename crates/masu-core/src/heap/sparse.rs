@@ -58,8 +58,8 @@ unsafe fn purge_span(span: u32) -> usize {
     }
 }
 
-/// Purges the free pages of the calling thread's partial spans that have rested for a tick, and gives those up that it
-/// kept empty. Returns the bytes given back by that.
+/// Purges the free pages of the calling thread's partial spans that have rested for a tick, and gives those up
+/// that it kept empty. Returns the bytes given back by that.
 pub fn purge_own() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {
@@ -80,7 +80,7 @@ pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
         let mut at = list.front();
         for _ in 0..PURGED_AT_ONCE {
             let Some(span) = at else { break };
-            // SAFETY: a member of this thread's list; partial spans have no blocks in the bin.
+            // SAFETY: invariants 2 and 3 of `heap`: a member of this thread's list, without blocks in the bin.
             unsafe {
                 at = list.after(span);
                 let s = &*span::record(span);
@@ -108,7 +108,7 @@ pub fn purge_sparse() -> usize {
         let mut at = list.front();
         for _ in 0..list.len().min(PURGED_AT_ONCE) {
             let Some(span) = at else { break };
-            // SAFETY: a member of this thread's list; partial spans have no blocks in the bin.
+            // SAFETY: invariants 2 and 3 of `heap`: a member of this thread's list, without blocks in the bin.
             unsafe {
                 at = list.after(span);
                 let s = &*span::record(span);

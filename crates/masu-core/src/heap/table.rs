@@ -65,7 +65,7 @@ fn place(index: u32) -> *mut Heap {
 /// # Safety
 /// `index` is below the number of heaps ever made.
 pub unsafe fn at(index: u32) -> &'static Heap {
-    // SAFETY: the slot is mapped and was initialised when it was made.
+    // SAFETY: invariant 4 of `heap`: the index is of one that was made.
     unsafe { &*place(index) }
 }
 
@@ -88,7 +88,7 @@ pub fn acquire() -> Option<&'static Heap> {
     let heap = if let Some(heap) = left() {
         heap
     } else if free != NIL {
-        // SAFETY: the free list has made heaps only.
+        // SAFETY: invariant 4 of `heap`: the free list has made ones only.
         let heap = unsafe { at(free) };
         FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
         heap
@@ -99,7 +99,7 @@ pub fn acquire() -> Option<&'static Heap> {
             return None;
         }
         let slot = place(index);
-        // SAFETY: the slot is mapped and nobody else's.
+        // SAFETY: under the lock, mapped just now or before, and not made: nobody else's.
         let heap = unsafe { make(slot, Role::Thread, id_of(slot)) };
         heap.index.set(index);
         MADE.store(index + 1, Ordering::Release);
@@ -118,7 +118,7 @@ fn left() -> Option<&'static Heap> {
         index => {
             LEFT.store(NIL, Ordering::Relaxed);
             LEFT_SPANS.store(0, Ordering::Relaxed);
-            // SAFETY: a heap that was made.
+            // SAFETY: invariant 4 of `heap`: below the number of those made.
             Some(unsafe { at(index) })
         }
     }
@@ -179,7 +179,7 @@ pub fn release(heap: &'static Heap) -> bool {
 /// Calls `f` with every heap ever made.
 pub fn for_each(mut f: impl FnMut(&'static Heap)) {
     for index in 0..MADE.load(Ordering::Acquire) {
-        // SAFETY: made.
+        // SAFETY: invariant 4 of `heap`: below the number of those made.
         f(unsafe { at(index) });
     }
 }

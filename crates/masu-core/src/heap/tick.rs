@@ -36,7 +36,7 @@ fn begin(heap: &Heap) {
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);
         if heap.used[class].get().rested() {
-            // SAFETY: the heap is the calling thread's.
+            // SAFETY: invariant 1 of `heap`, whose thread this is.
             let binned = unsafe { exit::leave_active(heap, class) };
             heap.bytes.sub(u64::from(binned) * size_of_class(class) as u64);
         }

@@ -7,6 +7,11 @@
 //! Executables relax the access to an immediate offset. Eight bytes always fit the surplus that glibc
 //! keeps for `dlopen`.
 //!
+//! Invariants:
+//! 1. the word is its thread's alone, and always holds the address of a heap: a static one, or one of the table
+//!    (invariant 4 of `heap`).
+//! 2. a static heap never changes once it is made.
+//!
 //! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors
 //! instead (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
@@ -54,7 +59,7 @@ const IS_MADE: u32 = 2;
 
 struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
-// SAFETY: written once, by who set `BEING_MADE`, before anybody has a reference; a heap is `Sync`.
+// SAFETY: invariant 2: written once, by the thread that set `BEING_MADE`, before anybody has a reference.
 unsafe impl Sync for Late {}
 
 /// The heap of a thread whose destructors have run. Made when the first thread exits, under no lock that a
@@ -69,7 +74,7 @@ pub fn gone() -> &'static Heap {
                 MADE.store(IS_MADE, Ordering::Release);
                 return gone;
             }
-            // SAFETY: made, and never changed again.
+            // SAFETY: invariant 2: made, and never changed again.
             Err(IS_MADE) => return unsafe { &*heap },
             Err(_) => spin_hint(),
         }
@@ -157,8 +162,7 @@ fn word() -> *mut *const Heap {
 #[cfg(any(feature = "tls-descriptors", miri))]
 #[inline]
 pub fn current() -> &'static Heap {
-    // SAFETY: the thread's own word, which always holds the address of a static heap or of one in
-    // the type-stable table.
+    // SAFETY: invariant 1.
     unsafe { &**word() }
 }
 
@@ -166,14 +170,14 @@ pub fn current() -> &'static Heap {
 #[cfg(any(feature = "tls-descriptors", miri))]
 #[inline]
 pub fn is_mine(owner: u32) -> bool {
-    // SAFETY: the thread's own word.
+    // SAFETY: invariant 1.
     owner == id_of(unsafe { *word() })
 }
 
 /// Sets the calling thread's heap.
 #[cfg(any(feature = "tls-descriptors", miri))]
 pub fn set_current(heap: &'static Heap) {
-    // SAFETY: the thread's own word.
+    // SAFETY: invariant 1.
     unsafe { word().write(heap) }
 }
 
@@ -182,8 +186,7 @@ pub fn set_current(heap: &'static Heap) {
 #[inline(always)]
 pub fn current() -> &'static Heap {
     let heap: *const Heap;
-    // SAFETY: reads the thread's own word, which always holds the address of a static heap or of
-    // one in the type-stable table.
+    // SAFETY: invariant 1.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
@@ -206,7 +209,7 @@ pub fn current() -> &'static Heap {
 #[inline(always)]
 pub fn is_mine(owner: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: compares with the thread's own word.
+    // SAFETY: invariant 1: compares with the thread's own word.
     unsafe {
         core::arch::asm!(
             "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
@@ -225,7 +228,7 @@ pub fn is_mine(owner: u32) -> bool {
 /// Sets the calling thread's heap.
 #[cfg(not(any(feature = "tls-descriptors", miri)))]
 pub fn set_current(heap: &'static Heap) {
-    // SAFETY: writes the thread's own word.
+    // SAFETY: invariant 1: writes the thread's own word, and the address of a heap.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
