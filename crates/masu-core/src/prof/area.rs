@@ -5,7 +5,8 @@
 //!  heads: a word for each value of an address's hash │ stacks' heads │ records │ sites
 //! ```
 //!
-//! Invariant: the mapping is never moved or unmapped, so an index that was given out stays valid.
+//! Invariants:
+//! 1. the mapping is never moved or unmapped, so an index that was given out stays valid.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -120,7 +121,7 @@ impl Area {
     /// The head of an address's chain: the first record's index, plus 1, or 0. May be read without the lock.
     #[inline]
     pub fn head(self, hash: usize) -> &'static AtomicU32 {
-        // SAFETY: within the mapping, which stays; any word is a valid atomic.
+        // SAFETY: invariant 1: inside the mapping; any word is a valid atomic.
         unsafe { &*((self.0 + HEADS_AT + hash % HEADS * 4) as *const AtomicU32) }
     }
 

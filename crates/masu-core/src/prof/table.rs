@@ -12,7 +12,8 @@
 //! 1. every record with an address is in that address's chain, and the others are in the list of free ones, or
 //!    were never used.
 //! 2. a site's `live` is the sum over its records; `total` is the sum over all sites.
-//! 3. sites are never moved or removed but by [`clear`], which removes all records first.
+//! 3. sites are never moved or removed but by [`clear`], which removes all records first. Each is written whole,
+//!    with its frames behind it, before anything leads to it.
 
 pub use super::area::{Amount, Site};
 use super::area::{Area, RECORDS, Record, SITE_BYTES};
@@ -91,7 +92,7 @@ pub fn insert(address: usize, size: usize, usable: usize, rate: usize, frames: &
     end_what_was_left(area);
     // One whose end found no place.
     take(area, address);
-    // SAFETY: under the lock; indices come from `new_record` and `site_of`, whose memory is mapped.
+    // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
         let Some(site) = site_of(area, frames, kind) else { return false };
         let Some(index) = new_record(area) else { return false };
@@ -149,7 +150,7 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
     let Some(area) = Area::get() else { return };
     let Some(_guard) = LOCK.enter() else { return };
     for index in 0..USED.load(Ordering::Relaxed) as u32 {
-        // SAFETY: under the lock; the record was used.
+        // SAFETY: under the lock, and invariant 1 of `prof::area`.
         let address = unsafe { (*area.record(index)).address };
         if address != 0 && ends(address) {
             take(area, address);
@@ -177,7 +178,7 @@ pub fn set_aside(address: usize) -> Option<Record> {
 pub fn put_back(record: Record) {
     let Some(area) = Area::get() else { return };
     let Some(_guard) = LOCK.enter() else { return };
-    // SAFETY: under the lock; the site was one, and is never removed but with all samples.
+    // SAFETY: under the lock, and invariant 3: the site was one.
     unsafe {
         if record.site as usize * 8 >= SITES.load(Ordering::Relaxed) {
             return;
@@ -267,7 +268,7 @@ pub fn at_peak(s: &Site, peak: u64) -> Amount {
 fn new_record(area: Area) -> Option<u32> {
     let free = FREE.load(Ordering::Relaxed) as u32;
     if free != 0 {
-        // SAFETY: under the lock; the list's records are mapped.
+        // SAFETY: under the lock, and invariant 1 of `prof::area`.
         FREE.store(unsafe { (*area.record(free - 1)).next } as usize, Ordering::Relaxed);
         return Some(free - 1);
     }
@@ -290,7 +291,7 @@ unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
     }
     hash ^= hash >> 29;
     let head = area.site_head(hash);
-    // SAFETY: under the lock: chains consist of sites that were written whole, with their frames behind.
+    // SAFETY: under the lock, and invariant 3.
     unsafe {
         let mut at = *head;
         while at != 0 {
@@ -404,7 +405,7 @@ impl Copy {
             if offset + size_of::<Site>() > self.end {
                 return None;
             }
-            // SAFETY: sites lie one behind the other, each with its frames, up to `end`.
+            // SAFETY: invariant 3: sites lie one behind the other, each with its frames, up to `end`.
             unsafe {
                 let s = (self.start + offset) as *const Site;
                 let frames = frames_of(s);
