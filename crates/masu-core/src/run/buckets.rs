@@ -1,7 +1,10 @@
 //! Chunks in lists by the length of their longest free range.
 //!
-//! Everything is under the lock of the pool of pages. Invariant: bit `b` of the index says whether bucket
-//! `b` has a chunk; bucket 0 never has.
+//! Everything is under the lock of the pool of pages.
+//!
+//! Invariants:
+//! 1. bit `b` of the index says whether bucket `b` has a chunk; bucket 0 never has.
+//! 2. a chunk in a bucket is one of the pool's, so it has a record.
 
 use super::chunk::{RunChunk, UNITS, record};
 use crate::region::NIL;
@@ -34,7 +37,7 @@ impl Buckets {
         c.prev.set(NIL);
         c.next.set(first);
         if first != NIL {
-            // SAFETY: a chunk in a bucket has a record.
+            // SAFETY: invariant 2.
             unsafe { record(first) }.prev.set(chunk);
         }
         head.set(chunk);
@@ -46,7 +49,7 @@ impl Buckets {
         let bucket = c.longest.get() as usize;
         let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
         let (next, prev) = (c.next.get(), c.prev.get());
-        // SAFETY: chunks in a bucket have records.
+        // SAFETY: invariant 2.
         unsafe {
             if next != NIL {
                 record(next).prev.set(prev);
@@ -68,7 +71,7 @@ impl Buckets {
             let word = self.index.get(bucket / 64).map_or(0, Cell::get);
             let mut chunk = if word >> (bucket % 64) & 1 != 0 { head.get() } else { NIL };
             while chunk != NIL {
-                // SAFETY: a chunk in a bucket has a record.
+                // SAFETY: invariant 2.
                 let c = unsafe { record(chunk) };
                 let next = c.next.get();
                 f(chunk, c);

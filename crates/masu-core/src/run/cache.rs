@@ -8,7 +8,9 @@
 //! that is below [`CACHE_LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
 //! not keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
-//! Invariant: the lists, `bytes` and `limit` are touched only inside the handshake.
+//! Invariants:
+//! 1. the lists, `bytes` and `limit` are touched only inside the handshake.
+//! 2. a run in a list is free and nobody else's; its first word is the link.
 
 use super::pool;
 use crate::clock::Tick;
@@ -78,7 +80,7 @@ impl RunCache {
             self.missed();
             return None;
         }
-        // SAFETY: a run in the list is free and linked.
+        // SAFETY: invariant 2.
         list.set(unsafe { (*run).next });
         self.set_bytes(self.bytes() - units * UNIT);
         self.served.set(self.served.get() | 1 << class);
@@ -126,7 +128,7 @@ impl RunCache {
                 return pool::give(&[p as usize]);
             }
         }
-        // SAFETY: the run is free and ours, and at least a unit long.
+        // SAFETY: invariant 2: the caller gives the run up.
         unsafe { (*run).next = list.get() };
         list.set(run);
         self.set_bytes(self.bytes() + bytes);
@@ -172,7 +174,7 @@ impl RunCache {
                 if run.is_null() || self.bytes() <= target {
                     break;
                 }
-                // SAFETY: a run in the list is free and linked.
+                // SAFETY: invariant 2.
                 list.set(unsafe { (*run).next });
                 self.set_bytes(self.bytes() - size);
                 *slot = run as usize;

@@ -1,8 +1,11 @@
 //! Sets of chunks, by number, for finding the lowest chunk that has something.
 //!
 //! All sets lie in one table, a word of each beside the other's, so that a small program touches one
-//! page: its beginning is a static, the rest is a table of the region's. Invariant: everything is under the
-//! lock of the pool of runs; the words are atomic only so that the table can be a static.
+//! page: its beginning is a static, the rest is a table of the region's.
+//!
+//! Invariants:
+//! 1. everything is under the lock of the pool of runs; the words are atomic only so that the table can be a
+//!    static.
 
 use crate::region::{self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
@@ -87,7 +90,8 @@ fn words(index: usize) -> &'static [AtomicU64; SETS] {
     let index = index % WORDS;
     MEMBERS.get(index).unwrap_or_else(|| {
         let at = region::entry(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, index);
-        // SAFETY: the region maps the entries of all chunks below its limit; zero bytes are empty sets.
+        // SAFETY: invariant 1 of `region`: the entries of all chunks below the limit are mapped; zero bytes are
+        // empty sets.
         unsafe { &*(at as *const [AtomicU64; SETS]) }
     })
 }

@@ -23,6 +23,9 @@
 //!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
 //!    are the chunks for runs in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
 //! 3. a granule's page map entry is of kind `Span` while it is a span, else of kind `Run`.
+//! 4. the holder of the lock alone touches the lists and the records of chunks, except for what a live run's owner
+//!    reads of it.
+//! 5. every chunk of the pool lies below the region's limit, so it has a record and entries in the page map.
 
 use super::buckets::Buckets;
 use super::chunk::{Bits, RunChunk, UNITS, UNITS_PER_GRANULE, record};
@@ -51,7 +54,7 @@ fn change(counter: &AtomicUsize, by: usize) {
 /// Those of chunks for runs, and those of chunks for spans.
 struct State(UnsafeCell<[Buckets; 2]>);
 
-// SAFETY: touched under LOCK only.
+// SAFETY: invariant 4.
 unsafe impl Sync for State {}
 
 /// The pool, whose lock the holder has.
@@ -71,7 +74,7 @@ impl Locked {
     }
 
     fn buckets(&self, for_spans: bool) -> &Buckets {
-        // SAFETY: LOCK makes the holder the only user.
+        // SAFETY: invariant 4.
         unsafe { &(&*STATE.0.get())[usize::from(for_spans)] }
     }
 
@@ -142,7 +145,7 @@ impl Locked {
             return Some(chunk);
         }
         let chunk = self.fresh_chunk(for_spans, dense)?;
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5.
         match unsafe { record(chunk) }.absent.get() {
             0 => Some(chunk),
             _ => scarce::open_some(self, for_spans, units).ok()?,
@@ -152,7 +155,7 @@ impl Locked {
     /// A fresh chunk. `dense`: it will be filled.
     fn fresh_chunk(&self, for_spans: bool, dense: bool) -> Option<u32> {
         let (chunk, comes) = space::alloc_chunk()?;
-        // SAFETY: below the limit now.
+        // SAFETY: invariant 5: below the limit now.
         let c = unsafe { record(chunk) };
         c.init(for_spans);
         if comes == Fresh::Bare {
@@ -172,7 +175,7 @@ impl Locked {
             chunk_set::add(if for_spans { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
         for granule in 0..GRANULES_PER_CHUNK {
-            // SAFETY: the chunk lies below the limit.
+            // SAFETY: invariant 5.
             unsafe { region::page_map(chunk as usize * GRANULES_PER_CHUNK + granule) }
                 .set(Kind::Run);
         }
@@ -186,7 +189,7 @@ impl Locked {
     fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
         let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
         while let Some(chunk) = chunk_set::first(has) {
-            // SAFETY: a chunk of the pool has a record.
+            // SAFETY: invariant 5.
             let c = unsafe { record(chunk) };
             if c.for_spans.get() == (has != Has::DirtyRunRoom)
                 && has.affinity().is_none_or(|of| c.affinity.get() == Some(of))
@@ -203,7 +206,7 @@ impl Locked {
     /// A chunk that is all free.
     fn free_chunk(&self) -> Option<(u32, usize)> {
         let chunk = [true, false].into_iter().find_map(|spans| self.buckets(spans).find(UNITS))?;
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5.
         self.adapt(chunk, unsafe { record(chunk) }, true);
         Some((chunk, 0))
     }
@@ -212,7 +215,7 @@ impl Locked {
     fn borrow_granule(&self) -> Option<(u32, usize)> {
         // So long a range surely has one.
         let chunk = self.buckets(false).find(2 * UNITS_PER_GRANULE - 1)?;
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5.
         unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
     }
 }
@@ -243,7 +246,7 @@ pub fn take(units: usize, align: usize) -> Option<(usize, bool)> {
     let chunk =
         [false, true].into_iter().find_map(|for_spans| pool.buckets(for_spans).find(enough));
     let chunk = chunk.or_else(|| pool.more(false, true, enough))?;
-    // SAFETY: a chunk of the pool has a record.
+    // SAFETY: invariant 5.
     let c = unsafe { record(chunk) };
     pool.adapt(chunk, c, false);
     let place = c.find(units, align)?;
@@ -279,12 +282,12 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     let found = found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None });
     let fresh = || {
         let chunk = pool.more(true, dense, UNITS_PER_GRANULE)?;
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5.
         unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
     };
     let (chunk, granule) =
         found.or_else(fresh).or_else(|| find(Has::Room)).or_else(|| pool.borrow_granule())?;
-    // SAFETY: a chunk of the pool has a record.
+    // SAFETY: invariant 5.
     let c = unsafe { record(chunk) };
     let start = granule * UNITS_PER_GRANULE;
     if c.longest.get() as usize == UNITS {
@@ -301,7 +304,7 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
     change(&FRESH_UNITS, UNITS_PER_GRANULE - dirty);
     let granule = chunk as usize * GRANULES_PER_CHUNK + granule;
     change(&SPAN_UNITS, UNITS_PER_GRANULE);
-    // SAFETY: below the limit, and the caller's alone.
+    // SAFETY: invariant 5.
     unsafe { region::page_map(granule) }.set(Kind::Span);
     Some((granule, touched * UNIT))
 }
@@ -309,10 +312,10 @@ pub fn take_granule(dense: bool, own: Option<Affinity>) -> Option<(usize, usize)
 /// Takes back a granule, of whose units those in `dirty` may be non-zero. `false`: a fork stands still.
 pub fn give_granule(granule: usize, dirty: u16) -> bool {
     let Some(pool) = Locked::enter() else { return false };
-    // SAFETY: the caller's granule lies below the limit.
+    // SAFETY: invariant 5.
     unsafe { region::page_map(granule) }.set(Kind::Run);
     let (chunk, granule) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
-    // SAFETY: a chunk of the pool has a record.
+    // SAFETY: invariant 5.
     let c = unsafe { record(chunk) };
     c.give_granule(granule, dirty);
     change(&SPAN_UNITS, UNITS_PER_GRANULE.wrapping_neg());
@@ -329,7 +332,7 @@ pub fn give(runs: &[usize]) {
     };
     for &at in runs {
         let (chunk, unit) = split(at);
-        // SAFETY: the caller's run lies in a chunk of runs.
+        // SAFETY: invariant 5: the caller's run lies in a chunk of the pool.
         let c = unsafe { record(chunk) };
         let n = c.give(unit);
         if n != 0 {
@@ -348,7 +351,7 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     }
     let pool = Locked::enter()?;
     let (chunk, unit) = split(at);
-    // SAFETY: the caller's run lies in a chunk of runs.
+    // SAFETY: invariant 5: the caller's run lies in a chunk of the pool.
     let c = unsafe { record(chunk) };
     let dirty = c.resize(unit, old, new)?;
     if new < old {
@@ -391,7 +394,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
         if !chunk_set::contains(Has::Dirty, chunk) {
             return purged;
         }
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5.
         let c = unsafe { record(chunk) };
         let Some((start, n)) = next_range(if all { &c.dirty } else { &c.old }, from, page) else {
             c.old.assign(&c.dirty);

@@ -33,7 +33,7 @@ pub fn init(chunk: u32, c: &RunChunk) {
 pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<u32>, Errno> {
     let mut next = chunk_set::first(Has::Absent);
     while let Some(chunk) = next {
-        // SAFETY: a chunk of the pool has a record.
+        // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
         // A span takes a granule as it lies.
         let align = if for_spans { UNITS_PER_GRANULE } else { 1 };
