@@ -53,7 +53,7 @@ fn pop_from(heap: &Heap, class: usize) -> *mut Block {
     let bin = unsafe { heap.bins.get_unchecked(class) };
     let block = bin.get();
     if !block.is_null() {
-        // SAFETY: a block in a bin is free and linked, and the bin is this thread's.
+        // SAFETY: invariants 1 and 3 of `heap`: the bin is this thread's, its blocks are free and linked.
         unsafe {
             bin.set((*block).next);
             // The checker looks at each mark.
@@ -105,12 +105,12 @@ pub unsafe fn dealloc(p: *mut u8) -> Freed {
         return Freed::Unknown;
     }
     let granule = offset >> GRANULE_SHIFT;
-    // SAFETY: the offset is below the limit.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit.
     let owner = unsafe { base.page_map(granule) }.owner.load(Ordering::Relaxed);
     if !is_mine(owner) {
         return Freed::Others(granule as u32);
     }
-    // SAFETY: the span is this thread's: only it writes its own id into a page map entry.
+    // SAFETY: invariant 5 of `span::record`: only this thread writes its id into a page map entry.
     unsafe { free_own(base, granule, p) }
 }
 
@@ -127,7 +127,7 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
         return Freed::Unknown;
     }
     let granule = offset >> GRANULE_SHIFT;
-    // SAFETY: the offset is below the limit.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit.
     let entry = unsafe { base.page_map(granule) };
     // In one compare: not more than the block has, and not much less than half of it.
     let bytes = entry.block_size();
@@ -137,7 +137,7 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
     if !is_mine(entry.owner.load(Ordering::Relaxed)) {
         return Freed::Others(granule as u32);
     }
-    // SAFETY: as in `dealloc`.
+    // SAFETY: invariant 5 of `span::record`, as in `dealloc`.
     unsafe { free_own(base, granule, p) }
 }
 
@@ -170,7 +170,7 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     // The count and the compare of the address share one jump, and the product takes the register of the
     // address, which the list has by then.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: the span is this thread's, so the owner's line is too; the block is ours to write.
+    // SAFETY: invariant 5 of `span::record`: the span is this thread's; the block is ours to write.
     unsafe {
         core::arch::asm!(
             "mov {head}, qword ptr [{base} + {line} + {free}]",
@@ -192,7 +192,7 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
         Freed::Done
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
-    // SAFETY: as above.
+    // SAFETY: invariant 5 of `span::record`.
     unsafe {
         let record = span::record_at(base, granule);
         Block::make_free(p.cast(), (*record).free);
@@ -215,7 +215,7 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     if size > SMALL_MAX || !region::in_window(offset) {
         return false;
     }
-    // SAFETY: the offset is below the limit; in a span may be read.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
     unsafe {
         let class = base.page_map(offset >> GRANULE_SHIFT).class();
         class == class_of(size) && is_sound(class, p.cast_mut())
@@ -256,7 +256,7 @@ pub unsafe fn realloc_own(
         return null_mut();
     }
     let granule = offset >> GRANULE_SHIFT;
-    // SAFETY: the offset is below the limit.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit.
     let entry = unsafe { base.page_map(granule) };
     if !is_mine(entry.owner.load(Ordering::Relaxed)) {
         return null_mut();
@@ -316,7 +316,7 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     let base = Base::load();
     let offset = base.offset(p);
     if region::in_window(offset) {
-        // SAFETY: the offset is below the limit.
+        // SAFETY: invariant 1 of `region`: the offset is below the limit.
         let size = unsafe { base.page_map(offset >> GRANULE_SHIFT) }.block_size();
         if size != 0 {
             return size;

@@ -74,7 +74,7 @@ pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
 /// `block` is a live block of span `span`, and the caller's.
 #[inline(never)]
 pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
-    // SAFETY: below the limit.
+    // SAFETY: invariant 1 of `region`: below the limit.
     let entry = unsafe { span::page_map(span) };
     let owner = entry.owner.load(Ordering::Relaxed);
     let class = entry.class();
@@ -98,7 +98,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     }
     if let Some(heap) = arena::by_id(owner) {
         thread_bytes::freed(entry.block_size());
-        // SAFETY: the span is the heap's, and so are its live blocks.
+        // SAFETY: invariant 2 of `heap::arena`: the span is the heap's, and so are its live blocks.
         return unsafe { heap.free(block) };
     }
     let heap = birth::current_or_new();
@@ -131,7 +131,7 @@ pub(super) unsafe fn push(
     ends: (u32, u32),
     n: u32,
 ) -> bool {
-    // SAFETY: below the limit, as a block of it exists.
+    // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     let word = unsafe { span::remote(span) };
     let last = span::block_at(span, ends.1);
     let link = |head: Option<u32>| {
@@ -146,8 +146,8 @@ pub(super) unsafe fn push(
             // The last block of an owned span: its owner may sleep.
             span::emptied(true);
         }
-        // SAFETY: the push made this thread the span's owner: its line is ours, and so are the
-        // chain and the blocks.
+        // SAFETY: invariant 2 of `span::remote`: the push made this thread the span's owner. Its line is ours,
+        // and so are the chain and the blocks.
         Pushed::Claimed { chain, listed, .. } => unsafe {
             if listed && !abandoned::unlink(span, class) {
                 set_aside(span, ends, n, chain);

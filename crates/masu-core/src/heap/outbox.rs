@@ -9,8 +9,10 @@
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
 //! it, on the outbox, for the thread to take over.
 //!
-//! Invariant: a slot is empty or holds a chain of linked blocks of a span, from `first` to `last`, that
-//! takes `left` more, at least one; slots are touched only inside the handshake.
+//! Invariants:
+//! 1. a slot is empty or holds a chain of linked blocks of a span, from `first` to `last`, that takes `left` more,
+//!    at least one.
+//! 2. slots are touched only inside the handshake.
 
 use super::free::push;
 use super::{Heap, shared_arena, table};
@@ -188,7 +190,7 @@ impl Outbox {
         if slot.span.get() != span {
             return None;
         }
-        // SAFETY: passed on; a chain in a slot takes more.
+        // SAFETY: passed on, and invariant 1: a chain in a slot takes more.
         let chain = unsafe { Chain(slot.chain.get()).push(block) };
         slot.chain.set(chain.0);
         Some(chain.left() == 0 && self.send_full(heap, slot, inside))
@@ -234,7 +236,7 @@ impl Outbox {
         let slot = self.slot(span);
         let (mut evicted, mut stale, mut full) = (NOTHING, NOTHING, NOTHING);
         let chain = if slot.span.get() == span {
-            // SAFETY: passed on; a chain in a slot takes more.
+            // SAFETY: passed on, and invariant 1: a chain in a slot takes more.
             unsafe { Chain(slot.chain.get()).push(block) }
         } else {
             evicted = self.send(Some(heap), slot);
@@ -258,8 +260,8 @@ impl Outbox {
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
-    /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed process
-    /// there are so few slots that another span's chain soon sends it out.
+    /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed
+    /// process there are so few slots that another span's chain soon sends it out.
     fn send_stale(&self, heap: &Heap) -> Sent {
         if self.is_oversubscribed() {
             return NOTHING;
@@ -303,7 +305,7 @@ impl Outbox {
 
     #[inline(never)]
     fn send_chain(&self, heap: Option<&Heap>, span: u32, chain: Chain) -> Sent {
-        // SAFETY: the slot held a chain of freed blocks of its span, which is in use until they are
+        // SAFETY: invariant 1: the slot held a chain of freed blocks of its span, which is in use until they are
         // given up here.
         unsafe {
             let (class, size) = (page_map(span).class(), page_map(span).block_size());

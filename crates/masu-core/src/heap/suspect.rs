@@ -3,8 +3,8 @@
 //! A free that finds a mark in its block is almost surely a second one. But a program may copy what earlier
 //! blocks left in memory, marks included, so a mark alone proves nothing. What proves it is that something
 //! leads to the block: a free block is the first of a list, a bin or a chain, or another free block of its span
-//! links to it. All of these places are looked through, at leisure: only programs with a mistake come here, except for
-//! a few in a lifetime.
+//! links to it. All of these places are looked through, at leisure: only programs with a mistake come here,
+//! except for a few in a lifetime.
 //!
 //! The thread that owns the span sees all of its lists as they are; and so it does what other threads have
 //! freed, unless they do so at this moment. Where nothing leads to the block, it is live: its free goes on.
@@ -28,8 +28,8 @@ use core::cell::Cell;
 /// How often a thread looks that does not own the span.
 const LOOKS: usize = 3;
 
-/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns if it is a
-/// live block.
+/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns if
+/// it is a live block.
 ///
 /// # Safety
 /// The caller owns the span, in which the pointer lies.
@@ -123,7 +123,7 @@ unsafe fn is_proved_free(p: *const u8) -> bool {
 /// # Safety
 /// As for [`is_live`].
 unsafe fn exists(span: u32, block: *mut Block) -> bool {
-    // SAFETY: the span's line is mapped; the word is read by itself.
+    // SAFETY: invariant 1 of `region`: the span's line is mapped; the word is read by itself.
     unsafe {
         let size = span::page_map(span).block_size().max(1);
         let carved = (&raw const (*span::record(span)).carved).read_volatile();
@@ -140,7 +140,7 @@ unsafe fn is_first(span: u32, block: *mut Block) -> bool {
         // SAFETY: one word, which another thread may be writing.
         unsafe { bin.as_ptr().read_volatile() }
     };
-    // SAFETY: the span's line is mapped; each word of it is read by itself.
+    // SAFETY: invariant 1 of `region`: the span's line is mapped; each word of it is read by itself.
     let (class, owner, free, left) = unsafe {
         let (entry, line) = (span::page_map(span), span::record(span));
         let owner = entry.owner.load(Ordering::Relaxed);
@@ -169,7 +169,7 @@ unsafe fn is_first(span: u32, block: *mut Block) -> bool {
 /// # Safety
 /// As for [`is_live`].
 unsafe fn has_predecessor(span: u32, block: *mut Block) -> bool {
-    // SAFETY: the span's line and memory are mapped; each word is read by itself.
+    // SAFETY: invariant 1 of `region`: the span's line is mapped, and its memory is; each word is read by itself.
     unsafe {
         let size = span::page_map(span).block_size();
         let carved = (&raw const (*span::record(span)).carved).read_volatile();
@@ -185,7 +185,7 @@ fn may_link(word: *mut Block) -> bool {
     let offset = region::offset(word.cast());
     word.is_null()
         || region::in_window(offset) && {
-            // SAFETY: the offset is below the limit.
+            // SAFETY: invariant 1 of `region`: the offset is below the limit.
             let class = unsafe { span::page_map(span::span_of(offset)) }.class();
             class != 0 && span::may_start(class, word.addr())
         }
