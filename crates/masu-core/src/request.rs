@@ -54,19 +54,16 @@ pub struct Request {
     pub exact: bool,
 }
 
-/// Where a large block comes from.
+/// Where a large block comes from; `None` if there can be none.
 #[inline(always)]
-fn large(size: usize, align: usize) -> Source {
-    if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
-        Source::Medium(medium_units(size))
+fn large(size: usize, align: usize) -> Option<Source> {
+    if size > isize::MAX as usize - UNIT || align > ALIGN_MAX {
+        None
+    } else if size <= MEDIUM_MAX && align <= MEDIUM_MAX / 2 {
+        Some(Source::Medium(medium_units(size)))
     } else {
-        Source::Huge(size.max(1).next_multiple_of(UNIT))
+        Some(Source::Huge(size.max(1).next_multiple_of(UNIT)))
     }
-}
-
-#[inline(always)]
-fn is_possible(size: usize, align: usize) -> bool {
-    size <= isize::MAX as usize - UNIT && align <= ALIGN_MAX
 }
 
 impl Request {
@@ -78,10 +75,8 @@ impl Request {
             Source::Small(class_of(size))
         } else if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
             Source::Small(aligned_class(size, align))
-        } else if is_possible(size, align) {
-            large(size, align)
         } else {
-            return None;
+            large(size, align)?
         };
         Some(Request { source, size, align, zeroed: if zeroed { size } else { 0 }, exact: false })
     }
@@ -92,10 +87,8 @@ impl Request {
         debug_assert!(align.is_power_of_two());
         let source = if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
             Source::Small(exact_class(size, align))
-        } else if is_possible(size, align) {
-            large(size, align)
         } else {
-            return None;
+            large(size, align)?
         };
         let zeroed = if zeroed { source.bytes() } else { 0 };
         Some(Request { source, size, align, zeroed, exact: true })

@@ -236,26 +236,32 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     if size > isize::MAX as usize - UNIT {
         return false;
     }
-    let new = match block.kind {
-        Kind::Medium if size > SMALL_MAX && size <= MEDIUM_MAX => {
-            let new = medium_units(size) * UNIT;
-            // SAFETY: a live run, and the caller's.
-            accounted(block, new, || unsafe { run::resize(p, size, zeroed) }).then_some(new)
-        }
-        Kind::Huge => {
-            let new = size.max(MEDIUM_MAX + 1).next_multiple_of(UNIT);
-            // SAFETY: a live huge block, and the caller's.
-            accounted(block, new, || unsafe { huge::resize_in_place(p, new, zeroed) })
-                .then_some(new)
-        }
-        Kind::Hooked => {
-            // SAFETY: a live block in the hooks' memory, and the caller's.
-            let done = unsafe { hooked::resize(p, size, zeroed) };
-            Block::find(p).filter(|_| done).map(|block| block.bytes)
-        }
-        _ => None,
+    let kind = block.kind;
+    let new = match kind {
+        Kind::Medium if size > SMALL_MAX && size <= MEDIUM_MAX => medium_units(size) * UNIT,
+        Kind::Huge => size.max(MEDIUM_MAX + 1).next_multiple_of(UNIT),
+        Kind::Hooked => size,
+        _ => return false,
     };
-    if let Some(new) = new {
+    // Hook memory is within its heap's limits by itself.
+    let heap = if kind == Kind::Hooked { None } else { block.heap() };
+    if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
+        return false;
+    }
+    // SAFETY: a live block of that kind, and the caller's.
+    let done = unsafe {
+        match kind {
+            Kind::Medium => run::resize(p, new, zeroed),
+            Kind::Huge => huge::resize_in_place(p, new, zeroed),
+            _ => hooked::resize(p, new, zeroed),
+        }
+    };
+    if let Some(heap) = heap {
+        heap.resized(old, new, done);
+    }
+    if done {
+        let hooked = if kind == Kind::Hooked { Block::find(p) } else { None };
+        let new = hooked.map_or(new, |block| block.bytes);
         thread_bytes::resized(old, new);
         if sampling::any_live() {
             sampling::freed(p);
@@ -265,15 +271,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
             unsafe { sampling::counted(p, size) };
         }
     }
-    new.is_some()
-}
-
-/// Lets `change` resize a block to `new` bytes, if its heap's limits allow it.
-fn accounted(block: &Block, new: usize, change: impl FnOnce() -> bool) -> bool {
-    match block.heap() {
-        Some(heap) => heap.resized(block.bytes, new, change),
-        None => change(),
-    }
+    done
 }
 
 /// Moves a huge block to where it has `new` bytes, more than now; asks a second time as an allocation does.

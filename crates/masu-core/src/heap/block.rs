@@ -62,7 +62,11 @@ impl Block {
     pub fn find_here(p: *const u8) -> Option<Block> {
         let offset = region::offset(p);
         if offset >= region::limit() {
-            return Self::find_outside(p);
+            let bytes = huge::usable_size(p);
+            if bytes == 0 {
+                return Self::find_elsewhere(p);
+            }
+            return Some(Block { kind: Kind::Huge, bytes, owner: arena::id_of_huge(p) });
         }
         // SAFETY: the offset is below the limit.
         let entry = unsafe { span::page_map(span::span_of(offset)) };
@@ -80,15 +84,6 @@ impl Block {
         }
         let kind = if is_mine(owner) { Kind::Own } else { Kind::Remote };
         Some(Block { kind, bytes, owner })
-    }
-
-    #[inline(always)]
-    fn find_outside(p: *const u8) -> Option<Block> {
-        let bytes = huge::usable_size(p);
-        if bytes != 0 {
-            return Some(Block { kind: Kind::Huge, bytes, owner: arena::id_of_huge(p) });
-        }
-        Self::find_elsewhere(p)
     }
 
     #[cold]

@@ -11,8 +11,9 @@
 //!  deallocated = what was counted + what the outbox holds + what the heap's spans have not told yet
 //! ```
 //!
-//! Invariant: `allocated + uncounted - bytes in the bins` is what the thread has allocated, where `uncounted`
-//! is what was in the bins when the words were last settled, less what has left them unused since.
+//! Invariants:
+//! 1. `allocated + uncounted - bytes in the bins` is what the thread has allocated, where `uncounted`
+//!    is what was in the bins when the words were last settled, less what has left them unused since.
 
 use super::tls::current;
 use super::{birth, flush};
@@ -27,7 +28,7 @@ use core::cell::Cell;
 pub struct ThreadBytes {
     allocated: Counter,
     deallocated: Counter,
-    /// See the invariant. Wraps around.
+    /// See invariant 1. Wraps around.
     uncounted: Cell<u64>,
     /// Freed bytes that were never allocated: borrowed blocks given back. They are taken off when the words are
     /// settled.
@@ -192,8 +193,10 @@ pub fn freed(bytes: usize) {
 
 /// Counts a medium or huge block that the calling thread has resized.
 pub fn resized(from: usize, to: usize) {
-    if from != to {
-        freed(from);
-        allocated(to);
+    if from != to
+        && let Some(account) = account()
+    {
+        account.sub(from as u64);
+        account.add(to as u64);
     }
 }

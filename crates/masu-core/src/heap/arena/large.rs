@@ -187,18 +187,15 @@ impl Arena {
         }
     }
 
-    /// Lets `change` resize a block of `old` usable bytes to `new` where it is, within the limits.
-    pub(crate) fn resized(
-        &'static self,
-        old: usize,
-        new: usize,
-        change: impl FnOnce() -> bool,
-    ) -> bool {
+    /// Whether the limits let a block of `old` usable bytes get `new` where it is. What becomes of it,
+    /// [`resized`](Self::resized) is told.
+    pub(crate) fn may_resize(&'static self, old: usize, new: usize) -> bool {
+        new <= old || self.begin(new - old)
+    }
+
+    /// Notes that a block has been resized, or else has stayed as it was.
+    pub(crate) fn resized(&'static self, old: usize, new: usize, done: bool) {
         let more = new.saturating_sub(old);
-        if more != 0 && !self.begin(more) {
-            return false;
-        }
-        let done = change();
         let inside = self.gate.enter();
         self.tally.end(more);
         if done {
@@ -208,7 +205,6 @@ impl Arena {
             self.discharge(more);
         }
         self.leave(inside, Caller::Thread);
-        done
     }
 
     /// Lets `change` move the huge block at `p`, of `old` usable bytes, to where it has `new`, more of them,
