@@ -113,7 +113,7 @@ fn small_programs_need_hardly_more_address_space() {
         let (plain, loaded) =
             (least_address_space(program, true), least_address_space(program, false));
         println!("{}: {plain} -> {loaded} KiB", program[0]);
-        assert!(loaded <= plain + 1900, "{}: {plain} -> {loaded} KiB", program[0]);
+        assert!(loaded <= plain + 1800, "{}: {plain} -> {loaded} KiB", program[0]);
     }
 }
 

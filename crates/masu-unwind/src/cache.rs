@@ -14,9 +14,8 @@ struct Entry {
     words: [AtomicU64; WORDS],
 }
 
-static CACHE: [Entry; ENTRIES] =
-    [const { Entry { key: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] } };
-        ENTRIES];
+/// The rules.
+pub struct Cache([Entry; ENTRIES]);
 
 /// An odd number without a pattern.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -32,32 +31,36 @@ fn key(pc: usize, module: u64, words: &[u64; WORDS]) -> u64 {
     words.iter().fold(name, |sum, &word| (sum.rotate_left(5) ^ word).wrapping_mul(ODD)) | 1
 }
 
-fn entry(pc: usize) -> Option<&'static Entry> {
-    CACHE.get(mixed(pc as u64) as usize % ENTRIES)
-}
+impl Cache {
+    fn entry(&self, pc: usize) -> Option<&Entry> {
+        self.0.get(mixed(pc as u64) as usize % ENTRIES)
+    }
 
-/// The rule for an address in a module.
-pub fn get(pc: usize, module: u64) -> Option<Rule> {
-    let entry = entry(pc)?;
-    let found = entry.key.load(Ordering::Relaxed);
-    if found == 0 {
-        return None;
+    /// The rule for an address in a module.
+    #[inline(never)]
+    pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
+        let entry = self.entry(pc)?;
+        let found = entry.key.load(Ordering::Relaxed);
+        if found == 0 {
+            return None;
+        }
+        let mut words = [0; WORDS];
+        for (word, from) in words.iter_mut().zip(&entry.words) {
+            *word = from.load(Ordering::Relaxed);
+        }
+        (found == key(pc, module, &words)).then(|| Rule::of(words))
     }
-    let mut words = [0; WORDS];
-    for (word, from) in words.iter_mut().zip(&entry.words) {
-        *word = from.load(Ordering::Relaxed);
-    }
-    (found == key(pc, module, &words)).then(|| Rule::of(words))
-}
 
-/// Keeps a rule.
-pub fn put(pc: usize, module: u64, rule: &Rule) {
-    let Some(entry) = entry(pc) else { return };
-    let words = rule.words();
-    for (word, to) in words.iter().zip(&entry.words) {
-        to.store(*word, Ordering::Relaxed);
+    /// Keeps a rule.
+    #[inline(never)]
+    pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
+        let Some(entry) = self.entry(pc) else { return };
+        let words = rule.words();
+        for (word, to) in words.iter().zip(&entry.words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        entry.key.store(key(pc, module, &words), Ordering::Relaxed);
     }
-    entry.key.store(key(pc, module, &words), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -68,9 +71,10 @@ mod tests {
     fn a_rule_is_found_under_its_address_and_module_only() {
         let mut rule = Rule::of([0; WORDS]);
         rule.offset = 48;
-        put(0x1234_5678, 9, &rule);
-        assert_eq!(get(0x1234_5678, 9), Some(rule));
-        assert_eq!(get(0x1234_5678, 8), None);
-        assert_eq!(get(0x1234_5679, 9), None);
+        let cache = &crate::kept::kept().unwrap().rules;
+        cache.put(0x1234_5678, 9, &rule);
+        assert_eq!(cache.get(0x1234_5678, 9), Some(rule));
+        assert_eq!(cache.get(0x1234_5678, 8), None);
+        assert_eq!(cache.get(0x1234_5679, 9), None);
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //!  walk ── registers of this thread                       [registers]
 //!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps
-//!         ├─ a rule that was found before                 [cache]
+//!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
 //!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program
 //!         └─ no tables: the frame pointer, if it can be one
 //!       the caller's registers, read from the stack       [memory]   pages are asked for before they are read
@@ -25,6 +25,8 @@
 mod cache;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod cfi;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod kept;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod maps;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

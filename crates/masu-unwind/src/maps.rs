@@ -10,6 +10,7 @@
 //! | keep a module | store of the count | release: the entry |
 //! | look | load of the count | acquire: the same |
 
+use crate::kept::kept;
 use crate::module::Module;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,22 +28,21 @@ struct Kept {
     tag: AtomicU64,
 }
 
-static KEPT: [Kept; MOST] = [const {
-    Kept {
-        from: AtomicUsize::new(0),
-        to: AtomicUsize::new(0),
-        start: AtomicUsize::new(0),
-        header: AtomicUsize::new(0),
-        tag: AtomicU64::new(0),
-    }
-}; MOST];
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The mappings that were looked up.
+pub struct Modules {
+    kept: [Kept; MOST],
+    count: AtomicUsize,
+}
+
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// The module that an address of the calling thread's stack lies in.
+#[cold]
+#[inline(never)]
 pub fn find(pc: usize) -> Option<Module> {
-    let count = COUNT.load(Ordering::Acquire);
-    for kept in KEPT.iter().take(count) {
+    let modules = &kept()?.modules;
+    let count = modules.count.load(Ordering::Acquire);
+    for kept in modules.kept.iter().take(count) {
         let (from, to) = (kept.from.load(Ordering::Relaxed), kept.to.load(Ordering::Relaxed));
         if !(from..to).contains(&pc) {
             continue;
@@ -65,14 +65,14 @@ pub fn find(pc: usize) -> Option<Module> {
     }
     let module = look_up(pc);
     if let Some((from, module)) = module
-        && let Some(kept) = KEPT.get(COUNT.load(Ordering::Relaxed))
+        && let Some(kept) = modules.kept.get(modules.count.load(Ordering::Relaxed))
     {
         kept.from.store(from, Ordering::Relaxed);
         kept.to.store(module.end, Ordering::Relaxed);
         kept.start.store(module.start, Ordering::Relaxed);
         kept.header.store(module.header, Ordering::Relaxed);
         kept.tag.store(module.tag, Ordering::Relaxed);
-        COUNT.fetch_add(1, Ordering::Release);
+        modules.count.fetch_add(1, Ordering::Release);
     }
     BUSY.store(false, Ordering::Release);
     module.map(|(_, module)| module)

@@ -98,7 +98,7 @@ impl Module {
     /// From an address in one of its segments to that segment's end.
     pub fn segment(&self, address: usize) -> Option<Cursor> {
         let mut segment = None;
-        self.headers(|header| {
+        self.headers(&mut |header| {
             if header.is_readable() && (header.start..header.end).contains(&address) {
                 // SAFETY: a readable segment of a module that has a frame on this thread's stack, so it
                 // stays loaded for the walk.
@@ -112,7 +112,7 @@ impl Module {
     pub fn find_header(&self) -> usize {
         const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
         let mut found = 0;
-        self.headers(|header| {
+        self.headers(&mut |header| {
             if header.kind == PT_GNU_EH_FRAME {
                 found = header.start;
             }
@@ -128,7 +128,7 @@ impl Module {
     }
 
     /// Calls `f` with each program header, where it is in memory.
-    fn headers(&self, mut f: impl FnMut(&Header)) -> Option<()> {
+    fn headers(&self, f: &mut dyn FnMut(&Header)) -> Option<()> {
         const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
         const PT_LOAD: u32 = 1;
         /// The headers lie on the file's first page, which is where it starts in memory.

@@ -4,6 +4,8 @@
 mod nr {
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
     pub const OPENAT: usize = 257;
 }
@@ -13,21 +15,23 @@ mod nr {
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
     pub const RT_SIGPROCMASK: usize = 135;
+    pub const MUNMAP: usize = 215;
+    pub const MMAP: usize = 222;
 }
 
 /// # Safety
 /// As the kernel has it for that call.
-#[inline]
-unsafe fn call(n: usize, a: [usize; 4]) -> isize {
+#[inline(never)]
+unsafe fn call(n: usize, a: [usize; 6]) -> isize {
     let ret;
     // SAFETY: the call's convention; its effects are the caller's obligation.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!("syscall", inlateout("rax") n => ret, in("rdi") a[0], in("rsi") a[1],
-            in("rdx") a[2], in("r10") a[3], lateout("rcx") _, lateout("r11") _, options(nostack));
+            in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("svc 0", in("x8") n, inlateout("x0") a[0] => ret, in("x1") a[1],
-            in("x2") a[2], in("x3") a[3], options(nostack));
+            in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
     }
     ret
 }
@@ -38,7 +42,7 @@ pub fn can_be_read(address: usize) -> bool {
     const EFAULT: isize = -14;
     const NO_SUCH_WAY: usize = usize::MAX >> 1;
     // SAFETY: an unknown way of changing the mask is refused.
-    unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8]) != EFAULT }
+    unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8, 0, 0]) != EFAULT }
 }
 
 /// Passes all of a file to `f`, piece by piece, until it returns `false`.
@@ -49,13 +53,15 @@ pub fn read_file(path: &core::ffi::CStr, mut f: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0u8; 512];
     // SAFETY: a C string, and a buffer of that length for the kernel to write to.
     unsafe {
-        let file = call(nr::OPENAT, [AT_FDCWD, path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0]);
+        let file = call(nr::OPENAT, [AT_FDCWD, path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0, 0, 0]);
         if file < 0 {
             return;
         }
         loop {
-            let read =
-                call(nr::READ, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0]);
+            let read = call(
+                nr::READ,
+                [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0],
+            );
             if read == EINTR {
                 continue;
             }
@@ -64,6 +70,26 @@ pub fn read_file(path: &core::ffi::CStr, mut f: impl FnMut(&[u8]) -> bool) {
                 break;
             }
         }
-        call(nr::CLOSE, [file as usize, 0, 0, 0]);
+        call(nr::CLOSE, [file as usize, 0, 0, 0, 0, 0]);
     }
+}
+
+/// Maps zeroed memory.
+pub fn map(bytes: usize) -> Option<*mut u8> {
+    const READ_AND_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    const MOST: isize = -4096;
+    // SAFETY: a new mapping, wherever there is room.
+    let at =
+        unsafe { call(nr::MMAP, [0, bytes, READ_AND_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) };
+    (!(MOST..0).contains(&at)).then_some(at as *mut u8)
+}
+
+/// Unmaps what [`map`] has returned.
+///
+/// # Safety
+/// `at` is such a mapping of so many bytes, and nobody uses it any more.
+pub unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: as the caller says.
+    unsafe { call(nr::MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
 }

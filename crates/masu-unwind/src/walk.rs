@@ -1,7 +1,7 @@
 //! The walk from frame to frame.
 
-use crate::cache;
 use crate::cfi::{self, END, Rule, SIGNAL};
+use crate::kept::kept;
 use crate::memory::Stack;
 use crate::module::Module;
 use crate::registers::{FRAME, Registers, signal};
@@ -106,6 +106,7 @@ impl Walk {
         true
     }
 
+    #[inline(never)]
     fn rule(&self) -> Option<Rule> {
         let place = self.place();
         let Some(module) = self.module else {
@@ -113,12 +114,13 @@ impl Walk {
             let sound = frame >= self.registers.sp && frame - self.registers.sp < LARGEST;
             return (sound && !self.exact).then(Rule::by_frame_pointer);
         };
-        if let Some(rule) = cache::get(place, module.tag) {
+        let rules = &kept()?.rules;
+        if let Some(rule) = rules.get(place, module.tag) {
             return Some(rule);
         }
         let entry = Entry::find(place, module.segment(module.header)?, |at| module.segment(at))?;
         let rule = cfi::rule(&entry, place)?;
-        cache::put(place, module.tag, &rule);
+        rules.put(place, module.tag, &rule);
         Some(rule)
     }
 }
