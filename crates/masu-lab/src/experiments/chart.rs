@@ -118,7 +118,51 @@ fn slimmed(svg: &str) -> String {
         let (points, rest) = part.split_once('"').unwrap_or((part, ""));
         slim += &format!(" points=\"{}\"{rest}", thinned(points));
     }
+    joined(&slim)
+}
+
+/// Makes one path of lines of a grid or an axis that look the same and come one after the other, whatever is written
+/// between them.
+fn joined(svg: &str) -> String {
+    let mut slim = String::new();
+    let (mut look, mut path) = ("", String::new());
+    let mut in_text = false;
+    for line in svg.lines() {
+        let straight = straight(line);
+        in_text |= line.starts_with("<text");
+        if !path.is_empty() && !in_text && straight.as_ref().is_none_or(|(its, _)| *its != look) {
+            slim += &format!("<path {look} d=\"{path}\"/>\n");
+            path.clear();
+        }
+        if let Some((its, drawn)) = straight {
+            look = its;
+            path += &drawn;
+        } else {
+            slim += line;
+            slim.push('\n');
+        }
+        in_text &= line != "</text>";
+    }
     slim
+}
+
+/// What a line looks like, and how it is drawn, if the element is one that is vertical or horizontal.
+fn straight(element: &str) -> Option<(&str, String)> {
+    let (look, points) = if let Some(line) = element.strip_prefix("<line ") {
+        let (look, ends) = line.split_once(" x1=\"")?;
+        (look, ends.split('"').step_by(2).take(4).collect::<Vec<_>>())
+    } else {
+        let line = element.strip_prefix("<polyline fill=\"none\" ")?;
+        let (look, points) = line.split_once(" points=\"")?;
+        (look, points.split_once('"')?.0.split([' ', ',']).collect())
+    };
+    let [x1, y1, x2, y2] = points[..] else { return None };
+    let drawn = match (x1 == x2, y1 == y2) {
+        (true, _) => format!("M{x1} {y1}V{y2}"),
+        (_, true) => format!("M{x1} {y1}H{x2}"),
+        _ => return None,
+    };
+    Some((look, drawn))
 }
 
 /// The points of a line in pixels, without those that it passes anyway. All of them if they cannot be read.
@@ -159,19 +203,20 @@ fn keep(line: &[(f64, f64)], kept: &mut Vec<(f64, f64)>) {
 }
 
 /// What the drawing library says of every element, and what is enough.
-const SLIMMER: [(&str, &str); 9] = [
+const SLIMMER: [(&str, &str); 10] = [
+    ("9.67741935483871", "9.7"),
+    ("12.903225806451614", "13"),
+    (" font-size=\"9.7\"", ""),
     (" opacity=\"1\"", ""),
     (" font-family=\"sans-serif\"", ""),
     (
         "xmlns=\"http://www.w3.org/2000/svg\">",
-        "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\">",
+        "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"9.7\">",
     ),
     (" stroke=\"none\" stroke-width=\"1\"/>", "/>"),
     (" stroke=\"none\"/>", "/>"),
     (" fill=\"#000000\">", ">"),
     (" stroke-width=\"1\"", ""),
-    ("9.67741935483871", "9.7"),
-    ("12.903225806451614", "13"),
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -264,6 +309,27 @@ mod tests {
         assert_eq!(thinned("0,0 10,10 0,0"), "0,0 10,10 0,0", "back to where it began");
         assert_eq!(thinned("5,5"), "5,5");
         assert_eq!(thinned("no points"), "no points");
+    }
+
+    #[test]
+    fn lines_of_a_grid_are_one_path() {
+        let grid = r#"<line stroke="red" x1="1" y1="2" x2="1" y2="9"/>
+<text>
+<polyline
+</text>
+<line stroke="red" x1="1" y1="2" x2="5" y2="2"/>
+<polyline fill="none" stroke="blue" points="3,4 3,6"/>
+<polyline fill="none" stroke="blue" points="3,4 4,6"/>
+"#;
+        let slim = r#"<text>
+<polyline
+</text>
+<path stroke="red" d="M1 2V9M1 2H5"/>
+<path stroke="blue" d="M3 4V6"/>
+<polyline fill="none" stroke="blue" points="3,4 4,6"/>
+"#;
+        assert_eq!(joined(grid), slim);
+        assert_eq!(joined(slim), slim);
     }
 
     #[test]
