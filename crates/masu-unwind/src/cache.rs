@@ -37,7 +37,6 @@ impl Cache {
     }
 
     /// The rule for an address in a module.
-    #[inline(never)]
     pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
         let entry = self.entry(pc)?;
         let found = entry.key.load(Ordering::Relaxed);
@@ -52,7 +51,6 @@ impl Cache {
     }
 
     /// Keeps a rule.
-    #[inline(never)]
     pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
         let Some(entry) = self.entry(pc) else { return };
         let words = rule.words();

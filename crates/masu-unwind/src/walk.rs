@@ -1,5 +1,6 @@
 //! The walk from frame to frame.
 
+use crate::cache::Cache;
 use crate::cfi::{self, END, Rule, SIGNAL};
 use crate::kept::kept;
 use crate::memory::Stack;
@@ -106,7 +107,6 @@ impl Walk {
         true
     }
 
-    #[inline(never)]
     fn rule(&self) -> Option<Rule> {
         let place = self.place();
         let Some(module) = self.module else {
@@ -115,12 +115,16 @@ impl Walk {
             return (sound && !self.exact).then(Rule::by_frame_pointer);
         };
         let rules = &kept()?.rules;
-        if let Some(rule) = rules.get(place, module.tag) {
-            return Some(rule);
-        }
-        let entry = Entry::find(place, module.segment(module.header)?, |at| module.segment(at))?;
-        let rule = cfi::rule(&entry, place)?;
-        rules.put(place, module.tag, &rule);
-        Some(rule)
+        rules.get(place, module.tag).or_else(|| find_rule(rules, &module, place))
     }
+}
+
+/// The rule in the module's tables, which is kept.
+#[cold]
+#[inline(never)]
+fn find_rule(rules: &Cache, module: &Module, place: usize) -> Option<Rule> {
+    let entry = Entry::find(place, module.segment(module.header)?, |at| module.segment(at))?;
+    let rule = cfi::rule(&entry, place)?;
+    rules.put(place, module.tag, &rule);
+    Some(rule)
 }
