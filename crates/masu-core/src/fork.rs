@@ -56,11 +56,15 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
         ])
 }
 
-/// Before a fork: takes every lock, in order. The calling thread may still allocate and free.
+/// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
+/// free.
 pub fn prepare() {
-    arena::lock_for_fork().acquire();
+    let table = arena::lock_for_fork();
+    table.acquire();
     locks().for_each(Lock::acquire);
     fork::begin();
+    // SAFETY: taken above, and the fork has begun.
+    locks().chain([table]).for_each(|lock| unsafe { lock.mark_fork() });
 }
 
 /// After a fork, in the parent.

@@ -1,7 +1,8 @@
 //! A futex lock that a fork's child can reset.
 //!
-//! Three states in one word: 0 free, 1 held, 2 held with sleepers (Drepper, "Futexes Are Tricky",
-//! mutex 3). Uncontended lock and unlock are one atomic instruction each. It is not recursive.
+//! One word: [`HELD`], [`SLEEPERS`] if somebody may sleep until it is free (Drepper, "Futexes Are
+//! Tricky", mutex 3), and [`FORK`] while a fork has it. Uncontended lock and unlock are one atomic
+//! instruction each. It is not recursive.
 //!
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
@@ -14,7 +15,10 @@
 //! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
 //! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order
 //! between the two kinds of locks holds for all libraries, so nobody waits for a fork for ever:
-//! [`Lock::enter`] gives up once a fork stands still, and its callers do without (`fork.rs`).
+//! [`Lock::enter`] gives up once a fork stands still, and its callers do without (`fork.rs`). Only time
+//! tells that a fork stands still. So a fork that has all locks marks their words and wakes those who
+//! sleep at them, and who finds the mark looks at the time again and again. Without a fork sleepers have
+//! no timer: a thousand of them cost nothing.
 //! Only a thread's first lock can be one that a fork holds: while a thread holds any, no fork has them
 //! all. So the locks further inside are simply taken ([`Lock::lock`]).
 //!
@@ -26,11 +30,18 @@ use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hi
 use core::ops::Deref;
 
 const FREE: u32 = 0;
+/// Somebody has the lock.
 const HELD: u32 = 1;
-const CONTENDED: u32 = 2;
+/// Somebody may sleep until it is given back.
+const SLEEPERS: u32 = 2;
+/// A fork has it, and all others.
+const FORK: u32 = 4;
 /// Looks before a thread sleeps, some microseconds: what the locks protect is done sooner, unless who
 /// holds one does not run.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+/// As many sleepers as there are.
+const EVERYBODY: usize = i32::MAX as usize;
 
 /// A lock without data; what it protects is named where it is declared.
 pub struct Lock(AtomicU32);
@@ -99,27 +110,51 @@ impl Lock {
             spin_hint();
         }
         let mut patience = fork::Patience::new();
-        // From here on the word says that somebody sleeps, even if we get it at once: then one
-        // needless wake follows, never a lost one.
-        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
-            if may_give_up && patience.is_over() {
+        loop {
+            // From here on the word says that somebody sleeps, even if we get it at once: then one
+            // needless wake follows, never a lost one. A fork's mark stays.
+            let before = self.0.fetch_or(HELD | SLEEPERS, Ordering::Acquire);
+            if before & HELD == 0 {
+                return true;
+            }
+            let forks = may_give_up && before & FORK != 0;
+            if forks && patience.is_over() {
                 return false;
             }
-            self.sleep(may_give_up);
+            self.sleep(before | SLEEPERS, forks);
         }
-        true
     }
 
-    /// Sleeps until the lock is given back, or, for who may give up, for [`fork::MOMENT`] at most.
+    /// Sleeps while the word is `seen`, and in a fork for [`fork::MOMENT`] at most.
     #[cfg(not(loom))]
-    fn sleep(&self, may_give_up: bool) {
-        let moment = may_give_up.then_some((0, fork::MOMENT));
-        crate::sys::futex::wait(self.0.as_ptr(), CONTENDED, moment);
+    fn sleep(&self, seen: u32, forks: bool) {
+        crate::sys::futex::wait(self.0.as_ptr(), seen, forks.then_some((0, fork::MOMENT)));
     }
 
+    /// The same: a moment is as long as it takes.
     #[cfg(loom)]
-    fn sleep(&self, may_give_up: bool) {
-        crate::sys::futex::wait(&self.0, CONTENDED, || may_give_up && fork::is_in_progress());
+    fn sleep(&self, seen: u32, _: bool) {
+        crate::sys::futex::wait(&self.0, seen);
+    }
+
+    /// Wakes sleepers, at most so many.
+    fn wake(&self, sleepers: usize) {
+        #[cfg(not(loom))]
+        crate::sys::futex::wake(self.0.as_ptr(), sleepers);
+        #[cfg(loom)]
+        crate::sys::futex::wake(&self.0, sleepers);
+    }
+
+    /// Marks the lock as a fork's, which has all of them, and lets those who sleep at it see that. The
+    /// mark goes as the lock is given back or reset.
+    ///
+    /// # Safety
+    /// The calling thread holds it, and has called [`fork::begin`].
+    pub unsafe fn mark_fork(&self) {
+        // Releases that a fork has begun.
+        if self.0.fetch_or(FORK, Ordering::Release) & SLEEPERS != 0 {
+            self.wake(EVERYBODY);
+        }
     }
 
     /// Gives the lock back.
@@ -131,11 +166,8 @@ impl Lock {
         if fork::is_forking_thread() {
             return;
         }
-        if self.0.swap(FREE, Ordering::SeqCst) == CONTENDED {
-            #[cfg(not(loom))]
-            crate::sys::futex::wake(self.0.as_ptr(), 1);
-            #[cfg(loom)]
-            crate::sys::futex::wake(&self.0);
+        if self.0.swap(FREE, Ordering::SeqCst) & SLEEPERS != 0 {
+            self.wake(1);
         }
     }
 
@@ -206,13 +238,10 @@ pub mod fork {
     #[cfg(not(loom))]
     pub const MOMENT: i64 = 5_000_000;
 
-    /// Called with all locks held.
+    /// Called with all locks held, before they are marked.
     pub fn begin() {
         BEGUN.fetch_add(1, Ordering::Relaxed);
         FORKING.store(thread::pointer(), Ordering::SeqCst);
-        // Moments do not pass by themselves here.
-        #[cfg(loom)]
-        crate::sys::futex::wake_all();
     }
 
     /// Called before the locks are given back or reset.
@@ -238,7 +267,7 @@ pub mod fork {
         BEGUN.load(Ordering::Relaxed) != 0
     }
 
-    /// What a thread that waits for a lock knows of a fork that holds it.
+    /// What a thread that waits for a lock with a fork's mark knows of that fork.
     #[derive(Default)]
     pub struct Patience {
         #[cfg(not(loom))]

@@ -1,19 +1,25 @@
 //! The futex lock.
 //!
 //! ```text
-//!         lock (cas)             somebody must wait (swap)
-//!  FREE ─────────────▶ HELD ───────────────────────────▶ CONTENDED
-//!   ▲                   │                                    │
-//!   └──── release ──────┴──────── release, wake one ─────────┘
+//!         lock (cas)          somebody must wait (fetch_or)
+//!  FREE ─────────────▶ HELD ───────────────────────────▶ HELD | SLEEPERS
+//!   ▲                   │  ╲                                 │       │
+//!   │                   │   fork (fetch_or)                  │  fork, wake all
+//!   │                   │      ╲                             │       │
+//!   │                   │      HELD | FORK ──▶ HELD | SLEEPERS | FORK ◀─┘
+//!   │                   │           │                 │      │
+//!   └──── release ──────┴───────────┴──── release, wake one ─┘
 //! ```
 //!
 //! Invariants: one holder at a time, who sees what the one before wrote; whoever sleeps is woken,
-//! for a sleeper that nobody wakes is a deadlock here; after a fork, whose child has one thread, the
-//! lock is free whatever its state was.
+//! for a sleeper that nobody wakes is a deadlock here; a fork may wait for a thread that sleeps and may
+//! give up, and none that gives up takes the wake-up of one that does not; after a fork, whose child has
+//! one thread, the lock is free whatever its state was.
 
 use super::check;
-use crate::lock::Lock;
+use crate::lock::{Lock, fork};
 use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
 
@@ -36,6 +42,26 @@ impl Counted {
         let _guard = self.lock.lock();
         // SAFETY: under the lock; a race is seen by the checker.
         self.count.with_mut(|n| unsafe { *n += 1 });
+    }
+
+    /// The same, unless a fork stands still.
+    fn try_bump(&self) {
+        if let Some(_guard) = self.lock.enter() {
+            // SAFETY: as above.
+            self.count.with_mut(|n| unsafe { *n += 1 });
+        }
+    }
+
+    /// Forks, and does something meanwhile.
+    fn fork(&self, meanwhile: impl FnOnce()) {
+        self.lock.acquire();
+        fork::begin();
+        // SAFETY: acquired above.
+        unsafe { self.lock.mark_fork() };
+        meanwhile();
+        fork::end();
+        // SAFETY: as above.
+        unsafe { self.lock.release() };
     }
 
     fn count(&self) -> u32 {
@@ -106,6 +132,72 @@ fn a_failed_try_lock_does_not_open_the_lock() {
         assert!(counted.lock.try_lock().is_none());
         drop(guard);
         assert!(counted.lock.try_lock().is_some());
+    });
+}
+
+/// A thread that has what a fork waits for gives up, whether it falls asleep before the fork has begun or
+/// while it stands still.
+#[test]
+fn a_fork_may_wait_for_a_sleeper() {
+    check(None, || {
+        let counted = Counted::new();
+        let outer = Arc::new(Mutex::new(()));
+        let other = thread::spawn({
+            let (counted, outer) = (counted.clone(), outer.clone());
+            move || {
+                let _held = outer.lock().unwrap();
+                counted.try_bump();
+            }
+        });
+        counted.fork(|| drop(outer.lock().unwrap()));
+        other.join().unwrap();
+        assert!(counted.count() <= 1);
+    });
+}
+
+/// One sleeper has what a fork waits for and gives up, the other does not: it has the lock after the fork.
+#[test]
+fn who_waits_for_a_fork_is_woken_after_it() {
+    check(2, || {
+        let counted = Counted::new();
+        let outer = Arc::new(Mutex::new(()));
+        let gives_up = thread::spawn({
+            let (counted, outer) = (counted.clone(), outer.clone());
+            move || {
+                let _held = outer.lock().unwrap();
+                counted.try_bump();
+            }
+        });
+        let waits = thread::spawn({
+            let counted = counted.clone();
+            move || counted.bump()
+        });
+        counted.fork(|| drop(outer.lock().unwrap()));
+        gives_up.join().unwrap();
+        waits.join().unwrap();
+        assert!((1..=2).contains(&counted.count()));
+    });
+}
+
+/// The first fork's mark goes with it, and the second one marks anew.
+#[test]
+fn a_second_fork_is_like_the_first() {
+    check(3, || {
+        let counted = Counted::new();
+        let outer = Arc::new(Mutex::new(()));
+        let other = thread::spawn({
+            let (counted, outer) = (counted.clone(), outer.clone());
+            move || {
+                counted.bump();
+                let _held = outer.lock().unwrap();
+                counted.try_bump();
+            }
+        });
+        counted.fork(|| ());
+        assert!(!fork::is_in_progress());
+        counted.fork(|| drop(outer.lock().unwrap()));
+        other.join().unwrap();
+        assert!((1..=2).contains(&counted.count()));
     });
 }
 

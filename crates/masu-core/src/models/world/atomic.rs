@@ -4,6 +4,7 @@
 //! words there, of which the checker knows nothing.
 
 use super::process::{self, is_child};
+use core::ops::BitOr;
 use loom::sync::atomic as checked;
 pub use loom::sync::atomic::{Ordering, fence};
 
@@ -94,7 +95,7 @@ macro_rules! atomic {
 }
 
 atomic!(AtomicBool, bool, {});
-atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
+atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });
 atomic!(AtomicU64, u64, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
 atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
 

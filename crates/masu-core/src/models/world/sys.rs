@@ -28,13 +28,12 @@ pub mod futex {
         core::ptr::from_ref(word) as usize
     }
 
-    /// Sleeps while the word is `expected`, unless the caller `gives_up`: that is asked when everybody is
-    /// woken, too, for whatever time passes in between.
-    pub fn wait(word: &AtomicU32, expected: u32, gives_up: impl Fn() -> bool) {
+    /// Sleeps while the word is `expected`.
+    pub fn wait(word: &AtomicU32, expected: u32) {
         assert!(!process::is_child(), "the child waits for a thread that does not exist in it");
         let mut sleepers = SLEEPERS.lock().unwrap();
         // A thread that a fork left behind ends here, and must not have the table then.
-        let sleeps = || word.load(Ordering::Acquire) == expected && !gives_up();
+        let sleeps = || word.load(Ordering::Acquire) == expected;
         match catch_unwind(AssertUnwindSafe(sleeps)) {
             Ok(true) => {
                 let queue =
@@ -50,16 +49,19 @@ pub mod futex {
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes all sleepers of all words.
     pub fn wake_all() {
         SLEEPERS.lock().unwrap().values().for_each(|queue| queue.notify_all());
     }
 
-    /// Wakes one sleeper of the word.
-    pub fn wake(word: &AtomicU32) {
+    /// Wakes one sleeper of the word, or all.
+    pub fn wake(word: &AtomicU32, sleepers: usize) {
         assert!(!process::is_child(), "the child wakes a thread that does not exist in it");
         if let Some(queue) = SLEEPERS.lock().unwrap().get(&key(word)) {
-            queue.notify_one();
+            match sleepers {
+                1 => queue.notify_one(),
+                _ => queue.notify_all(),
+            }
         }
     }
 }
