@@ -29,6 +29,9 @@
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
 use core::ops::Deref;
 
+#[cfg(masu_count_locks)]
+pub mod count;
+
 const FREE: u32 = 0;
 /// Somebody has the lock.
 const HELD: u32 = 1;
@@ -44,7 +47,7 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 const EVERYBODY: usize = i32::MAX as usize;
 
 /// A lock without data; what it protects is named where it is declared.
-pub struct Lock(AtomicU32);
+pub struct Lock(AtomicU32, #[cfg(masu_count_locks)] count::Counts);
 
 impl Default for Lock {
     fn default() -> Self {
@@ -56,7 +59,11 @@ impl Lock {
     const_unless_loom! {
         /// A free lock.
         pub fn new() -> Self {
-            Lock(AtomicU32::new(FREE))
+            Lock {
+                0: AtomicU32::new(FREE),
+                #[cfg(masu_count_locks)]
+                1: count::Counts::new(),
+            }
         }
     }
 
@@ -66,7 +73,7 @@ impl Lock {
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
         self.acquire();
-        Guard(self)
+        self.guard()
     }
 
     /// Takes the lock, sleeping if it must. `None`: a fork holds it and stands still, perhaps because of
@@ -74,7 +81,7 @@ impl Lock {
     #[inline]
     pub fn enter(&self) -> Option<Guard<'_>> {
         let free = self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
-        (free.is_ok() || self.acquire_slow(true)).then(|| Guard(self))
+        (free.is_ok() || self.acquire_slow(true)).then(|| self.guard())
     }
 
     /// Takes the lock if it is free.
@@ -83,7 +90,15 @@ impl Lock {
         self.0
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            .then(|| Guard(self))
+            .then(|| self.guard())
+    }
+
+    /// For who has just taken the lock.
+    #[inline]
+    fn guard(&self) -> Guard<'_> {
+        #[cfg(masu_count_locks)]
+        self.1.take();
+        Guard(self)
     }
 
     /// Takes the lock without a guard, for fork's prepare handler.
@@ -101,6 +116,8 @@ impl Lock {
         if fork::is_forking_thread() {
             return true;
         }
+        #[cfg(masu_count_locks)]
+        self.1.wait();
         for _ in 0..SPINS {
             if self.0.load(Ordering::Relaxed) == FREE
                 && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -128,6 +145,8 @@ impl Lock {
     /// Sleeps while the word is `seen`, and in a fork for [`fork::MOMENT`] at most.
     #[cfg(not(loom))]
     fn sleep(&self, seen: u32, forks: bool) {
+        #[cfg(masu_count_locks)]
+        self.1.sleep();
         crate::sys::futex::wait(self.0.as_ptr(), seen, forks.then_some((0, fork::MOMENT)));
     }
 

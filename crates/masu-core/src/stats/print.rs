@@ -61,7 +61,22 @@ fn rows(text: &mut Text) {
         }
         text.line();
     }
+    #[cfg(masu_count_locks)]
+    locks(text);
     text.flush();
+}
+
+/// How often locks were taken.
+#[cfg(masu_count_locks)]
+fn locks(text: &mut Text) {
+    use crate::lock::{DISCARD, count::row};
+    use crate::{heap, run, space, span};
+    row("pages", [run::pool::lock_for_fork()].into_iter(), text);
+    row("abandoned spans", span::abandoned::locks_for_fork(), text);
+    row("shared arena", [heap::shared_arena_lock_for_fork()].into_iter(), text);
+    row("heaps", [heap::lock_for_fork()].into_iter(), text);
+    row("space", [space::lock_for_fork()].into_iter(), text);
+    row("discard", [&DISCARD].into_iter(), text);
 }
 
 #[cfg(test)]

@@ -1,0 +1,73 @@
+//! How often a lock is taken, and by whom: for experiments, under `--cfg masu_count_locks`.
+//!
+//! ```sh
+//! RUSTFLAGS='--cfg masu_count_locks' cargo build --release -p libmasu --target-dir target/counted
+//! MASU_SHOW_STATS=1 LD_PRELOAD=$PWD/target/counted/release/libmasu.so program
+//! ```
+//!
+//! The statistics end with a line for each lock then.
+
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sys::thread;
+use crate::text::{Text, decimal};
+
+/// What is counted of one lock.
+pub struct Counts {
+    /// Times that it was taken.
+    taken: AtomicU64,
+    /// Times by another thread than the last time.
+    handed_over: AtomicU64,
+    /// Times that it was not free.
+    waited: AtomicU64,
+    /// Times that a thread slept for it.
+    slept: AtomicU64,
+    /// Who had it last.
+    last: AtomicUsize,
+}
+
+impl Counts {
+    /// All zero.
+    pub const fn new() -> Self {
+        Counts {
+            taken: AtomicU64::new(0),
+            handed_over: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            slept: AtomicU64::new(0),
+            last: AtomicUsize::new(0),
+        }
+    }
+
+    /// The calling thread has it.
+    pub fn take(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        let own = thread::pointer();
+        if self.last.swap(own, Ordering::Relaxed) != own {
+            self.handed_over.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// It is not free.
+    pub fn wait(&self) {
+        self.waited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The calling thread goes to sleep.
+    pub fn sleep(&self) {
+        self.slept.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Writes the line of some locks, added up.
+pub fn row<'a>(name: &str, locks: impl Iterator<Item = &'a super::Lock>, text: &mut Text) {
+    let mut sums = [0; 4];
+    for super::Lock(_, c) in locks {
+        for (sum, n) in sums.iter_mut().zip([&c.taken, &c.handed_over, &c.waited, &c.slept]) {
+            *sum += n.load(Ordering::Relaxed);
+        }
+    }
+    text.str("masu: lock ").str(name).tab(28);
+    for (n, what) in sums.into_iter().zip([" taken", " handed over", " waited for", " slept for"]) {
+        text.right(decimal(n).as_str(), 12).str(what);
+    }
+    text.line();
+}
