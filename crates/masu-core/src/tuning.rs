@@ -59,7 +59,7 @@ pub const OVERSUBSCRIBED_PER_PROCESSOR: u32 = 8;
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
 /// Batches that a thread borrows before it gets a span of its own for the class. †
 pub const BATCHES: u8 = 4;
-/// Bytes in a batch. †
+/// Bytes in a batch. §4
 pub const BATCH_BYTES: usize = UNIT / 2;
 /// Blocks of a class freed, with none borrowed meanwhile, after which a thread returns what is left of its
 /// batch. †

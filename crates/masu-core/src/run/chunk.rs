@@ -281,7 +281,7 @@ impl RunChunk {
             }
             second = second.max(other);
             if let Some((start, from, to)) = best
-                && to - from < longest
+                && (to - from < longest || second == longest)
                 && (to - from == n || fits == FEW)
             {
                 return Some(Place { start, longest });
