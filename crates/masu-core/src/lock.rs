@@ -47,7 +47,11 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 const EVERYBODY: usize = i32::MAX as usize;
 
 /// A lock without data; what it protects is named where it is declared.
-pub struct Lock(AtomicU32, #[cfg(masu_count_locks)] count::Counts);
+pub struct Lock {
+    word: AtomicU32,
+    #[cfg(masu_count_locks)]
+    counts: count::Counts,
+}
 
 impl Default for Lock {
     fn default() -> Self {
@@ -60,9 +64,9 @@ impl Lock {
         /// A free lock.
         pub fn new() -> Self {
             Lock {
-                0: AtomicU32::new(FREE),
+                word: AtomicU32::new(FREE),
                 #[cfg(masu_count_locks)]
-                1: count::Counts::new(),
+                counts: count::Counts::new(),
             }
         }
     }
@@ -80,14 +84,14 @@ impl Lock {
     /// the calling thread, which must do without. The guard gives it back.
     #[inline]
     pub fn enter(&self) -> Option<Guard<'_>> {
-        let free = self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        let free = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
         (free.is_ok() || self.acquire_slow(true)).then(|| self.guard())
     }
 
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_>> {
-        self.0
+        self.word
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
             .then(|| self.guard())
@@ -97,14 +101,14 @@ impl Lock {
     #[inline]
     fn guard(&self) -> Guard<'_> {
         #[cfg(masu_count_locks)]
-        self.1.take();
+        self.counts.take();
         Guard(self)
     }
 
     /// Takes the lock without a guard, for fork's prepare handler.
     #[inline]
     pub fn acquire(&self) {
-        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.acquire_slow(false);
         }
     }
@@ -117,10 +121,13 @@ impl Lock {
             return true;
         }
         #[cfg(masu_count_locks)]
-        self.1.wait();
+        self.counts.wait();
         for _ in 0..SPINS {
-            if self.0.load(Ordering::Relaxed) == FREE
-                && self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            if self.word.load(Ordering::Relaxed) == FREE
+                && self
+                    .word
+                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
             {
                 return true;
             }
@@ -130,7 +137,7 @@ impl Lock {
         loop {
             // From here on the word says that somebody sleeps, even if we get it at once: then one
             // needless wake follows, never a lost one. A fork's mark stays.
-            let before = self.0.fetch_or(HELD | SLEEPERS, Ordering::Acquire);
+            let before = self.word.fetch_or(HELD | SLEEPERS, Ordering::Acquire);
             if before & HELD == 0 {
                 return true;
             }
@@ -146,22 +153,22 @@ impl Lock {
     #[cfg(not(loom))]
     fn sleep(&self, seen: u32, forks: bool) {
         #[cfg(masu_count_locks)]
-        self.1.sleep();
-        crate::sys::futex::wait(self.0.as_ptr(), seen, forks.then_some((0, fork::MOMENT)));
+        self.counts.sleep();
+        crate::sys::futex::wait(self.word.as_ptr(), seen, forks.then_some((0, fork::MOMENT)));
     }
 
     /// The same: a moment is as long as it takes.
     #[cfg(loom)]
     fn sleep(&self, seen: u32, _: bool) {
-        crate::sys::futex::wait(&self.0, seen);
+        crate::sys::futex::wait(&self.word, seen);
     }
 
     /// Wakes sleepers, at most so many.
     fn wake(&self, sleepers: usize) {
         #[cfg(not(loom))]
-        crate::sys::futex::wake(self.0.as_ptr(), sleepers);
+        crate::sys::futex::wake(self.word.as_ptr(), sleepers);
         #[cfg(loom)]
-        crate::sys::futex::wake(&self.0, sleepers);
+        crate::sys::futex::wake(&self.word, sleepers);
     }
 
     /// Marks the lock as a fork's, which has all of them, and lets those who sleep at it see that. The
@@ -171,7 +178,7 @@ impl Lock {
     /// The calling thread holds it, and has called [`fork::begin`].
     pub unsafe fn mark_fork(&self) {
         // Releases that a fork has begun.
-        if self.0.fetch_or(FORK, Ordering::Release) & SLEEPERS != 0 {
+        if self.word.fetch_or(FORK, Ordering::Release) & SLEEPERS != 0 {
             self.wake(EVERYBODY);
         }
     }
@@ -185,7 +192,7 @@ impl Lock {
         if fork::is_forking_thread() {
             return;
         }
-        if self.0.swap(FREE, Ordering::SeqCst) & SLEEPERS != 0 {
+        if self.word.swap(FREE, Ordering::SeqCst) & SLEEPERS != 0 {
             self.wake(1);
         }
     }
@@ -195,7 +202,7 @@ impl Lock {
     /// # Safety
     /// No other thread exists, and what the lock protects is consistent.
     pub unsafe fn reset(&self) {
-        self.0.store(FREE, Ordering::Relaxed);
+        self.word.store(FREE, Ordering::Relaxed);
     }
 }
 

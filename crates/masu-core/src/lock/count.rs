@@ -60,7 +60,7 @@ impl Counts {
 /// Writes the line of some locks, added up.
 pub fn row<'a>(name: &str, locks: impl Iterator<Item = &'a super::Lock>, text: &mut Text) {
     let mut sums = [0; 4];
-    for super::Lock(_, c) in locks {
+    for super::Lock { counts: c, .. } in locks {
         for (sum, n) in sums.iter_mut().zip([&c.taken, &c.handed_over, &c.waited, &c.slept]) {
             *sum += n.load(Ordering::Relaxed);
         }
