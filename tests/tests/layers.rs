@@ -225,7 +225,10 @@ fn broken_rules_are_seen() {
     assert_eq!(citations(text), [of(1, "span::record"), of(12, "span::record"), of(3, "heap")]);
     assert_eq!(citations("/// Keeps invariant 2: all is well."), [(2, None)]);
     assert_eq!(citations("let invariant = 2; // The invariants of a list."), []);
-    assert_eq!(invariants("//! Invariants (of it):\n//! 1. a\n//!    b\n//! 2. c\n//!\n//! 3. d"), [1, 2]);
+    assert_eq!(
+        invariants("//! Invariants (of it):\n//! 1. a\n//!    b\n//! 2. c\n//!\n//! 3. d"),
+        [1, 2]
+    );
 
     let manifest = |name: &str, dependency: &str, target: Option<&str>| {
         let package = serde_json::json!({
