@@ -228,21 +228,21 @@ layout! {
     /// Medium blocks allocated.
     counter_medium_allocs = offset_of!(Counters, medium_allocs),
     /// The records of units of 2 MiB, which number from the base on.
-    huge_below = region::UNITS_BELOW,
+    units_below = region::UNITS_BELOW,
     /// Bytes of one.
-    huge_stride = region::UNIT_STRIDE,
+    unit_stride = region::UNIT_STRIDE,
     /// State: 1 live, 2 clean, 3 dirty.
-    huge_state = offset_of!(Record, state),
+    record_state = offset_of!(Record, state),
     /// Units of the range.
-    huge_units = offset_of!(Record, units),
+    record_units = offset_of!(Record, units),
     /// Bytes of a live block.
-    huge_bytes = offset_of!(Record, bytes),
+    record_bytes = offset_of!(Record, bytes),
     /// The arenas.
-    shared_below = region::ARENAS_BELOW,
+    arenas_below = region::ARENAS_BELOW,
     /// Bytes of one.
-    shared_stride = region::ARENA_STRIDE,
+    arena_stride = region::ARENA_STRIDE,
     /// Where its bins and spans are.
-    shared_inner = Arena::INNER_AT,
+    arena_inner = Arena::INNER_AT,
 }
 
 /// The variables whose places are given, each as its distance from the first word.
@@ -268,7 +268,7 @@ pub enum Place {
     /// The heap that its last thread has left.
     LeftHeap,
     /// Arenas ever made.
-    SharedHeaps,
+    Arenas,
     /// The heap that lends blocks.
     SharedArena,
     /// Units in spans.
@@ -300,7 +300,7 @@ pub enum Place {
     /// Heaps of threads in use.
     LiveHeaps,
     /// Arenas alive.
-    LiveShared,
+    LiveArenas,
     /// Huge blocks allocated.
     HugeAllocs,
     /// Those that grew where they were.
@@ -370,7 +370,7 @@ places! {
     ends = crate::space::ENDS,
     heaps = crate::heap::table::MADE,
     left_heap = crate::heap::table::LEFT,
-    shared_heaps = crate::heap::arena::MADE,
+    arenas = crate::heap::arena::MADE,
     shared_arena = crate::heap::ARENA,
     span_units = crate::ledger::SPAN_UNITS,
     run_units = crate::ledger::RUN_UNITS,
@@ -386,7 +386,7 @@ places! {
     background = crate::purge::TURN,
     asked = crate::purge::ASKED,
     live_heaps = crate::heap::table::LIVE_COUNT,
-    live_shared = crate::heap::arena::LIVE_COUNT,
+    live_arenas = crate::heap::arena::LIVE_COUNT,
     huge_allocs = crate::huge::ALLOCS,
     huge_grown = crate::huge::GROWN,
     huge_moves = crate::huge::MOVES,

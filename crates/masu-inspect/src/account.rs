@@ -341,7 +341,7 @@ fn thread(held: &Held) -> Thread {
         owner: match held.owner {
             Owner::Thread(index) => format!("thread {index}"),
             Owner::Waiting(_) => "no thread".into(),
-            Owner::Shared(index) => format!("heap {index}"),
+            Owner::Arena(index) => format!("heap {index}"),
             Owner::SharedArena => "shared arena".into(),
         },
         bins: held.bins,

@@ -64,8 +64,8 @@ pub struct Figures {
     pub heaps: u64,
     /// The heap that its last thread has left.
     pub left_heap: u64,
-    /// Shared heaps ever made.
-    pub shared_heaps: u64,
+    /// Arenas ever made.
+    pub arenas: u64,
 }
 
 /// Most heaps that are believed.
@@ -155,11 +155,11 @@ impl Engine {
             asked: half(Place::Asked)? != 0,
             heaps: half(Place::Heaps)?,
             left_heap: half(Place::LeftHeap)?,
-            shared_heaps: half(Place::SharedHeaps)?,
+            arenas: half(Place::Arenas)?,
         };
         let possible = limit <= end
             && end.max(mapped).max(huge_units.saturating_mul(chunk)) <= MOST_BYTES
-            && figures.heaps.max(figures.shared_heaps) <= MOST_HEAPS;
+            && figures.heaps.max(figures.arenas) <= MOST_HEAPS;
         if !possible {
             return Err(Error::Damaged(memory.process));
         }

@@ -21,7 +21,7 @@ pub enum Owner {
     /// No thread's at present: a heap that waits for the next one.
     Waiting(u64),
     /// A first-class heap's.
-    Shared(u64),
+    Arena(u64),
     /// Of the blocks that are lent to threads with little demand.
     SharedArena,
 }
@@ -98,10 +98,10 @@ pub fn read(
         let live = u32_at(heap, l.heap_live) == 1;
         reader.heap(heap, if live { Owner::Thread(index) } else { Owner::Waiting(index) });
     }
-    let shared =
-        memory.filled(engine.base - l.shared_below, figures.shared_heaps * l.shared_stride)?;
-    for (index, heap) in (0..).zip(shared.chunks_exact(l.shared_stride as usize)) {
-        reader.heap(&heap[l.shared_inner as usize..], Owner::Shared(index));
+    let arenas =
+        memory.filled(engine.base - l.arenas_below, figures.arenas * l.arena_stride)?;
+    for (index, heap) in (0..).zip(arenas.chunks_exact(l.arena_stride as usize)) {
+        reader.heap(&heap[l.arena_inner as usize..], Owner::Arena(index));
     }
     let shared = memory.filled(engine.address(Place::SharedArena), l.heap_len)?;
     reader.heap(&shared, Owner::SharedArena);

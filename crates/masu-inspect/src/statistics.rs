@@ -68,10 +68,10 @@ fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
             cached += u64_at(heap, l.heap_cached);
             flow += u64_at(heap, l.heap_allocated);
         }
-        let shared =
-            memory.filled(engine.base - l.shared_below, f.shared_heaps * l.shared_stride)?;
-        for heap in shared.chunks_exact(l.shared_stride as usize) {
-            count(engine, &heap[l.shared_inner as usize..], &mut counters);
+        let arenas =
+            memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
+        for heap in arenas.chunks_exact(l.arena_stride as usize) {
+            count(engine, &heap[l.arena_inner as usize..], &mut counters);
         }
     }
     let active = f.spans + f.runs + f.huge;
@@ -91,7 +91,7 @@ fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
         ("purged_bytes", f.purged),
         ("threads", half(Place::LiveHeaps)?),
         ("heaps", f.heaps),
-        ("shared_heaps", half(Place::LiveShared)?),
+        ("shared_heaps", half(Place::LiveArenas)?),
         ("spans", spans),
         ("abandoned", abandoned),
         ("refills", refills),

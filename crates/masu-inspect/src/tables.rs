@@ -93,7 +93,7 @@ impl<'a> Tables<'a> {
             // The words that say what is out last: what is freed in between counts as free.
             page_map: copy(l.page_map_below, spans, l.page_map_stride)?,
             chunks: copy(l.run_chunks_below, chunks, l.run_chunk_stride)?,
-            huge: copy(l.huge_below - first * l.huge_stride, engine.huge_units, l.huge_stride)?,
+            huge: copy(l.units_below - first * l.unit_stride, engine.huge_units, l.unit_stride)?,
             spans: copy(l.spans_below, spans, l.span_stride)?,
             remotes: copy(l.remotes_below, spans, l.remote_stride)?,
             engine,
@@ -191,11 +191,11 @@ impl<'a> Tables<'a> {
         let mut unit = 0;
         std::iter::from_fn(move || {
             while unit < self.engine.huge_units {
-                let record = unit * l.huge_stride;
-                let units = u64_at(&self.huge, record + l.huge_units)
+                let record = unit * l.unit_stride;
+                let units = u64_at(&self.huge, record + l.record_units)
                     .clamp(1, self.engine.huge_units - unit);
-                let what = match number::<1>(&self.huge, record + l.huge_state) {
-                    1 => Huge::Live(u64_at(&self.huge, record + l.huge_bytes)),
+                let what = match number::<1>(&self.huge, record + l.record_state) {
+                    1 => Huge::Live(u64_at(&self.huge, record + l.record_bytes)),
                     2 => Huge::Clean,
                     3 => Huge::Dirty,
                     // In motion: the next range is found one by one.
