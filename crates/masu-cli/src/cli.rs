@@ -128,6 +128,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   prof:0                  a heap profile from the start on
   prof_rate:512KiB        bytes between two samples of it, on average
   prof_file:none          the file it goes to at exit; %p is the process
+  observe:0               your other processes may read this one under Yama
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore

@@ -39,7 +39,8 @@
 
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
-use crate::{purge, run, space, span};
+use crate::sys::ptracer;
+use crate::{purge, run, settings, space, span};
 
 /// All locks but the one of the table of arenas, in their order.
 fn locks() -> impl Iterator<Item = &'static Lock> {
@@ -91,6 +92,9 @@ pub unsafe fn child() {
     unsafe {
         locks().for_each(|lock| lock.reset());
         arena::lock_for_fork().reset();
+    }
+    if settings::observe() {
+        ptracer::allow_any();
     }
     purge::after_fork_in_child();
     heap::fork::mark_orphans();

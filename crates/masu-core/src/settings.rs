@@ -25,6 +25,7 @@ static CGROUP: AtomicBool = AtomicBool::new(DEFAULT.cgroup);
 static SHOW_STATS: AtomicU32 = AtomicU32::new(DEFAULT.show_stats as u32);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
 static ON_ERROR: AtomicU32 = AtomicU32::new(DEFAULT.on_error as u32);
+static OBSERVE: AtomicBool = AtomicBool::new(DEFAULT.observe);
 /// Whether the soft limit is passed.
 static TIGHT: AtomicBool = AtomicBool::new(false);
 /// Processors; 0: nobody has asked.
@@ -48,6 +49,7 @@ pub fn apply(config: &Config, secure: bool) {
     SHOW_STATS.store(statistics_asked(config) as u32, Ordering::Relaxed);
     SHOW_ERRORS.store(config.show_errors, Ordering::Relaxed);
     ON_ERROR.store(config.on_error as u32, Ordering::Relaxed);
+    OBSERVE.store(config.observe, Ordering::Relaxed);
     MAY_START_THREAD.store(!secure, Ordering::Release);
 }
 
@@ -216,6 +218,11 @@ pub fn show_stats() -> bool {
 /// Whether they are written as JSON.
 pub fn stats_as_json() -> bool {
     SHOW_STATS.load(Ordering::Relaxed) == Statistics::Json as u32
+}
+
+/// Whether the user's other processes may read this one.
+pub fn observe() -> bool {
+    OBSERVE.load(Ordering::Relaxed)
 }
 
 /// Whether mistakes are reported.

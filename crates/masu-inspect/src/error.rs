@@ -14,8 +14,10 @@ pub enum Error {
     Ended(u32),
     /// masu is not in it.
     NoMasu(u32),
-    /// The kernel does not let the caller read it.
+    /// It is another user's, or has more rights than the caller.
     Refused(u32),
+    /// It is the caller's, but the kernel does not let this caller read its memory.
+    Guarded(u32),
     /// Its masu is of a version that this program does not know.
     Version {
         /// The process.
@@ -30,10 +32,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// What an attempt to read the process ended with.
+    /// What an attempt to read the process's memory ended with. Whoever gets so far may read its mappings.
     pub fn of(process: u32, error: &io::Error) -> Error {
         match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Error::Refused(process),
+            Some(libc::EPERM | libc::EACCES) => Error::Guarded(process),
             Some(libc::ESRCH | libc::ENOENT) => Error::gone(process),
             // Addresses go when a process ends, and when it unmaps them.
             _ if !Path::new(&format!("/proc/{process}/exe")).exists() => Error::gone(process),
@@ -55,19 +57,29 @@ impl Error {
             Error::NoMasu(process) => {
                 format!("`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu")
             }
-            Error::Refused(process) => match yama().as_deref() {
-                Some("1") => format!(
-                    "the kernel lets only its parents read it (kernel.yama.ptrace_scope is 1): use sudo masu, \
-                     or start process {process} from the shell that asks"
-                ),
-                Some("2" | "3") => "kernel.yama.ptrace_scope allows root at most to read processes: use sudo masu".into(),
-                _ => "it is another user's, or has more rights than you: use sudo masu; in a container, give it \
-                      --cap-add SYS_PTRACE, or ask from the host"
-                    .into(),
-            },
+            Error::Refused(_) => "it is another user's, or has more rights than you: use sudo masu; in a container, give it \
+                 --cap-add SYS_PTRACE, or ask from the host"
+                .into(),
+            Error::Guarded(_) => guarded(yama().as_deref()),
             Error::Version { masu, .. } => format!("use the command `masu` of version {masu}, which came with that library"),
             Error::Damaged(_) => "try it again; if that stays so, the program has overwritten masu's tables".into(),
         }
+    }
+}
+
+/// How to get past what keeps the user's own processes from each other.
+fn guarded(yama: Option<&str>) -> String {
+    match yama {
+        Some("1") => "kernel.yama.ptrace_scope is 1, so only its parents and root may: use sudo masu, or start it with \
+             `masu run --conf observe:1 -- COMMAND` (MASU_OBSERVE=1) or `masu watch -- COMMAND`"
+            .into(),
+        Some("2") => "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: use sudo masu".into(),
+        Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the machine starts anew: \
+             `masu run --stats -- COMMAND` prints statistics at the program's exit"
+            .into(),
+        _ => "a sandbox or a security module forbids it: use sudo masu; in a container, give it --cap-add SYS_PTRACE, or \
+             ask from the host"
+            .into(),
     }
 }
 
@@ -82,7 +94,9 @@ impl fmt::Display for Error {
             Error::NoProcess(process) => write!(f, "there is no process {process}"),
             Error::Ended(process) => write!(f, "process {process} has ended"),
             Error::NoMasu(process) => write!(f, "process {process} does not run on masu"),
-            Error::Refused(process) => write!(f, "process {process} may not be read"),
+            Error::Refused(process) | Error::Guarded(process) => {
+                write!(f, "process {process} may not be read")
+            }
             Error::Version { process, masu, layout } => {
                 write!(
                     f,
@@ -95,3 +109,26 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_kept_out_learns_every_way_in() {
+        let scope = |n| guarded(Some(n));
+        for way in ["sudo masu", "observe:1", "MASU_OBSERVE=1", "masu watch -- COMMAND"] {
+            assert!(scope("1").contains(way), "{}", scope("1"));
+        }
+        assert!(scope("2").contains("CAP_SYS_PTRACE") && !scope("2").contains("observe"));
+        assert!(scope("3").contains("nobody") && guarded(None).contains("SYS_PTRACE"));
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_an_end() {
+        let of = |n| Error::of(std::process::id(), &io::Error::from_raw_os_error(n));
+        assert!(matches!(of(libc::EPERM), Error::Guarded(_)));
+        assert!(matches!(of(libc::ESRCH), Error::Ended(_)));
+        assert!(matches!(of(libc::EFAULT), Error::Damaged(_)));
+    }
+}

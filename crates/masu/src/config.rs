@@ -128,6 +128,9 @@ setters! {
     /// When the path is empty or longer than 4000 bytes.
     stats_file(path: &'static str), stats_file, !path.is_empty() && path.len() <= File::LONGEST,
         "a path has 1 to 4000 bytes", File::new(path), "\"/tmp/stats.%p\"";
+    /// Whether the user's other processes may read this one where the kernel lets only its parents do so (Yama's
+    /// `ptrace_scope` 1): for `masu explain` and its like. By default they may not.
+    observe(may: bool), observe, true, "", may, "true";
     /// Whether the configuration in force is written to stderr at start. By default it is not.
     verbose(show: bool), verbose, true, "", show, "true";
     /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they

@@ -164,6 +164,9 @@ keys! {
     /// The file that the profile is written to at exit; `%p` in its name is the process. To name one is to ask for
     /// a profile.
     prof_file: NoFile = File::STDERR;
+    /// Whether the user's other processes may read this one where the kernel lets only its parents do so (Yama's
+    /// `ptrace_scope` 1): for `masu explain` and its like.
+    observe: Flag = false;
     /// This configuration on stderr at start.
     verbose: Flag = false;
     /// A line on stderr for every mistake found: bad options, and what `on_error` is about.

@@ -102,6 +102,7 @@ every_key! {
     prof: "1" => true, not "2";
     prof_rate: "64KiB" => 64 << 10, not "often";
     prof_file: "none" => File::STDERR, not "/tmp/";
+    observe: "yes" => true, not "me";
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
     on_error: "report" => OnError::Report, not "panic";
@@ -346,6 +347,7 @@ masu:   stats_file          stderr      built-in
 masu:   prof                off         built-in
 masu:   prof_rate           512KiB      built-in
 masu:   prof_file           none        built-in
+masu:   observe             off         built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
 masu:   on_error            abort       built-in

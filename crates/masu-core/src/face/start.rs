@@ -3,7 +3,7 @@
 use super::{guard, profile};
 use crate::config::{Config, File};
 use crate::region::GRANULE;
-use crate::sys::fatal;
+use crate::sys::{fatal, ptracer};
 use crate::{heap, limit, prof, region, settings};
 use core::ffi::c_char;
 
@@ -26,6 +26,9 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     // SAFETY: passed on.
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
     settings::apply(&config, secure);
+    if config.observe {
+        ptracer::allow_any();
+    }
     region::look_at_limits();
     limit::apply();
     heap::init_process();
@@ -42,10 +45,11 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
 }
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
-/// [`fork_prepare`](crate::fork_prepare) and its like, which one thread alone can do without. The hook may allocate.
+/// [`fork_prepare`](crate::fork_prepare) and its like, which one thread alone can do without, unless children have to be
+/// observable, too. The hook may allocate.
 pub fn before_sharing(hook: fn()) {
     crate::sharing::set_hook(hook);
-    if heap::counts().1 > 1 {
+    if heap::counts().1 > 1 || settings::observe() {
         crate::sharing::begin();
     }
 }

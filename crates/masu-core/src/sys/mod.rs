@@ -2,10 +2,10 @@
 //!
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
 //! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
-//! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), the
-//! background thread's creation ([`thread`]), what is asked of the host C library when there is one
-//! ([`host`]), descriptors to write to ([`output`]), a handler
-//! of faults ([`signal`]) and the one way to die ([`fatal`]).
+//! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), who may
+//! read the process ([`ptracer`]), the background thread's creation ([`thread`]), what is asked of the host C
+//! library when there is one ([`host`]), descriptors to write to ([`output`]), a handler of faults ([`signal`])
+//! and the one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
@@ -20,6 +20,7 @@ pub mod host;
 pub mod mem;
 pub mod output;
 pub mod place;
+pub mod ptracer;
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "raw_x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]

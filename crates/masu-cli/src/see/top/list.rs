@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use masu_inspect::account;
+use masu_inspect::{Error, account};
 use masu_inspect::statistics;
 use serde::Serialize;
 
@@ -71,6 +71,8 @@ pub struct List {
     pub sort: Column,
     /// Processes that may not be read.
     pub refused: usize,
+    /// Processes with a masu of a version that is not known.
+    pub unknown: usize,
     known: HashMap<u32, Known>,
     others: HashMap<u32, Other>,
 }
@@ -84,13 +86,13 @@ struct Known {
 /// A process that is not shown.
 struct Other {
     until: Instant,
-    refused: bool,
+    error: Error,
 }
 
 impl List {
     /// Nobody yet.
     pub fn new(sort: Column) -> List {
-        List { rows: Vec::new(), sort, refused: 0, known: HashMap::new(), others: HashMap::new() }
+        List { rows: Vec::new(), sort, refused: 0, unknown: 0, known: HashMap::new(), others: HashMap::new() }
     }
 
     /// Looks at every process.
@@ -107,12 +109,15 @@ impl List {
                     self.known.insert(process, known);
                 }
                 Err(error) => {
-                    let refused = matches!(error, masu_inspect::Error::Refused(_));
-                    self.others.insert(process, Other { until: now + AGAIN, refused });
+                    self.others.insert(process, Other { until: now + AGAIN, error });
                 }
             }
         }
-        self.refused = self.others.values().filter(|other| other.refused).count();
+        let count = |is: fn(&Error) -> bool| {
+            self.others.values().filter(|other| is(&other.error)).count()
+        };
+        self.refused = count(|error| matches!(error, Error::Refused(_) | Error::Guarded(_)));
+        self.unknown = count(|error| matches!(error, Error::Version { .. }));
         self.rows = self.known.values().map(|known| known.row.clone()).collect();
         self.arrange();
     }
@@ -135,7 +140,7 @@ impl List {
     }
 }
 
-fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, masu_inspect::Error> {
+fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Error> {
     let seen = statistics::read(process)?;
     let resident = account::rss(process)?;
     let of = |name| -> u64 {

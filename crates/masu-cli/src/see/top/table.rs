@@ -47,6 +47,13 @@ pub fn note(list: &List) -> String {
             list.refused
         );
     }
+    if list.unknown > 0 {
+        let _ = writeln!(
+            text,
+            "not shown: {} on a masu of another version; `masu explain PID` says which",
+            list.unknown
+        );
+    }
     text
 }
 
