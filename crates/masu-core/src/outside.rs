@@ -16,6 +16,7 @@ use crate::heap::arena::Arena;
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
+use crate::prof;
 use crate::region::{self, PageMapEntry};
 use crate::run::cache::RunCache;
 use crate::run::{RunChunk, UNITS};
@@ -243,6 +244,8 @@ layout! {
     arena_stride = region::ARENA_STRIDE,
     /// Where its bins and spans are.
     arena_inner = Arena::INNER_AT,
+    /// Bytes of the heap profile's mapping.
+    profile_length = prof::LENGTH,
 }
 
 /// The variables whose places are given, each as its distance from the first word.
@@ -313,10 +316,12 @@ pub enum Place {
     BackgroundStarts,
     /// Pointers freed that were not masu's.
     ForeignFrees,
+    /// Where the heap profile lies, 0 if none was ever started.
+    Profile,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::ForeignFrees as usize + 1;
+pub const PLACES: usize = Place::Profile as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -393,6 +398,7 @@ places! {
     huge_reused = crate::huge::REUSED,
     background_starts = crate::purge::STARTS,
     foreign_frees = crate::report::FOREIGN,
+    profile = crate::prof::BASE,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`, and what they differ by from that
 //! of `smaps_rollup`, read at another moment, is what the process did in between.
 
-use procfs::process::{MMapPath, Process};
+use procfs::process::{MMapPath, MemoryMap, Process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,9 +13,8 @@ use crate::elsewhere::{self, What};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
-use crate::heaps::{self, Held, Owner};
-use crate::memory::{Memory, Pages};
-use crate::tables::{Huge, Tables, Unit};
+use crate::inside;
+use crate::memory::Memory;
 
 /// The largest difference, as a share of the RSS, of a sum that closes.
 pub const CLOSED: f64 = 0.01;
@@ -46,8 +45,12 @@ pub enum Kind {
     DirtyHuge,
     /// Pages behind the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
     HugeEnds,
+    /// Parts of huge pages of 2 MiB that no block has used: they came with the rest.
+    HugePages,
     /// masu's tables.
     Tables,
+    /// The heap profile: samples and stacks.
+    Profile,
     /// libmasu.so: its code and its variables.
     Library,
     /// What became of something else while it was read. May be negative.
@@ -79,7 +82,9 @@ impl Kind {
                 | DirtyPages
                 | DirtyHuge
                 | HugeEnds
+                | HugePages
                 | Tables
+                | Profile
                 | Library
         )
     }
@@ -212,7 +217,8 @@ impl Account {
         off as f64 / self.rss.max(1) as f64
     }
 
-    fn add(&mut self, kind: Kind, bytes: u64) {
+    /// Adds to the part of a kind.
+    pub(crate) fn add(&mut self, kind: Kind, bytes: u64) {
         let bytes = bytes.cast_signed();
         match self.parts.iter_mut().find(|part| part.kind == kind && part.name.is_none()) {
             Some(part) => part.bytes += bytes,
@@ -266,9 +272,9 @@ fn attempt(process: u32) -> Result<Account, Error> {
         threads: Vec::new(),
     };
     for engine in &engines {
-        inside(&memory, engine, &mut account)?;
+        inside::add(&memory, engine, &mut account)?;
     }
-    outside(process, &engines, &mut account)?;
+    outside(&memory, &engines, &mut account)?;
     account.rss = rss(process)?;
     account.sum = account.parts.iter().map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0);
     account.closes = account.error() <= CLOSED;
@@ -294,161 +300,10 @@ pub fn rss(process: u32) -> Result<u64, Error> {
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
 }
 
-/// The parts that are masu's.
-fn inside(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<(), Error> {
-    let figures = &engine.figures;
-    account.going_back = GoingBack {
-        decay_ms: (figures.decay != u64::MAX).then_some(figures.decay),
-        budget: figures.budget,
-        background: account.going_back.background || figures.background,
-        purged: account.going_back.purged + figures.purged,
-    };
-    if engine.base == 0 {
-        return Ok(());
-    }
-    let l = &engine.layout;
-    let tables = Tables::read(memory, engine)?;
-    let window = memory.pages(engine.base, engine.base + engine.limit)?;
-    let heaps = heaps::read(memory, engine, &tables, &window)?;
-    small(engine, &tables, &window, &heaps, account);
-    medium(engine, &tables, &window, &heaps, account);
-
-    let end = engine.huge_base + engine.huge_units * l.chunk;
-    let pages = memory.pages(engine.huge_base, end)?;
-    for (at, len, what) in tables.huge() {
-        let bytes = pages.resident.bytes(at, at + len);
-        match what {
-            Huge::Live(size) => {
-                let live = pages.resident.bytes(at, at + size.min(len));
-                account.add(Kind::LiveHuge, live);
-                account.add(Kind::HugeEnds, bytes - live);
-                account.allocated += size;
-                account.huge_blocks += 1;
-            }
-            Huge::Dirty => account.add(Kind::DirtyHuge, bytes),
-            // What is resident of it has just been something else.
-            Huge::Clean => {}
-        }
-    }
-    let below = memory.pages(engine.base - l.below, engine.base)?;
-    account.add(Kind::Tables, below.resident.bytes(engine.base - l.below, engine.base));
-    account.threads.extend(heaps.held.iter().map(thread));
-    Ok(())
-}
-
-fn thread(held: &Held) -> Thread {
-    Thread {
-        owner: match held.owner {
-            Owner::Thread(index) => format!("thread {index}"),
-            Owner::Waiting(_) => "no thread".into(),
-            Owner::Arena(index) => format!("heap {index}"),
-            Owner::SharedArena => "shared arena".into(),
-        },
-        bins: held.bins,
-        cache: held.cache,
-        outbox: held.outbox,
-        allocated: held.flow.0,
-        freed: held.flow.1,
-    }
-}
-
-/// Spans. What is resident of one goes to what its blocks are, live ones first: which of its pages are whose only
-/// a walk through all its free blocks could tell.
-fn small(
-    engine: &Engine,
-    tables: &Tables,
-    pages: &Pages,
-    heaps: &heaps::Heaps,
-    account: &mut Account,
-) {
-    let l = &engine.layout;
-    let sizes = &l.sizes[..=l.last_class as usize];
-    account.classes.resize(sizes.len(), Class::default());
-    for granule in 0..tables.granules() {
-        let Some(span) = tables.span(granule) else { continue };
-        let at = engine.base + granule * l.granule;
-        let mut left = pages.resident.bytes(at, at + l.granule);
-        let of =
-            |map: &std::collections::HashMap<u64, u64>| map.get(&granule).copied().unwrap_or(0);
-        let (binned, sent) = (of(&heaps.binned).min(span.out), of(&heaps.sent));
-        let sent = sent.min(span.out - binned);
-        let live = span.out - binned - sent;
-        let mut part = |blocks: u64| {
-            let bytes = (blocks * span.size).min(left);
-            left -= bytes;
-            bytes
-        };
-        account.add(Kind::LiveSmall, part(live));
-        account.add(Kind::Bins, part(binned));
-        account.add(Kind::Outboxes, part(sent));
-        account.add(Kind::FreeInSpans, left);
-        let class = &mut account.classes[span.class];
-        class.size = span.size;
-        class.spans += 1;
-        class.live += live;
-        class.capacity += l.granule / span.size;
-        class.free_bytes += left;
-        account.allocated += live * span.size;
-        account.rounding_at_most += live * (span.size - sizes[span.class - 1] - 1);
-    }
-}
-
-/// Runs and free pages.
-fn medium(
-    engine: &Engine,
-    tables: &Tables,
-    pages: &Pages,
-    heaps: &heaps::Heaps,
-    account: &mut Account,
-) {
-    let l = &engine.layout;
-    let in_granule = l.granule / l.unit;
-    for chunk in 0..tables.chunks() {
-        let mut unit = 0;
-        while unit < l.units {
-            let at = engine.base + chunk * l.chunk + unit * l.unit;
-            if unit % in_granule == 0 && tables.is_span((at - engine.base) / l.granule) {
-                unit += in_granule;
-                continue;
-            }
-            let what = tables.unit(chunk, unit);
-            let run = if what == Unit::Used { tables.run(chunk, unit) } else { 0 };
-            let n = run.max(1);
-            let resident = pages.resident.bytes(at, at + n * l.unit);
-            match what {
-                // A cache's runs are taken, to the pool.
-                Unit::Used if run != 0 && heaps.cached.contains(&at) => {
-                    account.add(Kind::Caches, resident)
-                }
-                Unit::Used if run != 0 => {
-                    account.add(Kind::LiveMedium, resident);
-                    account.allocated += run * l.unit;
-                    account.rounding_at_most += rounding(run, l.unit).min(resident);
-                    account.medium_blocks += 1;
-                }
-                Unit::Dirty | Unit::Old => account.add(Kind::DirtyPages, resident),
-                _ => {}
-            }
-            unit += n;
-        }
-    }
-}
-
-/// The most that rounding to a run of so many units can waste.
-fn rounding(units: u64, unit: u64) -> u64 {
-    let is_length = |n: &u64| masu_core::size_class::medium_units((n * unit) as usize) as u64 == *n;
-    let shorter = (1..units).rev().find(is_length).unwrap_or(0);
-    (units - shorter) * unit - 1
-}
-
 /// The parts that are not masu's, and what of masu's mappings the others do not explain.
-fn outside(process: u32, engines: &[Engine], account: &mut Account) -> Result<(), Error> {
-    let maps = find::mappings(process)?;
-    let is_owned = |at: u64| {
-        let mut ranges = engines.iter().flat_map(|engine| engine.owned());
-        ranges.any(|(start, end)| start <= at && at < end)
-    };
-    let is_library = |map: &procfs::process::MemoryMap| {
+fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<(), Error> {
+    let maps = find::mappings(memory.process)?;
+    let is_library = |map: &MemoryMap| {
         let start = map.address.0;
         engines.iter().any(|engine| {
             let (from, to) = engine.image;
@@ -462,18 +317,33 @@ fn outside(process: u32, engines: &[Engine], account: &mut Account) -> Result<()
     let mut others = Vec::new();
     for map in &maps.0 {
         let is_named = matches!(map.pathname, MMapPath::Path(_));
-        if is_owned(map.address.0) && !is_named {
-            ours += elsewhere::resident(map);
-            account.huge_pages += map.extension.map.get("AnonHugePages").copied().unwrap_or(0);
-        } else if is_library(map) {
-            account.add(Kind::Library, elsewhere::resident(map));
-        } else {
-            others.push(map);
-        }
         account.swapped += map.extension.map.get("Swap").copied().unwrap_or(0);
+        if is_library(map) {
+            account.add(Kind::Library, elsewhere::resident(map));
+            continue;
+        }
+        let (resident, mut rest) = (elsewhere::resident(map), elsewhere::resident(map));
+        if !is_named {
+            let owned = part(memory, map, engines.iter().flat_map(Engine::owned))?;
+            let profile = part(memory, map, engines.iter().map(Engine::profiled))?;
+            let (owned, profile) =
+                (owned.min(resident), profile.min(resident - owned.min(resident)));
+            account.add(Kind::Profile, profile);
+            ours += owned;
+            rest -= owned + profile;
+            if owned != 0 {
+                let huge = map.extension.map.get("AnonHugePages").copied().unwrap_or(0);
+                account.huge_pages += huge.min(owned);
+            }
+        }
+        others.push((map, rest));
     }
-    let explained: i64 =
-        account.parts.iter().filter(|part| part.kind != Kind::Library).map(|part| part.bytes).sum();
+    let explained: i64 = account
+        .parts
+        .iter()
+        .filter(|part| !matches!(part.kind, Kind::Library | Kind::Profile))
+        .map(|part| part.bytes)
+        .sum();
     account.parts.push(Part {
         kind: Kind::InMotion,
         name: None,
@@ -491,4 +361,26 @@ fn outside(process: u32, engines: &[Engine], account: &mut Account) -> Result<()
         account.parts.push(Part { kind, name, bytes: bytes.cast_signed() });
     }
     Ok(())
+}
+
+/// What of a mapping is resident in some ranges. The kernel makes one mapping of neighbours that are alike, so a
+/// mapping may be masu's in part.
+fn part(
+    memory: &Memory,
+    map: &MemoryMap,
+    ranges: impl Iterator<Item = (u64, u64)>,
+) -> Result<u64, Error> {
+    let (from, to) = map.address;
+    let mut bytes = 0;
+    for (start, end) in ranges {
+        let (start, end) = (start.max(from), end.min(to));
+        if start >= end {
+            continue;
+        }
+        bytes += match (start, end) == (from, to) {
+            true => elsewhere::resident(map),
+            false => memory.pages(start, end)?.resident.bytes(start, end),
+        };
+    }
+    Ok(bytes)
 }

@@ -22,16 +22,17 @@ pub enum What {
     Anonymous(Option<String>),
 }
 
-/// Sorts the mappings that are not masu's; the resident bytes of each kind.
-pub fn sort(mappings: &[&MemoryMap]) -> BTreeMap<What, u64> {
+/// Sorts mappings, of each of which so many resident bytes are not masu's; the bytes of each kind.
+pub fn sort(mappings: &[(&MemoryMap, u64)]) -> BTreeMap<What, u64> {
     let programs: HashSet<&PathBuf> = mappings
         .iter()
+        .map(|(map, _)| *map)
         .filter(|map| map.perms.contains(MMPermissions::EXECUTE))
         .filter_map(|map| path(map))
         .collect();
     let mut sorted = BTreeMap::new();
     let mut before: Option<(&MemoryMap, What)> = None;
-    for &map in mappings {
+    for &(map, bytes) in mappings {
         let what = match &map.pathname {
             MMapPath::Path(path) if path.starts_with("/dev/shm") || is_memfd(path) => What::Shared,
             MMapPath::Path(path) if programs.contains(path) => What::Programs,
@@ -49,7 +50,7 @@ pub fn sort(mappings: &[&MemoryMap]) -> BTreeMap<What, u64> {
             }
             _ => What::Anonymous(None),
         };
-        *sorted.entry(what.clone()).or_default() += resident(map);
+        *sorted.entry(what.clone()).or_default() += bytes;
         before = Some((map, what));
     }
     sorted

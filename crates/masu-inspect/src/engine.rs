@@ -29,6 +29,8 @@ pub struct Engine {
     pub huge_base: u64,
     /// Units in it.
     pub huge_units: u64,
+    /// Where the heap profile lies; 0: there is none.
+    pub profile: u64,
     /// Figures.
     pub figures: Figures,
 }
@@ -112,6 +114,7 @@ impl Engine {
             mapped: 0,
             huge_base: 0,
             huge_units: 0,
+            profile: 0,
             figures: Figures::default(),
         };
         engine.look(memory)?;
@@ -140,6 +143,7 @@ impl Engine {
         let (chunk, capacity) = (self.layout.chunk, word(Place::Capacity)?);
         let huge_units = huge_end.saturating_sub(capacity / chunk);
         let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
+        let profile = word(Place::Profile)?;
         let figures = Figures {
             spans: word(Place::SpanUnits)? * unit,
             runs: word(Place::RunUnits)? * unit,
@@ -165,6 +169,7 @@ impl Engine {
         }
         (self.base, self.limit, self.end, self.mapped) = (base, limit, end, mapped);
         (self.huge_base, self.huge_units) = (huge_base, huge_units);
+        self.profile = profile;
         self.figures = figures;
         Ok(())
     }
@@ -177,7 +182,7 @@ impl Engine {
         memory.write(self.address(Place::Asked), 1)
     }
 
-    /// The ranges of addresses that are masu's, apart from its file's.
+    /// The ranges of addresses that are masu's, apart from its file's and its profile's.
     pub fn owned(&self) -> [(u64, u64); 2] {
         if self.base == 0 {
             return [(0, 0); 2];
@@ -185,5 +190,11 @@ impl Engine {
         let tables = self.base - self.layout.below;
         let huge = self.huge_base + self.huge_units * self.layout.chunk;
         [(tables, self.base + self.end), (self.huge_base, huge)]
+    }
+
+    /// The addresses of its profile.
+    pub fn profiled(&self) -> (u64, u64) {
+        let length = if self.profile == 0 { 0 } else { self.layout.profile_length };
+        (self.profile, self.profile + length)
     }
 }

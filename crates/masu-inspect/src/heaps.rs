@@ -98,8 +98,7 @@ pub fn read(
         let live = u32_at(heap, l.heap_live) == 1;
         reader.heap(heap, if live { Owner::Thread(index) } else { Owner::Waiting(index) });
     }
-    let arenas =
-        memory.filled(engine.base - l.arenas_below, figures.arenas * l.arena_stride)?;
+    let arenas = memory.filled(engine.base - l.arenas_below, figures.arenas * l.arena_stride)?;
     for (index, heap) in (0..).zip(arenas.chunks_exact(l.arena_stride as usize)) {
         reader.heap(&heap[l.arena_inner as usize..], Owner::Arena(index));
     }

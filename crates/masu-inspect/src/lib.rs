@@ -5,6 +5,7 @@
 //!   ├─ memory          its bytes (process_vm_readv), and which of its pages are resident (pagemap)
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   ├─ account         where every resident byte is; adds up to the RSS
+//!   │    ├─ inside     what is masu's
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
 //!   │    ├─ heaps      what threads hold in bins, caches and outboxes
 //!   │    └─ elsewhere  what is not masu's
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod error;
 pub mod find;
 pub mod heaps;
+mod inside;
 pub mod memory;
 pub mod statistics;
 pub mod tables;

@@ -53,6 +53,9 @@ pub struct Pages {
     pub resident: Ranges,
     /// What has contents, resident or swapped out.
     pub filled: Ranges,
+    /// What is resident by pages of 2 MiB. Of a kernel that does not tell, each aligned 2 MiB that is resident in
+    /// full.
+    pub huge: Ranges,
 }
 
 /// The argument of the kernel's `PAGEMAP_SCAN`.
@@ -86,6 +89,9 @@ const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZERO: u64 = 1 << 5;
+const IS_HUGE: u64 = 1 << 6;
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
 
 /// Entries of a page in `pagemap`.
 const PRESENT: u64 = 1 << 63;
@@ -222,7 +228,7 @@ impl Memory {
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: regions.len() as u64,
                 category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-                return_mask: IS_PRESENT | IS_SWAPPED | IS_ZERO,
+                return_mask: IS_PRESENT | IS_SWAPPED | IS_ZERO | IS_HUGE,
                 ..Scan::default()
             };
             // SAFETY: the kernel writes to `scan` and to at most as many regions as there are.
@@ -236,6 +242,9 @@ impl Memory {
                 }
                 if !zero && region.categories & IS_PRESENT != 0 {
                     pages.resident.push(region.start, region.end);
+                    if region.categories & IS_HUGE != 0 {
+                        pages.huge.push(region.start, region.end);
+                    }
                 }
             }
             if scan.walk_end <= at {
@@ -264,6 +273,12 @@ impl Memory {
                     pages.resident.push(at, at + self.page);
                 }
                 at += self.page;
+            }
+        }
+        for &(start, end) in &pages.resident.0 {
+            let (start, end) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+            if start < end {
+                pages.huge.push(start, end);
             }
         }
         Ok(pages)

@@ -68,8 +68,7 @@ fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
             cached += u64_at(heap, l.heap_cached);
             flow += u64_at(heap, l.heap_allocated);
         }
-        let arenas =
-            memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
+        let arenas = memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
         for heap in arenas.chunks_exact(l.arena_stride as usize) {
             count(engine, &heap[l.arena_inner as usize..], &mut counters);
         }

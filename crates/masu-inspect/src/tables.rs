@@ -23,6 +23,8 @@ pub struct Span {
     pub size: u64,
     /// Blocks that are neither on its list nor in its remote chain: live, or in somebody's hands.
     pub out: u64,
+    /// Blocks that were ever used.
+    pub carved: u64,
     /// Whether nobody owns it, and it has room.
     pub is_abandoned: bool,
     /// The first block that the last thread of its heap has left in its bin.
@@ -143,6 +145,7 @@ impl<'a> Tables<'a> {
             class: class as usize,
             size,
             out: carved.min(l.granule / size.max(16)).saturating_sub(free),
+            carved: carved.min(l.granule / size.max(16)),
             is_abandoned: word & l.remote_state_mask == l.remote_listed,
             left: (left != 0).then(|| self.engine.base + granule * l.granule + (left - 1) * 16),
         })

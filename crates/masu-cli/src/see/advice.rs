@@ -25,8 +25,10 @@ const WORTH: f64 = 0.03;
 
 /// All that is worth a sentence, the most expensive first.
 pub fn of(account: &Account) -> Vec<Advice> {
-    let all =
-        [live, spans, held, going, ends, tables, anonymous, brk, programs, stacks, shared, swapped];
+    let all = [
+        live, spans, held, going, ends, huge_pages, tables, profile, anonymous, brk, programs,
+        stacks, shared, swapped,
+    ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
     advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
     advice.sort_by_key(|advice| u64::MAX - advice.bytes);
@@ -78,7 +80,7 @@ fn live(account: &Account) -> Option<Advice> {
         Bytes(rounding)
     );
     let todo = "No allocator can give them back. If they grow without end, find out who allocates them: \
-                `masu watch -p PID` shows whether they do, a heap profiler such as heaptrack shows who.";
+                `masu watch -p PID` shows whether they do, `masu prof -p PID` who.";
     some(
         bytes,
         "{} are blocks that the program holds.",
@@ -98,10 +100,15 @@ fn spans(account: &Account) -> Option<Advice> {
         Bytes(worst.size),
         worst.spans
     );
-    let todo = "It serves the next allocations of these sizes. What outlives its neighbours keeps their spans: \
-                allocate long-lived objects before the others, or in a heap of their own (masu_heap_create, \
-                masu::Heap), and free what was allocated together at the same time.";
-    some(bytes, "{} are free blocks that lie beside live ones.", why, todo)
+    let todo = "It serves the next allocations of these sizes. `masu prof --retained -p PID` names the places whose \
+                blocks keep it. Free together what was allocated together; allocate long-lived objects before the \
+                others, or in a heap of their own (masu_heap_create, masu::Heap).";
+    some(
+        bytes,
+        "{} are free blocks that lie beside live ones.",
+        why,
+        todo.replace("PID", &account.process.to_string()),
+    )
 }
 
 fn held(account: &Account) -> Option<Advice> {
@@ -174,6 +181,20 @@ fn ends(account: &Account) -> Option<Advice> {
     )
 }
 
+fn huge_pages(account: &Account) -> Option<Advice> {
+    let why = format!(
+        "The kernel puts a huge page of 2 MiB in place as a whole, with what no block has used yet. {} of the heap are \
+         in huge pages.",
+        Bytes(account.huge_pages)
+    );
+    some(
+        sum(account, &[Kind::HugePages]),
+        "{} are parts of huge pages that nothing has used.",
+        why,
+        "Next allocations use them. If that is much, MASU_HUGE_PAGES=0 takes pages of 4 KiB only.",
+    )
+}
+
 fn tables(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Tables, Kind::Library]),
@@ -181,6 +202,15 @@ fn tables(account: &Account) -> Option<Advice> {
         "The tables grow with the most memory that the process has had, by about 0.3 %, and with its threads, by a page \
          each.",
         "In a small process that is what masu costs; there is nothing to do.",
+    )
+}
+
+fn profile(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Profile]),
+        "{} are the heap profile.",
+        "It remembers each sample that is alive and each stack once, and stays when the profile is switched off.",
+        "A larger MASU_PROF_RATE takes fewer samples, and less memory.",
     )
 }
 

@@ -22,9 +22,9 @@ const GROUPS: [(&str, &[Kind]); 4] = {
         ("blocks that the program holds", &[LiveSmall, LiveMedium, LiveHuge]),
         (
             "free memory that masu holds",
-            &[FreeInSpans, DirtyPages, DirtyHuge, Bins, Caches, Outboxes, HugeEnds],
+            &[FreeInSpans, DirtyPages, DirtyHuge, Bins, Caches, Outboxes, HugeEnds, HugePages],
         ),
-        ("masu itself", &[Tables, Library]),
+        ("masu itself", &[Tables, Library, Profile]),
         ("not masu's", &[Programs, Anonymous, Brk, Stacks, Files, Shared]),
     ]
 };
@@ -42,7 +42,9 @@ fn name(part: &Part) -> String {
         Kind::DirtyPages => "pages that are about to go back",
         Kind::DirtyHuge => "freed huge blocks, about to go back",
         Kind::HugeEnds => "behind the ends of huge blocks",
+        Kind::HugePages => "parts of huge pages that nothing has used",
         Kind::Tables => "tables",
+        Kind::Profile => "the heap profile",
         Kind::Library => "libmasu.so",
         Kind::InMotion => "in motion while it was read",
         Kind::Programs => "the program and its libraries",

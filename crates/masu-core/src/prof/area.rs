@@ -92,9 +92,11 @@ const HEADS_AT: usize = 0;
 const SITE_HEADS_AT: usize = HEADS_AT + HEADS * 4;
 const RECORDS_AT: usize = SITE_HEADS_AT + SITE_HEADS * 4;
 const SITES_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
-const LENGTH: usize = SITES_AT + SITE_BYTES;
+/// Bytes of the mapping.
+pub const LENGTH: usize = SITES_AT + SITE_BYTES;
 
-static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Where it is; 0: nowhere yet.
+pub static BASE: AtomicUsize = AtomicUsize::new(0);
 
 /// The mapping.
 #[derive(Clone, Copy)]

@@ -23,7 +23,7 @@ mod dump;
 mod heap_v2;
 mod table;
 
-pub use area::Record as Sample;
+pub use area::{BASE, LENGTH, Record as Sample};
 pub use draw::Draw;
 pub use table::{FRAMES, Totals, lock_for_fork};
 

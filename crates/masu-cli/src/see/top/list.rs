@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use masu_inspect::{Error, account};
 use masu_inspect::statistics;
+use masu_inspect::{Error, account};
 use serde::Serialize;
 
 /// What the list can be sorted by.
@@ -92,7 +92,14 @@ struct Other {
 impl List {
     /// Nobody yet.
     pub fn new(sort: Column) -> List {
-        List { rows: Vec::new(), sort, refused: 0, unknown: 0, known: HashMap::new(), others: HashMap::new() }
+        List {
+            rows: Vec::new(),
+            sort,
+            refused: 0,
+            unknown: 0,
+            known: HashMap::new(),
+            others: HashMap::new(),
+        }
     }
 
     /// Looks at every process.
@@ -113,9 +120,8 @@ impl List {
                 }
             }
         }
-        let count = |is: fn(&Error) -> bool| {
-            self.others.values().filter(|other| is(&other.error)).count()
-        };
+        let count =
+            |is: fn(&Error) -> bool| self.others.values().filter(|other| is(&other.error)).count();
         self.refused = count(|error| matches!(error, Error::Refused(_) | Error::Guarded(_)));
         self.unknown = count(|error| matches!(error, Error::Version { .. }));
         self.rows = self.known.values().map(|known| known.row.clone()).collect();
