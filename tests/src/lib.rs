@@ -26,6 +26,7 @@ mod cases;
 mod compile;
 mod library;
 mod run;
+pub mod running;
 
 pub use cases::{case, case_list, check_case, check_case_list, check_each_case, check_offered};
 pub use compile::{Compile, Program};

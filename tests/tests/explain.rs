@@ -1,28 +1,31 @@
 //! `masu explain` tells the truth: its sum is the RSS in real programs at several moments, its figures are those
-//! of a program whose memory is known, and what cannot be read is said in a sentence.
+//! of a program whose memory is known.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use masu_tests::{Compile, is_masu, library, scratch, tool};
+use masu_tests::running::{Running, command, masu};
+use masu_tests::{Compile, is_masu, scratch, tool};
 use serde_json::Value;
-
-fn masu(arguments: &[&str]) -> Output {
-    let library = library().expect("masu is a library");
-    let command = library.parent().expect("a directory").join("masu");
-    Command::new(command).args(arguments).output().expect("the command is built")
-}
 
 #[track_caller]
 fn explained(process: u32) -> Value {
     let output = masu(&["explain", "--json", &process.to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let account = serde_json::from_slice(&output.stdout).expect("JSON");
+    let validator = jsonschema::validator_for(&schema("explain")).expect("a schema");
+    assert!(validator.is_valid(&account), "{:?}\n{account:#}", validator.validate(&account));
+    account
+}
+
+fn schema(name: &str) -> Value {
+    let file = masu_tests::workspace().join(format!("docs/{name}.schema.json"));
+    serde_json::from_str(&std::fs::read_to_string(file).expect("readable")).expect("JSON")
 }
 
 fn bytes(account: &Value, kind: &str) -> i64 {
@@ -56,42 +59,6 @@ fn closes(process: u32) -> Value {
         said = format!("rss {rss}, {account:#}");
     }
     panic!("the sum is not the RSS: {said}");
-}
-
-/// A program on masu that is ended with the test.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command) -> Running {
-        command.env("LD_PRELOAD", library().expect("masu is a library"));
-        Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
-    }
-
-    fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Waits until it has said a line that contains `word`.
-    fn says(&mut self, word: &str) {
-        let out = self.0.stdout.as_mut().expect("a pipe");
-        let found = BufReader::with_capacity(1, out)
-            .lines()
-            .map_while(Result::ok)
-            .any(|line| line.contains(word));
-        assert!(found, "it never said {word}");
-    }
-
-    fn goes_on(&mut self) {
-        let input = self.0.stdin.as_mut().expect("a pipe");
-        input.write_all(b"\n").and_then(|()| input.flush()).expect("it reads");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -296,62 +263,13 @@ fn a_service_at_work() {
     if !is_masu() {
         return;
     }
-    let command = library().expect("masu is a library").parent().expect("a directory").join("masu");
-    let running = Running::start(Command::new(command).args(["demo", "--service"]));
+    let running = Running::start(Command::new(command()).args(["demo", "--service"]));
     for _ in 0..3 {
         sleep(Duration::from_millis(400));
         explained(running.id());
     }
     // It rests for more than a second.
     closes(running.id());
-}
-
-#[track_caller]
-fn refused(arguments: &[&str], sentence: &str, way_out: &str) {
-    let output = masu(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    let mut lines = said.lines();
-    assert_eq!(lines.next(), Some(sentence));
-    assert!(lines.next().is_some_and(|line| line.contains(way_out)), "{said}");
-}
-
-#[test]
-fn what_cannot_be_read_is_said_with_the_way_out() {
-    if !is_masu() {
-        return;
-    }
-    refused(&["explain", "4194305"], "masu: there is no process 4194305", "pgrep");
-    let plain =
-        Running(Command::new("sleep").arg("60").env_remove("LD_PRELOAD").spawn().expect("it runs"));
-    let id = plain.id().to_string();
-    refused(&["explain", &id], &format!("masu: process {id} does not run on masu"), "masu run");
-    // A process that has ended, and that nobody has waited for yet.
-    let mut ended = Command::new("true").spawn().expect("it runs");
-    sleep(Duration::from_millis(100));
-    let id = ended.id().to_string();
-    refused(&["explain", &id], &format!("masu: process {id} has ended"), "masu watch");
-    ended.wait().expect("it has ended");
-    // Without the right to: `nobody` asks for a process of root's.
-    // SAFETY: asks who we are.
-    if unsafe { libc::geteuid() } == 0 {
-        let command =
-            library().expect("masu is a library").parent().expect("a directory").join("masu");
-        let copy = scratch();
-        std::fs::copy(command, copy.path().join("masu")).expect("copied");
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(copy.path(), open).expect("set");
-        let me = std::process::id().to_string();
-        let mut setpriv = Command::new(tool("setpriv"));
-        setpriv
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .arg(copy.path().join("masu"));
-        let output = setpriv.args(["explain", &me]).output().expect("setpriv runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.starts_with(&format!("masu: process {me} may not be read\n")), "{said}");
-        assert!(said.contains("sudo masu"), "{said}");
-    }
 }
 
 #[test]
@@ -368,4 +286,92 @@ fn scripts_can_ask_whether_masu_holds_too_much() {
     running.says("ready");
     // Half of the blocks are free now, and masu has little more.
     assert_eq!(masu(&["explain", "--most", "20", &id]).status.code(), Some(1));
+}
+
+/// `masu stats -p` says what the process says itself, in the same form.
+#[test]
+fn statistics_of_a_running_process() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let file = place.path().join("own");
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut command = Command::new(program.path());
+    command.env("MASU_SHOW_STATS", "json").env("MASU_STATS_FILE", &file);
+    let mut running = Running::start(&mut command);
+    running.says("ready");
+    let output = masu(&["stats", "--json", "-p", &running.id().to_string()]);
+    assert_eq!(output.status.code(), Some(0));
+    let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // For people, the same figures.
+    let text = masu(&["stats", "-p", &running.id().to_string()]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains(" allocated ")).expect("a line");
+    assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{text}");
+    // It ends where it waits.
+    drop(running.0.stdin.take());
+    running.0.wait().expect("it ends");
+    let own: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("written")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema("statistics")).expect("a schema");
+    for statistics in [&seen, &own] {
+        assert!(validator.is_valid(statistics), "{statistics:#}");
+    }
+    assert_eq!(seen["masu"], own["masu"]);
+    let names = |of: &Value| -> Vec<String> {
+        of["statistics"].as_object().expect("figures").keys().cloned().collect()
+    };
+    assert_eq!(names(&seen), names(&own));
+    for name in ["allocated", "mapped", "spans", "refilled_bytes", "huge_allocs"] {
+        let of = |of: &Value| of["statistics"][name].as_f64().expect("a number");
+        // The exit itself frees a little.
+        assert!((of(&seen) - of(&own)).abs() <= of(&own) / 100.0, "{name}: {seen:#} {own:#}");
+    }
+}
+
+/// A profile is a line of its own, not the program's.
+#[test]
+fn what_a_profile_takes_is_said() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut plain = Running::start(&mut Command::new(program.path()));
+    plain.says("ready");
+    let plain = closes(plain.id());
+    let mut command = Command::new(program.path());
+    let mut profiled = Running::start(command.env("MASU_PROF", "1").env("MASU_PROF_RATE", "4KiB"));
+    profiled.says("ready");
+    let profiled = closes(profiled.id());
+    assert_eq!(bytes(&plain, "profile"), 0);
+    // 2,500 samples of 40 bytes and some, their heads, and a stack.
+    let profile = bytes(&profiled, "profile");
+    assert!((200 << 10..2 << 20).contains(&profile), "{profiled:#}");
+    let elsewhere = |account: &Value| bytes(account, "anonymous");
+    assert!(elsewhere(&profiled) <= elsewhere(&plain) + (64 << 10), "{profiled:#}");
+}
+
+/// What of a huge page nothing has used is told from what is free.
+#[test]
+fn huge_pages_are_accounted_for() {
+    if !is_masu() {
+        return;
+    }
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+                  int main(void) { for (int i = 0; i < 90000; i++) memset(malloc(700), 1, 700);\n\
+                  puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
+    let place = scratch();
+    let file = place.path().join("source.c");
+    std::fs::write(&file, source).expect("written");
+    let program = Compile::with("cc").file(&file).build();
+    let mut running = Running::start(&mut Command::new(program.path()));
+    running.says("ready");
+    let account = closes(running.id());
+    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if modes.is_ok_and(|modes| !modes.contains("[never]")) {
+        // 66 MiB, of which the first 32 never are.
+        assert!(account["huge_pages"].as_u64() >= Some(4 << 20), "{account:#}");
+    }
+    assert!(bytes(&account, "live_small") > 60 << 20, "{account:#}");
 }

@@ -43,6 +43,14 @@ impl Error {
         }
     }
 
+    /// There is nothing to be read of it: it has ended, and nobody has waited for it yet, or it is not there.
+    pub(crate) fn missing(process: u32) -> Error {
+        match Path::new(&format!("/proc/{process}")).exists() {
+            true => Error::Ended(process),
+            false => Error::NoProcess(process),
+        }
+    }
+
     fn gone(process: u32) -> Error {
         Error::Ended(process)
     }

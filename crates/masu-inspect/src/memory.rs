@@ -106,7 +106,7 @@ impl Memory {
         let pagemap =
             File::open(format!("/proc/{process}/pagemap")).map_err(|error| {
                 match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess(process),
+                    Some(libc::ENOENT | libc::ESRCH) => Error::missing(process),
                     _ => Error::Refused(process),
                 }
             })?;

@@ -52,6 +52,8 @@ enum Task {
     Heaps(experiments::heaps::Options),
     /// Buffers that grow: by copying, by moving pages, or where they are.
     Growth(experiments::growth::Options),
+    /// Whether `masu explain` accounts for every byte of ten real programs.
+    Identity(experiments::identity::Options),
     /// How much memory servers and programs take over time.
     Memory(memory::Options),
     /// What users of allocators complained of, measured on each.
@@ -99,6 +101,7 @@ fn main() -> Result<()> {
         Task::RustPrograms(options) => experiments::rust_programs::run(options),
         Task::Heaps(options) => experiments::heaps::run(&options),
         Task::Growth(options) => experiments::growth::run(&options),
+        Task::Identity(options) => experiments::identity::run(&options),
         Task::Memory(options) => memory::run(&options),
         Task::Pains(options) => memory::pains::run(&options),
         Task::Policies(options) => memory::policies::run(&options),

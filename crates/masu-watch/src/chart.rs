@@ -12,7 +12,7 @@ use crate::curve::Curve;
 /// The width of all charts together with the numbers beside them.
 pub const WIDTH: usize = 80;
 /// Lines of one chart.
-const HEIGHT: usize = 7;
+pub const HEIGHT: usize = 7;
 /// The numbers on the left, and the line behind them.
 const MARGIN: usize = 9;
 /// A cell filled from below, in eighths.
@@ -24,24 +24,29 @@ const BOLD: Style = Style::new().bold();
 
 /// Draws each curve under its name. With colours: take them out where there is no terminal.
 pub fn draw(curves: &[(&str, &Curve)]) -> String {
+    draw_within(curves, WIDTH, HEIGHT)
+}
+
+/// The same, `width` columns wide, each chart `height` lines high.
+pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> String {
     let top = scale(curves.iter().map(|(_, curve)| curve.peak()).max().unwrap_or(0));
     let end = curves.iter().map(|(_, curve)| curve.end()).fold(0.0, f64::max).max(0.1);
-    let columns = WIDTH - MARGIN;
+    let columns = width.max(2 * MARGIN) - MARGIN;
     let mut text = String::new();
     for ((name, curve), colour) in curves.iter().zip(COLOURS.iter().cycle()) {
         let style = colour.on_default();
         let parts = curve.parts(columns, end);
-        for row in (0..HEIGHT).rev() {
+        for row in (0..height).rev() {
             let label = match row {
-                _ if row + 1 == HEIGHT => format!("{top} MiB"),
+                _ if row + 1 == height => format!("{top} MiB"),
                 _ if row == 0 => "0".into(),
                 _ => String::new(),
             };
-            let area: String = parts.iter().map(|&kib| cell(kib, row, top)).collect();
+            let area: String = parts.iter().map(|&kib| cell(kib, row, top, height)).collect();
             let area = area.trim_end();
             // The name lies on the first line, where the area leaves room for it.
             let room = columns.saturating_sub(area.chars().count()) > name.chars().count() + 1;
-            let name = if row + 1 == HEIGHT && room {
+            let name = if row + 1 == height && room {
                 format!("{BOLD}{:>1$}{BOLD:#}", name, columns - area.chars().count())
             } else {
                 String::new()
@@ -63,8 +68,8 @@ fn scale(peak_kib: u64) -> u64 {
 }
 
 /// What of a column of `kib` lies in a row, counted from below.
-fn cell(kib: u64, row: usize, top: u64) -> char {
-    let eighths = kib as f64 / KIB_PER_MIB / top as f64 * (HEIGHT * 8) as f64;
+fn cell(kib: u64, row: usize, top: u64, height: usize) -> char {
+    let eighths = kib as f64 / KIB_PER_MIB / top as f64 * (height * 8) as f64;
     // What is there at all can be seen.
     let eighths = if kib > 0 { eighths.round().max(1.0) } else { 0.0 } as usize;
     EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
@@ -116,14 +121,15 @@ mod tests {
 
     #[test]
     fn an_area_is_as_high_as_its_value() {
-        let column =
-            |mib: u64| -> String { (0..HEIGHT).map(|row| cell(mib * 1024, row, 56)).collect() };
+        let column = |mib: u64| -> String {
+            (0..HEIGHT).map(|row| cell(mib * 1024, row, 56, HEIGHT)).collect()
+        };
         assert_eq!(column(0), "       ");
         assert_eq!(column(1), "▁      ");
         assert_eq!(column(12), "█▄     ");
         assert_eq!(column(56), "███████");
         // A little is still something.
-        assert_eq!(cell(4, 0, 56), '▁');
+        assert_eq!(cell(4, 0, 56, HEIGHT), '▁');
     }
 
     #[test]
@@ -138,6 +144,9 @@ mod tests {
         assert_eq!(lines[6].matches('█').count(), WIDTH - MARGIN);
         assert_eq!(lines[13].matches('█').count(), (WIDTH - MARGIN) / 2 + 1);
         assert!(!lines[9].contains('█') && lines[10].contains('▄'), "{text}");
+        let wide = plain(&draw_within(&[("high", &high)], 200, 3));
+        assert_eq!(wide.lines().map(|line| line.chars().count()).max(), Some(200), "{wide}");
+        assert_eq!(wide.lines().count(), 4);
         assert!(lines[14].trim_start().starts_with("0 s") && lines[14].contains("3 s"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Memory over time as a page of HTML that needs nothing else.
+//! Memory over time as a page of HTML, or a picture, that needs nothing else.
 
 use std::fmt::Write;
 
@@ -17,6 +17,70 @@ const POINTS: usize = 900;
 /// The page.
 pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
     let title = escape(&format!("Memory of {name} (process {process})"));
+    let rows: String = picture::events(samples)
+        .iter()
+        .map(|event| {
+            let bytes = Bytes(event.kib * 1024);
+            format!(
+                "<tr><td>{:.1} s</td><td>{:.1} s</td><td>{bytes}</td></tr>\n",
+                event.from, event.to
+            )
+        })
+        .collect();
+    let [peak, back] = figures(samples);
+    format!(
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title>\
+         <style>{STYLE}{COLOURS}</style></head>\n\
+         <body><h1>{title}</h1>\n\
+         <p><span class='key resident'></span> resident, {peak} at its peak\n\
+         <span class='key free'></span> free in masu, to go back\n\
+         <span class='key back'></span> went back: {back}</p>\n\
+         <svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{title}'>\n{}</svg>\n\
+         <table><tr><th>from</th><th>to</th><th>went back</th></tr>\n{rows}</table>\n\
+         <p>masu {}</p></body></html>\n",
+        chart(samples),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// The chart alone, as a picture.
+pub fn svg(name: &str, samples: &[Sample]) -> String {
+    let title = escape(&format!("Memory of {name}, as masu watch shows it"));
+    let [peak, back] = figures(samples);
+    let words = [
+        ("resident", format!("resident, {peak} at its peak")),
+        ("free", "free in masu, to go back".into()),
+        ("back", format!("went back: {back}")),
+    ];
+    let legend: String = (0..)
+        .zip(words)
+        .map(|(place, (class, words))| {
+            let x = LEFT + f64::from(place) * 300.0;
+            format!(
+                "<rect x='{x}' y='-26' width='12' height='12' class='{class}'/>\
+                 <text x='{}' y='-15'>{words}</text>\n",
+                x + 18.0
+            )
+        })
+        .collect();
+    // Text is cut where it leaves the picture.
+    let view = format!("0 -36 {} {}", WIDTH + 8.0, HEIGHT + 36.0);
+    format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='{view}' role='img' aria-label='{title}' \
+         font-family='system-ui,sans-serif' font-size='14'>\n<title>{title}</title>\n\
+         <style>svg text{{fill:#777}}{COLOURS}</style>\n{legend}{}</svg>\n",
+        chart(samples)
+    )
+}
+
+/// The peak, and what went back.
+fn figures(samples: &[Sample]) -> [Bytes; 2] {
+    let peak = picture::curve(samples, |sample| sample.resident).peak();
+    [Bytes(peak * 1024), Bytes(samples.last().map_or(0, |last| last.back) * 1024)]
+}
+
+/// What is in the picture.
+fn chart(samples: &[Sample]) -> String {
     let resident = picture::curve(samples, |sample| sample.resident);
     let free = picture::curve(samples, |sample| sample.free);
     let (end, top) = (resident.end().max(0.1), resident.peak().max(1) as f64 * 1.05);
@@ -39,8 +103,7 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
             if step == 4 { "end" } else { "middle" },
         );
     }
-    let events = picture::events(samples);
-    for event in &events {
+    for event in picture::events(samples) {
         let width = (x(event.to) - x(event.from)).max(1.0);
         let _ = writeln!(
             svg,
@@ -58,37 +121,19 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
         }
         let _ = writeln!(svg, "<polygon class='{class}' points='{points} {WIDTH},{:.1}'/>", y(0.0));
     }
-    let rows: String = events
-        .iter()
-        .map(|event| {
-            let bytes = Bytes(event.kib * 1024);
-            format!(
-                "<tr><td>{:.1} s</td><td>{:.1} s</td><td>{bytes}</td></tr>\n",
-                event.from, event.to
-            )
-        })
-        .collect();
-    let back = Bytes(samples.last().map_or(0, |last| last.back) * 1024);
-    format!(
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title><style>{STYLE}</style></head>\n\
-         <body><h1>{title}</h1>\n\
-         <p><span class='key resident'></span> resident, {} at its peak\n\
-         <span class='key free'></span> free in masu, to go back\n\
-         <span class='key back'></span> went back: {back}</p>\n\
-         <svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{title}'>\n{svg}</svg>\n\
-         <table><tr><th>from</th><th>to</th><th>went back</th></tr>\n{rows}</table>\n\
-         <p>masu {}</p></body></html>\n",
-        Bytes(resident.peak() * 1024),
-        env!("CARGO_PKG_VERSION"),
-    )
+    svg
 }
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;\
-color:#222;background:#fff}svg{width:100%;font-size:12px}svg text{fill:#666}.grid{stroke:#ddd}\
-.resident{fill:#e0a100;background:#e0a100;fill-opacity:.55}.free{fill:#2a8f3c;background:#2a8f3c;fill-opacity:.8}\
-.back{fill:#3b6fd4;background:#3b6fd4;fill-opacity:.18}.key{display:inline-block;width:.9em;height:.9em;margin-left:1em}\
+color:#222;background:#fff}svg{width:100%;font-size:12px}svg text{fill:#777}\
+.key{display:inline-block;width:.9em;height:.9em;margin-left:1em}\
 td,th{padding:0 1.5em 0 0;text-align:right}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
-svg text{fill:#aaa}.grid{stroke:#444}}";
+.grid{stroke-opacity:.3}}";
+
+/// Of the areas.
+const COLOURS: &str = ".grid{stroke:#999;stroke-opacity:.4}\
+.resident{fill:#e0a100;background:#e0a100;fill-opacity:.55}.free{fill:#2a8f3c;background:#2a8f3c;fill-opacity:.8}\
+.back{fill:#3b6fd4;background:#3b6fd4;fill-opacity:.18}";
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;")
@@ -117,5 +162,9 @@ mod tests {
         assert!(page.contains("<td>5.0 s</td><td>5.1 s</td><td>4 MiB</td>"), "{page}");
         // Nothing is fetched.
         assert!(!page.contains("http"), "{page}");
+        let picture = svg("<a>", &samples);
+        assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");
+        assert!(picture.contains("went back: 4 MiB") && !picture.contains("<a>"), "{picture}");
+        assert_eq!(picture.matches("<polygon").count(), 2);
     }
 }

@@ -17,6 +17,31 @@ const APART: f64 = 1.0;
 /// What is no event, in KiB.
 const LEAST: u64 = 256;
 
+/// The room for a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// Columns.
+    pub columns: usize,
+    /// Lines of each chart.
+    pub chart: usize,
+    /// Lines of what went back, the last ones.
+    pub events: usize,
+}
+
+impl Frame {
+    /// What a file has room for.
+    pub const FILE: Frame = Frame { columns: chart::WIDTH, chart: chart::HEIGHT, events: ROWS };
+
+    /// A terminal's: the picture has to fit as a whole, or it could not be drawn anew in its place.
+    pub fn of_terminal(columns: u16, rows: u16) -> Frame {
+        // Above and between are four lines, the axis is one, and the cursor is on the last.
+        let room = usize::from(rows).saturating_sub(6);
+        let events = room.saturating_sub(2 * chart::HEIGHT).clamp(1, ROWS);
+        let chart = room.saturating_sub(events) / 2;
+        Frame { columns: usize::from(columns).clamp(30, 200), chart: chart.clamp(1, 12), events }
+    }
+}
+
 /// Memory that went back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
@@ -53,18 +78,21 @@ pub fn events(samples: &[Sample]) -> Vec<Event> {
 }
 
 /// The charts and what is to be said of them.
-pub fn draw(name: &str, process: u32, samples: &[Sample]) -> String {
+pub fn draw(name: &str, process: u32, samples: &[Sample], frame: Frame) -> String {
     let Some(last) = samples.last() else {
         return format!("{name} ended before it could be looked at\n");
     };
     let resident = curve(samples, |sample| sample.resident);
     let free = curve(samples, |sample| sample.free);
     let peak = Bytes(resident.peak() * 1024);
-    let mut text = format!(
-        "{BOLD}process {process} ({name}): {} resident, {peak} at its peak{BOLD:#}\n\n",
-        Bytes(last.resident * 1024),
+    let head = format!(
+        "process {process} ({name}): {} resident, {peak} at its peak",
+        Bytes(last.resident * 1024)
     );
-    text.push_str(&chart::draw(&[("resident", &resident), ("free, to go back", &free)]));
+    let head: String = head.chars().take(frame.columns).collect();
+    let mut text = format!("{BOLD}{head}{BOLD:#}\n\n");
+    let curves = [("resident", &resident), ("free, to go back", &free)];
+    text.push_str(&chart::draw_within(&curves, frame.columns, frame.chart));
     let events = events(samples);
     let sum = Bytes(last.back * 1024);
     if events.is_empty() {
@@ -72,7 +100,7 @@ pub fn draw(name: &str, process: u32, samples: &[Sample]) -> String {
         return text;
     }
     let _ = writeln!(text, "\n{BOLD}{sum} went back{BOLD:#}");
-    for event in &events[events.len().saturating_sub(ROWS)..] {
+    for event in &events[events.len().saturating_sub(frame.events)..] {
         let _ = writeln!(
             text,
             "  {:>8.1} s to {:>6.1} s {:>12}",
@@ -87,6 +115,28 @@ pub fn draw(name: &str, process: u32, samples: &[Sample]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_picture_fits_its_terminal() {
+        // Two megabytes go back every two seconds.
+        let samples: Vec<_> = (0..40u32)
+            .map(|n| Sample {
+                second: f64::from(2 * n),
+                resident: 9_000,
+                free: 2_000,
+                back: u64::from(n) * 2048,
+            })
+            .collect();
+        for (columns, rows) in [(80, 24), (200, 50), (200, 60), (40, 12), (80, 10)] {
+            let frame = Frame::of_terminal(columns, rows);
+            let text = draw("a-long-name-of-15", 4_194_304, &samples, frame);
+            let text = anstream::adapter::strip_str(&text).to_string();
+            assert!(text.lines().count() < usize::from(rows), "{columns}x{rows}:\n{text}");
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(usize::from(columns)), "{columns}x{rows}:\n{text}");
+        }
+        assert_eq!(Frame::of_terminal(200, 60), Frame { columns: 200, chart: 12, events: ROWS });
+    }
 
     #[test]
     fn what_goes_back_in_a_row_is_one_event() {
@@ -106,11 +156,11 @@ mod tests {
         let [first, second] = events(&samples)[..] else { panic!("two events") };
         assert_eq!(first, Event { from: 0.5, to: 1.5, kib: 4000 });
         assert_eq!(second, Event { from: 20.0, to: 20.5, kib: 5000 });
-        let text = draw("x", 7, &samples);
+        let text = draw("x", 7, &samples, Frame::FILE);
         assert!(
             text.contains("process 7 (x): 9.77 MiB resident") && text.contains("3.91 MiB"),
             "{text}"
         );
-        assert!(draw("x", 7, &[]).contains("ended"));
+        assert!(draw("x", 7, &[], Frame::FILE).contains("ended"));
     }
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueHint};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::picture::Frame;
 use super::sampler::Sampler;
 use super::{failure, page, picture, print};
 use crate::failure::{Failure, REFUSED};
@@ -65,6 +66,10 @@ pub struct Order {
     /// Write the charts as one HTML page too
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+
+    /// Write the chart of the process as a picture too
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
@@ -113,15 +118,21 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             break;
         }
         if live && last.elapsed() >= REDRAW {
-            let picture = picture::draw(&name, process, &sampler.samples);
-            print(&format!("{}{picture}", above(drawn)))?;
+            let picture = picture::draw(&name, process, &sampler.samples, terminal());
+            print(&over(drawn, &picture))?;
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         thread::sleep(order.every.max(SHORTEST).max(sampler.pause()));
     }
-    print(&format!("{}{}", above(drawn), picture::draw(&name, process, &sampler.samples)))?;
+    // The last one may be longer than the terminal is high.
+    let frame = Frame { events: Frame::FILE.events, ..terminal() };
+    let picture = picture::draw(&name, process, &sampler.samples, frame);
+    print(&over(drawn, &picture))?;
     if let Some(file) = &order.html {
         write(file, &page::render(&name, process, &sampler.samples))?;
+    }
+    if let Some(file) = &order.svg {
+        write(file, &page::svg(&name, &sampler.samples))?;
     }
     Ok(code(status))
 }
@@ -139,9 +150,21 @@ fn code(status: Option<ExitStatus>) -> u8 {
     status.map_or(0, |code| code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Goes up to the first of the lines drawn before, and clears them.
-fn above(lines: usize) -> String {
-    if lines == 0 { String::new() } else { format!("\x1b[{lines}F\x1b[J") }
+/// The room on the terminal, or in a file if there is none.
+fn terminal() -> Frame {
+    match rustix::termios::tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_col > 0 => Frame::of_terminal(size.ws_col, size.ws_row),
+        _ => Frame::FILE,
+    }
+}
+
+/// Draws in the place of the lines drawn before. Each line is cleared behind its end: a terminal that is cleared as a
+/// whole may keep what was on it in its history.
+fn over(lines: usize, picture: &str) -> String {
+    if lines == 0 {
+        return picture.to_owned();
+    }
+    format!("\x1b[{lines}F{}\x1b[J", picture.replace('\n', "\x1b[K\n"))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ pub mod child;
 pub mod files;
 pub mod growth;
 pub mod heaps;
+pub mod identity;
 pub mod memalloc;
 pub mod object_pool;
 pub mod programs;

@@ -16,7 +16,7 @@ pub mod policies;
 mod report;
 mod results;
 mod scenarios;
-mod services;
+pub(crate) mod services;
 mod stage;
 mod tree;
 mod web;

@@ -157,7 +157,8 @@ pub fn postgresql(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-fn quietly(command: &mut Command) -> Result<()> {
+/// Runs a command that shall succeed, and says what it said if not.
+pub(crate) fn quietly(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{:?}: {}", command.get_program(), words.trim());
@@ -171,7 +172,8 @@ pub fn postgresql_binaries() -> Result<PathBuf> {
     places.filter(|place| place.join("postgres").is_file()).max().context("no PostgreSQL server")
 }
 
-fn account(name: &str) -> Result<(u32, u32)> {
+/// The numbers of a user and its group.
+pub(crate) fn account(name: &str) -> Result<(u32, u32)> {
     let text = fs::read_to_string("/etc/passwd")?;
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     let mut words = line.with_context(|| format!("no user {name}"))?.split(':').skip(1);

@@ -133,7 +133,7 @@ impl Screen {
         let keys = "↑ ↓ choose   Enter explain   s sort   p purge   q quit";
         let refused = match self.list.refused {
             0 => String::new(),
-            n => format!("   ({n} more may not be read)"),
+            n => format!("   ({n} not readable)"),
         };
         let said =
             if self.said.is_empty() { format!("{keys}{refused}") } else { self.said.clone() };

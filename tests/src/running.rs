@@ -1,0 +1,61 @@
+//! The command, and programs on masu that it looks at.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::library;
+
+/// The command that was built with the library under test.
+pub fn command() -> PathBuf {
+    library().expect("masu is a library").parent().expect("a directory").join("masu")
+}
+
+/// Runs the command to its end.
+pub fn masu(arguments: &[&str]) -> Output {
+    Command::new(command()).args(arguments).output().expect("the command is built")
+}
+
+/// A program on masu that is ended with the test.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts it, with pipes for what it hears and says.
+    pub fn start(command: &mut Command) -> Running {
+        Running::start_on(&library().expect("masu is a library").to_string_lossy(), command)
+    }
+
+    /// The same on another library.
+    pub fn start_on(library: &str, command: &mut Command) -> Running {
+        command.env("LD_PRELOAD", library);
+        Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until it has said a line that contains `word`.
+    pub fn says(&mut self, word: &str) {
+        let out = self.0.stdout.as_mut().expect("a pipe");
+        let found = BufReader::with_capacity(1, out)
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains(word));
+        assert!(found, "it never said {word}");
+    }
+
+    /// Answers it with an empty line.
+    pub fn goes_on(&mut self) {
+        let input = self.0.stdin.as_mut().expect("a pipe");
+        input.write_all(b"\n").and_then(|()| input.flush()).expect("it reads");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,246 @@
+//! The commands that draw, in a terminal of 80 and one of 200 columns: tmux is the terminal.
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use masu_tests::running::{Running, command, masu};
+use masu_tests::{Compile, Program, is_masu, scratch, tool};
+use tempfile::TempDir;
+
+const SIZES: [(usize, usize); 2] = [(80, 24), (200, 50)];
+/// The longest wait for something to be shown.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A terminal with one command in it.
+struct Terminal {
+    place: TempDir,
+    columns: usize,
+}
+
+impl Terminal {
+    fn start((columns, rows): (usize, usize), arguments: &str) -> Terminal {
+        let terminal = Terminal { place: scratch(), columns };
+        let line = format!("{} {arguments}; echo ended with $?; read x", command().display());
+        let size = [columns.to_string(), rows.to_string()];
+        terminal.tmux(&["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &line]);
+        terminal
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let socket = self.place.path().join("tmux");
+        let mut tmux = Command::new(tool("tmux"));
+        tmux.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+        let output =
+            tmux.arg("-u").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(arguments).output();
+        String::from_utf8_lossy(&output.expect("tmux runs").stdout).into_owned()
+    }
+
+    /// What is to be seen.
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// The same with all that has left it at the top.
+    fn history(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-S", "-"])
+    }
+
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    /// Waits until something is to be seen.
+    #[track_caller]
+    fn shows(&self, what: impl Fn(&str) -> bool) -> String {
+        let start = Instant::now();
+        loop {
+            let screen = self.screen();
+            if what(&screen) {
+                let widest = screen.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+                assert!(widest <= self.columns, "{screen}");
+                return screen;
+            }
+            assert!(start.elapsed() < PATIENCE, "not shown:\n{screen}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// Allocates `blocks` blocks of 700 bytes and some of 100 KiB, lets go of the latter, and works on in small steps.
+fn program(blocks: u32) -> Program {
+    let source = format!(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+         int main(void) {{ static char *large[400];\n\
+         for (int i = 0; i < {blocks}; i++) memset(malloc(700), 1, 700);\n\
+         for (int i = 0; i < 400; i++) large[i] = memset(malloc(100 << 10), 1, 100 << 10);\n\
+         puts(\"ready\"); fflush(stdout); sleep(1);\n\
+         for (int i = 0; i < 400; i++) free(large[i]);\n\
+         for (;;) {{ for (int i = 0; i < 4; i++) large[i] = malloc(200 << 10);\n\
+         for (int i = 0; i < 4; i++) free(large[i]); usleep(20000); }} }}"
+    );
+    let place = scratch();
+    let file = place.path().join("source.c");
+    std::fs::write(&file, source).expect("written");
+    Compile::with("cc").file(&file).build()
+}
+
+fn start(program: &Program, configuration: &str) -> Running {
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_CONF", configuration));
+    running.says("ready");
+    running
+}
+
+#[test]
+fn top_answers_to_its_keys() {
+    if !is_masu() {
+        return;
+    }
+    let (small, large) = (program(10_000), program(80_000));
+    let (small, large) = (start(&small, "decay:never"), start(&large, "decay:never"));
+    let (small, large) = (small.id().to_string(), large.id().to_string());
+    for size in SIZES {
+        let top = Terminal::start(size, "top --every 200ms");
+        let line = |screen: &str, id: &str| {
+            screen.lines().position(|line| line.split_whitespace().next() == Some(id))
+        };
+        let screen = top.shows(|screen| {
+            line(screen, &small).is_some()
+                && line(screen, &large).is_some()
+                && screen.contains("/s")
+        });
+        assert!(screen.contains("masu top") && screen.contains("by resident"), "{screen}");
+        for title in ["pid", "program", "resident", "live", "free", "allocates", "trend"] {
+            assert!(screen.contains(title), "{title}:\n{screen}");
+        }
+        assert!(line(&screen, &large) < line(&screen, &small), "{screen}");
+        assert!(screen.contains("q quit"), "{screen}");
+        if size.0 == 200 {
+            // There is room for the trend of the last looks.
+            top.shows(|screen| screen.contains("▁▁▁▁▁"));
+        }
+        for by in ["live", "free", "rate", "pid"] {
+            top.press("s");
+            top.shows(|screen| screen.contains(&format!("by {by}")));
+        }
+        // The last column to sort by leaves the lower number first; down and up again to the first row.
+        top.press("Down");
+        top.press("Up");
+        top.press("Enter");
+        let told = top.shows(|screen| screen.contains("blocks that the program holds"));
+        assert!(told.contains("process ") && told.contains("any other key: back"), "{told}");
+        top.press("Down");
+        top.shows(|screen| !screen.contains("resident\n"));
+        top.press("x");
+        top.shows(|screen| screen.contains("by pid"));
+        top.press("p");
+        top.shows(|screen| screen.contains("gives free memory back when it next"));
+        top.press("q");
+        top.shows(|screen| screen.contains("ended with 0"));
+    }
+}
+
+#[test]
+fn a_watch_is_drawn_anew_in_its_place() {
+    if !is_masu() {
+        return;
+    }
+    let program = program(10_000);
+    for size in SIZES {
+        let running = start(&program, "decay:300ms");
+        let watch = Terminal::start(size, &format!("watch -p {} --for 6s", running.id()));
+        let head = format!("process {} (", running.id());
+        watch.shows(|screen| screen.contains(&head) && screen.contains('█'));
+        watch.shows(|screen| screen.contains("went back\n") && screen.contains(" s to "));
+        sleep(Duration::from_secs(2));
+        // However often it was drawn, it is there once, and as a whole.
+        let history = watch.history();
+        assert_eq!(history.matches(&head).count(), 1, "{history}");
+        let widest = history.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(size.0), "{history}");
+        let screen = watch.shows(|screen| screen.contains("ended with 0"));
+        assert_eq!(screen.matches(&head).count(), 1, "{screen}");
+    }
+}
+
+#[test]
+fn a_watch_ends_when_it_is_interrupted() {
+    if !is_masu() {
+        return;
+    }
+    let program = program(1000);
+    let running = start(&program, "");
+    let watch = Terminal::start(SIZES[0], &format!("watch -p {}", running.id()));
+    watch.shows(|screen| screen.contains("resident"));
+    watch.press("C-c");
+    // The shell has the signal, too: what counts is that the chart is whole.
+    sleep(Duration::from_millis(500));
+    let process = procfs::process::Process::new(running.id() as i32);
+    assert!(process.is_ok_and(|it| it.is_alive()), "the process goes on");
+}
+
+/// The page of `--html` shows the same, and needs nothing else.
+#[test]
+fn a_watch_as_a_page() {
+    if !is_masu() {
+        return;
+    }
+    let (place, program) = (scratch(), program(10_000));
+    let running = start(&program, "decay:200ms");
+    let (page, id) = (place.path().join("memory.html"), running.id().to_string());
+    let page_name = page.to_string_lossy().into_owned();
+    let output = masu(&["watch", "-p", &id, "--for", "3s", "--html", &page_name]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("went back") && !said.contains('\x1b'), "{said}");
+    let page = std::fs::read_to_string(page).expect("written");
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains(&format!("process {id}")),
+        "{page}"
+    );
+    assert_eq!(page.matches("<polygon").count(), 2);
+    assert!(page.contains("<td>") && page.contains("class='back'"), "{page}");
+    assert!(!page.contains("http"), "{page}");
+    let refused = masu(&["watch", "-p", &id, "--for", "100ms", "--html", "/no/such/place.html"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot write"), "{refused:?}");
+}
+
+/// What is free goes back at once in a process that is at work.
+#[test]
+fn a_purge_gives_back() {
+    if !is_masu() {
+        return;
+    }
+    let program = program(1000);
+    let running = start(&program, "decay:never");
+    // It frees 40 MiB a second after it is ready.
+    sleep(Duration::from_millis(1500));
+    let rss = || {
+        let found =
+            procfs::process::Process::new(running.id() as i32).and_then(|it| it.smaps_rollup());
+        let map = found.expect("it runs").memory_map_rollup.into_iter().next().expect("one");
+        map.extension.map["Rss"]
+    };
+    let before = rss();
+    assert!(before > 40 << 20, "{before}");
+    let output = masu(&["purge", "-p", &running.id().to_string()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains(" back: ") && said.contains("resident before"), "{said}");
+    let after = rss();
+    assert!(after + (35 << 20) < before, "{before} {after}: {said}");
+    // One that sleeps does not look.
+    let mut sleeper = Running::start(Command::new("sh").args(["-c", "echo ready; read x"]));
+    sleeper.says("ready");
+    let output = masu(&["purge", "--wait", "100ms", "-p", &sleeper.id().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("has not looked yet"), "{output:?}");
+}
