@@ -301,14 +301,16 @@ fn statistics_of_a_running_process() {
     command.env("MASU_SHOW_STATS", "json").env("MASU_STATS_FILE", &file);
     let mut running = Running::start(&mut command);
     running.says("ready");
-    let output = masu(&["stats", "--json", "-p", &running.id().to_string()]);
+    let id = running.id().to_string();
+    // It says that it is ready a moment before it waits, which takes another block.
+    std::thread::sleep(Duration::from_millis(100));
+    let output = masu(&["stats", "--json", "-p", &id]);
     assert_eq!(output.status.code(), Some(0));
     let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     // For people, the same figures.
-    let text = masu(&["stats", "-p", &running.id().to_string()]);
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let text = String::from_utf8_lossy(&masu(&["stats", "-p", &id]).stdout).into_owned();
     let line = text.lines().find(|line| line.contains(" allocated ")).expect("a line");
-    assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{text}");
+    assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{seen:#} {text}");
     // It ends where it waits.
     drop(running.0.stdin.take());
     running.0.wait().expect("it ends");

@@ -29,7 +29,8 @@ struct Signature {
     /// Functions that it defines, under any of its usual prefixes.
     functions: &'static [&'static str],
     /// Texts that every build of it has, all of them; each in two parts, for this command's own file
-    /// would have them otherwise.
+    /// would have them otherwise. The second begins with a byte that is no part of it, since the parts may come
+    /// to lie beside each other.
     texts: &'static [(&'static str, &'static str)],
     /// The shared library it also comes as.
     library: &'static str,
@@ -41,21 +42,21 @@ const KNOWN: &[Signature] = &[
     Signature {
         name: "jemalloc",
         functions: &["je_malloc", "_rjem_malloc", "_rjem_mallocx", "je_mallocx", "mallocx"],
-        texts: &[("<jemal", "loc>: "), ("naren", "as\0")],
+        texts: &[("<jemal", "|loc>: "), ("naren", "|as\0")],
         library: "libjemalloc",
         own: &["je_", "_rjem_"],
     },
     Signature {
         name: "mimalloc",
         functions: &["mi_malloc", "_mi_malloc_generic"],
-        texts: &[("mimalloc: ", "error: "), ("mimal", "loc_%s")],
+        texts: &[("mimalloc: ", "|error: "), ("mimal", "|loc_%s")],
         library: "libmimalloc",
         own: &["mi_"],
     },
     Signature {
         name: "tcmalloc",
         functions: &["tc_malloc", "TCMallocInternalMalloc", "MallocExtension_GetNumericProperty"],
-        texts: &[("tcmalloc.", "max_total_thread_cache_bytes")],
+        texts: &[("tcmalloc.", "|max_total_thread_cache_bytes")],
         library: "libtcmalloc",
         own: &["tc_", "MallocExtension", "_ZN15MallocExtension"],
     },
@@ -69,7 +70,7 @@ const KNOWN: &[Signature] = &[
     Signature {
         name: "Scudo",
         functions: &["__scudo_print_stats", "scudo_malloc"],
-        texts: &[("Scudo ", "ERROR: ")],
+        texts: &[("Scudo ", "|ERROR: ")],
         library: "libscudo",
         own: &["__scudo_", "scudo_"],
     },
@@ -257,7 +258,7 @@ impl Signature {
 
     fn speaks_in(&self, elf: &Elf) -> bool {
         let says = |&(start, end): &(&str, &str)| {
-            memmem::find(&elf.constants, format!("{start}{end}").as_bytes()).is_some()
+            memmem::find(&elf.constants, format!("{start}{}", &end[1..]).as_bytes()).is_some()
         };
         !self.texts.is_empty() && self.texts.iter().all(says)
     }

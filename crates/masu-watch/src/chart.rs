@@ -59,7 +59,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
 }
 
 /// The round number of MiB, from 1, 2, 5 and their tens, that a peak fits below.
-fn scale(peak_kib: u64) -> u64 {
+pub fn scale(peak_kib: u64) -> u64 {
     let mib = (peak_kib as f64 / KIB_PER_MIB).max(1.0);
     let power = 10f64.powf(mib.log10().floor());
     let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
@@ -75,10 +75,15 @@ fn cell(kib: u64, row: usize, top: u64, height: usize) -> char {
     EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
 }
 
+/// Seconds between two marks of an axis.
+pub fn every(end: f64) -> f64 {
+    let every = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+    every.into_iter().find(|every| end / every <= 8.0).unwrap_or(end / 8.0)
+}
+
 /// The seconds below the charts.
 fn axis(end: f64, columns: usize) -> String {
-    let every = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
-    let every = every.into_iter().find(|every| end / every <= 8.0).unwrap_or(end / 8.0);
+    let every = every(end);
     let (mut line, mut second) = (" ".repeat(MARGIN), 0.0);
     while second <= end {
         let place = MARGIN + (second / end * (columns - 1) as f64).round() as usize;

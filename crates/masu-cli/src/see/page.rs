@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use masu_watch::chart;
+
 use super::picture;
 use super::sampler::Sample;
 use crate::bytes::Bytes;
@@ -38,7 +40,7 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
          <svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{title}'>\n{}</svg>\n\
          <table><tr><th>from</th><th>to</th><th>went back</th></tr>\n{rows}</table>\n\
          <p>masu {}</p></body></html>\n",
-        chart(samples),
+        areas(samples),
         env!("CARGO_PKG_VERSION"),
     )
 }
@@ -63,13 +65,13 @@ pub fn svg(name: &str, samples: &[Sample]) -> String {
             )
         })
         .collect();
-    // Text is cut where it leaves the picture.
+    // Room for the words above, and for the last second beside.
     let view = format!("0 -36 {} {}", WIDTH + 8.0, HEIGHT + 36.0);
     format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='{view}' role='img' aria-label='{title}' \
          font-family='system-ui,sans-serif' font-size='14'>\n<title>{title}</title>\n\
          <style>svg text{{fill:#777}}{COLOURS}</style>\n{legend}{}</svg>\n",
-        chart(samples)
+        areas(samples)
     )
 }
 
@@ -80,27 +82,33 @@ fn figures(samples: &[Sample]) -> [Bytes; 2] {
 }
 
 /// What is in the picture.
-fn chart(samples: &[Sample]) -> String {
+fn areas(samples: &[Sample]) -> String {
     let resident = picture::curve(samples, |sample| sample.resident);
     let free = picture::curve(samples, |sample| sample.free);
-    let (end, top) = (resident.end().max(0.1), resident.peak().max(1) as f64 * 1.05);
+    // A round number of MiB, in four parts.
+    let top = (chart::scale(resident.peak()) * 1024) as f64;
+    let (end, every) = (resident.end().max(0.1), chart::every(resident.end()));
     let x = |second: f64| LEFT + second / end * (WIDTH - LEFT);
     let y = |kib: f64| (HEIGHT - BOTTOM) * (1.0 - kib / top);
     let mut svg = String::new();
     for step in 0..=4 {
-        let (kib, second) = (top * f64::from(step) / 4.0, end * f64::from(step) / 4.0);
+        let kib = top * f64::from(step) / 4.0;
         let label = Bytes(kib as u64 * 1024);
         let _ = writeln!(
             svg,
             "<line x1='{LEFT}' x2='{WIDTH}' y1='{0:.1}' y2='{0:.1}' class='grid'/>\
-             <text x='{1}' y='{2:.1}' text-anchor='end'>{label}</text>\
-             <text x='{3:.1}' y='{4}' text-anchor='{5}'>{second:.1} s</text>",
+             <text x='{1}' y='{2:.1}' text-anchor='end'>{label}</text>",
             y(kib),
             LEFT - 8.0,
-            y(kib).max(12.0) + 4.0,
-            x(second),
+            y(kib).max(10.0) + 4.0,
+        );
+    }
+    for mark in (0..=8).map(|mark| f64::from(mark) * every).take_while(|&mark| mark <= end * 0.97) {
+        let _ = writeln!(
+            svg,
+            "<text x='{:.1}' y='{}' text-anchor='middle'>{mark:.0} s</text>",
+            x(mark),
             HEIGHT - BOTTOM + 20.0,
-            if step == 4 { "end" } else { "middle" },
         );
     }
     for event in picture::events(samples) {

@@ -14,6 +14,9 @@ const BOLD: Style = Style::new().bold();
 const ROWS: usize = 8;
 /// What goes back within so many seconds after something else is the same event.
 const APART: f64 = 1.0;
+/// What goes back between two looks is no part of an event if it is less than the most that ever did, divided by
+/// this: in a program at work something goes back all the time.
+const TRICKLE: u64 = 50;
 /// What is no event, in KiB.
 const LEAST: u64 = 256;
 
@@ -61,8 +64,10 @@ pub fn curve(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> Curve {
 /// What went back when.
 pub fn events(samples: &[Sample]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
+    let given = |pair: &[Sample]| pair[1].back.saturating_sub(pair[0].back);
+    let most = samples.windows(2).map(given).max().unwrap_or(0);
     for pair in samples.windows(2) {
-        let kib = pair[1].back.saturating_sub(pair[0].back);
+        let kib = Some(given(pair)).filter(|&kib| kib >= most / TRICKLE).unwrap_or(0);
         let (from, to) = (pair[0].second, pair[1].second);
         match events.last_mut() {
             _ if kib == 0 => {}
@@ -156,6 +161,11 @@ mod tests {
         let [first, second] = events(&samples)[..] else { panic!("two events") };
         assert_eq!(first, Event { from: 0.5, to: 1.5, kib: 4000 });
         assert_eq!(second, Event { from: 20.0, to: 20.5, kib: 5000 });
+        // A trickle between two events joins them as little as nothing would.
+        let trickling: Vec<_> = (0..40)
+            .map(|n| sample(f64::from(n), u64::from(n) * 10 + if n < 20 { 0 } else { 9000 }))
+            .collect();
+        assert_eq!(events(&trickling), [Event { from: 19.0, to: 20.0, kib: 9010 }]);
         let text = draw("x", 7, &samples, Frame::FILE);
         assert!(
             text.contains("process 7 (x): 9.77 MiB resident") && text.contains("3.91 MiB"),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, engines};
 use masu_watch::process::{family, resident};
+use rustix::time::{ClockId, clock_gettime};
 
 /// A look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -64,7 +65,7 @@ impl Sampler {
 
     /// Looks. `false`: nobody is left.
     pub fn look(&mut self, second: f64) -> bool {
-        let start = Instant::now();
+        let (start, busy) = (Instant::now(), busy());
         let Some(resident) = resident(self.root) else { return false };
         // In its first moments a program may be something else yet.
         if self.asked.is_none_or(|asked| asked.elapsed() >= NEWS) || self.known.is_empty() {
@@ -99,7 +100,7 @@ impl Sampler {
         if self.samples.len() >= MOST {
             self.halve();
         }
-        self.took = start.elapsed();
+        self.took = self::busy().saturating_sub(busy);
         true
     }
 
@@ -113,6 +114,12 @@ impl Sampler {
         });
         self.samples = pairs.collect();
     }
+}
+
+/// What this thread has had of a processor.
+fn busy() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 fn purged(engines: &[Engine]) -> u64 {
