@@ -157,12 +157,14 @@ fn version(command: &[&str]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let output = std::process::Command::new(program).args(arguments).output().ok()?;
     let said = [output.stdout, output.stderr].concat();
-    let line = String::from_utf8_lossy(&said).lines().next()?.to_owned();
-    let is_number =
-        |word: &&str| word.trim_start_matches(['v', '"']).starts_with(|c: char| c.is_ascii_digit());
-    let words = line.split([' ', '/', '=']);
-    let number = words.into_iter().find(is_number)?.trim_matches(['v', '"', ',', ')']).to_owned();
-    Some(number)
+    number(String::from_utf8_lossy(&said).lines().next()?)
+}
+
+/// The first number in a line.
+fn number(line: &str) -> Option<String> {
+    let around = ['v', '"', ',', ')', '('];
+    let mut words = line.split([' ', '/', '=']).map(|word| word.trim_matches(around));
+    words.find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
 }
 
 const HEADER: [&str; 10] = [
@@ -232,4 +234,23 @@ fn on_masu(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.env("LD_PRELOAD", paths::masu_library());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (line, version) in [
+            ("ruby 3.1.7p261 (2025-03-26 revision 0a3704f218) [x86_64-linux-gnu]", "3.1.7p261"),
+            ("v20.20.2", "20.20.2"),
+            ("openjdk version \"17.0.15\" 2025-04-15", "17.0.15"),
+            ("c++ (Debian 12.2.0-14+deb12u1) 12.2.0", "12.2.0-14+deb12u1"),
+            ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.2.1", "7.0.15"),
+            ("nginx version: nginx/1.22.1", "1.22.1"),
+        ] {
+            assert_eq!(number(line).as_deref(), Some(version), "{line}");
+        }
+    }
 }
