@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(first, Event { from: 0.5, to: 1.5, kib: 4000 });
         assert_eq!(second, Event { from: 20.0, to: 20.5, kib: 5000 });
         // A trickle between two events joins them as little as nothing would.
-        let trickling: Vec<_> = (0..40)
+        let trickling: Vec<_> = (0..40u32)
             .map(|n| sample(f64::from(n), u64::from(n) * 10 + if n < 20 { 0 } else { 9000 }))
             .collect();
         assert_eq!(events(&trickling), [Event { from: 19.0, to: 20.0, kib: 9010 }]);
