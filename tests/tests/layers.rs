@@ -53,6 +53,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/outlet", "at exit, where the options say"),
     ("fork", "every lock, and whole structures in a child"),
     ("outside", "what lies where, for who reads the process from outside"),
+    ("rules", "what its threads go by, for a model of it"),
     ("face", "what the doors call"),
     ("models", "model checks of the protocols, and the world that they stand on"),
     ("lib", "declares the layers and the face"),
@@ -64,7 +65,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
 
 /// The engine's modules that are part of its face, for what configures and asks.
 const FACE_MODULES: &[&str] =
-    &["config", "control", "profile", "text", "size_class", "lock", "outside"];
+    &["config", "control", "profile", "text", "size_class", "lock", "outside", "rules"];
 
 /// The functions of its face that are called like the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];

@@ -45,6 +45,9 @@ mod report;
 #[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub mod rules;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
 mod settings;

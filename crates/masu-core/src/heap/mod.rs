@@ -39,7 +39,7 @@ mod flush;
 pub mod fork;
 mod free;
 mod handover;
-mod mode;
+pub mod mode;
 pub mod outbox;
 mod refill;
 mod retain;
