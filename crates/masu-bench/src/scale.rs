@@ -15,19 +15,58 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
-/// The model's figures for one number of cores.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The model's figures for one number of cores. What is counted is counted per operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Simulated cores.
     pub cores: u32,
-    /// Cache lines that moved from one core to another, per operation.
+    /// Cache lines that moved from one core to another.
     pub transfers: f64,
-    /// Locks taken that another core held last, per operation.
+    /// Those of them that one core wrote after another.
+    #[serde(default)]
+    pub written: f64,
+    /// Locks taken.
+    #[serde(default)]
+    pub locks: f64,
+    /// Locks taken that another core held last.
     pub hand_overs: f64,
-    /// Blocks freed by another core than had them allocated, per operation.
+    /// Atomic read-modify-writes.
+    #[serde(default)]
+    pub atomics: f64,
+    /// Blocks freed by another core than had them allocated.
     pub remote_frees: f64,
-    /// Operations per second of all cores together, as a multiple of one core's.
+    /// System calls that give pages back because memory grows. Each interrupts every core.
+    #[serde(default)]
+    pub discards: f64,
+    /// Such calls in a second, not per operation, because pages have been free for long: at most, at the usual
+    /// decay time.
+    #[serde(default)]
+    pub stale: f64,
+    /// What the busiest cache line holds.
+    #[serde(default)]
+    pub busiest: String,
+    /// How long that line is busy, as a part of how long the busiest core is. From 1 on it decides.
+    #[serde(default)]
+    pub demand: f64,
+    /// Operations in a second of all cores together.
+    #[serde(default)]
+    pub throughput: f64,
+    /// The same as a multiple of one core's.
     pub speedup: f64,
+}
+
+impl Curve {
+    /// The number of cores at which one line that all share is always busy, and what it holds; `None`: not up
+    /// to the last that was simulated.
+    pub fn stops(&self) -> Option<(u32, &str)> {
+        let decides = |pair: &&[Point]| {
+            // A line of a few threads is as busy however many others there are.
+            pair[1].demand >= 1.0 && pair[1].demand > pair[0].demand * 1.5
+        };
+        // Where it decides by far, what it takes for a core is known best.
+        let point = &self.points.windows(2).rfind(decides)?[1];
+        Some(((f64::from(point.cores) / point.demand) as u32, &point.busiest))
+    }
 }
 
 /// How far the simulated and the measured speed-up may be apart.
@@ -46,6 +85,30 @@ pub struct Check {
     pub switch_ns: f64,
     /// One for each workload and design.
     pub rows: Vec<Row>,
+}
+
+/// What an engine counts, in a thousand calls.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Bins that were filled.
+    pub refills: f64,
+    /// Spans that came from the pool.
+    pub fresh_spans: f64,
+    /// Spans that nobody owned, taken by who needed blocks.
+    pub adopted: f64,
+    /// Spans that nobody owned, taken by who freed into them.
+    pub claimed: f64,
+}
+
+/// The simulated engine beside the real one, in one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    /// The workload.
+    pub workload: String,
+    /// What the simulated engine counted.
+    pub model: Counts,
+    /// What the real one did.
+    pub engine: Counts,
 }
 
 /// One workload with an allocator of one design.
@@ -148,9 +211,38 @@ mod tests {
         assert_eq!(row(2.0, 1.2, 1.5).verdict(), Verdict::Below);
         assert_eq!(row(1.0, 1.5, 1.9).verdict(), Verdict::Above);
         let rows = vec![row(2.0, 1.9, 2.0), row(2.0, 0.9, 1.0), row(2.1, 1.9, 2.0)];
-        let check = Check { transfer_ns: 50.0, overlapped_ns: 9.0, switch_ns: 900.0, rows };
+        let (transfer_ns, overlapped_ns, switch_ns) = (50.0, 9.0, 900.0);
+        let check = Check { transfer_ns, overlapped_ns, switch_ns, rows };
         let counts = [Verdict::Holds, Verdict::Below, Verdict::Above].map(|one| check.count(one));
         assert_eq!(counts, [2, 1, 0]);
+    }
+
+    #[test]
+    fn a_line_that_all_share_stops_what_one_of_two_threads_does_not() {
+        let point = |cores: u32, demand: f64| Point {
+            cores,
+            transfers: 0.0,
+            written: 0.0,
+            locks: 0.0,
+            hand_overs: 0.0,
+            atomics: 0.0,
+            remote_frees: 0.0,
+            discards: 0.0,
+            stale: 0.0,
+            busiest: "a lock".into(),
+            demand,
+            throughput: 1.0,
+            speedup: 1.0,
+        };
+        let curve = |demands: [f64; 4]| Curve {
+            workload: String::new(),
+            design: String::new(),
+            points: (1..5).zip(demands).map(|(n, demand)| point(1 << n, demand)).collect(),
+        };
+        assert_eq!(curve([0.2, 0.4, 0.8, 1.6]).stops(), Some((10, "a lock")));
+        assert_eq!(curve([0.1, 0.2, 0.4, 0.8]).stops(), None);
+        assert_eq!(curve([1.1, 1.1, 1.1, 1.1]).stops(), None, "a pair's own line");
+        assert_eq!(curve([0.5, 1.0, 2.0, 4.0]).stops(), Some((4, "a lock")));
     }
 
     #[test]

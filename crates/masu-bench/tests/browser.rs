@@ -76,8 +76,16 @@ fn suite() -> Results {
     let point = |cores: u32| scale::Point {
         cores,
         transfers: 0.5,
+        written: 0.4,
+        locks: 0.2,
         hand_overs: 0.1,
+        atomics: 0.6,
         remote_frees: 0.2,
+        discards: 0.0,
+        stale: 0.0,
+        busiest: "a lock".into(),
+        demand: 0.1,
+        throughput: 1e7 * f64::from(cores),
         speedup: f64::from(cores),
     };
     results.scale = vec![scale::Curve {

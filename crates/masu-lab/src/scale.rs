@@ -1,10 +1,14 @@
 //! The scale model with traces of this machine, and its check against what two cores really do.
 
+mod counted;
 mod here;
 pub mod model;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,26 +17,32 @@ use masu_bench::race::results::Results;
 use masu_bench::race::watch::Watch;
 use masu_bench::race::{Plan, Sample};
 use masu_bench::report::{self, Style};
-use masu_bench::scale::{Check, Curve, Row};
+use masu_bench::scale::{Check, Counted, Curve, Row};
 use masu_bench::stats::{median, ratio};
 use masu_bench::{race, work};
 use masu_workloads::named;
 
 use self::model::CORES;
-use self::model::design::Design;
+use self::model::design::{Design, Variant};
 use self::model::predict::{Call, Lines, predict};
 use self::model::trace::Trace;
 use crate::arm::{self, Arm};
 
 /// What is simulated unless somebody asks for something else: threads that replace each other,
-/// producers and consumers, threads that keep to themselves.
-pub const WORKLOADS: [&str; 4] = ["larson", "server", "prodcons", "mt-local"];
+/// producers and consumers, threads that keep to themselves, medium blocks, many threads, threads that
+/// swap blocks.
+pub const WORKLOADS: [&str; 8] =
+    ["larson", "server", "prodcons", "mt-local", "medium", "threads100", "rptest", "mstress"];
 
 /// The factor on a workload's work, the same whether it is recorded or measured: with less of it,
 /// threads would replace each other after fewer calls.
 const SCALE: f64 = 0.1;
-/// Calls that are replayed for a curve: with 256 cores, in 64 or more copies.
-const REPLAYED: usize = 300_000;
+/// Calls that are replayed for a curve, and of each thread at least where there are many: with 256 cores, in 64
+/// or more copies.
+const REPLAYED: usize = 120_000;
+const REPLAYED_EACH: usize = 3_000;
+/// The workload whose threads hand blocks through a queue, and how many blocks are in it when it is full.
+const QUEUE: (&str, usize) = ("prodcons", 8192);
 /// What a program does before and after its work, it does with so many times less of it too; that
 /// is taken off.
 const BARE: f64 = 100.0;
@@ -45,6 +55,11 @@ pub struct Options {
     /// The workloads whose traces are replayed.
     #[arg(long, value_delimiter = ',', value_name = "W,..", default_values = WORKLOADS)]
     workloads: Vec<String>,
+    /// Simulate masu's page pool with so many shards, too; 0: one for each core. What else may lift a limit
+    /// can be added: `+caches`, as many full caches of medium blocks as cores; `+lists`, a cache line for
+    /// each class's list of abandoned spans.
+    #[arg(long, value_delimiter = ',', value_name = "N[+WORD..],..")]
+    shards: Vec<Variant>,
     /// Compare the model's speed-up from one core to two with a measured one, over so many rounds.
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "5")]
     check: Option<usize>,
@@ -61,25 +76,31 @@ pub struct Options {
 pub struct Model {
     /// Of each workload under each design.
     pub curves: Vec<Curve>,
+    /// What the simulated engine counts of each workload, beside the real one; empty if it was not asked for.
+    pub counted: Vec<Counted>,
     /// None if it was not asked for.
     pub check: Option<Check>,
 }
 
 /// Records, simulates, checks if asked to, and reports.
 pub fn run(options: &Options) -> Result<()> {
+    let tried = options.shards.iter().copied().map(Design::Tried);
+    let designs: Vec<Design> = Design::ALL.into_iter().chain(tried).collect();
     work::build()?;
     let traces = options.workloads.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
     let check = match options.check {
         Some(rounds) => Some(check(&traces, rounds, Duration::MAX)?),
         None => None,
     };
-    let model = Model { curves: curves(&traces), check };
+    let counted = traces.iter().map(counted::compare).collect::<Result<_>>()?;
+    let model = Model { curves: curves(&traces, &designs), counted, check };
     println!("{}", render(&model, Style::Terminal { colour: false }));
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_string_pretty(&model)? + "\n")?;
     }
     if let Some(file) = &options.md {
-        fs::write(file, render(&model, Style::Markdown))?;
+        let before = fs::read_to_string(file).unwrap_or_default();
+        fs::write(file, beneath(&before, &render(&model, Style::Markdown)))?;
     }
     Ok(())
 }
@@ -88,18 +109,37 @@ pub fn run(options: &Options) -> Result<()> {
 pub fn usual(time: Duration) -> Result<Model> {
     let start = Instant::now();
     let traces = WORKLOADS.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
-    let curves = curves(&traces);
+    let curves = curves(&traces, &Design::ALL);
     // On a machine with one core there is nothing to check.
-    let check = match std::thread::available_parallelism()?.get() {
+    let check = match thread::available_parallelism()?.get() {
         1 => None,
         _ => Some(check(&traces, ROUNDS, time.saturating_sub(start.elapsed()))?),
     };
-    Ok(Model { curves, check })
+    Ok(Model { curves, counted: Vec::new(), check })
 }
 
-fn curves(traces: &[Trace]) -> Vec<Curve> {
-    let curves = |trace: &Trace| model::curves(&trace.first(REPLAYED), &CORES);
-    traces.iter().flat_map(curves).collect()
+/// Of all traces, as many at once as there are processors.
+fn curves(traces: &[Trace], designs: &[Design]) -> Vec<Curve> {
+    let (name, full) = QUEUE;
+    let behind = traces.iter().filter(|trace| trace.workload == name).map(|it| it.behind(full));
+    let all: Vec<Trace> = traces.iter().cloned().chain(behind).collect();
+    let calls = |trace: &Trace| REPLAYED.max(REPLAYED_EACH * trace.threads);
+    let next = AtomicUsize::new(0);
+    let results: Vec<_> = all.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(trace) = all.get(at) else { return };
+            let curves = model::curves(&trace.first(calls(trace)), designs, &CORES);
+            results[at].set(curves).expect("nobody else has this trace");
+        }
+    };
+    thread::scope(|scope| {
+        let others = thread::available_parallelism().map_or(0, |all| all.get() - 1);
+        (0..others).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).flatten().collect()
 }
 
 /// Runs a workload and notes what it asks its allocator for.
@@ -195,7 +235,7 @@ fn check(traces: &[Trace], rounds: usize, time: Duration) -> Result<Check> {
             let counted = median(&one.instructions).zip(median(&two.instructions));
             rows.push(Row {
                 workload: trace.workload.clone(),
-                design: design.name().into(),
+                design: design.name(),
                 allocator: arm.name.clone(),
                 call_ns: call.work,
                 switches: switches * 1e3 / calls,
@@ -220,7 +260,18 @@ fn only(results: &Results, task: usize, arm: usize) -> Result<&Sample> {
 
 /// The tables.
 pub fn render(model: &Model, style: Style) -> String {
-    report::scale(&model.curves, style) + &report::scale_check(model.check.as_ref(), style)
+    report::scale(&model.curves, style)
+        + &report::scale_counted(&model.counted, style)
+        + &report::scale_check(model.check.as_ref(), style)
+}
+
+/// What a page says before its tables is written by people, and stays.
+fn beneath(page: &str, tables: &str) -> String {
+    const MARK: &str = "<!-- The rest is made by `masu-lab scale`. -->\n";
+    match page.split_once(MARK) {
+        Some((prose, _)) => format!("{prose}{MARK}{tables}"),
+        None => tables.into(),
+    }
 }
 
 #[cfg(test)]
@@ -232,12 +283,20 @@ mod tests {
         work::ready().unwrap();
         let trace = record("prodcons").unwrap();
         assert!(trace.threads >= 2 && trace.blocks > 10_000, "{} threads", trace.threads);
-        let curves = model::curves(&trace, &[1, 2]);
+        let curves = model::curves(&trace, &Design::ALL, &[1, 2]);
         assert_eq!(curves.len(), Design::ALL.len());
         for curve in curves {
             // Every block is freed by another thread than made it.
             assert!(curve.points[1].remote_frees > 0.4, "{curve:?}");
         }
         assert!(record("nonsense").is_err());
+    }
+
+    #[test]
+    fn the_prose_of_a_page_stays() {
+        let first = beneath("Prose.\n<!-- The rest is made by `masu-lab scale`. -->\nold", "new\n");
+        assert_eq!(first, "Prose.\n<!-- The rest is made by `masu-lab scale`. -->\nnew\n");
+        assert_eq!(beneath(&first, "newer\n"), first.replace("new\n", "newer\n"));
+        assert_eq!(beneath("old", "new"), "new");
     }
 }

@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table};
 use super::standing::{noise_text, spread_text};
 use super::{Comparison, Metric, Place, Row, Style, Summary};
 use crate::race::results::Results;
-use crate::scale::{self, Check, Curve, Point, TOLERANCE};
+use crate::scale::{self, Check, Counted, Curve, Point, TOLERANCE};
 use crate::stats::Verdict;
 
 /// Everybody against the virtual best.
@@ -182,39 +182,83 @@ pub fn instructions(results: &Results, style: Style) -> String {
 pub fn scale(curves: &[Curve], style: Style) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut table = Table::new();
-    let cores = first.points.iter().map(|point| match point.cores {
-        1 => "1 core".into(),
-        cores => format!("{cores} cores"),
-    });
-    table.set_header(["trace", "design", "figure"].map(String::from).into_iter().chain(cores));
+    let speeds = first.points.iter().skip(1).map(|point| format!("{} cores", point.cores));
+    let head = ["trace", "design", "stops at", "because of"].map(String::from);
+    table.set_header(head.into_iter().chain(speeds));
     for curve in curves {
-        type Figure = fn(&Point) -> f64;
-        let rows: [(&str, Figure); 4] = [
-            ("speed-up", |point| point.speedup),
-            ("lines moved per operation", |point| point.transfers),
-            ("lock hand-overs per operation", |point| point.hand_overs),
-            ("remote frees per operation", |point| point.remote_frees),
-        ];
-        let all = style == Style::Markdown;
-        for (what, of) in rows.into_iter().take(if all { 4 } else { 1 }) {
-            let figures = curve.points.iter().map(|point| match of(point) {
-                value if what == "speed-up" => right(format!("{value:.1}")),
-                value => right(format!("{value:.3}")),
-            });
-            let names = [curve.workload.as_str(), &curve.design, what].map(Cell::new);
-            table.add_row(names.into_iter().chain(figures));
-        }
+        let names = [curve.workload.as_str(), &curve.design].map(Cell::new);
+        let (cores, line) = stop_words(curve);
+        let speeds =
+            curve.points.iter().skip(1).map(|point| right(format!("{:.1}", point.speedup)));
+        table.add_row(names.into_iter().chain([right(cores), Cell::new(line)]).chain(speeds));
     }
     style.draw(&mut table);
-    format!("{}{SCALE_LIMITS}\n\n{table}\n", style.heading("Beyond this machine: the scale model"))
+    let title = style.heading("Beyond this machine: the scale model");
+    let shared = if style == Style::Markdown { scale_counts(curves) } else { String::new() };
+    format!("{title}{SCALE_LIMITS}\n\n{table}\n{shared}")
 }
+
+/// At which number of cores a curve stops to rise, and why. Of one that rises to its end, the line that is
+/// busiest there.
+fn stop_words(curve: &Curve) -> (String, String) {
+    let Some(last) = curve.points.last() else { return Default::default() };
+    match curve.stops() {
+        Some((cores, line)) => (cores.to_string(), line.into()),
+        None => {
+            let busy = 100.0 * last.demand.min(1.0);
+            (format!("over {}", last.cores), format!("({}: {busy:.0} % busy)", last.busiest))
+        }
+    }
+}
+
+/// What the threads of the first design share, by number of cores.
+fn scale_counts(curves: &[Curve]) -> String {
+    let Some(first) = curves.first() else { return String::new() };
+    let mut table = Table::new();
+    let cores = first.points.iter().skip(1).map(|point| format!("{} cores", point.cores));
+    table.set_header(["trace", "figure"].map(String::from).into_iter().chain(cores));
+    type Figure = fn(&Point) -> f64;
+    let figures: [(&str, Figure); 8] = [
+        ("locks taken", |point| point.locks * 1e3),
+        ("of another core's", |point| point.hand_overs * 1e3),
+        ("lines moved", |point| point.transfers * 1e3),
+        ("written by two cores", |point| point.written * 1e3),
+        ("atomic operations", |point| point.atomics * 1e3),
+        ("blocks freed by another core", |point| point.remote_frees * 1e3),
+        ("pages given back: memory grows", |point| point.discards * 1e3),
+        ("at ticks, in a second, at most", |point| point.stale),
+    ];
+    for curve in curves.iter().filter(|curve| curve.design == first.design) {
+        for (what, of) in figures {
+            let values = curve.points.iter().skip(1).map(of).map(|value| match value {
+                0.0 => "0".into(),
+                0.0..0.01 => "< 0.01".into(),
+                0.01..10.0 => format!("{value:.2}"),
+                _ => format!("{value:.0}"),
+            });
+            table.add_row(
+                [curve.workload.as_str(), what].map(Cell::new).into_iter().chain(values.map(right)),
+            );
+        }
+    }
+    Style::Markdown.draw(&mut table);
+    let title = Style::Markdown.heading("What threads share, in 1,000 operations");
+    format!("{title}With {}. {SCALE_INTERRUPTS}\n\n{table}\n", first.design)
+}
+
+/// What the last two figures mean.
+const SCALE_INTERRUPTS: &str = "\
+The last two rows are system calls that give pages back, each of which interrupts every core on which the \
+process runs. At ticks there are at most so many in a second if what was free during half of the replay, \
+some milliseconds, stays free for the 250 ms of a tick.";
 
 /// What everybody who reads the curves has to know.
 pub const SCALE_LIMITS: &str = "\
 A model, not a measurement: recorded traces are replayed over simulated cores, and what moves between \
 them is counted. It is the best that any interleaving could reach. It knows nothing of the kernel, of \
-memory bandwidth, of the sizes of caches, of false sharing, of distances between sockets, or of threads \
-that wait for each other in the program.";
+memory bandwidth, of the sizes of caches, of false sharing in the program, of distances between sockets, or of \
+threads that wait for each other in the program. A design stops scaling at the number of cores at which one line \
+that all share is always busy; where none is, the busiest one is named.";
 
 /// The scale model against this machine.
 pub fn scale_check(check: Option<&Check>, style: Style) -> String {
@@ -248,6 +292,43 @@ pub fn scale_check(check: Option<&Check>, style: Style) -> String {
     let title = style.heading("From one core to two: the model against this machine");
     format!("{title}{}\n\n{table}\n", check_sentence(check))
 }
+
+/// What the simulated engine counted beside the real one.
+pub fn scale_counted(counted: &[Counted], style: Style) -> String {
+    let mut table = Table::new();
+    table.set_header([
+        "workload",
+        "refills",
+        "masu's",
+        "fresh spans",
+        "masu's",
+        "adopted spans",
+        "masu's",
+        "claimed spans",
+        "masu's",
+    ]);
+    for row in counted {
+        let of = |counts: &scale::Counts| {
+            [counts.refills, counts.fresh_spans, counts.adopted, counts.claimed]
+        };
+        let pairs = of(&row.model).into_iter().zip(of(&row.engine));
+        let cells = pairs.flat_map(|(model, engine)| [model, engine]);
+        let cells = cells.map(|value| right(format!("{value:.2}")));
+        table.add_row(std::iter::once(Cell::new(&row.workload)).chain(cells));
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    style.draw(&mut table);
+    let title =
+        style.heading("What the simulated engine counts and what masu counts, in 1,000 calls");
+    format!("{title}{SCALE_COUNTED}\n\n{table}\n")
+}
+
+/// Under which conditions.
+const SCALE_COUNTED: &str = "\
+The whole trace on two simulated cores, and the same workload on masu, on the cores there are. Where the \
+two differ by much, the model leaves out something that matters to that workload.";
 
 /// How the check came out.
 pub fn check_sentence(check: &Check) -> String {
@@ -365,5 +446,32 @@ mod tests {
         assert_eq!(row("| glibc")[2], "2.00");
         assert_eq!(row("| other")[2], "~1.00");
         assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
+    }
+
+    #[test]
+    fn a_curve_says_where_it_stops_and_why() {
+        // Results of before lines had names can still be read.
+        let point = |cores: u32, more: serde_json::Value| {
+            let mut point = serde_json::json!({"cores": cores, "transfers": 0.5, "hand_overs": 0.1,
+                "remote_frees": 0.0, "speedup": cores});
+            point.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value::<Point>(point).unwrap()
+        };
+        let busy = |demand: f64| serde_json::json!({"demand": demand, "busiest": "the lock"});
+        let curve = |most: f64| Curve {
+            workload: "churn".into(),
+            design: "a design".into(),
+            points: vec![
+                point(1, serde_json::json!({})),
+                point(8, busy(most / 8.0)),
+                point(64, busy(most)),
+            ],
+        };
+        assert_eq!(stop_words(&curve(4.0)), ("16".into(), "the lock".into()));
+        assert_eq!(stop_words(&curve(0.5)), ("over 64".into(), "(the lock: 50 % busy)".into()));
+        let text = scale(&[curve(4.0)], Style::Markdown);
+        assert!(text.contains("| 64 cores |") && text.contains("of another core's"), "{text}");
+        let row = text.lines().find(|line| line.contains("lines moved")).unwrap();
+        assert!(row.contains(" 500 "), "in 1,000 operations: {row}");
     }
 }

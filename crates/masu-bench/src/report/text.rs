@@ -3,7 +3,7 @@
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::summary::METRICS;
-pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check};
+pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check, scale_counted};
 use super::{Comparison, Metric, command, headline, table};
 use crate::race::results::{Measured, Results, Role, Work};
 

@@ -3,14 +3,15 @@
 //! ```text
 //! trace     what a workload asked its allocator for, recorded on this machine
 //! machine   cores with clocks, cache lines and locks that move between them
+//! what      what a line holds, for whoever asks which one everybody waits for
 //! design    masu's protocol, a lock for each arena, pages with a compare-and-swap
 //! ```
 //!
 //! A trace of a few threads is replayed in as many copies as it takes to fill the simulated cores;
 //! the copies share the allocator and nothing else, as independent lanes of one process do. The
-//! model *counts*: lines that move, locks that change hands, remote frees. From these it derives a
-//! throughput, by charging a fixed time for each: no core and no line is busy for longer than the
-//! whole takes.
+//! model *counts*: lines that move, locks that change hands, atomic operations, remote frees. From these
+//! it derives a throughput, by charging a fixed time for each: no core and no line is busy for longer
+//! than the whole takes. The first half of a trace only fills the allocator; the second half counts.
 //!
 //! What it does not know: waiting that comes from bad luck (it gives the best that any interleaving
 //! could reach), the time the kernel takes (page faults, its own locks on a process' address
@@ -25,10 +26,12 @@ pub mod design;
 pub mod machine;
 pub mod predict;
 pub mod trace;
+pub mod what;
 
 use masu_bench::scale::{Curve, Point};
+use masu_core::config::{Config, Delay};
 
-use design::{Allocator, Design};
+use design::{Caller, Design, Tally};
 use machine::{COSTS, Costs, Machine};
 use trace::{Op, Trace};
 
@@ -36,63 +39,104 @@ use trace::{Op, Trace};
 pub const CORES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// One curve for each design.
-pub fn curves(trace: &Trace, cores: &[u32]) -> Vec<Curve> {
-    let curve = |design: Design| {
-        let alone = replay(trace, design, 1, COSTS);
+pub fn curves(trace: &Trace, designs: &[Design], cores: &[u32]) -> Vec<Curve> {
+    let curve = |design: &Design| {
+        let alone = replay(trace, *design, 1, COSTS).point;
         let point = |&cores: &u32| {
-            let run = if cores == 1 { alone } else { replay(trace, design, cores, COSTS) };
+            let run =
+                if cores == 1 { alone.clone() } else { replay(trace, *design, cores, COSTS).point };
             Point { speedup: run.speedup / alone.speedup, ..run }
         };
         Curve {
             workload: trace.workload.clone(),
-            design: design.name().into(),
+            design: design.name(),
             points: cores.iter().map(point).collect(),
         }
     };
-    Design::ALL.into_iter().map(curve).collect()
+    designs.iter().map(curve).collect()
 }
 
-/// Replays a trace on so many cores. The speed-up of the result is operations per nanosecond.
-fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Point {
+/// What a replay gave.
+pub struct Replayed {
+    /// The speed-up of it is operations per nanosecond.
+    pub point: Point,
+    /// What the allocator counted from first to last.
+    pub tally: Tally,
+    /// Operations from first to last.
+    pub operations: u64,
+}
+
+/// Replays a trace on so many cores.
+pub fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Replayed {
     let cores = cores as usize;
     let copies = (cores / trace.threads.max(1)).max(1);
-    let threads = copies * trace.threads;
     let places = places(trace, copies, cores);
     let mut machine = Machine::new(cores, costs);
-    let mut allocator = Allocator::new(design, threads, cores);
+    let mut allocator = design.start(copies * trace.threads, cores);
     let mut blocks: Vec<Option<Live>> = vec![None; copies * trace.blocks];
-    let (mut operations, mut remote) = (0u64, 0u64);
+    let (mut before, mut operations, mut remote) = (0u64, 0u64, 0u64);
     // Event by event through all copies at once: none of them runs ahead.
     for (at, event) in trace.events.iter().enumerate() {
         if at % (WINDOW * trace.threads) == 0 {
             machine.meet();
         }
+        if at == trace.events.len() / 2 {
+            machine.begin();
+            allocator.tick();
+            (before, operations, remote) = (operations, 0, 0);
+        }
         for copy in 0..copies {
             let thread = copy * trace.threads + usize::from(event.thread);
             let core = places[thread];
-            machine.work(core);
+            let caller = &mut Caller { machine: &mut machine, core, thread };
+            if event.op == Op::Replace {
+                allocator.replace(caller);
+                continue;
+            }
+            caller.machine.work(core);
             operations += 1;
             match event.op {
                 Op::Alloc { block, size } => {
-                    let slot = allocator.alloc(&mut machine, core, thread, size);
-                    blocks[copy * trace.blocks + block as usize] = Some(Live { slot, core });
+                    let live = Live { block: allocator.alloc(caller, size), core };
+                    blocks[copy * trace.blocks + block as usize] = Some(live);
                 }
                 Op::Free { block } => {
                     let place = &mut blocks[copy * trace.blocks + block as usize];
                     let Some(live) = place.take() else { continue };
                     remote += u64::from(live.core != core);
-                    allocator.free(&mut machine, core, thread, live.slot);
+                    allocator.free(caller, live.block);
                 }
+                Op::Replace => {}
             }
         }
     }
     let each = |count: u64| count as f64 / operations.max(1) as f64;
-    Point {
+    let (line, busy) = machine.busiest_line();
+    let counts = machine.counts;
+    let seconds = machine.end() / 1e9;
+    let point = Point {
         cores: cores as u32,
-        transfers: each(machine.transfers),
-        hand_overs: each(machine.hand_overs),
+        transfers: each(counts.transfers),
+        written: each(counts.written),
+        locks: each(counts.locks),
+        hand_overs: each(counts.hand_overs),
+        atomics: each(counts.atomics),
         remote_frees: each(remote),
+        discards: each(counts.discards),
+        stale: allocator.stale_ranges() as f64 * ticks_per_second(),
+        busiest: line.words().into(),
+        demand: busy / machine.busiest_core(),
+        throughput: operations as f64 / seconds,
         speedup: operations as f64 / machine.end(),
+    };
+    Replayed { point, tally: allocator.tally(), operations: before + operations }
+}
+
+/// How often the engine looks what has been free for long, unless somebody sets another decay time.
+fn ticks_per_second() -> f64 {
+    match Config::DEFAULT.decay {
+        Delay::Millis(decay) => 2_000.0 / decay as f64,
+        _ => 0.0,
     }
 }
 
@@ -120,7 +164,7 @@ fn places(trace: &Trace, copies: usize, cores: usize) -> Vec<usize> {
 /// A block in use.
 #[derive(Debug, Clone, Copy)]
 struct Live {
-    slot: u32,
+    block: u32,
     core: usize,
 }
 

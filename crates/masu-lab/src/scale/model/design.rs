@@ -2,7 +2,7 @@
 //!
 //! | design | alloc | free by the owner | free by another thread |
 //! |---|---|---|---|
-//! | masu | own bin | own bin | outbox; sixteen at once by one compare-and-swap; a span that nobody owns is claimed |
+//! | masu | own bin | own span | outbox; sixteen at once by one compare-and-swap; a span that nobody owns is claimed |
 //! | lock per arena | small cache, then the arena's lock | the same | the same, with the lock of the block's arena |
 //! | page and compare-and-swap | own page | own page | one compare-and-swap on the page's list for each block |
 
@@ -10,15 +10,18 @@ mod arena;
 mod masu;
 mod page;
 
-use std::collections::VecDeque;
+pub use masu::Variant;
 
-use super::machine::{Line, Machine};
+use super::machine::{Copied, Line, Machine};
+use super::what::What;
 
 /// A design.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     /// masu's protocol.
     Masu,
+    /// The same with what is tried out.
+    Tried(Variant),
     /// A lock for each arena and a small cache for each thread, as in glibc.
     Arena,
     /// Pages with an owner and a list that others push on one by one, as in mimalloc.
@@ -26,63 +29,165 @@ pub enum Design {
 }
 
 impl Design {
-    /// All of them.
+    /// Those of allocators that exist.
     pub const ALL: [Design; 3] = [Design::Masu, Design::Arena, Design::Page];
 
     /// What reports call it.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Design::Masu => "masu's protocol",
-            Design::Arena => "a lock per arena",
-            Design::Page => "a compare-and-swap per page",
+            Design::Masu => "masu's protocol".into(),
+            Design::Tried(variant) => format!("masu with {variant}"),
+            Design::Arena => "a lock per arena".into(),
+            Design::Page => "a compare-and-swap per page".into(),
+        }
+    }
+
+    /// An allocator of this design for so many threads on so many cores.
+    pub fn start(self, threads: usize, cores: usize) -> Box<dyn Protocol> {
+        match self {
+            Design::Masu => Box::new(masu::Masu::new(threads, cores, Variant::default())),
+            Design::Tried(variant) => Box::new(masu::Masu::new(threads, cores, variant)),
+            Design::Arena => Box::new(arena::Arena::new(threads, cores)),
+            Design::Page => Box::new(page::Page::new(threads)),
         }
     }
 }
 
-/// An allocator of some design at work.
-pub enum Allocator {
-    /// See [`Design::Masu`].
-    Masu(masu::Masu),
-    /// See [`Design::Arena`].
-    Arena(arena::Arena),
-    /// See [`Design::Page`].
-    Page(page::Page),
+/// Who calls: a thread, and the core on which it runs.
+pub struct Caller<'a> {
+    /// What counts.
+    pub machine: &'a mut Machine,
+    /// The core's number.
+    pub core: usize,
+    /// The thread's number.
+    pub thread: usize,
 }
 
-impl Allocator {
-    /// One for so many threads on so many cores.
-    pub fn new(design: Design, threads: usize, cores: usize) -> Self {
-        match design {
-            Design::Masu => Allocator::Masu(masu::Masu::new(threads)),
-            Design::Arena => Allocator::Arena(arena::Arena::new(threads, cores)),
-            Design::Page => Allocator::Page(page::Page::new(threads)),
-        }
+impl Caller<'_> {
+    fn atomic(&mut self, line: &mut Line) {
+        self.machine.atomic(self.core, line);
     }
 
-    /// A block of so many bytes for `thread`, which runs on `core`.
-    pub fn alloc(&mut self, machine: &mut Machine, core: usize, thread: usize, size: u32) -> u32 {
-        let class = class(size);
-        match self {
-            Allocator::Masu(masu) => masu.alloc(machine, core, thread, class),
-            Allocator::Arena(arena) => arena.alloc(machine, core, thread, class),
-            Allocator::Page(page) => page.alloc(machine, core, thread, class),
-        }
+    fn fetch(&mut self, line: &mut Line) {
+        self.machine.fetch(self.core, line);
     }
+
+    fn follow(&mut self, line: &mut Line) {
+        self.machine.follow(self.core, line);
+    }
+
+    fn read(&mut self, line: &mut Copied) {
+        self.machine.read(self.core, line);
+    }
+
+    fn change(&mut self, line: &mut Copied) {
+        self.machine.change(self.core, line);
+    }
+
+    fn change_atomic(&mut self, line: &mut Copied) {
+        self.machine.change_atomic(self.core, line);
+    }
+
+    fn execute(&mut self, instructions: u32) {
+        self.machine.execute(self.core, instructions);
+    }
+
+    fn acquire(&mut self, lock: &mut Line) -> f64 {
+        self.machine.acquire(self.core, lock)
+    }
+
+    fn release(&mut self, lock: &mut Line, since: f64) {
+        self.machine.release(self.core, lock, since);
+    }
+
+    fn discard(&mut self, calls: u64) {
+        self.machine.discard(self.core, calls);
+    }
+
+    fn locked(&mut self, line: &mut Copied, instructions: u32) {
+        self.machine.locked(self.core, line, instructions);
+    }
+}
+
+/// What its own allocator counts of a run, as far as one does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Bins that were filled.
+    pub refills: u64,
+    /// Spans that came from the pool.
+    pub fresh_spans: u64,
+    /// Spans that nobody owned, taken by who needed blocks.
+    pub adopted: u64,
+    /// Spans that nobody owned, taken by who freed into them.
+    pub claimed: u64,
+}
+
+/// An allocator at work: what a design does at each call.
+pub trait Protocol {
+    /// A block of so many bytes.
+    fn alloc(&mut self, caller: &mut Caller<'_>, size: u32) -> u32;
 
     /// The end of a block.
-    pub fn free(&mut self, machine: &mut Machine, core: usize, thread: usize, slot: u32) {
-        match self {
-            Allocator::Masu(masu) => masu.free(machine, core, thread, slot),
-            Allocator::Arena(arena) => arena.free(machine, core, thread, slot),
-            Allocator::Page(page) => page.free(machine, core, thread, slot),
-        }
+    fn free(&mut self, caller: &mut Caller<'_>, block: u32);
+
+    /// The thread ends, and another one takes its place.
+    fn replace(&mut self, _caller: &mut Caller<'_>) {}
+
+    /// What the allocator counted so far.
+    fn tally(&self) -> Tally {
+        Tally::default()
+    }
+
+    /// A tick of the engine's clock begins.
+    fn tick(&mut self) {}
+
+    /// System calls that a purge would make now: for each range of pages that has been free since the tick.
+    fn stale_ranges(&self) -> u64 {
+        0
     }
 }
 
-/// Size classes, two to a doubling from 16 bytes to 8 KiB.
-const CLASSES: usize = 20;
-/// Bytes from which blocks are carved together.
+/// What the two designs have in common that keep every block on a list for ever: a bin of free blocks
+/// for each thread and class.
+trait Binned {
+    fn slots(&mut self) -> &mut Slots;
+
+    /// The thread's free blocks of a class.
+    fn bin(&mut self, thread: usize, class: usize) -> &mut Vec<u32>;
+
+    /// Fills an empty bin.
+    fn refill(&mut self, caller: &mut Caller<'_>, class: usize);
+
+    /// What else a block's owner touches when it takes one.
+    fn taken(&mut self, _caller: &mut Caller<'_>, _slot: u32) {}
+
+    /// What becomes of a block.
+    fn put(&mut self, caller: &mut Caller<'_>, slot: u32);
+}
+
+impl<T: Binned> Protocol for T {
+    fn alloc(&mut self, caller: &mut Caller<'_>, size: u32) -> u32 {
+        let class = class(size);
+        if self.bin(caller.thread, class).is_empty() {
+            self.refill(caller, class);
+        }
+        let slot = self.bin(caller.thread, class).pop().expect("the bin was filled");
+        self.taken(caller, slot);
+        self.slots().touch(caller, slot);
+        slot
+    }
+
+    fn free(&mut self, caller: &mut Caller<'_>, block: u32) {
+        self.slots().touch(caller, block);
+        self.put(caller, block);
+    }
+}
+
+/// Size classes, two to a doubling from 16 bytes to 1 MiB.
+const CLASSES: usize = 34;
+/// Bytes from which small blocks are carved together, and blocks of more than an eighth of that.
 const SPAN: u32 = 64 << 10;
+const LARGE_SPAN: u32 = 512 << 10;
 
 /// The class of a size.
 fn class(size: u32) -> usize {
@@ -95,16 +200,17 @@ fn block_size(class: usize) -> u32 {
     if class.is_multiple_of(2) { whole } else { whole + whole / 2 }
 }
 
-/// Blocks in a span of a class.
+/// Blocks of a class that are carved together.
 fn capacity(class: usize) -> u32 {
-    SPAN / block_size(class)
+    let size = block_size(class);
+    (if size <= SPAN / 8 { SPAN } else { LARGE_SPAN } / size).max(1)
 }
 
 /// A place for a block.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     class: u8,
-    /// The span, page or arena that it is part of.
+    /// The page or arena that it is part of.
     home: u32,
     /// The line with the free list's link: who freed the block wrote it, who gets it reads it.
     line: Line,
@@ -116,15 +222,15 @@ struct Slots(Vec<Slot>);
 
 impl Slots {
     /// New ones, never used so far.
-    fn carve(&mut self, class: usize, home: u32, count: u32) -> std::ops::Range<u32> {
+    fn carve(&mut self, class: usize, home: u32) -> std::ops::Range<u32> {
         let start = self.0.len() as u32;
-        let slot = Slot { class: class as u8, home, line: Line::default() };
-        self.0.extend(std::iter::repeat_n(slot, count as usize));
-        start..start + count
+        let slot = Slot { class: class as u8, home, line: Line::of(What::Block) };
+        self.0.extend(std::iter::repeat_n(slot, capacity(class) as usize));
+        start..self.0.len() as u32
     }
 
-    fn home(&self, slot: u32) -> u32 {
-        self.0[slot as usize].home
+    fn home(&self, slot: u32) -> usize {
+        self.0[slot as usize].home as usize
     }
 
     fn class(&self, slot: u32) -> usize {
@@ -132,14 +238,14 @@ impl Slots {
     }
 
     /// A core writes into the block itself.
-    fn touch(&mut self, machine: &mut Machine, core: usize, slot: u32) {
-        machine.fetch(core, &mut self.0[slot as usize].line);
+    fn touch(&mut self, caller: &mut Caller<'_>, slot: u32) {
+        caller.fetch(&mut self.0[slot as usize].line);
     }
 }
 
-/// Free blocks of each class, the last freed first.
-type Bins = Vec<VecDeque<u32>>;
+/// Free blocks of each class, the last freed last.
+type Bins = Vec<Vec<u32>>;
 
 fn bins() -> Bins {
-    vec![VecDeque::new(); CLASSES]
+    vec![Vec::new(); CLASSES]
 }

@@ -52,7 +52,7 @@ pub fn predict(trace: &Trace, design: Design, call: Call, lines: Lines) -> f64 {
     let Lines { transfer, overlapped } = lines;
     let idle = Costs { work: 0.0, transfer, overlapped, ..COSTS };
     // The speed is calls per nanosecond.
-    let time = |cores, costs| 1.0 / replay(trace, design, cores, costs).speedup;
+    let time = |cores, costs| 1.0 / replay(trace, design, cores, costs).point.speedup;
     let costs = Costs { work: (call.work - time(1, idle)).max(0.0), ..idle };
     (time(1, costs) + call.switching) / time(2, costs)
 }

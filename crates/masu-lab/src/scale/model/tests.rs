@@ -1,13 +1,19 @@
 use super::trace::Event;
+use super::what::What;
 use super::*;
 
 /// Each of so many threads allocates and frees its own blocks.
 pub(super) fn own(threads: u16, pairs: u32) -> Trace {
+    own_of(threads, pairs, 64)
+}
+
+/// The same with blocks of so many bytes.
+fn own_of(threads: u16, pairs: u32, size: u32) -> Trace {
     let mut events = Vec::new();
     for pair in 0..pairs {
         for thread in 0..threads {
             let block = pair * u32::from(threads) + u32::from(thread);
-            events.push(Event { thread, op: Op::Alloc { block, size: 64 } });
+            events.push(Event { thread, op: Op::Alloc { block, size } });
             events.push(Event { thread, op: Op::Free { block } });
         }
     }
@@ -30,12 +36,12 @@ pub(super) fn handed(pairs: u32) -> Trace {
 }
 
 fn by_design(trace: &Trace, cores: u32) -> [Point; 3] {
-    Design::ALL.map(|design| replay(trace, design, cores, COSTS))
+    Design::ALL.map(|design| replay(trace, design, cores, COSTS).point)
 }
 
 #[test]
 fn what_is_not_shared_scales_in_every_design() {
-    for curve in curves(&own(1, 5_000), &[1, 16, 256]) {
+    for curve in curves(&own(1, 5_000), &Design::ALL, &[1, 16, 256]) {
         let last = curve.points.last().unwrap();
         assert!(last.speedup > 200.0, "{curve:?}");
         assert!(last.transfers < 0.02 && last.remote_frees == 0.0, "{curve:?}");
@@ -53,8 +59,8 @@ fn on_one_core_nothing_moves() {
 #[test]
 fn handed_over_blocks_cost_what_the_design_makes_them() {
     let [masu, arena, page] = by_design(&handed(50_000), 2);
-    for point in [masu, arena, page] {
-        assert!((point.remote_frees - 0.5).abs() < 1e-9, "half of all operations: {point:?}");
+    for point in [&masu, &arena, &page] {
+        assert!((point.remote_frees - 0.5).abs() < 0.01, "half of all operations: {point:?}");
     }
     assert_eq!((page.hand_overs, arena.hand_overs > 0.01), (0.0, true), "{arena:?}");
     assert!(masu.hand_overs < arena.hand_overs / 10.0, "{masu:?} {arena:?}");
@@ -64,14 +70,18 @@ fn handed_over_blocks_cost_what_the_design_makes_them() {
 #[test]
 fn more_cores_than_threads_are_filled_with_copies() {
     let trace = handed(2_000);
-    let point = replay(&trace, Design::Masu, 64, COSTS);
-    assert!((point.remote_frees - 0.5).abs() < 1e-9);
-    assert!(point.speedup > 20.0 * replay(&trace, Design::Masu, 2, COSTS).speedup, "{point:?}");
+    let point = replay(&trace, Design::Masu, 64, COSTS).point;
+    assert!((point.remote_frees - 0.5).abs() < 0.03, "{point:?}");
+    assert!(
+        point.speedup > 20.0 * replay(&trace, Design::Masu, 2, COSTS).point.speedup,
+        "{point:?}"
+    );
 }
 
 #[test]
 fn the_model_is_deterministic() {
-    assert_eq!(curves(&handed(500), &[1, 4]), curves(&handed(500), &[1, 4]));
+    let curves = || curves(&handed(500), &Design::ALL, &[1, 4]);
+    assert_eq!(curves(), curves());
 }
 
 /// As a scheduler does: the busy ones apart, the others where there is room.
@@ -91,10 +101,54 @@ fn threads_are_spread_by_what_they_do() {
 fn a_phase_of_one_thread_is_not_shared_out() {
     let mut trace = own(2, 20_000);
     let speedup = |trace: &Trace| {
-        let run = |cores| replay(trace, Design::Page, cores, COSTS).speedup;
+        let run = |cores| replay(trace, Design::Page, cores, COSTS).point.speedup;
         run(2) / run(1)
     };
     assert!(speedup(&trace) > 1.95);
     trace.events.sort_by_key(|event| event.thread);
     assert!(speedup(&trace) < 1.05);
+}
+
+/// Blocks that no cache keeps come from the pool, whose lock all threads take, unless each has a shard.
+#[test]
+fn long_runs_meet_at_the_pool_s_lock_unless_it_is_sharded() {
+    let trace = own_of(1, 2_000, 200 << 10);
+    let curve = |design| curves(&trace, &[design], &[1, 4, 8, 16, 32]).remove(0);
+    let (one, line) = (curve(Design::Masu), What::Pool.words());
+    assert!(one.stops().is_some_and(|(cores, why)| cores < 4 && why == line), "{one:?}");
+    assert!(one.points.iter().all(|point| point.locks > 0.9), "{one:?}");
+    let sharded = curve(Design::Tried("0".parse().unwrap()));
+    assert_eq!(sharded.stops(), None, "{sharded:?}");
+    assert!(sharded.points.iter().all(|point| point.hand_overs < 0.01), "{sharded:?}");
+    let eight = curve(Design::Tried("8".parse().unwrap()));
+    assert!(eight.points[4].speedup > 2.0 * one.points[4].speedup, "{eight:?}");
+}
+
+/// Where sixteen threads keep medium blocks, the engine lets no others keep any.
+#[test]
+fn many_threads_have_no_caches_unless_each_core_may_have_one() {
+    let trace = own_of(1, 2_000, 60 << 10);
+    let locks = |cores, design| replay(&trace, design, cores, COSTS).point.locks;
+    assert_eq!(locks(16, Design::Masu), 0.0);
+    assert!(locks(32, Design::Masu) > 0.3);
+    assert_eq!(locks(32, Design::Tried("1+caches".parse().unwrap())), 0.0);
+}
+
+/// Few processors for many threads: what they need comes from the shared arena, under its lock.
+#[test]
+fn oversubscribed_threads_borrow() {
+    let trace = own(100, 200);
+    let borrowed = replay(&trace, Design::Masu, 2, COSTS).point;
+    assert!(borrowed.locks > 0.01, "{borrowed:?}");
+    let own = replay(&trace, Design::Masu, 100, COSTS).point;
+    assert!(own.locks < borrowed.locks / 10.0, "{own:?} {borrowed:?}");
+}
+
+/// What the other threads have pushed, and nobody kept, is claimed by who frees.
+#[test]
+fn a_full_queue_has_spans_change_hands() {
+    let trace = handed(60_000);
+    let claimed = |trace: &Trace| replay(trace, Design::Masu, 2, COSTS).tally.claimed;
+    assert_eq!(claimed(&trace), 0, "the producer finds them in its own spans");
+    assert!(claimed(&trace.behind(50_000)) > 0);
 }

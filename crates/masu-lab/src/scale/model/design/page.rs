@@ -2,8 +2,9 @@
 //! page's list by a compare-and-swap, and the owner takes that list when it has nothing else. The
 //! page's record, which the owner uses in every call, and the list that others push on are one line.
 
-use super::super::machine::{Line, Machine};
-use super::{Bins, Slots, bins, capacity};
+use super::super::machine::Line;
+use super::super::what::What;
+use super::{Binned, Bins, CLASSES, Caller, Slots, bins};
 
 struct One {
     owner: usize,
@@ -28,47 +29,49 @@ impl Page {
             slots: Slots::default(),
             pages: Vec::new(),
             bins: (0..threads).map(|_| bins()).collect(),
-            waiting: vec![vec![Vec::new(); super::CLASSES]; threads],
+            waiting: vec![vec![Vec::new(); CLASSES]; threads],
         }
     }
+}
 
-    pub fn alloc(
-        &mut self,
-        machine: &mut Machine,
-        core: usize,
-        thread: usize,
-        class: usize,
-    ) -> u32 {
-        if self.bins[thread][class].is_empty() {
-            if let Some(page) = self.waiting[thread][class].pop() {
-                let page = &mut self.pages[page as usize];
-                machine.atomic(core, &mut page.line);
-                self.bins[thread][class].extend(page.pushed.drain(..));
-            } else {
-                let number = self.pages.len() as u32;
-                let fresh = self.slots.carve(class, number, capacity(class));
-                self.bins[thread][class].extend(fresh.rev());
-                let line = Line::default();
-                self.pages.push(One { owner: thread, class, line, pushed: Vec::new() });
-            }
-        }
-        let slot = self.bins[thread][class].pop_back().expect("the bin was filled");
-        machine.fetch(core, &mut self.pages[self.slots.home(slot) as usize].line);
-        self.slots.touch(machine, core, slot);
-        slot
+impl Binned for Page {
+    fn slots(&mut self) -> &mut Slots {
+        &mut self.slots
     }
 
-    pub fn free(&mut self, machine: &mut Machine, core: usize, thread: usize, slot: u32) {
-        self.slots.touch(machine, core, slot);
+    fn bin(&mut self, thread: usize, class: usize) -> &mut Vec<u32> {
+        &mut self.bins[thread][class]
+    }
+
+    fn refill(&mut self, caller: &mut Caller<'_>, class: usize) {
+        let owner = caller.thread;
+        if let Some(page) = self.waiting[owner][class].pop() {
+            let page = &mut self.pages[page as usize];
+            caller.atomic(&mut page.line);
+            return self.bins[owner][class].append(&mut page.pushed);
+        }
+        let number = self.pages.len() as u32;
+        let fresh = self.slots.carve(class, number);
+        self.bins[owner][class].extend(fresh.rev());
+        let line = Line::of(What::Page);
+        self.pages.push(One { owner, class, line, pushed: Vec::new() });
+    }
+
+    fn taken(&mut self, caller: &mut Caller<'_>, slot: u32) {
+        let page = self.slots.home(slot);
+        caller.fetch(&mut self.pages[page].line);
+    }
+
+    fn put(&mut self, caller: &mut Caller<'_>, slot: u32) {
         let number = self.slots.home(slot);
-        let page = &mut self.pages[number as usize];
-        if page.owner == thread {
-            machine.fetch(core, &mut page.line);
-            return self.bins[thread][page.class].push_back(slot);
+        let page = &mut self.pages[number];
+        if page.owner == caller.thread {
+            caller.fetch(&mut page.line);
+            return self.bins[caller.thread][page.class].push(slot);
         }
-        machine.atomic(core, &mut page.line);
+        caller.atomic(&mut page.line);
         if page.pushed.is_empty() {
-            self.waiting[page.owner][page.class].push(number);
+            self.waiting[page.owner][page.class].push(number as u32);
         }
         page.pushed.push(slot);
     }

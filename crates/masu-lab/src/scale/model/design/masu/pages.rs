@@ -1,0 +1,389 @@
+//! The simulated page pool: chunks under one lock, or under one for each shard.
+//!
+//! A shard has chunks of its own, with their buckets and their counters. Who needs pages takes them from
+//! one shard, by the thread's number; what is given back goes to the shard that it came from. A shard
+//! that has nothing takes a chunk that is all free from another one, or else a fresh one from the space.
+
+use std::collections::BTreeSet;
+
+use masu_core::rules::{Affinity, UNITS};
+
+use super::super::super::machine::{Copied, Line};
+use super::super::super::what::What;
+use super::super::Caller;
+use super::chunk::{Chunk, GRANULES, PER_GRANULE};
+
+/// Instructions under the pool's lock, as callgrind counts them on `medium` and `prodcons`.
+const TAKE_RUN: u32 = 560;
+const GIVE_RUN: u32 = 350;
+const TAKE_SPAN: u32 = 600;
+const GIVE_SPAN: u32 = 400;
+/// And under that of the space.
+const TAKE_CHUNK: u32 = 1_500;
+/// Page map entries on one cache line.
+const ENTRIES: usize = 8;
+
+/// Where a shard looks for a granule.
+#[derive(Clone, Copy, PartialEq)]
+enum Has {
+    Room,
+    DirtyRoom,
+    DirtyRunRoom,
+    RoomOf(usize),
+    DirtyRoomOf(usize),
+}
+
+struct Shard {
+    lock: Line,
+    /// Where the buckets begin.
+    buckets: Line,
+    /// Counters.
+    tally: Copied,
+    run_tally: Copied,
+    fresh: Copied,
+    /// Chunks for runs and for spans, by their longest free range.
+    by_longest: [BTreeSet<(usize, usize)>; 2],
+    /// Hints, by [`Has`].
+    room: Vec<BTreeSet<usize>>,
+    /// Units.
+    dirty: usize,
+    used: usize,
+}
+
+/// See the module.
+pub struct Pages {
+    chunks: Vec<Chunk>,
+    shards: Vec<Shard>,
+    space: Line,
+    /// Lines of the page map.
+    entries: Vec<Copied>,
+    /// How many threads' numbers stand for different chunks.
+    affinities: usize,
+    /// Units handed out that nobody had touched, so far.
+    pub fresh_units: usize,
+}
+
+impl Pages {
+    /// None so far.
+    pub fn new(shards: usize) -> Self {
+        let first = Affinity::of(0);
+        let affinities = (1..).find(|&n| Affinity::of(n) == first).unwrap_or(1) as usize;
+        let shard = || Shard {
+            lock: Line::of(What::Pool),
+            buckets: Line::of(What::Chunk),
+            tally: Copied::of(What::Tally),
+            run_tally: Copied::of(What::RunTally),
+            fresh: Copied::of(What::Fresh),
+            by_longest: Default::default(),
+            room: vec![BTreeSet::new(); 3 + 2 * affinities],
+            dirty: 0,
+            used: 0,
+        };
+        Pages {
+            chunks: Vec::new(),
+            shards: (0..shards.max(1)).map(|_| shard()).collect(),
+            space: Line::of(What::Space),
+            entries: Vec::new(),
+            affinities,
+            fresh_units: 0,
+        }
+    }
+
+    /// Granules so far.
+    pub fn granules(&self) -> usize {
+        self.chunks.len() * GRANULES
+    }
+
+    /// The line of the page map that has a granule's entry.
+    pub fn entry(&mut self, granule: u32) -> &mut Copied {
+        &mut self.entries[granule as usize / ENTRIES]
+    }
+
+    /// The chunk of a unit, and its place there.
+    pub fn chunk_of(&mut self, unit: u32) -> (&mut Chunk, usize) {
+        (&mut self.chunks[unit as usize / UNITS], unit as usize % UNITS)
+    }
+
+    /// Units of spans and runs in use.
+    pub fn used(&self) -> usize {
+        self.shards.iter().map(|shard| shard.used).sum()
+    }
+
+    /// A tick begins.
+    pub fn tick(&mut self) {
+        self.chunks.iter_mut().for_each(Chunk::tick);
+    }
+
+    /// Ranges of pages that have been free since the tick, and have been touched.
+    pub fn old_ranges(&self) -> usize {
+        self.chunks.iter().map(Chunk::old_ranges).sum()
+    }
+
+    fn shard_of(&self, caller: &Caller<'_>) -> usize {
+        caller.thread % self.shards.len()
+    }
+
+    /// The caller looks how much is free.
+    pub fn look_at_free(&mut self, caller: &mut Caller<'_>) {
+        let shard = self.shard_of(caller);
+        caller.read(&mut self.shards[shard].tally);
+    }
+
+    /// The caller looks how much was handed out.
+    pub fn look_at_fresh(&mut self, caller: &mut Caller<'_>) {
+        let shard = self.shard_of(caller);
+        caller.read(&mut self.shards[shard].fresh);
+    }
+
+    /// The caller looks how much is in use.
+    pub fn look_at_used(&mut self, caller: &mut Caller<'_>) {
+        let shard = self.shard_of(caller);
+        caller.read(&mut self.shards[shard].tally);
+        caller.read(&mut self.shards[shard].run_tally);
+    }
+
+    /// The caller adds to the counter of long runs freed, which lies beside those of pages.
+    pub fn count_long_run(&mut self, caller: &mut Caller<'_>) {
+        let shard = self.shard_of(caller);
+        caller.change_atomic(&mut self.shards[shard].tally);
+    }
+
+    /// A run's first unit.
+    pub fn take_run(&mut self, caller: &mut Caller<'_>, units: usize) -> u32 {
+        let number = self.shard_of(caller);
+        let since = self.enter(caller, number);
+        let at_least = |set: &BTreeSet<(usize, usize)>| set.range((units, 0)..).next().copied();
+        let [runs, spans] = &self.shards[number].by_longest;
+        let found = at_least(runs).or_else(|| at_least(spans)).map(|(_, chunk)| chunk);
+        let chunk = found.unwrap_or_else(|| self.more(caller, number, false));
+        if self.chunks[chunk].longest == UNITS {
+            self.adapt(chunk, false);
+        }
+        caller.follow(&mut self.chunks[chunk].record);
+        caller.execute(TAKE_RUN);
+        let start = self.chunks[chunk].find(units).expect("the chunk has room");
+        caller.fetch(self.chunks[chunk].length_line(start));
+        self.take(caller, chunk, start, units);
+        caller.change(&mut self.shards[number].run_tally);
+        self.leave(caller, number, since);
+        (chunk * UNITS + start) as u32
+    }
+
+    /// The runs that start at these units go back, under one lock for those of a shard.
+    pub fn give_runs(&mut self, caller: &mut Caller<'_>, runs: &[u32]) {
+        let mut rest: Vec<u32> = runs.to_vec();
+        while let Some(first) = rest.first() {
+            let number = self.chunks[*first as usize / UNITS].shard;
+            let since = self.enter(caller, number);
+            rest.retain(|&unit| {
+                let (chunk, start) = (unit as usize / UNITS, unit as usize % UNITS);
+                if self.chunks[chunk].shard != number {
+                    return true;
+                }
+                caller.follow(&mut self.chunks[chunk].record);
+                caller.fetch(self.chunks[chunk].length_line(start));
+                caller.execute(GIVE_RUN);
+                let n = self.chunks[chunk].length(start);
+                self.give(caller, chunk, start, n, n);
+                false
+            });
+            caller.change(&mut self.shards[number].run_tally);
+            self.leave(caller, number, since);
+        }
+    }
+
+    /// A granule for a span, by its number. `own`: whose chunks come first.
+    pub fn take_granule(
+        &mut self,
+        caller: &mut Caller<'_>,
+        dense: bool,
+        own: Option<usize>,
+    ) -> u32 {
+        let number = self.shard_of(caller);
+        let since = self.enter(caller, number);
+        let own = own.map(|thread| thread % self.affinities);
+        let plenty = self.shards[number].dirty > self.shards[number].used / 16;
+        let mut found = match own {
+            Some(own) => self
+                .find(number, Has::DirtyRoomOf(own))
+                .or_else(|| self.free_chunk(number))
+                .or_else(|| self.find(number, Has::RoomOf(own)))
+                .or_else(|| if plenty { self.find(number, Has::DirtyRoom) } else { None }),
+            None => self.find(number, Has::DirtyRoom).or_else(|| self.find(number, Has::Room)),
+        };
+        if found.is_none() && dense {
+            found = self.find(number, Has::DirtyRunRoom);
+        }
+        let chunk = found.unwrap_or_else(|| self.more(caller, number, true));
+        caller.follow(&mut self.chunks[chunk].record);
+        caller.execute(TAKE_SPAN);
+        if self.chunks[chunk].longest == UNITS {
+            self.adapt(chunk, true);
+            self.chunks[chunk].affinity = own;
+            self.has_room(chunk);
+        }
+        let dirty = self.chunks[chunk].free_granule(true);
+        let granule = dirty.or_else(|| self.chunks[chunk].free_granule(false));
+        let granule = granule.expect("the chunk has room");
+        self.take(caller, chunk, granule * PER_GRANULE, PER_GRANULE);
+        self.leave(caller, number, since);
+        (chunk * GRANULES + granule) as u32
+    }
+
+    /// A span goes back, of which so many units were touched.
+    pub fn give_granule(&mut self, caller: &mut Caller<'_>, granule: u32, touched: usize) {
+        let (chunk, place) = (granule as usize / GRANULES, granule as usize % GRANULES);
+        let number = self.chunks[chunk].shard;
+        let since = self.enter(caller, number);
+        caller.change(self.entry(granule));
+        caller.follow(&mut self.chunks[chunk].record);
+        caller.execute(GIVE_SPAN);
+        self.give(caller, chunk, place * PER_GRANULE, PER_GRANULE, touched);
+        self.leave(caller, number, since);
+    }
+
+    fn enter(&mut self, caller: &mut Caller<'_>, number: usize) -> f64 {
+        let shard = &mut self.shards[number];
+        let since = caller.acquire(&mut shard.lock);
+        caller.follow(&mut shard.buckets);
+        since
+    }
+
+    fn leave(&mut self, caller: &mut Caller<'_>, number: usize, since: f64) {
+        caller.release(&mut self.shards[number].lock, since);
+    }
+
+    fn take(&mut self, caller: &mut Caller<'_>, chunk: usize, start: usize, n: usize) {
+        self.unlist(chunk);
+        let dirty = self.chunks[chunk].take(start, n);
+        self.list(chunk);
+        self.fresh_units += n - dirty;
+        let shard = &mut self.shards[self.chunks[chunk].shard];
+        shard.dirty -= dirty;
+        shard.used += n;
+        caller.change(&mut shard.tally);
+        caller.change(&mut shard.fresh);
+    }
+
+    fn give(
+        &mut self,
+        caller: &mut Caller<'_>,
+        chunk: usize,
+        start: usize,
+        n: usize,
+        dirty: usize,
+    ) {
+        self.unlist(chunk);
+        self.chunks[chunk].give(start, n, dirty);
+        self.list(chunk);
+        let shard = &mut self.shards[self.chunks[chunk].shard];
+        shard.dirty += dirty;
+        shard.used -= n;
+        caller.change(&mut shard.tally);
+        if self.chunks[chunk].longest >= PER_GRANULE {
+            self.has_room(chunk);
+        }
+    }
+
+    fn unlist(&mut self, chunk: usize) {
+        let c = &self.chunks[chunk];
+        self.shards[c.shard].by_longest[usize::from(c.for_spans)].remove(&(c.longest, chunk));
+    }
+
+    fn list(&mut self, chunk: usize) {
+        let c = &self.chunks[chunk];
+        if c.longest != 0 {
+            self.shards[c.shard].by_longest[usize::from(c.for_spans)].insert((c.longest, chunk));
+        }
+    }
+
+    fn adapt(&mut self, chunk: usize, for_spans: bool) {
+        self.unlist(chunk);
+        self.chunks[chunk].for_spans = for_spans;
+        self.list(chunk);
+    }
+
+    /// Notes that a chunk has a free granule, and perhaps a dirty one.
+    fn has_room(&mut self, chunk: usize) {
+        let c = &self.chunks[chunk];
+        let (for_spans, affinity) = (c.for_spans, c.affinity);
+        let shard = &mut self.shards[c.shard];
+        if !for_spans {
+            shard.room[index(Has::DirtyRunRoom)].insert(chunk);
+            return;
+        }
+        shard.room[index(Has::Room)].insert(chunk);
+        shard.room[index(Has::DirtyRoom)].insert(chunk);
+        if let Some(of) = affinity {
+            shard.room[index(Has::RoomOf(of))].insert(chunk);
+            shard.room[index(Has::DirtyRoomOf(of))].insert(chunk);
+        }
+    }
+
+    /// The lowest chunk that has such a granule.
+    fn find(&mut self, number: usize, has: Has) -> Option<usize> {
+        let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
+        let affinity = match has {
+            Has::RoomOf(of) | Has::DirtyRoomOf(of) => Some(of),
+            _ => None,
+        };
+        while let Some(&chunk) = self.shards[number].room[index(has)].first() {
+            let c = &self.chunks[chunk];
+            if c.shard == number
+                && c.for_spans == (has != Has::DirtyRunRoom)
+                && (affinity.is_none() || c.affinity == affinity)
+                && c.free_granule(dirty).is_some()
+            {
+                return Some(chunk);
+            }
+            self.shards[number].room[index(has)].remove(&chunk);
+        }
+        None
+    }
+
+    /// A chunk of the shard that is all free.
+    fn free_chunk(&self, number: usize) -> Option<usize> {
+        let all_free = |set: &BTreeSet<(usize, usize)>| set.range((UNITS, 0)..).next().copied();
+        let [runs, spans] = &self.shards[number].by_longest;
+        all_free(spans).or_else(|| all_free(runs)).map(|(_, chunk)| chunk)
+    }
+
+    /// A chunk that is all free, from another shard or from the space.
+    fn more(&mut self, caller: &mut Caller<'_>, number: usize, for_spans: bool) -> usize {
+        let others = (1..self.shards.len()).map(|n| (number + n) % self.shards.len());
+        let richest = others.max_by_key(|&other| self.shards[other].dirty);
+        if let Some((other, chunk)) = richest.and_then(|it| Some((it, self.free_chunk(it)?))) {
+            let since = self.enter(caller, other);
+            caller.execute(GIVE_RUN);
+            self.unlist(chunk);
+            let dirty = self.chunks[chunk].dirty_units();
+            self.shards[other].dirty -= dirty;
+            self.shards[number].dirty += dirty;
+            self.chunks[chunk].shard = number;
+            self.chunks[chunk].for_spans = for_spans;
+            self.list(chunk);
+            self.leave(caller, other, since);
+            return chunk;
+        }
+        let since = caller.acquire(&mut self.space);
+        caller.execute(TAKE_CHUNK);
+        caller.release(&mut self.space, since);
+        self.chunks.push(Chunk::new(for_spans, number));
+        let chunk = self.chunks.len() - 1;
+        self.list(chunk);
+        let lines = self.granules() / ENTRIES;
+        self.entries.resize(lines, Copied::of(What::PageMap));
+        chunk
+    }
+}
+
+/// Where the hints of a kind are.
+fn index(has: Has) -> usize {
+    match has {
+        Has::Room => 0,
+        Has::DirtyRoom => 1,
+        Has::DirtyRunRoom => 2,
+        Has::RoomOf(of) => 3 + 2 * of,
+        Has::DirtyRoomOf(of) => 4 + 2 * of,
+    }
+}

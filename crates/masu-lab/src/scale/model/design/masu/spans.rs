@@ -1,0 +1,316 @@
+//! Which spans a simulated heap keeps, and what frees do to them (the engine's `heap/retain`, `heap/free`,
+//! `heap/event` and `span/abandoned`).
+
+use masu_core::rules::{
+    GIVEN_UP_AT_ONCE, LITTLE_CARVED, Mode, PURGED_AT_ONCE, SPARSE_PER_PAGE, capacity, threshold,
+};
+use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
+
+use super::super::Caller;
+use super::chunk::PER_GRANULE;
+use super::heap::{CLASSES, Chain, Place};
+use super::list::List;
+use super::{Masu, SEND, place_of};
+
+/// Instructions under the locks of abandoned spans, and of the table of heaps.
+const LISTED: u32 = 40;
+const TABLE: u32 = 60;
+
+impl Masu {
+    pub(super) fn free_small(&mut self, caller: &mut Caller<'_>, block: u32) {
+        let (span, place) = place_of(block);
+        caller.fetch(&mut self.spans[span].lines[place]);
+        caller.read(self.pages.entry(span as u32));
+        let thread = caller.thread;
+        let class = self.spans[span].class;
+        self.heaps[thread].held -= size_of_class(class) as i64;
+        if self.spans[span].owner != Some(thread as u32) {
+            let outbox = &mut self.heaps[thread].outbox;
+            let out = outbox.put(span as u32, class, place as u16, self.oversubscribed);
+            return out.into_iter().for_each(|chain| self.send(caller, chain));
+        }
+        let s = &mut self.spans[span];
+        caller.fetch(&mut s.record);
+        s.free.push(place as u16);
+        match s.place {
+            Place::Full if s.free.len() as u32 >= threshold(class) => {
+                self.heaps[thread].full[class].remove(&mut self.links, span as u32);
+                self.heaps[thread].full_count -= 1;
+                self.keep_partial(caller, thread, span as u32);
+                self.pages.look_at_free(caller);
+            }
+            Place::Partial if s.out() == 0 => {
+                if self.heaps[thread].partial[class].len > 1 || !self.stays(thread, span) {
+                    self.heaps[thread].partial[class].remove(&mut self.links, span as u32);
+                    self.give(caller, span as u32);
+                }
+                self.pages.look_at_free(caller);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an empty span stays, of which little was used.
+    fn stays(&mut self, heap: usize, span: usize) -> bool {
+        let s = &self.spans[span];
+        if s.carved * size_of_class(s.class) as u32 > LITTLE_CARVED {
+            return false;
+        }
+        let left = &mut self.heaps[heap].empties[s.class];
+        let spent = *left == 0;
+        *left = left.saturating_sub(1);
+        spent
+    }
+
+    /// An empty span goes back to the pool.
+    fn give(&mut self, caller: &mut Caller<'_>, span: u32) {
+        let s = &mut self.spans[span as usize];
+        (s.owner, s.place) = (None, Place::Unowned);
+        let touched = (s.carved as usize * size_of_class(s.class)).div_ceil(UNIT).min(PER_GRANULE);
+        self.pages.give_granule(caller, span, touched);
+    }
+
+    /// Pushes a chain to its span, which that may make the caller's.
+    fn send(&mut self, caller: &mut Caller<'_>, chain: Chain) {
+        caller.execute(SEND);
+        let (span, n) = (chain.span as usize, chain.blocks.len());
+        let s = &mut self.spans[span];
+        let class = s.class;
+        caller.atomic(&mut s.word);
+        s.chain.extend(chain.blocks);
+        let total = s.chain.len() as u32;
+        if s.owner.is_some() {
+            if total == capacity(class) {
+                caller.change_atomic(&mut self.emptied);
+                self.pages.look_at_free(caller);
+            }
+        } else if total >= threshold(class) || total == s.used {
+            self.claim(caller, chain.span);
+            self.pages.look_at_free(caller);
+        }
+        self.sent(caller, class, n);
+    }
+
+    /// The caller has freed so much into a span of nobody's that it is its own now.
+    fn claim(&mut self, caller: &mut Caller<'_>, span: u32) {
+        let s = &mut self.spans[span as usize];
+        let (thread, class) = (caller.thread, s.class);
+        let per_line = self.variant.classes_per_line();
+        if std::mem::take(&mut s.listed) {
+            self.abandoned[class].remove(&mut self.links, span);
+            caller.locked(&mut self.abandoned_lines[class / per_line], LISTED);
+        }
+        let keeps = !self.borrows(thread, class);
+        let s = &mut self.spans[span as usize];
+        caller.fetch(&mut s.record);
+        s.merge();
+        caller.change(self.pages.entry(span));
+        if keeps {
+            if s.former.take() != Some(thread as u32) {
+                self.heaps[thread].shares = true;
+            }
+            s.owner = Some(thread as u32);
+            self.tally.claimed += 1;
+            self.keep_partial(caller, thread, span);
+        } else {
+            self.give_up_partial(caller, span);
+        }
+    }
+
+    /// Claims a span of the class that nobody owns.
+    pub(super) fn adopt(
+        &mut self,
+        caller: &mut Caller<'_>,
+        heap: usize,
+        class: usize,
+    ) -> Option<u32> {
+        let per_line = self.variant.classes_per_line();
+        let line = &mut self.abandoned_lines[class / per_line];
+        caller.read(line);
+        let span = self.abandoned[class].front()?;
+        caller.locked(line, LISTED);
+        self.abandoned[class].remove(&mut self.links, span);
+        let s = &mut self.spans[span as usize];
+        caller.atomic(&mut s.word);
+        caller.fetch(&mut s.record);
+        caller.change(self.pages.entry(span));
+        s.merge();
+        (s.listed, s.former, s.owner) = (false, None, Some(heap as u32));
+        self.tally.adopted += u64::from(heap != self.shared());
+        Some(span)
+    }
+
+    /// Puts the former active span, none of whose blocks is free, where it belongs.
+    pub(super) fn park(&mut self, caller: &mut Caller<'_>, heap: usize, span: u32) {
+        let s = &mut self.spans[span as usize];
+        let class = s.class;
+        if s.free.is_empty() && !s.has_uncarved() {
+            s.place = Place::Full;
+            self.heaps[heap].full[class].push_back(&mut self.links, span);
+            self.heaps[heap].full_count += 1;
+            return self.trim_full(caller, heap, class);
+        }
+        s.place = Place::Partial;
+        self.heaps[heap].partial[class].push_back(&mut self.links, span);
+    }
+
+    /// Keeps a span with free blocks as partial, or gives it back if it is empty.
+    fn keep_partial(&mut self, caller: &mut Caller<'_>, heap: usize, span: u32) {
+        let s = &mut self.spans[span as usize];
+        if s.out() == 0 {
+            return self.give(caller, span);
+        }
+        s.place = Place::Partial;
+        let class = s.class;
+        self.heaps[heap].partial[class].push_front(&mut self.links, span);
+        if self.heaps[heap].partial[class].len > 1 {
+            self.trim_partial(caller, heap, class);
+        }
+    }
+
+    /// Gives up the oldest full spans that the heap does not keep.
+    fn trim_full(&mut self, caller: &mut Caller<'_>, heap: usize, class: usize) {
+        let Some(keeps) = self.mode(heap).retention() else { return };
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            let h = &mut self.heaps[heap];
+            let too_many = h.full_count > keeps.full() || h.full[class].len > keeps.full_of_class;
+            let Some(span) = h.full[class].front().filter(|_| too_many) else { return };
+            h.full[class].remove(&mut self.links, span);
+            h.full_count -= 1;
+            self.spans[span as usize].former = Some(heap as u32);
+            if !self.give_up_full(caller, span) {
+                self.keep_partial(caller, heap, span);
+            }
+        }
+    }
+
+    fn trim_partial(&mut self, caller: &mut Caller<'_>, heap: usize, class: usize) {
+        let Some(keeps) = self.mode(heap).retention() else { return };
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            let h = &mut self.heaps[heap];
+            let frees_only = h.active[class].is_none();
+            let most = if frees_only { keeps.partial_of_freer } else { keeps.partial };
+            let n = h.partial[class].len;
+            let too_many = n > most && n > keeps.young;
+            let Some(span) = h.partial[class].back().filter(|_| too_many) else { return };
+            h.partial[class].remove(&mut self.links, span);
+            self.spans[span as usize].former = Some(heap as u32);
+            self.give_up_partial(caller, span);
+        }
+    }
+
+    /// Gives up a span without room. `false`: much has come back meanwhile, and is merged.
+    fn give_up_full(&mut self, caller: &mut Caller<'_>, span: u32) -> bool {
+        let s = &mut self.spans[span as usize];
+        caller.change(self.pages.entry(span));
+        caller.atomic(&mut s.word);
+        let n = s.chain.len() as u32;
+        if n >= threshold(s.class) || n == s.out() {
+            s.merge();
+            return false;
+        }
+        (s.owner, s.place, s.used) = (None, Place::Unowned, s.out());
+        true
+    }
+
+    /// Publishes a span with room, or gives it back if it is empty.
+    fn give_up_partial(&mut self, caller: &mut Caller<'_>, span: u32) {
+        let per_line = self.variant.classes_per_line();
+        let s = &mut self.spans[span as usize];
+        let n = s.chain.len() as u32;
+        if n >= threshold(s.class) || n == s.out() {
+            caller.atomic(&mut s.word);
+            s.merge();
+        }
+        if s.out() == 0 {
+            return self.give(caller, span);
+        }
+        caller.locked(&mut self.abandoned_lines[s.class / per_line], LISTED);
+        caller.change(self.pages.entry(span));
+        caller.atomic(&mut s.word);
+        (s.owner, s.place, s.used, s.listed) = (None, Place::Unowned, s.out(), true);
+        s.rested = false;
+        self.abandoned[s.class].push_front(&mut self.links, span);
+    }
+
+    /// Gives up a span whatever it holds.
+    fn give_up(&mut self, caller: &mut Caller<'_>, span: u32) {
+        let s = &self.spans[span as usize];
+        let has_room = !s.free.is_empty() || s.has_uncarved();
+        if has_room || !self.give_up_full(caller, span) {
+            self.give_up_partial(caller, span);
+        }
+    }
+
+    /// A thread ends, and the next one takes over its heap with its active spans.
+    pub(super) fn end_thread(&mut self, caller: &mut Caller<'_>) {
+        let thread = caller.thread;
+        let heap = &mut self.heaps[thread];
+        heap.cache.drain(caller, &mut self.caches, &mut self.pages);
+        for chain in heap.outbox.drain() {
+            self.send(caller, chain);
+        }
+        for class in 1..=LAST_CLASS {
+            let lists = [self.heaps[thread].partial[class], self.heaps[thread].full[class]];
+            for list in lists {
+                let mut at = list.front();
+                while let Some(span) = at {
+                    at = List::after(&self.links, span);
+                    self.give_up(caller, span);
+                }
+            }
+            self.heaps[thread].partial[class] = List::default();
+            self.heaps[thread].full[class] = List::default();
+            if self.heaps[thread].active[class].is_none() {
+                for block in std::mem::take(&mut self.heaps[thread].bins[class]) {
+                    self.free_small(caller, block);
+                }
+            }
+        }
+        let heap = &mut self.heaps[thread];
+        (heap.full_count, heap.held) = (0, 0);
+        (heap.borrowed, heap.sent) = ([0; CLASSES], [0; CLASSES]);
+        // It is left, and taken again.
+        caller.locked(&mut self.table, TABLE);
+        caller.locked(&mut self.table, TABLE);
+        if self.mode(thread) == Mode::Oversubscribed {
+            for class in 1..=LAST_CLASS {
+                let Some(span) = self.heaps[thread].active[class].take() else { continue };
+                let bin = std::mem::take(&mut self.heaps[thread].bins[class]);
+                let places = bin.into_iter().map(|block| place_of(block).1 as u16);
+                self.spans[span as usize].free.extend(places);
+                self.give_up(caller, span);
+            }
+        }
+    }
+
+    /// Gives back the free pages of the caller's sparse spans, unless somebody else is at it.
+    pub(super) fn purge_sparse(&mut self, caller: &mut Caller<'_>) {
+        let now = caller.machine.clock(caller.core);
+        if self.discarding > now {
+            return;
+        }
+        for class in 1..=LAST_CLASS {
+            let list = &mut self.heaps[caller.thread].partial[class];
+            let mut at = list.front();
+            for _ in 0..list.len.min(PURGED_AT_ONCE) {
+                let Some(span) = at else { break };
+                at = List::after(&self.links, span);
+                let s = &mut self.spans[span as usize];
+                let out = s.out();
+                if out > SPARSE_PER_PAGE * PER_GRANULE as u32 || out == 0 {
+                    continue;
+                }
+                if out == s.looked {
+                    break;
+                }
+                caller.discard(u64::from(s.free_ranges()));
+                s.purged |= s.free_pages();
+                s.looked = out;
+                list.remove(&mut self.links, span);
+                list.push_back(&mut self.links, span);
+            }
+        }
+        self.discarding = caller.machine.clock(caller.core);
+    }
+}

@@ -1,0 +1,64 @@
+use super::super::super::machine::{COSTS, Machine};
+use super::heap::Place;
+use super::*;
+
+/// A generator of numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// Threads that allocate blocks of all sizes, free each other's, and are replaced.
+fn shuffle(threads: usize, variant: Variant) -> (Masu, Machine, Vec<u32>) {
+    let mut machine = Machine::new(threads, COSTS);
+    let mut masu = Masu::new(threads, threads, variant);
+    let (mut numbers, mut live) = (Numbers(7), Vec::new());
+    for round in 0..60_000 {
+        let thread = numbers.below(threads);
+        let caller = &mut Caller { machine: &mut machine, core: thread, thread };
+        if round % 5_000 == 4_999 {
+            masu.replace(caller);
+        }
+        if numbers.below(100) < 51 {
+            let size = 16 << numbers.below(13);
+            live.push(masu.alloc(caller, size as u32));
+        } else if !live.is_empty() {
+            let block = live.swap_remove(numbers.below(live.len()));
+            masu.free(caller, block);
+        }
+    }
+    (masu, machine, live)
+}
+
+#[test]
+fn no_block_is_handed_out_twice() {
+    let (_, _, mut live) = shuffle(4, Variant::default());
+    let all = live.len();
+    live.sort_unstable();
+    live.dedup();
+    assert_eq!(live.len(), all);
+    assert!(all > 500);
+}
+
+#[test]
+fn what_is_freed_goes_back_to_the_pool() {
+    for variant in ["1", "4", "0+caches+lists"] {
+        let (mut masu, mut machine, live) = shuffle(4, variant.parse().unwrap());
+        for (at, block) in live.into_iter().enumerate() {
+            let caller = &mut Caller { machine: &mut machine, core: at % 4, thread: at % 4 };
+            masu.free(caller, block);
+        }
+        for thread in [0, 1, 2, 3, 0, 1, 2, 3] {
+            let caller = &mut Caller { machine: &mut machine, core: thread, thread };
+            masu.replace(caller);
+        }
+        let active = masu.spans.iter().filter(|span| span.place == Place::Active).count();
+        assert_eq!(masu.pages.used(), active * PER_GRANULE, "{variant}");
+        assert!(masu.tally.claimed > 0 && masu.tally.adopted > 0, "{:?}", masu.tally);
+    }
+}

@@ -1,0 +1,88 @@
+//! What is tried out in the simulated engine, beside what masu has: changes that may lift a limit.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Error, bail};
+
+/// Counts and locks of abandoned spans on one cache line, in the engine.
+const CLASSES_PER_LINE: usize = 4;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// Shards of the page pool; 0: as many as there are cores.
+    pub shards: usize,
+    /// There may be as many full caches of medium blocks as there are cores, rather than four.
+    pub caches: bool,
+    /// The lists of abandoned spans of each class have a cache line of their own.
+    pub lists: bool,
+}
+
+impl Default for Variant {
+    fn default() -> Self {
+        Variant { shards: 1, caches: false, lists: false }
+    }
+}
+
+impl Variant {
+    /// Classes whose lists of abandoned spans share a line.
+    pub fn classes_per_line(self) -> usize {
+        if self.lists { 1 } else { CLASSES_PER_LINE }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shards {
+            0 => f.write_str("a shard for each core")?,
+            1 => f.write_str("one shard")?,
+            some => write!(f, "{some} shards")?,
+        }
+        let more = [(self.caches, "caches"), (self.lists, "lists")];
+        more.into_iter().filter(|(has, _)| *has).try_for_each(|(_, what)| write!(f, ", {what}"))
+    }
+}
+
+impl FromStr for Variant {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut parts = text.split('+');
+        let shards = parts.next().unwrap_or_default();
+        let Ok(shards) = shards.parse() else {
+            bail!("`{shards}` is no number of shards; 0 stands for one for each core");
+        };
+        let mut variant = Variant { shards, ..Variant::default() };
+        for part in parts {
+            match part {
+                "caches" => variant.caches = true,
+                "lists" => variant.lists = true,
+                other => {
+                    bail!("`+{other}` is nothing to add to shards: use +caches or +lists")
+                }
+            }
+        }
+        Ok(variant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_is_what_its_words_say() {
+        let all: Variant = "0+caches+lists".parse().unwrap();
+        assert_eq!(all, Variant { shards: 0, caches: true, lists: true });
+        assert_eq!(all.to_string(), "a shard for each core, caches, lists");
+        let eight: Variant = "8".parse().unwrap();
+        assert_eq!(eight, Variant { shards: 8, ..Variant::default() });
+        for (text, way_out) in
+            [("many", "0 stands for"), ("1+luck", "use +caches"), ("", "0 stands")]
+        {
+            let error = text.parse::<Variant>().unwrap_err().to_string();
+            assert!(error.contains(way_out), "{error}");
+        }
+    }
+}
