@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use masu_bench::race;
 
 use crate::failure::Failure;
-use crate::{doctor, prof, see, translate, unit};
+use crate::{doctor, export, prof, see, translate, unit};
 
 /// Run programs on masu, a memory allocator that gives memory back.
 #[derive(Parser)]
@@ -34,6 +34,7 @@ Examples:
   masu doctor -p $(pidof ruby)          does it take effect there?
   masu explain $(pidof ruby)            what holds its memory?
   masu watch -- ruby app.rb             its memory over time, and what goes back when
+  masu export                           metrics of every process, for Prometheus
   masu unit nginx                       a systemd service on masu
   masu translate MALLOC_CONF=thp:never  another allocator's options
 
@@ -65,6 +66,7 @@ pub enum Verb {
     Top(see::top::Order),
     Stats(see::stats::Order),
     Purge(see::purge::Order),
+    Export(export::Order),
     Unit(unit::Unit),
     Translate(translate::Translate),
     /// Print a completion script for a shell
@@ -74,8 +76,8 @@ pub enum Verb {
     },
     /// Show a manual page, or write all of them into a directory
     #[command(after_help = "\
-Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, unit, translate, completions, man, libmasu (the library),
-masu-conf (its settings).
+Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, export, unit, translate, completions, man, libmasu (the
+library), masu-conf (its settings).
 
 In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
 pipe goes its source, for `man -l -`.")]

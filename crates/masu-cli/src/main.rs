@@ -18,6 +18,7 @@
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
 //!   ├─ prof             `masu prof`: who allocates what is in use
 //!   ├─ see              `masu explain`, …: what a running process does with its memory
+//!   ├─ export           `masu export`: the same of every process, for Prometheus
 //!   ├─ typed            slips on the command line that can be read all the same
 //!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
@@ -43,6 +44,7 @@ mod demo;
 mod doctor;
 mod elf;
 mod exec;
+mod export;
 mod failure;
 mod inside;
 mod launcher;
@@ -118,6 +120,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Watch(order) => see::watch::run(&order),
         Verb::Stats(order) => see::stats::run(&order),
         Verb::Purge(order) => see::purge::run(&order),
+        Verb::Export(order) => export::run(&order),
         Verb::Unit(order) => unit::run(&order),
         Verb::Translate(order) => translate::run(&order),
         Verb::Completions { shell } => {

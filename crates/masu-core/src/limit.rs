@@ -29,7 +29,7 @@ const OVER: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(BELOW);
 /// The soft limit; 0 until it is known.
-static SOFT: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which somebody must look.
 static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
 

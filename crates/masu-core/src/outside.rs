@@ -318,10 +318,14 @@ pub enum Place {
     ForeignFrees,
     /// Where the heap profile lies, 0 if none was ever started.
     Profile,
+    /// Bytes in use that are never exceeded; 0: no limit.
+    LimitHard,
+    /// Bytes in use above which all that is free goes back; 0: not looked up yet, all ones: no limit.
+    LimitSoft,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::Profile as usize + 1;
+pub const PLACES: usize = Place::LimitSoft as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -399,6 +403,8 @@ places! {
     background_starts = crate::purge::STARTS,
     foreign_frees = crate::report::FOREIGN,
     profile = crate::prof::BASE,
+    limit_hard = crate::settings::LIMIT_HARD,
+    limit_soft = crate::limit::SOFT,
 }
 
 #[cfg(test)]

@@ -68,6 +68,10 @@ pub struct Figures {
     pub left_heap: u64,
     /// Arenas ever made.
     pub arenas: u64,
+    /// Bytes in use that are never exceeded.
+    pub hard_limit: Option<u64>,
+    /// Bytes in use above which all that is free goes back.
+    pub soft_limit: Option<u64>,
 }
 
 /// Most heaps that are believed.
@@ -144,6 +148,7 @@ impl Engine {
         let huge_units = huge_end.saturating_sub(capacity / chunk);
         let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
         let profile = word(Place::Profile)?;
+        let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
         let figures = Figures {
             spans: word(Place::SpanUnits)? * unit,
             runs: word(Place::RunUnits)? * unit,
@@ -160,6 +165,8 @@ impl Engine {
             heaps: half(Place::Heaps)?,
             left_heap: half(Place::LeftHeap)?,
             arenas: half(Place::Arenas)?,
+            hard_limit: bound(word(Place::LimitHard)?),
+            soft_limit: bound(word(Place::LimitSoft)?),
         };
         let possible = limit <= end
             && end.max(mapped).max(huge_units.saturating_mul(chunk)) <= MOST_BYTES

@@ -44,7 +44,11 @@ pub fn read(process: u32) -> Result<Seen, Error> {
 /// What the heaps count.
 const COUNTERS: usize = 7;
 
-fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
+/// The statistics of one copy, and the bytes that its threads have allocated.
+///
+/// # Errors
+/// It cannot be read.
+pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
     let (l, f) = (&engine.layout, &engine.figures);
     let word = |which| memory.word(engine.address(which));
     let half = |which| {

@@ -45,7 +45,7 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// A duration such as `500ms`, `2s` or `5m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits =
         text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);

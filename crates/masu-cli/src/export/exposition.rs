@@ -1,0 +1,197 @@
+//! The metrics as text, kept for a while and shared by all who ask.
+//!
+//! Who asks gets figures that are at most a second old. Where looking takes long they are older: the exporter rests
+//! ninety-nine times as long as it has looked, and so takes at most a hundredth of a processor however often it is asked.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::families::Figures;
+use super::fleet::{Fleet, Process};
+use super::older;
+
+/// Looking takes one part in so many of a processor's time.
+const SHARE: u32 = 100;
+
+/// How the text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// OpenMetrics 1.0.
+    Open {
+        /// Whether it is compressed.
+        gzip: bool,
+    },
+    /// The older text format, 0.0.4.
+    Text {
+        /// Whether it is compressed.
+        gzip: bool,
+    },
+}
+
+/// The metrics of all processes.
+pub struct Exposition {
+    max_age: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    fleet: Fleet,
+    looks: u64,
+    failures: u64,
+    /// Until when the pages are fresh.
+    until: Option<Instant>,
+    /// Processor time that they have taken so far.
+    took: Duration,
+    since: Instant,
+    processes: Vec<Process>,
+    pages: [Option<Arc<[u8]>>; 4],
+}
+
+impl Exposition {
+    /// Of at most so many processes, and at most that old where looking is quick.
+    pub fn new(most: usize, max_age: Duration) -> Exposition {
+        let state = State {
+            fleet: Fleet::new(most),
+            looks: 0,
+            failures: 0,
+            until: None,
+            took: Duration::ZERO,
+            since: Instant::now(),
+            processes: Vec::new(),
+            pages: [None, None, None, None],
+        };
+        Exposition { max_age, state: Mutex::new(state) }
+    }
+
+    /// The page.
+    pub fn page(&self, form: Form) -> Arc<[u8]> {
+        self.with(|state| state.page(form, self.max_age))
+    }
+
+    /// The processes, by number.
+    pub fn processes(&self) -> Vec<Process> {
+        self.with(|state| state.processes.clone())
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.until.is_none_or(|until| until <= Instant::now()) {
+            state.look(self.max_age);
+        }
+        ask(&mut state)
+    }
+}
+
+impl State {
+    fn look(&mut self, max_age: Duration) {
+        (self.since, self.took) = (Instant::now(), Duration::ZERO);
+        let start = processor_time();
+        let seen = self.fleet.look();
+        let took = processor_time().saturating_sub(start);
+        self.looks += 1;
+        self.failures += seen.failed as u64;
+        self.processes.clone_from(&seen.processes);
+        let figures =
+            Figures { seen, took: took.as_secs_f64(), looks: self.looks, failures: self.failures };
+        let mut registry = Registry::with_prefix("masu");
+        registry.register_collector(Box::new(figures));
+        let mut page = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut page, &registry);
+        self.pages = [None, None, None, None];
+        self.pages[place(Form::Open { gzip: false })] = Some(page.into_bytes().into());
+        self.spent(start, max_age);
+    }
+
+    /// Has the pages live as long as is due to what they have taken, since `start` too.
+    fn spent(&mut self, start: Duration, max_age: Duration) {
+        self.took += processor_time().saturating_sub(start);
+        self.until = Some(self.since + max_age.max(self.took * SHARE));
+    }
+
+    fn page(&mut self, form: Form, max_age: Duration) -> Arc<[u8]> {
+        if let Some(page) = &self.pages[place(form)] {
+            return page.clone();
+        }
+        let start = processor_time();
+        let made: Vec<u8> = match form {
+            Form::Open { gzip: false } => Vec::new(),
+            Form::Text { gzip: false } => {
+                let open = self.page(Form::Open { gzip: false }, max_age);
+                older::from(&String::from_utf8_lossy(&open)).into_bytes()
+            }
+            Form::Open { gzip: true } => packed(&self.page(Form::Open { gzip: false }, max_age)),
+            Form::Text { gzip: true } => packed(&self.page(Form::Text { gzip: false }, max_age)),
+        };
+        let made: Arc<[u8]> = made.into();
+        self.pages[place(form)] = Some(made.clone());
+        self.spent(start, max_age);
+        made
+    }
+}
+
+fn place(form: Form) -> usize {
+    match form {
+        Form::Open { gzip } => usize::from(gzip),
+        Form::Text { gzip } => 2 + usize::from(gzip),
+    }
+}
+
+fn packed(page: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to a vector cannot fail.
+    let _ = packer.write_all(page);
+    packer.finish().unwrap_or_default()
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_page_is_kept_until_it_is_old() {
+        let exposition = Exposition::new(10, Duration::from_millis(300));
+        let first = exposition.page(Form::Open { gzip: false });
+        assert!(Arc::ptr_eq(&first, &exposition.page(Form::Open { gzip: false })));
+        let text = String::from_utf8(first.to_vec()).unwrap();
+        assert!(
+            text.contains("\nmasu_export_collections_total 1\n") && text.ends_with("# EOF\n"),
+            "{text}"
+        );
+        let took = exposition.state.lock().unwrap().took;
+        std::thread::sleep(Duration::from_millis(300).max(took * SHARE));
+        let second = exposition.page(Form::Text { gzip: false });
+        let text = String::from_utf8(second.to_vec()).unwrap();
+        assert!(
+            text.contains("\nmasu_export_collections_total 2\n") && !text.contains("# EOF"),
+            "{text}"
+        );
+        let mut unpacked = String::new();
+        let packed = exposition.page(Form::Text { gzip: true });
+        flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut unpacked).unwrap();
+        assert_eq!(unpacked, text);
+    }
+
+    #[test]
+    fn looking_takes_a_hundredth_of_a_processor() {
+        let exposition = Exposition::new(10, Duration::ZERO);
+        exposition.page(Form::Text { gzip: true });
+        let state = exposition.state.lock().unwrap();
+        assert!(state.took > Duration::ZERO);
+        assert_eq!(state.until, Some(state.since + state.took * SHARE));
+    }
+}

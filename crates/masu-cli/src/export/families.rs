@@ -1,0 +1,248 @@
+//! The metrics: names, units and meanings. Names begin with `masu_`; labels are the process's number and name.
+
+use std::fmt::Error;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Unit;
+
+use super::fleet::{Process, Seen};
+
+/// A figure of a process.
+enum Figure {
+    Whole(u64),
+    Seconds(f64),
+}
+
+/// A metric of every process.
+struct Family {
+    name: &'static str,
+    unit: Option<Unit>,
+    is_counter: bool,
+    help: &'static str,
+    of: fn(&Process) -> Option<Figure>,
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    of: fn(&Process) -> Option<Figure>,
+) -> Family {
+    Family { name, unit, is_counter: false, help, of }
+}
+
+const fn counter(
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    of: fn(&Process) -> Option<Figure>,
+) -> Family {
+    Family { name, unit, is_counter: true, help, of }
+}
+
+/// A field of [`Process`].
+macro_rules! field {
+    ($field:ident) => {
+        |process| Some(Figure::Whole(process.$field))
+    };
+}
+
+const BYTES: Option<Unit> = Some(Unit::Bytes);
+const SECONDS: Option<Unit> = Some(Unit::Seconds);
+
+/// All of them.
+const FAMILIES: [Family; 24] = [
+    gauge(
+        "process_resident",
+        BYTES,
+        "Resident memory of the whole process, as ps counts it",
+        field!(rss),
+    ),
+    gauge(
+        "allocated",
+        BYTES,
+        "Blocks that the program holds, in the sizes of their classes",
+        field!(allocated),
+    ),
+    gauge(
+        "active",
+        BYTES,
+        "Memory with blocks in use, and what is free beside them",
+        field!(active),
+    ),
+    gauge(
+        "resident",
+        BYTES,
+        "Memory of masu that may be resident: active, dirty and metadata",
+        field!(resident),
+    ),
+    gauge("mapped", BYTES, "Address space of masu", field!(mapped)),
+    gauge(
+        "retained",
+        BYTES,
+        "Address space whose pages have gone back to the system",
+        field!(retained),
+    ),
+    gauge("metadata", BYTES, "Tables of masu", field!(metadata)),
+    gauge("dirty", BYTES, "Free memory that has not gone back to the system yet", field!(dirty)),
+    gauge(
+        "thread_cached",
+        BYTES,
+        "Free medium blocks that threads keep for themselves",
+        field!(cached),
+    ),
+    gauge("threads", None, "Threads that have a heap", field!(threads)),
+    gauge(
+        "decay",
+        SECONDS,
+        "How long free memory is kept before it goes back; +Inf: for ever",
+        |process| {
+            Some(Figure::Seconds(match process.decay {
+                u64::MAX => f64::INFINITY,
+                milliseconds => milliseconds as f64 / 1000.0,
+            }))
+        },
+    ),
+    gauge(
+        "hard_limit",
+        BYTES,
+        "In use at most, before malloc fails; absent without a limit",
+        |process| process.hard_limit.map(Figure::Whole),
+    ),
+    gauge(
+        "soft_limit",
+        BYTES,
+        "In use before free memory goes back at once; absent without a limit",
+        |process| process.soft_limit.map(Figure::Whole),
+    ),
+    gauge(
+        "container_limit",
+        BYTES,
+        "What the control group allows; absent without a limit",
+        |process| process.container.map(|(limit, _)| Figure::Whole(limit)),
+    ),
+    gauge(
+        "container_used",
+        BYTES,
+        "In use in that group, without files that can be dropped at once",
+        |process| process.container.map(|(_, used)| Figure::Whole(used)),
+    ),
+    gauge(
+        "process_start_time",
+        SECONDS,
+        "When the process started, in seconds since 1970",
+        field!(started),
+    ),
+    counter(
+        "alloc",
+        BYTES,
+        "Bytes allocated since the start of its threads that live",
+        field!(alloc_bytes),
+    ),
+    counter("purged", BYTES, "Bytes given back to the system", field!(purged)),
+    counter("purge_ticks", None, "Looks for memory to give back", field!(ticks)),
+    counter("refills", None, "Times that a thread took a batch of small blocks", field!(refills)),
+    counter(
+        "remote_frees",
+        None,
+        "Blocks freed by another thread than their owner",
+        field!(remote_frees),
+    ),
+    counter("medium_allocs", None, "Blocks of 8 KiB to 1 MiB allocated", field!(medium_allocs)),
+    counter("huge_allocs", None, "Blocks above 1 MiB allocated", field!(huge_allocs)),
+    counter("foreign_frees", None, "Pointers freed that were not of masu", field!(foreign_frees)),
+];
+
+/// What a look saw, and what looking took.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// The processes.
+    pub seen: Seen,
+    /// Seconds that the look took.
+    pub took: f64,
+    /// Looks so far.
+    pub looks: u64,
+    /// Processes that ended while they were read, or could not be understood, so far.
+    pub failures: u64,
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
+        let labels: Vec<[(&str, String); 2]> = self
+            .seen
+            .processes
+            .iter()
+            .map(|process| [("pid", process.pid.to_string()), ("comm", process.comm.clone())])
+            .collect();
+        for family in &FAMILIES {
+            let kind = if family.is_counter { MetricType::Counter } else { MetricType::Gauge };
+            let mut metric =
+                encoder.encode_descriptor(family.name, family.help, family.unit.as_ref(), kind)?;
+            for (process, labels) in self.seen.processes.iter().zip(&labels) {
+                let Some(figure) = (family.of)(process) else { continue };
+                let mut sample = metric.encode_family(labels)?;
+                match figure {
+                    Figure::Whole(n) if family.is_counter => {
+                        sample.encode_counter(&n, None::<&Exemplar<NoLabelSet, u64>>)?;
+                    }
+                    Figure::Whole(n) => sample.encode_gauge(&n)?,
+                    Figure::Seconds(n) => sample.encode_gauge(&n)?,
+                }
+            }
+        }
+        let help = "The control group of a process, and the version of its masu";
+        let mut info = encoder.encode_descriptor("process", help, None, MetricType::Info)?;
+        for (process, [pid, comm]) in self.seen.processes.iter().zip(&labels) {
+            let known = |name: &'static str, value: &str| (name, value.to_owned());
+            let (cgroup, masu) =
+                (known("cgroup", &process.cgroup), known("version", &process.masu));
+            info.encode_info(&[pid.clone(), comm.clone(), cgroup, masu])?;
+        }
+        self.own(&mut encoder)
+    }
+}
+
+impl Figures {
+    /// What the exporter says of itself.
+    fn own(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let seen = &self.seen;
+        for (name, help, n) in [
+            ("processes", "Processes on masu that are shown here", seen.processes.len()),
+            (
+                "processes_left_out",
+                "Processes on masu beyond the most that are shown",
+                seen.left_out,
+            ),
+            ("processes_refused", "Processes that may not be read, on masu or not", seen.refused),
+        ] {
+            let n = u64::try_from(n).unwrap_or(u64::MAX);
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&n)?;
+        }
+        for (name, help, n) in [
+            ("export_collections", "Looks at all processes", self.looks),
+            (
+                "export_failures",
+                "Processes that ended while they were read, or could not be understood",
+                self.failures,
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter(&n, None::<&Exemplar<NoLabelSet, u64>>)?;
+        }
+        encoder
+            .encode_descriptor(
+                "export_collection_duration",
+                "Processor time of the last look at all processes",
+                SECONDS.as_ref(),
+                MetricType::Gauge,
+            )?
+            .encode_gauge(&self.took)?;
+        encoder
+            .encode_descriptor("export", "The exporter", None, MetricType::Info)?
+            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    }
+}

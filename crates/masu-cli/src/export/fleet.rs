@@ -1,0 +1,276 @@
+//! The processes with masu, and what each holds and has done.
+//!
+//! Where masu is in a process is found once and remembered; a process that has none is asked again ever more rarely.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use masu_inspect::memory::Memory;
+use masu_inspect::{Engine, Error, engines, statistics};
+use procfs::process::{Process as Proc, Stat};
+
+use super::container::{self, Group, Limit};
+
+/// A process with masu.
+#[derive(Debug, Clone, Default)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The path of its control group.
+    pub cgroup: String,
+    /// The version of its masu.
+    pub masu: String,
+    /// When it started, in seconds since 1970.
+    pub started: u64,
+    /// Resident bytes of all of it, as `ps` has them.
+    pub rss: u64,
+    /// Bytes in blocks that the program holds.
+    pub allocated: u64,
+    /// Bytes in spans, runs and huge blocks that are taken.
+    pub active: u64,
+    /// Bytes of masu's that may be resident.
+    pub resident: u64,
+    /// Bytes mapped.
+    pub mapped: u64,
+    /// Mapped, and given back.
+    pub retained: u64,
+    /// Bytes of masu's tables.
+    pub metadata: u64,
+    /// Free bytes that have not gone back.
+    pub dirty: u64,
+    /// Bytes in threads' caches of medium blocks.
+    pub cached: u64,
+    /// Threads with a heap.
+    pub threads: u64,
+    /// How long free memory stays, in milliseconds; `u64::MAX`: for ever.
+    pub decay: u64,
+    /// What it may have in use before malloc fails.
+    pub hard_limit: Option<u64>,
+    /// What it may have in use before free memory goes back at once.
+    pub soft_limit: Option<u64>,
+    /// What its control group allows, and what is in use of that.
+    pub container: Option<(u64, u64)>,
+    /// Bytes allocated since the exporter knows it.
+    pub alloc_bytes: u64,
+    /// Bytes given back.
+    pub purged: u64,
+    /// Times that a thread's bin was refilled.
+    pub refills: u64,
+    /// Blocks freed by another thread than their owner's.
+    pub remote_frees: u64,
+    /// Medium blocks allocated.
+    pub medium_allocs: u64,
+    /// Huge blocks allocated.
+    pub huge_allocs: u64,
+    /// Looks for memory to give back.
+    pub ticks: u64,
+    /// Pointers freed that were not masu's.
+    pub foreign_frees: u64,
+}
+
+/// What a look at all of them saw.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The processes, by number.
+    pub processes: Vec<Process>,
+    /// How many more there are.
+    pub left_out: usize,
+    /// How many may not be read, so that nobody knows.
+    pub refused: usize,
+    /// How many ended, or made no sense, while they were read.
+    pub failed: usize,
+}
+
+/// How long it is believed where a process has masu, and which control group it is in.
+const BELIEVED: Duration = Duration::from_secs(30);
+/// How long a process without masu is left alone, at first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// All of them.
+pub struct Fleet {
+    most: usize,
+    known: HashMap<u32, Known>,
+    others: HashMap<u32, Other>,
+    boot: u64,
+}
+
+/// A process with masu.
+struct Known {
+    /// When it started, in ticks since the machine did: another process may have its number later.
+    started: u64,
+    stat: Stat,
+    memory: Memory,
+    engines: Vec<Engine>,
+    group: Group,
+    found: Instant,
+    flow: u64,
+    allocated: u64,
+}
+
+/// A process without.
+struct Other {
+    until: Instant,
+    pause: Duration,
+    refused: bool,
+}
+
+impl Fleet {
+    /// Nobody yet, and at most so many of them later.
+    pub fn new(most: usize) -> Fleet {
+        let boot = procfs::boot_time_secs().unwrap_or(0);
+        Fleet { most, known: HashMap::new(), others: HashMap::new(), boot }
+    }
+
+    /// Looks at every process.
+    pub fn look(&mut self) -> Seen {
+        let now = Instant::now();
+        let mut seen = Seen::default();
+        let (mut before, mut others) =
+            (std::mem::take(&mut self.known), std::mem::take(&mut self.others));
+        for process in processes() {
+            if let Some(known) = before.remove(&process).and_then(|known| known.still(now)) {
+                self.known.insert(process, known);
+                continue;
+            }
+            let other = others.remove(&process);
+            if other.as_ref().is_some_and(|other| other.until > now) {
+                self.others.extend(other.map(|other| (process, other)));
+                continue;
+            }
+            match Known::find(process, now) {
+                Ok(known) => {
+                    self.known.insert(process, known);
+                }
+                Err(error) => {
+                    let pause = other.map_or(AGAIN.0, |other| (other.pause * 2).min(AGAIN.1));
+                    let refused = matches!(error, Error::Refused(_));
+                    self.others.insert(process, Other { until: now + pause, pause, refused });
+                }
+            }
+        }
+        seen.refused = self.others.values().filter(|other| other.refused).count();
+        let mut order: Vec<u32> = self.known.keys().copied().collect();
+        order.sort_by_key(|pid| (Reverse(self.known[pid].stat.rss), *pid));
+        seen.left_out = order.len().saturating_sub(self.most);
+        order.truncate(self.most);
+        order.sort_unstable();
+        let mut groups = HashMap::new();
+        for pid in order {
+            let Some(known) = self.known.get_mut(&pid) else { continue };
+            match known.read(self.boot, &mut groups) {
+                Ok(process) => seen.processes.push(process),
+                Err(_) => {
+                    seen.failed += 1;
+                    self.known.remove(&pid);
+                }
+            }
+        }
+        seen
+    }
+}
+
+impl Known {
+    fn find(process: u32, now: Instant) -> Result<Known, Error> {
+        let (memory, engines) = engines(process)?;
+        let stat = stat(process).ok_or(Error::Ended(process))?;
+        let group = container::of(Path::new("/"), process);
+        let started = stat.starttime;
+        Ok(Known { started, stat, memory, engines, group, found: now, flow: 0, allocated: 0 })
+    }
+
+    /// The same, if it is still the same process with the same copies of masu.
+    fn still(mut self, now: Instant) -> Option<Known> {
+        let process = self.memory.process;
+        let stat = stat(process).filter(|stat| stat.starttime == self.started)?;
+        let is_same_program = stat.comm == self.stat.comm;
+        let mut looks = self.engines.iter_mut().map(|engine| engine.look(&self.memory));
+        let is_whole = looks.all(|look| look.is_ok());
+        drop(looks);
+        if is_same_program && is_whole && now - self.found < BELIEVED {
+            return Some(Known { stat, ..self });
+        }
+        let (flow, allocated) = (self.flow, self.allocated);
+        Known::find(process, now).ok().map(|known| Known { flow, allocated, ..known })
+    }
+
+    fn read(
+        &mut self,
+        boot: u64,
+        groups: &mut HashMap<Limit, Option<u64>>,
+    ) -> Result<Process, Error> {
+        let (mut all, mut flow) = (Vec::new(), 0);
+        for engine in &self.engines {
+            let (statistics, bytes) = statistics::of(&self.memory, engine)?;
+            all.extend(statistics);
+            flow += bytes;
+        }
+        // A thread that ends takes its count with it.
+        self.allocated += flow.saturating_sub(self.flow);
+        self.flow = flow;
+        let of = |name| all.iter().filter(|(found, _)| *found == name).map(|(_, n)| n).sum();
+        let figures = || self.engines.iter().map(|engine| engine.figures);
+        let container = self.group.limit.as_ref().and_then(|limit| {
+            let used = *groups.entry(limit.clone()).or_insert_with(|| limit.used());
+            used.map(|used| (limit.bytes, used))
+        });
+        Ok(Process {
+            pid: self.memory.process,
+            comm: self.stat.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+            cgroup: self.group.name.clone(),
+            masu: self.engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
+            started: boot + self.started / procfs::ticks_per_second().max(1),
+            rss: self.stat.rss * procfs::page_size(),
+            allocated: of("allocated"),
+            active: of("active"),
+            resident: of("resident"),
+            mapped: of("mapped"),
+            retained: of("retained"),
+            metadata: of("metadata"),
+            dirty: of("dirty"),
+            cached: of("thread_cached"),
+            threads: of("threads"),
+            decay: figures().map(|figures| figures.decay).max().unwrap_or(0),
+            hard_limit: figures().filter_map(|figures| figures.hard_limit).min(),
+            soft_limit: figures().filter_map(|figures| figures.soft_limit).min(),
+            container,
+            alloc_bytes: self.allocated,
+            purged: of("purged_bytes"),
+            refills: of("refills"),
+            remote_frees: of("remote_frees"),
+            medium_allocs: of("medium_allocs"),
+            huge_allocs: of("huge_allocs"),
+            ticks: of("purge_ticks"),
+            foreign_frees: of("foreign_frees"),
+        })
+    }
+}
+
+fn stat(process: u32) -> Option<Stat> {
+    Proc::new(process as i32).and_then(|found| found.stat()).ok()
+}
+
+/// All processes that there are.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_masu_is_asked_ever_more_rarely() {
+        let mut fleet = Fleet::new(10);
+        let me = std::process::id();
+        fleet.look();
+        assert_eq!(fleet.others[&me].pause, AGAIN.0);
+        fleet.others.get_mut(&me).unwrap().until = Instant::now();
+        assert!(fleet.look().processes.iter().all(|process| process.pid != me));
+        assert_eq!(fleet.others[&me].pause, AGAIN.0 * 2);
+    }
+}

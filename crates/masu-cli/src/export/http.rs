@@ -1,0 +1,265 @@
+//! One request and one answer of HTTP/1.1: no more than a scraper asks for.
+//!
+//! A request is GET or HEAD without a body, and its head is short. Whatever else comes is refused, and the
+//! connection closed behind the refusal.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+/// Most bytes of a head.
+const HEAD: usize = 16 << 10;
+/// Most header lines.
+const LINES: usize = 64;
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Request {
+    /// Whether only the answer's head is wanted.
+    pub is_head: bool,
+    /// The path, without the query.
+    pub path: String,
+    /// The query, behind the question mark.
+    pub query: String,
+    /// The header `Accept`.
+    pub accept: String,
+    /// Whether the answer may be compressed.
+    pub gzip: bool,
+    /// Whether another request may follow.
+    pub stays: bool,
+}
+
+impl Request {
+    /// A value of the query.
+    pub fn asks(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// What the body is.
+    pub kind: &'static str,
+    /// Whether it is compressed on the way.
+    pub gzip: bool,
+    /// The body.
+    pub body: Arc<[u8]>,
+}
+
+/// Plain text.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Answer {
+    /// A body.
+    pub fn of(kind: &'static str, body: impl Into<Arc<[u8]>>) -> Answer {
+        Answer { status: 200, kind, gzip: false, body: body.into() }
+    }
+
+    /// A sentence that says why not.
+    pub fn refusal(status: u16, sentence: &str) -> Answer {
+        let body = format!("{sentence}\n").into_bytes();
+        Answer { status, kind: TEXT, gzip: false, body: body.into() }
+    }
+
+    /// Writes it in one piece.
+    pub fn write(&self, to: &mut impl Write, is_head: bool, stays: bool) -> io::Result<()> {
+        let encoding = if self.gzip { "Content-Encoding: gzip\r\n" } else { "" };
+        let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+        let connection = if stays { "keep-alive" } else { "close" };
+        let mut bytes = format!(
+            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{encoding}{allow}\
+             Vary: Accept, Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n",
+            self.status,
+            reason(self.status),
+            self.kind,
+            self.body.len(),
+        )
+        .into_bytes();
+        if !is_head {
+            bytes.extend_from_slice(&self.body);
+        }
+        to.write_all(&bytes)
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        _ => "Error",
+    }
+}
+
+/// Why there is no request.
+#[derive(Debug)]
+pub enum Nothing {
+    /// The connection has ended, or nothing came in time.
+    Ended,
+    /// What came is refused.
+    Refused(Answer),
+}
+
+/// Reads the next request. `rest` has what came behind the last one, and is left so.
+pub fn read(from: &mut impl Read, rest: &mut Vec<u8>) -> Result<Request, Nothing> {
+    let mut piece = [0; 2048];
+    loop {
+        if let Some(request) = parse(rest)? {
+            return Ok(request);
+        }
+        if rest.len() >= HEAD {
+            return refuse(431, "a request's head has at most 16 KiB");
+        }
+        match from.read(&mut piece) {
+            Ok(0) | Err(_) => return Err(Nothing::Ended),
+            Ok(n) => rest.extend_from_slice(&piece[..n]),
+        }
+    }
+}
+
+fn refuse<T>(status: u16, sentence: &str) -> Result<T, Nothing> {
+    Err(Nothing::Refused(Answer::refusal(status, sentence)))
+}
+
+/// The request that `bytes` begin with, taken away from them, once it is there as a whole.
+fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
+    let mut lines = [httparse::EMPTY_HEADER; LINES];
+    let mut head = httparse::Request::new(&mut lines);
+    let len = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return refuse(431, "a request has at most 64 headers");
+        }
+        Err(_) => return refuse(400, "this is no request of HTTP/1.1"),
+    };
+    let header = |name: &str| {
+        let mut found = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name));
+        found.next().map(|line| String::from_utf8_lossy(line.value).into_owned())
+    };
+    let is_head = match head.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => {
+            return refuse(405, "only GET and HEAD are answered: nothing can be changed from here");
+        }
+    };
+    let has_body = header("Content-Length").is_some_and(|n| n.trim() != "0");
+    if has_body || header("Transfer-Encoding").is_some() {
+        return refuse(413, "a request has no body here");
+    }
+    let (path, query) =
+        head.path.and_then(|path| path.split_once('?')).unwrap_or((head.path.unwrap_or("/"), ""));
+    let connection = header("Connection").unwrap_or_default().to_ascii_lowercase();
+    let request = Request {
+        is_head,
+        path: path.to_owned(),
+        query: query.to_owned(),
+        accept: header("Accept").unwrap_or_default(),
+        gzip: header("Accept-Encoding").is_some_and(|accepted| quality(&accepted, "gzip") > 0.0),
+        stays: if head.version == Some(0) {
+            connection.contains("keep-alive")
+        } else {
+            !connection.contains("close")
+        },
+    };
+    bytes.drain(..len);
+    Ok(Some(request))
+}
+
+/// How much of 1 a header like `Accept` gives to `wanted`; 0 if it does not name it.
+pub fn quality(header: &str, wanted: &str) -> f64 {
+    let entries = header.split(',').filter_map(|entry| {
+        let mut parts = entry.split(';').map(str::trim);
+        if !parts.next()?.eq_ignore_ascii_case(wanted) {
+            return None;
+        }
+        let quality = parts.find_map(|part| part.strip_prefix("q="));
+        Some(quality.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
+    });
+    entries.fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> (Vec<Request>, Option<u16>) {
+        // A byte at a time, as a slow network has them.
+        let mut from = text
+            .as_bytes()
+            .chunks(1)
+            .fold(Box::new(io::empty()) as Box<dyn Read>, |before, byte| {
+                Box::new(before.chain(byte))
+            });
+        let (mut found, mut rest) = (Vec::new(), Vec::new());
+        loop {
+            match read(&mut from, &mut rest) {
+                Ok(request) => found.push(request),
+                Err(Nothing::Ended) => return (found, None),
+                Err(Nothing::Refused(answer)) => return (found, Some(answer.status)),
+            }
+        }
+    }
+
+    #[test]
+    fn requests_follow_each_other() {
+        let (found, refused) =
+            all("GET /metrics HTTP/1.1\r\nHost: x\r\naccept-encoding: deflate, gzip;q=0.5\r\n\r\n\
+             HEAD /debug/pprof/heap?pid=7&seconds=5 HTTP/1.1\r\nConnection: close\r\n\r\n\
+             GET / HTTP/1.0\r\n\r\nGET");
+        assert_eq!(refused, None);
+        let [metrics, heap, root] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&*metrics.path, metrics.gzip, metrics.stays), ("/metrics", true, true));
+        assert_eq!(
+            (heap.is_head, heap.asks("pid"), heap.asks("seconds")),
+            (true, Some("7"), Some("5"))
+        );
+        assert_eq!((heap.asks("pi"), heap.stays, root.stays), (None, false, false));
+    }
+
+    #[test]
+    fn what_is_no_get_is_refused() {
+        for (text, status) in [
+            ("POST /metrics HTTP/1.1\r\n\r\n", 405),
+            ("DELETE / HTTP/1.1\r\n\r\n", 405),
+            ("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 413),
+            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+            ("\x16\x03\x01 hello", 400),
+            (&format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD)), 431),
+            (&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(LINES + 1)), 431),
+        ] {
+            assert_eq!(all(text), (Vec::new(), Some(status)), "{}", &text[..20.min(text.len())]);
+        }
+    }
+
+    #[test]
+    fn answers_say_how_long_they_are() {
+        let mut written = Vec::new();
+        Answer::refusal(405, "no").write(&mut written, false, false).unwrap();
+        let text = String::from_utf8(written).unwrap();
+        assert!(text.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{text}");
+        assert!(text.contains("Content-Length: 3\r\nAllow: GET, HEAD\r\n"), "{text}");
+        assert!(text.ends_with("Connection: close\r\n\r\nno\n"), "{text}");
+        let mut head = Vec::new();
+        Answer::refusal(404, "no").write(&mut head, true, true).unwrap();
+        assert!(String::from_utf8(head).unwrap().ends_with("keep-alive\r\n\r\n"));
+    }
+
+    #[test]
+    fn qualities() {
+        assert_eq!(quality("text/plain;version=0.0.4;q=0.5, */*;q=0.1", "text/plain"), 0.5);
+        assert_eq!(quality("gzip", "gzip"), 1.0);
+        assert_eq!(quality("gzip;q=0, br", "gzip"), 0.0);
+        assert_eq!(quality("br", "gzip"), 0.0);
+    }
+}

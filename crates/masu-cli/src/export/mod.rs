@@ -1,0 +1,156 @@
+//! `masu export`: every process with masu, for Prometheus and for collectors of profiles.
+//!
+//! ```text
+//! run ─ server       connections, and how they end
+//!   │    └─ http     one request, one answer
+//!   ├─ routes        which path is answered by what
+//!   ├─ exposition    the metrics as text, kept for a while and shared by all who ask
+//!   │    ├─ fleet    the processes, what each holds and has done
+//!   │    │    └─ container   what its control group allows
+//!   │    ├─ families the metrics: names, units, meanings
+//!   │    └─ older    the same text for who does not read OpenMetrics
+//!   └─ profile       heap profiles of single processes
+//! ```
+
+mod container;
+mod exposition;
+mod families;
+mod fleet;
+mod http;
+mod older;
+mod profile;
+mod routes;
+mod server;
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::print;
+use crate::failure::{Failure, USAGE, warn};
+use exposition::{Exposition, Form};
+use routes::Routes;
+
+/// Serve metrics and profiles of every process on masu, for Prometheus.
+///
+/// One exporter serves a machine, a pod or a container. It reads the processes from outside: they need no
+/// preparation, and nothing in them stops. Nothing can be changed over the network; a request for a profile has the
+/// process sample for a while, which --no-profiles forbids.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu export                               http://127.0.0.1:9464/metrics
+  masu export --listen 0.0.0.0:9464 --no-profiles
+  masu export --once > /var/lib/prometheus/node-exporter/masu.prom
+
+Paths:
+  /metrics                         OpenMetrics, or the older text format, as the reader asks
+  /debug/pprof/allocs?pid=PID      profiles for Parca, Alloy and `go tool pprof`; also /heap, /delta_heap,
+  /PID/debug/pprof/allocs          and with the process in the path. With one process on masu, without PID.
+  /healthz                         ok, while the exporter runs
+  /                                the processes, with links
+
+Processes of other users take CAP_SYS_PTRACE. docs/watch-a-fleet.md lists the metrics.
+
+Exit codes:
+  0 stopped by SIGTERM or SIGINT    2 mistyped command line, or an address that cannot be listened on")]
+pub struct Order {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
+    pub listen: String,
+
+    /// Serve metrics only
+    #[arg(long)]
+    pub no_profiles: bool,
+
+    /// Most processes in the metrics; beyond, the largest are shown and the others counted
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub most: usize,
+
+    /// How old figures may be: whoever asks again within that time gets the same ones
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
+    pub max_age: Duration,
+
+    /// Print the metrics once, in the older text format, and end
+    #[arg(long, conflicts_with_all = ["listen", "no_profiles", "max_age"])]
+    pub once: bool,
+}
+
+/// Does what `order` says; the exit code.
+pub fn run(order: &Order) -> Result<u8, Failure> {
+    let exposition = Exposition::new(order.most, order.max_age);
+    if order.once {
+        let page = exposition.page(Form::Text { gzip: false });
+        print(&String::from_utf8_lossy(&page))?;
+        return Ok(0);
+    }
+    let listener = listen(&order.listen)?;
+    let failed = |error| Failure::new(USAGE, format!("cannot listen: {error}"));
+    let address = listener.local_addr().map_err(failed)?;
+    if !order.no_profiles && !address.ip().is_loopback() {
+        warn(&format!(
+            "whoever reaches {address} may have processes sampled; --no-profiles serves metrics only"
+        ));
+    }
+    let routes = Routes { exposition, profiles: !order.no_profiles };
+    let stop = server::stop().map_err(failed)?;
+    print(&format!("masu: metrics at http://{address}/metrics\n"))?;
+    server::serve(&listener, &stop, Arc::new(move |request| routes.answer(request)));
+    Ok(0)
+}
+
+/// Listens on what was typed.
+fn listen(typed: &str) -> Result<TcpListener, Failure> {
+    let remedy =
+        "--listen takes an address of this machine and a port, such as 127.0.0.1:9464 or [::]:9464";
+    let wrong =
+        |why: &str| Err(Failure::new(USAGE, format!("--listen: `{typed}` {why}")).remedy(remedy));
+    let Ok(found) = typed.to_socket_addrs() else {
+        return wrong("is no address and port");
+    };
+    let found: Vec<SocketAddr> = found.collect();
+    let error = match TcpListener::bind(&found[..]) {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let problem = format!("--listen: something listens on {typed} already");
+            Err(Failure::new(USAGE, problem).remedy(
+                "`ss -ltnp` says who does; --listen takes another port, and with port 0 a free one",
+            ))
+        }
+        std::io::ErrorKind::AddrNotAvailable => wrong("is not an address of this machine"),
+        std::io::ErrorKind::PermissionDenied => {
+            wrong("is a port for root only; those from 1024 on are for all")
+        }
+        _ => wrong(&format!("cannot be listened on: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_listened_on_is_said() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = taken.local_addr().unwrap().to_string();
+        for (typed, said) in [
+            ("nowhere", "no address and port"),
+            ("127.0.0.1:99999", "no address and port"),
+            ("192.0.2.1:9464", "not an address of this machine"),
+        ] {
+            let (problem, remedy) = listen(typed).unwrap_err().into_parts();
+            assert!(problem.contains(said), "{problem}");
+            assert!(remedy.unwrap().contains("127.0.0.1:9464"));
+        }
+        let busy = TcpListener::bind(&taken).unwrap();
+        let (problem, remedy) = listen(&taken).unwrap_err().into_parts();
+        assert!(problem.contains("already") && remedy.unwrap().contains("ss -ltnp"), "{problem}");
+        drop(busy);
+        assert!(listen("127.0.0.1:0").is_ok());
+    }
+}
