@@ -161,6 +161,11 @@ fn what_holds_my_memory() {
 }
 
 #[test]
+fn watch_a_fleet() {
+    check("watch-a-fleet.md");
+}
+
+#[test]
 fn it_does_not_take_effect() {
     check("it-does-not-take-effect.md");
 }

@@ -49,6 +49,9 @@ pub struct Answer {
     pub body: Arc<[u8]>,
 }
 
+/// Bodies up to this long go out with their head.
+const PIECE: usize = 32 << 10;
+
 /// Plain text.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -64,7 +67,7 @@ impl Answer {
         Answer { status, kind: TEXT, gzip: false, body: body.into() }
     }
 
-    /// Writes it in one piece.
+    /// Writes it: in one piece if it is short, and else without copying the body.
     pub fn write(&self, to: &mut impl Write, is_head: bool, stays: bool) -> io::Result<()> {
         let encoding = if self.gzip { "Content-Encoding: gzip\r\n" } else { "" };
         let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
@@ -78,10 +81,17 @@ impl Answer {
             self.body.len(),
         )
         .into_bytes();
-        if !is_head {
-            bytes.extend_from_slice(&self.body);
+        match &self.body[..] {
+            _ if is_head => to.write_all(&bytes),
+            long if long.len() > PIECE => {
+                to.write_all(&bytes)?;
+                to.write_all(long)
+            }
+            short => {
+                bytes.extend_from_slice(short);
+                to.write_all(&bytes)
+            }
         }
-        to.write_all(&bytes)
     }
 }
 

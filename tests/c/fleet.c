@@ -1,0 +1,53 @@
+/* A process of a fleet, with one trouble that an alert is for; then it says "ready" and waits until it is ended. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KIB = 1024, MIB = 1024 * KIB };
+
+static void *filled(size_t bytes) {
+    void *block = malloc(bytes);
+    if (block == NULL) abort();
+    return memset(block, 1, bytes);
+}
+
+/* One small block stays on each page. */
+static void fragmented(void) {
+    enum { BLOCKS = 200 * MIB / KIB };
+    static char *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = filled(KIB);
+    for (int i = 0; i < BLOCKS; i++)
+        if ((uintptr_t)blocks[i] % 4096 >= KIB) free(blocks[i]);
+}
+
+/* Much is free and does not go back: run it with a long decay time. */
+static void dirty(void) {
+    enum { BLOCKS = 12 };
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = filled(16 * MIB);
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+}
+
+/* Nearly all that a limit of 64 MiB allows. */
+static void full(void) {
+    for (int i = 0; i < 60 * 4; i++) filled(256 * KIB);
+}
+
+/* So many MiB in blocks of 64 KiB. */
+static void holds(int mib) {
+    for (int i = 0; i < mib * 16; i++) filled(64 * KIB);
+}
+
+int main(int argc, char **argv) {
+    const char *trouble = argc > 1 ? argv[1] : "";
+    if (strcmp(trouble, "fragmented") == 0) fragmented();
+    else if (strcmp(trouble, "dirty") == 0) dirty();
+    else if (strcmp(trouble, "full") == 0) full();
+    else holds(atoi(trouble));
+    puts("ready");
+    fflush(stdout);
+    while (getchar() != EOF) {}
+    return 0;
+}
