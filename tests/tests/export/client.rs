@@ -99,7 +99,11 @@ impl Client {
     }
 
     pub fn ask(&mut self, method: &str, path: &str, headers: &str) -> Answer {
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n");
+        self.ask_as("HTTP/1.1", method, path, headers)
+    }
+
+    fn ask_as(&mut self, version: &str, method: &str, path: &str, headers: &str) -> Answer {
+        let request = format!("{method} {path} {version}\r\nHost: test\r\n{headers}\r\n");
         self.0.get_mut().write_all(request.as_bytes()).expect("it is sent");
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -109,16 +113,24 @@ impl Client {
         let length = head.lines().find_map(|line| {
             line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok()
         });
-        let length = if method == "HEAD" { 0 } else { length.unwrap_or(0) };
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).expect("the whole body");
+        let mut body = Vec::new();
+        match length {
+            _ if method == "HEAD" => {}
+            Some(length) => {
+                body.resize(length, 0);
+                self.0.read_exact(&mut body).expect("the whole body");
+            }
+            None => {
+                self.0.read_to_end(&mut body).expect("the whole body");
+            }
+        }
         Answer { status, head, body }
     }
 }
 
-/// A page of an address.
+/// A page of an address, by the older version, in which nothing comes in chunks.
 pub fn get(address: &str, path: &str) -> Answer {
-    Client::new(address).ask("GET", path, "Connection: close\r\n")
+    Client::new(address).ask_as("HTTP/1.0", "GET", path, "")
 }
 
 /// The figure of a process in the metrics.

@@ -30,8 +30,9 @@ fn the_figures_are_those_of_the_process() {
     let process = Running::on_masu(program.path(), "40", "limit_hard:100MiB,decay:20s");
     let (_exporter, address) = exporter(&["--max-age", "0s"]);
     let metrics = get(&address, "/metrics").text();
-    let of =
-        |name| figure(&metrics, name, process.id()).unwrap_or_else(|| panic!("{name}: {metrics}"));
+    let of = |name: &str| {
+        figure(&metrics, name, process.id()).unwrap_or_else(|| panic!("{name}: {metrics}"))
+    };
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
     assert!((40.0..40.5).contains(&mib(of("masu_allocated_bytes"))), "{metrics}");
     assert!((40.0..60.0).contains(&mib(of("masu_process_resident_bytes"))), "{metrics}");

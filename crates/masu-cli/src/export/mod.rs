@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_listened_on_is_said() {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let taken = taken.local_addr().unwrap().to_string();
+        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = busy.local_addr().unwrap().to_string();
         for (typed, said) in [
             ("nowhere", "no address and port"),
             ("127.0.0.1:99999", "no address and port"),
@@ -148,10 +148,8 @@ mod tests {
             assert!(problem.contains(said), "{problem}");
             assert!(remedy.unwrap().contains("127.0.0.1:9464"));
         }
-        let busy = TcpListener::bind(&taken).unwrap();
         let (problem, remedy) = listen(&taken).unwrap_err().into_parts();
         assert!(problem.contains("already") && remedy.unwrap().contains("ss -ltnp"), "{problem}");
-        drop(busy);
         assert!(listen("127.0.0.1:0").is_ok());
     }
 }
