@@ -1,9 +1,11 @@
 /* The `program` of the documentation: threads that allocate and free; with an argument, then one that
- * keeps 32 MiB, has freed as much, says "ready", and waits until its input ends. */
+ * keeps 32 MiB, has freed as much, says "ready", and waits until its input ends. With the argument `works` it
+ * allocates and frees for a minute. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void *churn(void *unused) {
     void *kept[256] = {0};
@@ -19,7 +21,10 @@ static void *churn(void *unused) {
 }
 
 int main(int count, char **arguments) {
-    (void)arguments;
+    if (count > 1 && strcmp(arguments[1], "works") == 0) {
+        for (time_t end = time(NULL) + 60; time(NULL) < end;) churn(NULL);
+        return 0;
+    }
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, churn, NULL);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);

@@ -68,6 +68,13 @@ pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
     rate.map(|rate| single("--rate", "prof_rate", rate)).transpose()
 }
 
+/// The same in bytes; that of the engine if nothing is said.
+pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
+    let Some(rate) = rate else { return Ok(Config::DEFAULT.prof_rate as u64) };
+    single("--rate", "prof_rate", rate)?;
+    Ok(parse(&format!("prof_rate:{rate}"), &mut |_| {})?.prof_rate as u64)
+}
+
 /// Whether `size` is nothing, in whatever unit.
 fn is_zero(size: &str) -> bool {
     let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();

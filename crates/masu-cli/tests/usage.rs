@@ -20,7 +20,7 @@ fn help() {
     insta::assert_snapshot!("masu-run", answer(&["run", "--help"], 0).0);
     insta::assert_snapshot!("masu-bench", answer(&["bench", "--help"], 0).0);
     insta::assert_snapshot!("masu-doctor", answer(&["doctor", "--help"], 0).0);
-    for verb in ["explain", "watch", "top", "stats", "purge", "export"] {
+    for verb in ["explain", "watch", "top", "stats", "purge", "prof", "export"] {
         insta::assert_snapshot!(format!("masu-{verb}"), answer(&[verb, "--help"], 0).0);
     }
     insta::assert_snapshot!("masu-unit", answer(&["unit", "--help"], 0).0);

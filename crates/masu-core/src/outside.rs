@@ -16,7 +16,8 @@ use crate::heap::arena::Arena;
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
-use crate::prof;
+use crate::prof::outside as profile;
+use crate::prof::{self, Sample, Site};
 use crate::region::{self, PageMapEntry};
 use crate::run::cache::RunCache;
 use crate::run::{RunChunk, UNITS};
@@ -245,7 +246,49 @@ layout! {
     /// Where its bins and spans are.
     arena_inner = Arena::INNER_AT,
     /// Bytes of the heap profile's mapping.
-    profile_length = prof::LENGTH,
+    prof_length = prof::LENGTH,
+    /// The profile's records, from the start of its mapping.
+    prof_records = profile::PARTS[0],
+    /// Bytes of one.
+    prof_record_stride = size_of::<Sample>(),
+    /// The block's address; 0: the record is free.
+    prof_address = offset_of!(Sample, address),
+    /// Bytes that it stands for.
+    prof_bytes = offset_of!(Sample, bytes),
+    /// Blocks that it stands for, in 65,536ths.
+    prof_objects = offset_of!(Sample, objects),
+    /// When it was drawn, in milliseconds.
+    prof_born = offset_of!(Sample, born),
+    /// Its site, as its distance from the first byte of them / 8.
+    prof_site = offset_of!(Sample, site),
+    /// The granule, plus 1, of the span that it would be in; 0: it is there.
+    prof_home = offset_of!(Sample, home),
+    /// The home that is not known.
+    prof_no_home = profile::NO_HOME,
+    /// The sites, from the start of the mapping.
+    prof_sites = profile::PARTS[1],
+    /// Where the first one is among them.
+    prof_first_site = profile::FIRST_SITE,
+    /// Bytes of one, behind which its frames are.
+    prof_site_len = size_of::<Site>(),
+    /// Its frames, 16 bits.
+    prof_depth = offset_of!(Site, depth),
+    /// Its kind, 16 bits: a small class, or this and the binary logarithm of the size.
+    prof_kind = offset_of!(Site, kind),
+    /// See there.
+    prof_large_kinds = profile::LARGE_KINDS,
+    /// Samples drawn there.
+    prof_samples = offset_of!(Site, samples),
+    /// What was allocated there: blocks in 65,536ths, and the bytes asked for in them.
+    prof_allocated = offset_of!(Site, allocated),
+    /// What of it is alive.
+    prof_live = offset_of!(Site, live),
+    /// What was alive at the peak of that number; else what is.
+    prof_at_peak = offset_of!(Site, at_peak),
+    /// See there.
+    prof_peak = offset_of!(Site, peak),
+    /// Milliseconds that freed blocks lived, added up.
+    prof_lived = offset_of!(Site, lived),
 }
 
 /// The variables whose places are given, each as its distance from the first word.
@@ -316,16 +359,34 @@ pub enum Place {
     BackgroundStarts,
     /// Pointers freed that were not masu's.
     ForeignFrees,
-    /// Where the heap profile lies, 0 if none was ever started.
-    Profile,
     /// Bytes in use that are never exceeded; 0: no limit.
     LimitHard,
     /// Bytes in use above which all that is free goes back; 0: not looked up yet, all ones: no limit.
     LimitSoft,
+    /// Mean distance of the profile's sample points in bytes; 0: off. May be written, as the next two.
+    ProfRate,
+    /// The number of its start; 0: it is to be answered.
+    ProfSession,
+    /// The process that has switched it on from outside.
+    ProfGuest,
+    /// Where the profile lies; 0: nowhere yet.
+    ProfArea,
+    /// Odd while anything there changes.
+    ProfChanges,
+    /// Records ever used.
+    ProfRecords,
+    /// Where the sites end.
+    ProfSites,
+    /// The number of the last peak.
+    ProfPeak,
+    /// Milliseconds at the first start.
+    ProfBegun,
+    /// Samples that could not be kept.
+    ProfDropped,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::LimitSoft as usize + 1;
+pub const PLACES: usize = Place::ProfDropped as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -402,42 +463,19 @@ places! {
     huge_reused = crate::huge::REUSED,
     background_starts = crate::purge::STARTS,
     foreign_frees = crate::report::FOREIGN,
-    profile = crate::prof::BASE,
     limit_hard = crate::settings::LIMIT_HARD,
     limit_soft = crate::limit::SOFT,
+    prof_rate = profile::RATE,
+    prof_session = profile::SESSION,
+    prof_guest = profile::GUEST,
+    prof_area = profile::BASE,
+    prof_changes = profile::CHANGES,
+    prof_records = profile::USED,
+    prof_sites = profile::SITES,
+    prof_peak = profile::PEAK,
+    prof_begun = profile::BEGUN,
+    prof_dropped = profile::DROPPED,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_layout_is_its_words() {
-        // SAFETY: a structure of words and nothing else.
-        let words: [u64; size_of::<Layout>() / 8] = unsafe { core::mem::transmute(Layout::HERE) };
-        let read = Layout::of(&words).expect("all words");
-        assert_eq!(std::format!("{read:?}"), std::format!("{:?}", Layout::HERE));
-        assert!(Layout::of(words.get(1..).expect("more than one")).is_none());
-        assert_eq!((read.version, read.sizes[1]), (VERSION, 16));
-    }
-
-    #[test]
-    fn the_words_lead_to_the_variables() {
-        unsafe extern "C" {
-            #[link_name = "masu_outside_v0_1"]
-            static WORDS: [i32; PLACES + 1];
-        }
-        // SAFETY: the assembly above.
-        let words = unsafe { WORDS };
-        let at = |place: Place| {
-            let word = words[place as usize];
-            (&raw const WORDS as usize).wrapping_add_signed(word as isize)
-        };
-        assert_eq!(words[0].cast_unsigned(), MAGIC);
-        assert_eq!(words[PLACES], 0);
-        assert_eq!(at(Place::Layout), &raw const LAYOUT as usize);
-        assert_eq!(at(Place::Base), &raw const region::BASE as usize);
-        assert_eq!(at(Place::SharedArena), &raw const crate::heap::ARENA as usize);
-        assert_eq!(at(Place::Asked), &raw const crate::purge::ASKED as usize);
-    }
-}
+mod tests;

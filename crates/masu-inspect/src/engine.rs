@@ -147,7 +147,7 @@ impl Engine {
         let (chunk, capacity) = (self.layout.chunk, word(Place::Capacity)?);
         let huge_units = huge_end.saturating_sub(capacity / chunk);
         let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
-        let profile = word(Place::Profile)?;
+        let profile = word(Place::ProfArea)?;
         let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
         let figures = Figures {
             spans: word(Place::SpanUnits)? * unit,
@@ -201,7 +201,7 @@ impl Engine {
 
     /// The addresses of its profile.
     pub fn profiled(&self) -> (u64, u64) {
-        let length = if self.profile == 0 { 0 } else { self.layout.profile_length };
+        let length = if self.profile == 0 { 0 } else { self.layout.prof_length };
         (self.profile, self.profile + length)
     }
 }

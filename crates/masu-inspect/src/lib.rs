@@ -6,9 +6,12 @@
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   ├─ account         where every resident byte is; adds up to the RSS
 //!   │    ├─ inside     what is masu's
+//!   │    ├─ fill       how full spans are
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
 //!   │    ├─ heaps      what threads hold in bins, caches and outboxes
 //!   │    └─ elsewhere  what is not masu's
+//!   ├─ profile         samples of the heap, switched on and off
+//!   │    └─ retained   whose blocks keep what is free in spans
 //!   ├─ statistics      what the process would report itself
 //!   └─ error           why nothing can be read, and the way out
 //! ```
@@ -21,10 +24,13 @@ pub mod account;
 pub mod elsewhere;
 pub mod engine;
 pub mod error;
+pub mod fill;
 pub mod find;
 pub mod heaps;
 mod inside;
 pub mod memory;
+pub mod profile;
+pub mod retained;
 pub mod statistics;
 pub mod tables;
 

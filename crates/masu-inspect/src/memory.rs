@@ -155,7 +155,18 @@ impl Memory {
     /// # Errors
     /// As for reading.
     pub fn write(&self, at: u64, word: u32) -> Result<(), Error> {
-        let mut word = word.to_ne_bytes();
+        self.write_bytes(at, word.to_ne_bytes())
+    }
+
+    /// Writes a word of eight bytes.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn write_word(&self, at: u64, word: u64) -> Result<(), Error> {
+        self.write_bytes(at, word.to_ne_bytes())
+    }
+
+    fn write_bytes<const N: usize>(&self, at: u64, mut word: [u8; N]) -> Result<(), Error> {
         let local = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
         let remote = libc::iovec { iov_base: at as *mut _, iov_len: word.len() };
         // SAFETY: reads `word`; the other address is of the other process.
@@ -169,7 +180,7 @@ impl Memory {
                 0,
             )
         };
-        if n == 4 { Ok(()) } else { Err(self.failed(&io::Error::last_os_error())) }
+        if n == N as isize { Ok(()) } else { Err(self.failed(&io::Error::last_os_error())) }
     }
 
     /// Reads a number of `N` bytes.

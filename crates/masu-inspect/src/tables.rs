@@ -73,7 +73,8 @@ pub fn u32_at(bytes: &[u8], at: u64) -> u64 {
     number::<4>(bytes, at)
 }
 
-fn u16_at(bytes: &[u8], at: u64) -> u64 {
+/// The same.
+pub fn u16_at(bytes: &[u8], at: u64) -> u64 {
     number::<2>(bytes, at)
 }
 

@@ -24,6 +24,7 @@ struct Kept {
     from: AtomicUsize,
     to: AtomicUsize,
     start: AtomicUsize,
+    last: AtomicUsize,
     header: AtomicUsize,
     tag: AtomicU64,
 }
@@ -49,7 +50,9 @@ pub fn find(pc: usize) -> Option<Module> {
         }
         let module = Module {
             start: kept.start.load(Ordering::Relaxed),
+            from,
             end: to,
+            last: kept.last.load(Ordering::Relaxed),
             header: kept.header.load(Ordering::Relaxed),
             tag: kept.tag.load(Ordering::Relaxed),
         };
@@ -64,25 +67,26 @@ pub fn find(pc: usize) -> Option<Module> {
         return None;
     }
     let module = look_up(pc);
-    if let Some((from, module)) = module
+    if let Some(module) = module
         && let Some(kept) = modules.kept.get(modules.count.load(Ordering::Relaxed))
     {
-        kept.from.store(from, Ordering::Relaxed);
+        kept.from.store(module.from, Ordering::Relaxed);
         kept.to.store(module.end, Ordering::Relaxed);
         kept.start.store(module.start, Ordering::Relaxed);
+        kept.last.store(module.last, Ordering::Relaxed);
         kept.header.store(module.header, Ordering::Relaxed);
         kept.tag.store(module.tag, Ordering::Relaxed);
         modules.count.fetch_add(1, Ordering::Release);
     }
     BUSY.store(false, Ordering::Release);
-    module.map(|(_, module)| module)
+    module
 }
 
-/// What the kernel says of an address: where its mapping begins, and the module.
-fn look_up(pc: usize) -> Option<(usize, Module)> {
+/// What the kernel says of an address.
+fn look_up(pc: usize) -> Option<Module> {
     let mut line = Line::default();
     let (mut file, mut start) = (0, 0);
-    let mut found = None;
+    let (mut found, mut last) = (None, 0);
     sys::read_file(c"/proc/self/maps", |bytes| {
         for &byte in bytes {
             if !line.take(byte) {
@@ -93,22 +97,25 @@ fn look_up(pc: usize) -> Option<(usize, Module)> {
             if inode == 0 {
                 continue;
             }
+            if found.is_some() && (inode != file || offset == 0) {
+                return false;
+            }
             if inode != file || offset == 0 {
                 // A file's first mapping. One that is mapped from the middle on is no module.
                 (file, start) = (inode, if offset == 0 { from } else { 0 });
             }
             if (from..to).contains(&pc) && start != 0 {
                 found = Some((from, to));
-                return false;
             }
+            last = to;
         }
         true
     });
     let (from, end) = found?;
-    let mut module = Module { start, end: usize::MAX, header: 0, tag: 0 };
+    let mut module = Module { start, from, end, last, header: 0, tag: 0 };
     module.header = module.find_header();
     module.tag = module.identity();
-    (module.header != 0).then_some((from, Module { end, ..module }))
+    (module.header != 0).then_some(module)
 }
 
 /// A line, as far as it was read: the first, second and fourth number in hexadecimal, and the fifth word, a decimal

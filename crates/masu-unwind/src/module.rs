@@ -12,10 +12,14 @@ use core::mem::{MaybeUninit, transmute};
 /// A file that is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its first byte in memory, and where it ends.
+    /// Its first byte in memory.
     pub start: usize,
-    /// See there.
+    /// The code that is known to be its: from there,
+    pub from: usize,
+    /// to there.
     pub end: usize,
+    /// Where the last of its segments that is mapped from the file ends.
+    pub last: usize,
     /// Where `.eh_frame_hdr` is; 0: it has none.
     pub header: usize,
     /// What tells it from a file that lies here at another time.
@@ -53,6 +57,9 @@ fn dl_find_object() -> *const c_void {
     address
 }
 
+/// What a file begins with.
+const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
+
 impl Module {
     /// The module that an address of the calling thread's stack lies in.
     pub fn of(pc: usize) -> Option<Module> {
@@ -72,15 +79,21 @@ impl Module {
             }
             found.assume_init()
         };
+        let (start, end) = (found.start, found.end);
+        // Of a file whose segments do not touch each other it knows the one, and not where the file begins.
+        // SAFETY: its first bytes are those of a segment with code, which can be read.
+        if unsafe { (start as *const u32).read_unaligned() } != MAGIC {
+            return maps::find(pc);
+        }
         let mut module =
-            Module { start: found.start, end: found.end, header: found.header, tag: 0 };
+            Module { start, from: start, end, last: end, header: found.header, tag: 0 };
         module.tag = module.identity() ^ (found.link_map as u64).rotate_left(32);
         Some(module)
     }
 
     /// Whether an address lies in it.
     pub fn has(&self, pc: usize) -> bool {
-        (self.start..self.end).contains(&pc)
+        (self.from..self.end).contains(&pc)
     }
 
     /// Of what differs from file to file: where the tables are, and how they begin, with their length.
@@ -129,7 +142,6 @@ impl Module {
 
     /// Calls `f` with each program header, where it is in memory.
     fn headers(&self, f: &mut dyn FnMut(&Header)) -> Option<()> {
-        const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
         const PT_LOAD: u32 = 1;
         /// The headers lie on the file's first page, which is where it starts in memory.
         const FIRST: usize = 4096;
@@ -161,7 +173,7 @@ impl Module {
             let Some(bias) = bias else { continue };
             let start = address.wrapping_add(bias);
             let end = start.wrapping_add(length);
-            if start <= end && (kind != PT_LOAD || end <= self.end) {
+            if start <= end && (kind != PT_LOAD || end <= self.last) {
                 f(&Header { kind, flags, start, end });
             }
         }

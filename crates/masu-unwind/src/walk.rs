@@ -48,18 +48,21 @@ impl Walk {
     fn collect(mut self, frames: &mut [usize], outside: bool) -> usize {
         let mut own = None;
         let mut n = 0;
-        // Of addresses that no module has, the first is one that code of a module returns to, and the others are
+        // Of addresses that no table has, the first is one that code with a table returns to, and the others are
         // as good as what follows them.
         let mut unknown = 0usize;
         for _ in 0..MOST {
-            let known = self.find_module();
+            let is_modules = self.find_module();
             if outside && own.is_none() {
                 own =
                     self.module.filter(Module::is_library).map(|module| (module.start, module.end));
                 own = own.or(Some((0, 0)));
             }
-            unknown = if known { 0 } else { unknown + 1 };
-            if !self.step() {
+            let rule = self.rule();
+            let is_known = rule.as_ref().map_or(is_modules, |(_, is_of_table)| *is_of_table);
+            unknown = if is_known { 0 } else { unknown + 1 };
+            let Some((rule, _)) = rule else { break };
+            if !self.step(&rule) {
                 break;
             }
             let pc = self.registers.pc;
@@ -90,8 +93,7 @@ impl Walk {
     }
 
     /// Goes on to the caller. `false`: there is none, or none that is known.
-    fn step(&mut self) -> bool {
-        let Some(rule) = self.rule() else { return false };
+    fn step(&mut self, rule: &Rule) -> bool {
         if rule.flags & END != 0 {
             return false;
         }
@@ -107,13 +109,20 @@ impl Walk {
         true
     }
 
-    fn rule(&self) -> Option<Rule> {
+    /// The rule for this frame, and whether it is a table's. Code without a table is what was made at run time, and
+    /// what an engine has put into its program's file ahead of time.
+    fn rule(&self) -> Option<(Rule, bool)> {
+        if let Some(rule) = self.rule_of_table() {
+            return Some((rule, true));
+        }
+        let frame = *self.registers.kept.get(FRAME)?;
+        let sound = frame >= self.registers.sp && frame - self.registers.sp < LARGEST;
+        (sound && !self.exact).then(|| (Rule::by_frame_pointer(), false))
+    }
+
+    fn rule_of_table(&self) -> Option<Rule> {
         let place = self.place();
-        let Some(module) = self.module else {
-            let frame = *self.registers.kept.get(FRAME)?;
-            let sound = frame >= self.registers.sp && frame - self.registers.sp < LARGEST;
-            return (sound && !self.exact).then(Rule::by_frame_pointer);
-        };
+        let module = self.module?;
         let rules = &kept()?.rules;
         rules.get(place, module.tag).or_else(|| find_rule(rules, &module, place))
     }

@@ -36,9 +36,14 @@
 //!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
 //!   resolves to dynamic definition"): a plug-in for programs on musl needs this feature, and every
 //!   allocation and free then makes one more call. In a program the linker removes it again.
+//! - `prof`: the heap profile, which is started and read as the program runs: `masu::prof`. It needs the standard
+//!   library.
+//! - `flamegraph`: the same with flame graphs, and with the names of functions in all forms.
 //! - `serde`: a [`Slab`] is written and read as a map, in the format of the `slab` crate.
 
 extern crate alloc;
+#[cfg(all(feature = "prof", not(all(test, loom))))]
+extern crate std;
 #[cfg(all(test, loom))]
 #[macro_use]
 extern crate std;
@@ -62,6 +67,8 @@ pub mod limit;
 pub mod pool;
 #[cfg(not(loom))]
 mod process;
+#[cfg(all(feature = "prof", not(loom)))]
+pub mod prof;
 pub mod slab;
 
 #[cfg(not(loom))]

@@ -42,14 +42,16 @@ fn start(config: &Config) {
         return;
     }
     pin();
+    #[cfg(feature = "prof")]
+    masu_core::profile::set_unwinder(masu_unwind::walk);
     // SAFETY: the C library's variable, which is null or holds the environment. A program that
     // changes it while another thread allocates for the first time would break `getenv` as well.
     unsafe { masu_core::start_configured(config.options(), environ, getauxval(AT_SECURE) != 0) };
     // SAFETY: the engine's handlers may be called at any fork, and this object is not unloaded.
     unsafe { pthread_atfork(prepare, parent, child) };
-    if masu_core::control::show_stats() {
+    if masu_core::control::show_stats() || masu_core::profile::last_rate() != 0 {
         // SAFETY: the function may be called at any exit. If it cannot be registered, nothing is
-        // shown.
+        // shown or written.
         unsafe { atexit(masu_exit) };
     }
 }

@@ -2,43 +2,47 @@
 //!
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
-//!   ├─ raw          what the library writes
-//!   ├─ symbols      from addresses to functions
-//!   ├─ view         which figures, and how sure they are
-//!   └─ text, stacks, pprof   the forms it comes in
+//!   ├─ attach       takes the profile of a process that runs already
+//!   │    └─ look    one look at it, from outside
+//!   ├─ retained     runs a command, and looks for the moment when most is free beside its blocks
+//!   ├─ output       the files it goes to
+//!   └─ text         the report for a terminal
 //! ```
+//!
+//! What a profile is, and its other forms, are in `masu_profile`.
 
-mod pprof;
-mod raw;
+mod attach;
+mod look;
+mod output;
 mod record;
-mod stacks;
-mod symbols;
+mod retained;
 mod text;
-mod view;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use masu_profile::{Profile, Symbols, View};
 
-use crate::failure::{Failure, REFUSED, USAGE, warn};
-use raw::Profile;
-use symbols::Symbols;
-use view::View;
+use crate::failure::{Failure, USAGE, warn};
 
 /// Who allocates what is in use? Sample a program's memory by the stacks that ask for it.
 ///
-/// Runs COMMAND on masu with a heap profile, and shows which places in it had most memory in use when it had
-/// most in use. Or shows a profile that was written before. Sampling costs the program little: one block in
-/// every 512 KiB is looked at, and figures come with the margin that the truth lies in 95 times in a hundred.
+/// Runs COMMAND on masu with a heap profile, takes the profile of a process that runs already, or shows one that
+/// was written before. It shows which places in the program had most memory in use when it had most in use.
+/// Sampling costs the program little: one block in every 512 KiB is looked at, and figures come with the
+/// margin that the truth lies in 95 times in a hundred.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu prof -- ./server                     the stacks with most memory at the peak
-  masu prof --flame out.html -- ./server    a flame graph
-  masu prof --pprof out.pb.gz -- ./server   for `go tool pprof`, speedscope, Pyroscope …
+  masu prof -p PID --for 30s                the same of a running process: what it allocates from now on
+  masu prof -p PID --growth --for 10m       what it allocates from now on and still has then
+  masu prof -p PID --retained               whose blocks keep memory resident that is free
+  masu prof -o out.html -- ./server         a flame graph
+  masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Pyroscope …
   masu prof --leaks -- ./server             what was still in use at the end
   masu prof --raw a.prof -- ./server        keep the profile, to look at it again:
   masu prof --lifetimes a.prof
@@ -47,11 +51,23 @@ Examples:
 Names need symbols: a program that is not stripped, or files with debugging information beside it
 (packages like libc6-dbg). Code without them shows as the file and a place in it.
 
-Exit codes: the program's own; before that those of `masu run`; 2 mistyped, 125 there is no profile.")]
+A running process is neither stopped nor prepared: sampling is switched on in it, read from outside, and switched
+off again. What it allocated before is not seen.
+
+Exit codes: the program's own; before that those of `masu run`; 0 for a process or a file; 2 mistyped, no such
+process, one without masu or that may not be read, or one that somebody else profiles; 125 there is no profile.")]
 pub struct Prof {
     /// Bytes between two samples, on average: smaller is finer and costs more [default: 512KiB]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
+
+    /// Profile a process that runs on masu already
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["file", "command", "lib"])]
+    pub pid: Option<u32>,
+
+    /// For how long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
+    #[arg(long = "for", value_name = "T", requires = "pid", value_parser = crate::see::duration)]
+    pub span: Option<Duration>,
 
     /// What was in use when most was (the default)
     #[arg(long, group = "view")]
@@ -69,13 +85,21 @@ pub struct Prof {
     #[arg(long, group = "view")]
     pub lifetimes: bool,
 
-    /// What was in use at the end beyond what was in BASE
-    #[arg(long, group = "view", requires = "base")]
+    /// With -p what was allocated meanwhile and is in use at the end; else what was in use beyond what was in BASE
+    #[arg(long, group = "view")]
     pub growth: bool,
+
+    /// Whose blocks in use keep memory resident that is free beside them
+    #[arg(long, group = "view")]
+    pub retained: bool,
 
     /// The profile to compare with
     #[arg(long, value_name = "FILE", requires = "growth")]
     pub base: Option<PathBuf>,
+
+    /// Write FILE in the form of its name: .pb.gz, .html, .svg, .folded, .prof or .txt
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Vec<PathBuf>,
 
     /// Write a report as text; `-`, the default if nothing else is written, is stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
@@ -106,19 +130,15 @@ pub struct Prof {
     pub file: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(last = true, required_unless_present = "file", value_name = "COMMAND",
+    #[arg(last = true, required_unless_present_any = ["file", "pid"], value_name = "COMMAND",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
 /// Does what `order` says; the exit code.
 pub fn run(order: &Prof) -> Result<u8, Failure> {
-    let (text, code) = match &order.file {
-        Some(file) => (read(file)?, 0),
-        None => record::record(order)?,
-    };
-    let name = order.file.as_deref().unwrap_or(Path::new("the profile"));
-    let profile = parse(name, &text)?;
+    let outputs = output::of(order)?;
+    let view = view(order)?;
     let base = match &order.base {
         Some(file) => {
             let profile = parse(file, &read(file)?)?;
@@ -127,48 +147,55 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         }
         None => None,
     };
-    if let Some(file) = &order.raw {
-        write("--raw", file, text.as_bytes())?;
-    }
+    let (profile, code) = match (&order.file, order.pid) {
+        (Some(file), _) => (parse(file, &read(file)?)?, 0),
+        (None, Some(process)) => (attach::attach(order, process)?, 0),
+        (None, None) if view == View::Retained => retained::record(order)?,
+        (None, None) => {
+            let (text, code) = record::record(order)?;
+            (parse(Path::new("the profile"), &text)?, code)
+        }
+    };
+    has(&profile, view)?;
     let symbols = Symbols::of(&profile);
     say_what_is_missing(&profile);
-    let view = view(order);
-    if let Some(file) = &order.pprof {
-        let bytes = pprof::encode(&profile, &symbols, view).map_err(|e| Failure::output(&e))?;
-        write("--pprof", file, &bytes)?;
-    }
-    let folded = || stacks::folded(&profile, &symbols, view);
-    if let Some(file) = &order.folded {
-        let mut lines = folded().join("\n");
-        lines.push('\n');
-        write("--folded", file, lines.as_bytes())?;
-    }
-    if let Some(file) = &order.flame {
-        let is_page = file.extension().is_none_or(|kind| kind != "svg");
-        let page = stacks::flame(&folded(), view, is_page).map_err(|error| {
-            Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
-                .remedy("a smaller --rate takes more samples")
-        })?;
-        write("--flame", file, &page)?;
-    }
-    let silent = order.flame.is_some() || order.pprof.is_some() || order.folded.is_some();
-    let file = order.text.as_deref().or((!silent).then_some(Path::new("-")));
-    if let Some(file) = file {
+    for (form, file) in outputs {
         let base = base.as_ref().map(|(profile, symbols)| (profile, symbols));
-        let report = text::report(&profile, &symbols, view, base);
-        write("--text", file, report.as_bytes())?;
+        output::write(form, &file, &profile, &symbols, view, base)?;
     }
     Ok(code)
 }
 
-fn view(order: &Prof) -> View {
-    match order {
+fn view(order: &Prof) -> Result<View, Failure> {
+    Ok(match order {
         Prof { leaks: true, .. } => View::Live,
         Prof { allocated: true, .. } => View::Allocated,
         Prof { lifetimes: true, .. } => View::Lifetimes,
-        Prof { growth: true, .. } => View::Growth,
+        Prof { retained: true, .. } => View::Retained,
+        Prof { growth: true, base: Some(_), .. } => View::Growth,
+        Prof { growth: true, command, .. } if !command.is_empty() => {
+            return Err(Failure::new(USAGE, "--growth needs something to compare with")
+                .remedy("--base FILE names an earlier profile; `masu prof --leaks -- COMMAND` shows what is in use at the end"));
+        }
+        Prof { growth: true, .. } => View::Grown,
         _ => View::Peak,
-    }
+    })
+}
+
+/// Whether a profile has the figures of a view.
+fn has(profile: &Profile, view: View) -> Result<(), Failure> {
+    let (missing, way) = match view {
+        View::Grown if !profile.outside => (
+            "what has grown",
+            "`masu prof --growth --base OLD NEW` compares two profiles; `masu prof --growth -p PID` observes a process",
+        ),
+        View::Retained if profile.free.is_none() => (
+            "what blocks retain",
+            "`masu prof --retained -p PID` and `masu prof --retained -- COMMAND` find it out, and --raw keeps it",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(USAGE, format!("the profile does not say {missing}")).remedy(way))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
@@ -194,17 +221,4 @@ fn say_what_is_missing(profile: &Profile) {
             profile.dropped
         ));
     }
-}
-
-/// Writes a file, or for `-` to stdout.
-fn write(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if file == Path::new("-") {
-        let mut out = stdout().lock();
-        return out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e));
-    }
-    fs::write(file, bytes).map_err(|error| {
-        let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
-        Failure::new(USAGE, problem)
-            .remedy(format!("{option} names a file in a directory that exists"))
-    })
 }

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{self, Command};
+use std::process::{self, Child, Command, ExitStatus};
 
 use super::Prof;
-use super::raw::Profile;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
 use crate::{conf, library, preload, program, run};
+use masu_profile::Profile;
 
 /// A directory that goes away in the end.
 struct Scratch(PathBuf);
@@ -32,36 +32,56 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs the command; its profile, and the exit code that says how it ended.
-pub fn record(order: &Prof) -> Result<(String, u8), Failure> {
+/// A command that runs.
+pub struct Started {
+    /// Its process.
+    pub child: Child,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// Starts the command with a profile, which each of its processes writes to a file of that name as it ends.
+pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
     let rate = conf::rate(order.rate.as_deref())?;
     let library = library::find(order.lib.as_deref())?;
     // clap requires the command, so there is a first word.
     let path = program::find(&order.command[0])?;
     run::check(&program::interpreter(&path)?, &library)?;
-    let scratch = Scratch::new()?;
     let existing = env::var_os("LD_PRELOAD");
-    let mut file = OsString::from(&scratch.0);
-    file.push("/%p");
     let mut command = Command::new(&path);
     command
         .arg0(&order.command[0])
         .args(&order.command[1..])
         .env("LD_PRELOAD", preload::in_front(&library.path, existing.as_deref()))
         .env("MASU_PROF", "1")
-        .env("MASU_PROF_FILE", file)
+        .envs(file.map(|file| ("MASU_PROF_FILE", file)))
         .envs(rate);
-    let mut child = command.spawn().map_err(|error| {
+    let child = command.spawn().map_err(|error| {
         let missing = error.kind() == std::io::ErrorKind::NotFound;
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))
     })?;
-    let pid = child.id();
     // The terminal's signals are the program's: it ends, and there is a profile to show.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: nothing of this process depends on them.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    Ok(Started { child, path })
+}
+
+/// The exit code that says how a program has ended.
+pub fn code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Runs the command; its profile, and the exit code that says how it ended.
+pub fn record(order: &Prof) -> Result<(String, u8), Failure> {
+    let scratch = Scratch::new()?;
+    let mut file = OsString::from(&scratch.0);
+    file.push("/%p");
+    let Started { mut child, path } = start(order, Some(file))?;
+    let pid = child.id();
     let status = child.wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
     let text = choose(&scratch, pid).ok_or_else(|| {
         let how = match status.signal() {
@@ -71,8 +91,7 @@ pub fn record(order: &Prof) -> Result<(String, u8), Failure> {
         Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()))
             .remedy("a profile is written when a process ends by exit or returns from main")
     })?;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    Ok((text, u8::try_from(code).unwrap_or(1)))
+    Ok((text, code(status)))
 }
 
 /// The profile of the process with most in use at its peak, with a word on the others.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::raw::{Amount, Profile};
-use super::symbols::{Frame, Symbols};
-use super::view::{View, bytes, margin, variance};
+use masu_profile::symbols::{Frame, Symbols};
+use masu_profile::view::{View, bytes, margin, variance};
+use masu_profile::{Amount, Profile};
 
 /// Most stacks shown, and frames of each.
 const STACKS: usize = 15;
@@ -46,25 +46,24 @@ pub fn report(
         stacks.into_iter().filter(|(_, entry)| entry.amount.bytes != 0.0).collect();
     list.sort_by(|(a, x), (b, y)| y.amount.bytes.total_cmp(&x.amount.bytes).then_with(|| a.cmp(b)));
     let mut text = String::new();
+    let free = profile.free.filter(|_| view == View::Retained);
+    let all = free.map_or(total.amount.bytes, |free| free.bytes);
+    let milliseconds = free.map_or(profile.milliseconds, |free| free.milliseconds);
     let _ = writeln!(
         text,
-        "{}: {} ± {} in {:.0} blocks (process {}, {:.1} s, a sample in {})",
+        "{}: {} (process {}, {:.1} s, a sample in {})",
         view.title(),
-        bytes(total.amount.bytes),
-        bytes(margin(total.variance)),
-        total.amount.objects,
+        if free.is_some() { bytes(all) } else { figure(view, &total) },
         profile.pid,
-        profile.milliseconds as f64 / 1000.0,
+        milliseconds as f64 / 1000.0,
         bytes(profile.rate as f64),
     );
     for (stack, entry) in list.iter().take(STACKS) {
         let _ = write!(
             text,
-            "\n{:5.1} %  {} ± {} in {:.0} blocks",
-            100.0 * entry.amount.bytes / total.amount.bytes.max(1.0),
-            bytes(entry.amount.bytes),
-            bytes(margin(entry.variance)),
-            entry.amount.objects
+            "\n{:5.1} %  {}",
+            100.0 * entry.amount.bytes / all.max(1.0),
+            figure(view, entry)
         );
         if view == View::Lifetimes {
             let _ = write!(text, ", {}", lifetime(entry));
@@ -84,6 +83,17 @@ pub fn report(
         let rest: f64 = list.iter().skip(STACKS).map(|(_, entry)| entry.amount.bytes).sum();
         let _ = writeln!(text, "\n{} other stacks: {}", list.len() - STACKS, bytes(rest));
     }
+    for (part, what) in free.iter().flat_map(|free| {
+        [
+            (free.unknown, "beside blocks of sizes without a sample"),
+            (free.samples, "beside the samples' own blocks"),
+        ]
+    }) {
+        if part >= 0.5 {
+            let _ =
+                writeln!(text, "\n{:5.1} %  {} {what}", 100.0 * part / all.max(1.0), bytes(part));
+        }
+    }
     if list.is_empty() {
         text.push_str("\nNothing was sampled: a smaller --rate takes more samples.\n");
     }
@@ -92,6 +102,15 @@ pub fn report(
         let _ = writeln!(text, "\nWithout symbols: {}", files.join(", "));
     }
     text
+}
+
+/// What a view says of a stack, or of all.
+fn figure(view: View, entry: &Entry) -> String {
+    let (of, blocks) = (bytes(entry.amount.bytes), entry.amount.objects);
+    match view {
+        View::Retained => format!("{of} kept by {blocks:.0} blocks"),
+        _ => format!("{of} ± {} in {blocks:.0} blocks", bytes(margin(entry.variance))),
+    }
 }
 
 fn gather(

@@ -80,7 +80,7 @@ fn live(account: &Account) -> Option<Advice> {
         Bytes(rounding)
     );
     let todo = "No allocator can give them back. If they grow without end, find out who allocates them: \
-                `masu watch -p PID` shows whether they do, `masu prof -p PID` who.";
+                `masu watch -p PID` shows whether they do, `masu prof -p PID --growth --for 10m` who it is.";
     some(
         bytes,
         "{} are blocks that the program holds.",

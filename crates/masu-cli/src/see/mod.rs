@@ -32,7 +32,7 @@ use masu_inspect::Error;
 use crate::failure::{Failure, USAGE};
 
 /// What cannot be read.
-fn failure(error: &Error) -> Failure {
+pub fn failure(error: &Error) -> Failure {
     Failure::new(USAGE, error.to_string()).remedy(error.remedy())
 }
 

@@ -16,8 +16,8 @@ use core::ptr::null_mut;
 
 pub use crate::heap::sampling::{is_muted, mute};
 pub use crate::prof::{
-    DEFAULT_RATE, Refused, Totals, dump, dump_heap_v2, last_rate, next_dump, rate, reset, stop,
-    totals,
+    Amount, DEFAULT_RATE, Place, Refused, Snapshot, Totals, dump, dump_heap_v2, last_rate,
+    next_dump, rate, reset, stop, totals,
 };
 pub use crate::stack::{Unwinder, set_unwinder};
 

@@ -23,7 +23,8 @@ use super::arena::Arena;
 use super::tls::current;
 use super::{Heap, Role, exit, fast, free, scope, thread_bytes};
 use crate::guard;
-use crate::prof::{self, Draw};
+use crate::prof::{self, Draw, NO_HOME};
+use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
@@ -78,6 +79,8 @@ impl Gap {
 
 /// A thread's part.
 pub struct Sampling {
+    /// The number of the start that `sample` was drawn for; 0: none.
+    session: Cell<u32>,
     /// To the profile's next sample, in bytes.
     sample: Gap,
     /// To the next guarded block, in small blocks.
@@ -98,6 +101,7 @@ impl Sampling {
     /// Nothing drawn.
     pub const fn new() -> Self {
         Sampling {
+            session: Cell::new(0),
             sample: Gap::new(),
             guarded: Gap::new(),
             draw: Cell::new(0),
@@ -108,21 +112,23 @@ impl Sampling {
         }
     }
 
-    /// Makes the distances those of the rates in force.
+    /// Makes the distances those of the start and the rates in force.
     #[inline]
     fn follow(&self) {
-        if self.sample.rate.get() != prof::rate() || self.guarded.rate.get() != guard::rate() {
-            self.begin();
+        let session = if prof::rate() == 0 { 0 } else { prof::session() };
+        if self.session.get() != session || self.guarded.rate.get() != guard::rate() {
+            self.begin(session);
         }
     }
 
     #[cold]
-    fn begin(&self) {
+    fn begin(&self, session: u32) {
         if self.draw.get() == 0 {
             self.draw.set(Draw::new(from_ref(self).addr() as u64 ^ time::nanoseconds()).state());
         }
-        if self.sample.rate.replace(prof::rate()) != prof::rate() {
+        if self.session.replace(session) != session {
             self.samples.set(0);
+            self.sample.rate.set(prof::rate().max(1));
             self.redraw_sample();
         }
         if self.guarded.rate.replace(guard::rate()) != guard::rate() {
@@ -132,8 +138,15 @@ impl Sampling {
         self.hit.set(Drawn::NOTHING);
     }
 
+    /// Forgets the start that the thread takes part in: the next look draws anew.
+    fn leave_session(&self) {
+        self.session.set(0);
+        self.sample.left.set(FAR);
+    }
+
     fn redraw_sample(&self) {
-        if self.muted.get() || self.sample.rate.get() == 0 {
+        // Without a start there is nothing yet that samples could be kept in.
+        if self.muted.get() || self.session.get() == 0 {
             return self.sample.left.set(FAR);
         }
         let mut draw = Draw::of(self.draw.get());
@@ -212,14 +225,14 @@ pub fn mute(muted: bool) -> bool {
     let Some(heap) = super::birth::current_or_new() else { return false };
     heap.sampling.muted.set(muted);
     // A new distance with the next look.
-    heap.sampling.sample.rate.set(0);
+    heap.sampling.leave_session();
     true
 }
 
 /// In a thread's end: the next one that has the heap takes part.
 pub(super) fn end(heap: &Heap) {
     if heap.sampling.muted.replace(false) {
-        heap.sampling.sample.rate.set(0);
+        heap.sampling.leave_session();
     }
 }
 
@@ -323,11 +336,12 @@ pub(super) fn unmark(heap: &Heap, class: usize) {
     heap.sampling.unmark(class);
 }
 
-/// Whether the calling thread has no class whose next request is drawn.
+/// Whether nothing is to be done before a request of the calling thread is served: no class is marked, and nobody
+/// outside asks for a profile.
 #[inline]
 pub fn none_is_due() -> bool {
     let sampling = &current().sampling;
-    sampling.samples.get() | sampling.guards.get() == 0
+    sampling.samples.get() | sampling.guards.get() == 0 && !prof::is_asked()
 }
 
 /// Whether the request that the calling thread has just served was drawn.
@@ -348,6 +362,9 @@ fn class_of(request: &Request) -> usize {
 #[cold]
 #[inline(never)]
 pub fn due(request: &Request) -> *mut u8 {
+    if prof::is_asked() {
+        answer();
+    }
     if none_is_due() {
         return null_mut();
     }
@@ -357,7 +374,12 @@ pub fn due(request: &Request) -> *mut u8 {
         return null_mut();
     }
     let drawn = heap.sampling.unmark(class);
-    sampled(heap, request, class, drawn)
+    // The blocks that were cut off went back to the span that the bin was filled from.
+    sampled(heap, request, class, drawn, home_of(heap.active(class).get()))
+}
+
+fn home_of(span: u32) -> u32 {
+    if span == NIL { NO_HOME } else { span + 1 }
 }
 
 /// A request was served with `p`: the block to hand out, which is another one if this was drawn.
@@ -381,7 +403,8 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     if drawn == Drawn::NOTHING {
         return p;
     }
-    let block = sampled(heap, request, class, drawn);
+    let granule = region::offset(p) >> GRANULE_SHIFT;
+    let block = sampled(heap, request, class, drawn, home_of(granule as u32));
     if block.is_null() {
         return p;
     }
@@ -392,7 +415,13 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
 
 /// A small block for what a request was drawn for; null: nothing, or there is none to be had.
 #[inline(never)]
-fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn) -> *mut u8 {
+fn sampled(
+    heap: &Heap,
+    request: &Request,
+    class: usize,
+    drawn: Drawn,
+    home: u32,
+) -> *mut u8 {
     let mut p = null_mut();
     if drawn.guarded {
         let bytes = if request.exact { request.bytes() } else { request.size.max(1) };
@@ -404,10 +433,10 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn) -> *mut u
     }
     if drawn.sample {
         if p.is_null() {
-            return small(heap, request.size, class);
+            return small(heap, request.size, class, home);
         }
         let usable = size_of_class(class);
-        prof::sample(p, request.size, usable, heap.sampling.sample.rate.get());
+        prof::sample(p, request.size, usable, heap.sampling.sample.rate.get(), home);
     }
     p
 }
@@ -419,6 +448,9 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn) -> *mut u
 #[cold]
 #[inline(never)]
 pub unsafe fn counted(p: *mut u8, size: usize) {
+    if prof::is_asked() {
+        answer();
+    }
     let heap = current();
     if heap.role.get() == Role::Thread && !p.is_null() {
         // SAFETY: passed on.
@@ -432,7 +464,7 @@ unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
     // SAFETY: passed on.
     let usable = unsafe { fast::usable_size(p) };
     if heap.sampling.throw(usable) {
-        prof::sample(p, size, usable, heap.sampling.sample.rate.get());
+        prof::sample(p, size, usable, heap.sampling.sample.rate.get(), 0);
     }
 }
 
@@ -452,10 +484,21 @@ pub fn is_of_samples(heap: &Arena) -> bool {
 
 /// Makes that heap, before the first sample. `false`: memory is out.
 pub fn prepare() -> bool {
-    if blocks().is_some() {
-        return true;
+    blocks().is_some() || keep_blocks(Arena::create())
+}
+
+/// Somebody outside has asked for a profile. Called in slow paths, where the thread holds no lock.
+#[cold]
+#[inline(never)]
+fn answer() {
+    // It tries again if a fork stands in the way.
+    if blocks().is_some() || keep_blocks(Arena::create_or_give_up()) {
+        prof::answer();
     }
-    let Some(heap) = Arena::create() else { return false };
+}
+
+fn keep_blocks(heap: Option<&'static Arena>) -> bool {
+    let Some(heap) = heap else { return false };
     let heap_at = from_ref(heap).cast_mut();
     if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
         // SAFETY: nobody has seen it.
@@ -465,7 +508,8 @@ pub fn prepare() -> bool {
 }
 
 /// A small sample's block, all zero, or null: there is none, and the sample is lost.
-fn small(heap: &Heap, size: usize, class: usize) -> *mut u8 {
+/// `home`: see [`prof::Sample`].
+fn small(heap: &Heap, size: usize, class: usize, home: u32) -> *mut u8 {
     let usable = size_of_class(class);
     let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(class, size));
     if block.is_null() {
@@ -475,6 +519,6 @@ fn small(heap: &Heap, size: usize, class: usize) -> *mut u8 {
     let p: *mut u8 = block.cast();
     // SAFETY: a block of the class, which is the caller's.
     unsafe { p.write_bytes(0, usable) };
-    prof::sample(p, size, usable, heap.sampling.sample.rate.get());
+    prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
     p
 }

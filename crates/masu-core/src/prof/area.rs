@@ -20,6 +20,9 @@ pub const RECORDS: usize = 1 << 20;
 /// Most bytes of sites at any rate.
 pub const SITE_BYTES: usize = 64 << 20;
 
+/// A sample's home that is not known.
+pub const NO_HOME: u32 = u32::MAX;
+
 /// A sample that is alive.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -36,6 +39,9 @@ pub struct Record {
     pub next: u32,
     /// Its site.
     pub site: u32,
+    /// The granule, plus 1, of the span that the block would be in if it were no sample: a small sample has
+    /// a block of an arena that nobody else has. 0: the block is where it would be; [`NO_HOME`]: not known.
+    pub home: u32,
 }
 
 /// What a place in the program has allocated, of one size. Its frames follow, a word each.
@@ -87,6 +93,11 @@ impl Amount {
         self.bytes = self.bytes.wrapping_sub(bytes);
     }
 }
+
+/// Where the first site is: offset 0 says that there is none.
+pub const FIRST_SITE: usize = 8;
+/// Where records and sites are in the mapping, for who reads it from outside.
+pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 
 const HEADS_AT: usize = 0;
 const SITE_HEADS_AT: usize = HEADS_AT + HEADS * 4;

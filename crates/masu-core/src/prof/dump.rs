@@ -19,48 +19,39 @@
 //! All of it is weighed already. Sites that lost their samples to nothing are there too, as what they have
 //! allocated.
 
-use super::table::{self, Amount};
-use super::{BEGUN, DROPPED, Refused, last_rate, totals};
-use crate::sync::Ordering;
+use super::{Amount, Refused, Snapshot, totals};
+use crate::sys::file;
 use crate::sys::output::{self, Descriptor};
-use crate::sys::{file, time};
 use crate::text::Text;
 
 /// Writes it.
 #[cold]
 #[inline(never)]
 pub fn write(to: Descriptor) -> Result<(), Refused> {
-    if last_rate() == 0 {
-        return Err(Refused::NotStarted);
-    }
+    let snapshot = Snapshot::take()?;
     let sums = totals();
-    let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
     let mut sink = |bytes: &[u8]| to.write(bytes);
     let mut text = Text::new(&mut sink);
     text.str("masu heap profile 1").line();
-    let age = time::now_ms().saturating_sub(BEGUN.load(Ordering::Relaxed));
     for (name, value) in [
-        ("rate ", last_rate() as u64),
+        ("rate ", snapshot.rate as u64),
         ("pid ", output::process().into()),
-        ("ms ", age),
-        ("dropped ", DROPPED.load(Ordering::Relaxed)),
+        ("ms ", snapshot.milliseconds),
+        ("dropped ", snapshot.dropped),
         ("live ", sums.live),
         ("peak ", sums.peak),
     ] {
         text.str(name).decimal(value).line();
     }
-    for (site, frames) in copy.sites() {
-        text.str("place ").decimal(table::size_of_kind(site.kind));
-        text.str(" ").decimal(site.samples);
-        for Amount { objects, bytes } in
-            [site.allocated, site.live, table::at_peak(site, copy.peak)]
-        {
+    for place in snapshot.places() {
+        text.str("place ").decimal(place.size).str(" ").decimal(place.samples);
+        for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
             text.str(" ").decimal(objects).str(" ").decimal(bytes);
         }
-        text.str(" ").decimal(site.lived);
-        stack(&mut text, " @", frames);
+        text.str(" ").decimal(place.lived);
+        stack(&mut text, " @", place.frames);
     }
-    drop(copy);
+    drop(snapshot);
     text.str("maps").line();
     maps(&mut text);
     Ok(())

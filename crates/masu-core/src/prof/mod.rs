@@ -15,6 +15,17 @@
 //! A profile that is off costs slow paths a test of one word. What it needs is mapped when it is first
 //! started, and stays.
 //!
+//! A profile is started from inside ([`start`]) or from outside, by `masu prof -p`, which writes to the process:
+//!
+//! ```text
+//!  outside                                   inside
+//!    GUEST = its process, SESSION = 0
+//!    RATE = rate        ──────────────────▶ the next slow path finds a rate and no session:
+//!    waits for SESSION  ◀────────────────── [`answer`] maps what is needed, SESSION = the next number
+//!    reads the table …
+//!    RATE = 0, GUEST = 0
+//! ```
+//!
 //! Locks: `table` has one, innermost. Who finds it held by a fork that stands still does without the sample.
 
 mod area;
@@ -23,28 +34,46 @@ mod dump;
 mod heap_v2;
 mod table;
 
-pub use area::{BASE, LENGTH, Record as Sample};
+pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
 pub use draw::Draw;
 pub use table::{FRAMES, Totals, lock_for_fork};
 
 use crate::stack;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sys::output::Descriptor;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::output::{self, Descriptor};
 use crate::sys::time;
+use table::Drawn;
+
+/// What lies where, for who reads the process from outside.
+pub mod outside {
+    pub use super::area::{BASE, FIRST_SITE, NO_HOME, PARTS};
+    pub use super::table::{CHANGES, LARGE_KINDS, PEAK, SITES, USED};
+    pub use super::{BEGUN, DROPPED, GUEST, RATE, SESSION};
+}
 
 /// What is sampled when nobody says: a sample in 512 KiB.
 pub const DEFAULT_RATE: usize = 512 << 10;
 
 /// Mean distance of sample points in bytes; 0: off.
-static RATE: AtomicUsize = AtomicUsize::new(0);
+pub static RATE: AtomicUsize = AtomicUsize::new(0);
+/// The number of the start that is in force, from 1; 0: somebody outside asks for one.
+pub static SESSION: AtomicU32 = AtomicU32::new(0);
+/// The process outside that has switched the profile on; 0: nobody has.
+pub static GUEST: AtomicU32 = AtomicU32::new(0);
+/// The process that has answered.
+static HOST: AtomicU32 = AtomicU32::new(0);
+/// Starts so far.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+/// Whether the program itself has ever started a profile, whose samples nobody else may clear.
+static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// Samples alive.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Samples that could not be kept, since a fork or the bound on memory stood in the way.
-static DROPPED: AtomicU64 = AtomicU64::new(0);
+pub static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// The rate of the last start, for dumps.
 static LAST_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Milliseconds at the first start.
-static BEGUN: AtomicU64 = AtomicU64::new(0);
+pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 /// Dumps written so far.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
@@ -68,11 +97,60 @@ pub fn start(rate: usize) -> Result<(), Refused> {
     if !table::prepare(rate) {
         return Err(Refused::NoMemory);
     }
+    IS_OWN.store(true, Ordering::Relaxed);
     let _ = BEGUN.compare_exchange(0, time::now_ms().max(1), Ordering::Relaxed, Ordering::Relaxed);
     let rate = rate.max(1);
     LAST_RATE.store(rate, Ordering::Relaxed);
+    begin_session();
     RATE.store(rate, Ordering::Release);
     Ok(())
+}
+
+fn begin_session() {
+    SESSION.store(SESSIONS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// Starts what somebody outside has asked for. `false`: not now. What an earlier one of outside has left is
+/// forgotten, for nobody will ask for it.
+#[cold]
+#[inline(never)]
+pub fn answer() -> bool {
+    let rate = RATE.load(Ordering::Relaxed);
+    if rate == 0 || !table::prepare_or_give_up(rate) {
+        return false;
+    }
+    if !IS_OWN.load(Ordering::Relaxed) {
+        table::clear();
+        BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
+    }
+    LAST_RATE.store(rate, Ordering::Relaxed);
+    HOST.store(output::process(), Ordering::Relaxed);
+    begin_session();
+    true
+}
+
+/// Whether this is a fork's child, and somebody outside has switched the profile on in its parent, who knows nothing
+/// of this process: it stops. (A process with one thread has no handlers that a fork would call.)
+fn is_left_behind() -> bool {
+    let left =
+        GUEST.load(Ordering::Relaxed) != 0 && HOST.load(Ordering::Relaxed) != output::process();
+    if left {
+        GUEST.store(0, Ordering::Relaxed);
+        stop();
+    }
+    left
+}
+
+/// The number of the start that is in force; 0: it is to be answered.
+#[inline(always)]
+pub fn session() -> u32 {
+    SESSION.load(Ordering::Acquire)
+}
+
+/// Whether somebody outside has asked for a profile, and nobody has answered yet.
+#[inline]
+pub fn is_asked() -> bool {
+    session() == 0 && rate() != 0
 }
 
 /// Stops sampling. What is alive is still followed to its end.
@@ -102,14 +180,17 @@ pub fn any_live() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
 }
 
-/// Keeps a block that has just been drawn: `size` bytes of it were asked for, and it has `usable`. `kind`: see
-/// [`table::kind`].
+/// Keeps a block that has just been drawn: `size` bytes of it were asked for, and it has `usable`. `home`: see
+/// [`Sample`].
 #[cold]
 #[inline(never)]
-pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize) {
+pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
+    if is_left_behind() {
+        return;
+    }
     let mut frames = [0usize; FRAMES];
     let frames = stack::walk(&mut frames);
-    if !table::insert(p as usize, size, usable, rate, frames) {
+    if !table::insert(Drawn { address: p as usize, size, usable, rate, home }, frames) {
         dropped();
     }
 }
@@ -152,6 +233,65 @@ pub fn ended(ends: impl Fn(*const u8) -> bool) {
 /// What the samples say of the whole process; zeroes before the first start.
 pub fn totals() -> Totals {
     table::totals()
+}
+
+/// What a place has allocated, of one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Bytes of a block: exact up to 8 KiB, else the power of two below.
+    pub size: u64,
+    /// Samples drawn there.
+    pub samples: u64,
+    /// Everything that was allocated.
+    pub allocated: Amount,
+    /// What of it is in use.
+    pub live: Amount,
+    /// What was in use when the process had most in use.
+    pub peak: Amount,
+    /// Milliseconds that freed blocks lived, added up.
+    pub lived: u64,
+    /// Return addresses, innermost first.
+    pub frames: &'a [usize],
+}
+
+/// The profile at some moment, in memory of its own.
+pub struct Snapshot {
+    copy: table::Copy,
+    /// The rate that was last started with.
+    pub rate: usize,
+    /// Milliseconds since the first start.
+    pub milliseconds: u64,
+    /// Samples that could not be kept.
+    pub dropped: u64,
+}
+
+impl Snapshot {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// [`Refused::NotStarted`], [`Refused::Busy`].
+    pub fn take() -> Result<Snapshot, Refused> {
+        if last_rate() == 0 {
+            return Err(Refused::NotStarted);
+        }
+        let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
+        let milliseconds = time::now_ms().saturating_sub(BEGUN.load(Ordering::Relaxed));
+        let dropped = DROPPED.load(Ordering::Relaxed);
+        Ok(Snapshot { copy, rate: last_rate(), milliseconds, dropped })
+    }
+
+    /// Its places.
+    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        self.copy.sites().map(|(site, frames)| Place {
+            size: table::size_of_kind(site.kind),
+            samples: site.samples,
+            allocated: site.allocated,
+            live: site.live,
+            peak: table::at_peak(site, self.copy.peak),
+            lived: site.lived,
+            frames,
+        })
+    }
 }
 
 /// Writes the profile to a descriptor, in masu's own format: see `docs/profiling.md`.

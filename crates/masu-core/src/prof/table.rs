@@ -16,11 +16,11 @@
 //!    with its frames behind it, before anything leads to it.
 
 pub use super::area::{Amount, Site};
-use super::area::{Area, RECORDS, Record, SITE_BYTES};
+use super::area::{Area, FIRST_SITE, RECORDS, Record, SITE_BYTES};
 use super::{DEFAULT_RATE, LIVE, draw};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sys::{mem, time};
 
 /// The deepest stack: the outermost frames of deeper ones are cut off.
@@ -32,18 +32,40 @@ const SITES_AT_DEFAULT: usize = 3 << 19;
 
 static LOCK: Lock = Lock::new();
 /// Records ever used, and the first free one plus 1. Under the lock, as what follows.
-static USED: AtomicUsize = AtomicUsize::new(0);
+pub static USED: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Where the next site goes, and the most bytes of them.
-static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
+pub static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 /// Bytes alive now, when most were, and the number of that peak.
-static TOTAL: AtomicU64 = AtomicU64::new(0);
-static TOP: AtomicU64 = AtomicU64::new(0);
-static PEAK: AtomicU64 = AtomicU64::new(0);
+pub static TOTAL: AtomicU64 = AtomicU64::new(0);
+pub static TOP: AtomicU64 = AtomicU64::new(0);
+pub static PEAK: AtomicU64 = AtomicU64::new(0);
+/// Odd while anything here changes, and another number afterwards: who reads from outside sees whether
+/// what it has read is of one moment.
+pub static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// Offset 0 says that there is none.
-const FIRST_SITE: usize = 8;
+/// The lock, held by who changes something.
+struct Changing<'a>(#[expect(dead_code, reason = "gives the lock back")] Guard<'a>);
+
+impl<'a> Changing<'a> {
+    fn under(guard: Guard<'a>) -> Self {
+        CHANGES.store(CHANGES.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        Changing(guard)
+    }
+
+    /// `None`: a fork stands in the way.
+    fn enter() -> Option<Changing<'static>> {
+        LOCK.enter().map(Changing::under)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        CHANGES.store(CHANGES.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
 
 /// What the samples say of the whole process.
 #[derive(Clone, Copy, Default, Debug)]
@@ -58,7 +80,15 @@ pub struct Totals {
 
 /// Gets ready for a rate.
 pub fn prepare(rate: usize) -> bool {
-    let _guard = LOCK.lock();
+    make(LOCK.lock(), rate)
+}
+
+/// The same for who must not wait until a fork is over.
+pub fn prepare_or_give_up(rate: usize) -> bool {
+    LOCK.enter().is_some_and(|guard| make(guard, rate))
+}
+
+fn make(_guard: Guard, rate: usize) -> bool {
     let finer = (DEFAULT_RATE / rate.max(1)).max(1);
     MOST.fetch_max(SITES_AT_DEFAULT.saturating_mul(finer).min(SITE_BYTES), Ordering::Relaxed);
     Area::make().is_some()
@@ -68,27 +98,50 @@ fn hash_of(address: usize) -> usize {
     (address / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
 }
 
-/// A number for blocks of about the same size: a small one's class, 64 and the binary logarithm for others.
+/// The kinds of larger blocks begin here.
+pub const LARGE_KINDS: u16 = 64;
+
+/// A number for blocks of about the same size: a small one's class, [`LARGE_KINDS`] and the binary logarithm for
+/// others.
 pub fn kind_of(usable: usize) -> u16 {
-    if usable <= SMALL_MAX { exact_class_of(usable) as u16 } else { 64 + usable.ilog2() as u16 }
+    if usable <= SMALL_MAX {
+        exact_class_of(usable) as u16
+    } else {
+        LARGE_KINDS + usable.ilog2() as u16
+    }
 }
 
 /// Bytes of a kind's blocks: exact for small ones, and the next power of two below for others.
 pub fn size_of_kind(kind: u16) -> u64 {
     match usize::from(kind) {
         class if class <= LAST_CLASS => size_of_class(class) as u64,
-        other => 1 << (other.saturating_sub(64) & 63),
+        other => 1 << (other.saturating_sub(LARGE_KINDS.into()) & 63),
     }
 }
 
+/// A sample that has just been drawn.
+pub struct Drawn {
+    /// Its block.
+    pub address: usize,
+    /// Bytes that were asked for.
+    pub size: usize,
+    /// Bytes of the block.
+    pub usable: usize,
+    /// The rate that it was drawn with.
+    pub rate: usize,
+    /// See [`Record`].
+    pub home: u32,
+}
+
 /// Keeps a sample. `false`: there is no room, or a fork stands in the way.
-pub fn insert(address: usize, size: usize, usable: usize, rate: usize, frames: &[usize]) -> bool {
+pub fn insert(drawn: Drawn, frames: &[usize]) -> bool {
+    let Drawn { address, size, usable, rate, home } = drawn;
     let Some(area) = Area::get() else { return false };
     let objects = (ONE as f64 / draw::probability(usable, rate)) as u64;
     let bytes = ((size as u128 * u128::from(objects)) >> ONE.trailing_zeros()) as u64;
     let kind = kind_of(usable);
     let born = time::now_ms();
-    let Some(_guard) = LOCK.enter() else { return false };
+    let Some(_guard) = Changing::enter() else { return false };
     end_what_was_left(area);
     // One whose end found no place.
     take(area, address);
@@ -96,7 +149,7 @@ pub fn insert(address: usize, size: usize, usable: usize, rate: usize, frames: &
     unsafe {
         let Some(site) = site_of(area, frames, kind) else { return false };
         let Some(index) = new_record(area) else { return false };
-        link(area, index, Record { address, bytes, objects, born, next: 0, site });
+        link(area, index, Record { address, bytes, objects, born, next: 0, site, home });
         let s = &mut *area.site(site);
         s.samples += 1;
         s.allocated.add(objects, bytes);
@@ -111,7 +164,7 @@ pub fn remove(address: usize) {
     if area.head(hash_of(address)).load(Ordering::Relaxed) == 0 {
         return;
     }
-    match LOCK.enter() {
+    match Changing::enter() {
         Some(_guard) => take(area, address),
         None => leave_for_later(address),
     }
@@ -148,7 +201,7 @@ fn end_what_was_left(area: Area) {
 /// Ends the samples of all blocks that `ends` says so of.
 pub fn remove_all(ends: impl Fn(usize) -> bool) {
     let Some(area) = Area::get() else { return };
-    let Some(_guard) = LOCK.enter() else { return };
+    let Some(_guard) = Changing::enter() else { return };
     for index in 0..USED.load(Ordering::Relaxed) as u32 {
         // SAFETY: under the lock, and invariant 1 of `prof::area`.
         let address = unsafe { (*area.record(index)).address };
@@ -161,7 +214,7 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
 /// Takes the sample of a block out, if it is one, for who may put it back.
 pub fn set_aside(address: usize) -> Option<Record> {
     let area = Area::get()?;
-    let _guard = LOCK.enter()?;
+    let _guard = Changing::enter()?;
     let mut at = area.head(hash_of(address)).load(Ordering::Relaxed);
     // SAFETY: under the lock, chains consist of records in use (invariant 1).
     unsafe {
@@ -177,7 +230,7 @@ pub fn set_aside(address: usize) -> Option<Record> {
 /// Puts back what was taken out: nothing has become of the block.
 pub fn put_back(record: Record) {
     let Some(area) = Area::get() else { return };
-    let Some(_guard) = LOCK.enter() else { return };
+    let Some(_guard) = Changing::enter() else { return };
     // SAFETY: under the lock, and invariant 3: the site was one.
     unsafe {
         if record.site as usize * 8 >= SITES.load(Ordering::Relaxed) {
@@ -341,7 +394,7 @@ pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
 /// Forgets all samples and sites.
 pub fn clear() {
     let Some(area) = Area::get() else { return };
-    let Some(_guard) = LOCK.enter() else { return };
+    let Some(_guard) = Changing::enter() else { return };
     for counter in [&USED, &FREE] {
         counter.store(0, Ordering::Relaxed);
     }

@@ -284,3 +284,43 @@ fn a_heap_takes_its_samples_with_it() {
         }
     });
 }
+
+#[test]
+fn somebody_outside_switches_it_on_and_off() {
+    alone!(somebody_outside_switches_it_on_and_off, || {
+        let outside = |rate| {
+            prof::GUEST.store(7, Ordering::Relaxed);
+            prof::SESSION.store(0, Ordering::Relaxed);
+            prof::RATE.store(rate, Ordering::Relaxed);
+        };
+        let take = || -> Vec<*mut u8> { (0..20_000).map(|_| alloc(200)).collect() };
+        let first = take();
+        outside(RATE);
+        let second = take();
+        assert_ne!(prof::session(), 0);
+        // A standard deviation is 3 %.
+        let live = totals().live as f64;
+        assert!((live / 4e6 - 1.0).abs() < 0.2, "{live}");
+        prof::RATE.store(0, Ordering::Relaxed);
+        let samples = totals().samples;
+        let third = take();
+        assert_eq!(totals().samples, samples);
+        // The next one from outside knows nothing of the last one.
+        outside(RATE);
+        let fourth = take();
+        let live = totals().live as f64;
+        assert!((live / 4e6 - 1.0).abs() < 0.2, "{live}");
+        // But what the program has sampled itself stays its own.
+        start(RATE).expect("memory");
+        stop();
+        outside(RATE);
+        let fifth = take();
+        let live = totals().live as f64;
+        assert!((live / 8e6 - 1.0).abs() < 0.2, "{live}");
+        for p in [first, second, third, fourth, fifth].concat() {
+            // SAFETY: a live block of this test's.
+            unsafe { dealloc(p) };
+        }
+        assert_eq!((totals().live, totals().samples), (0, 0), "a sample was not freed");
+    });
+}

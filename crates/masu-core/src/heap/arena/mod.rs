@@ -122,14 +122,22 @@ impl Arena {
     /// A new heap without blocks and without limits; `None` when memory is out or 65,536 heaps are
     /// alive. O(1); the heap takes 8 KiB of memory, and one page for each size class in use.
     pub fn create() -> Option<&'static Arena> {
-        let heap = table::acquire()?;
+        table::acquire(true, Arena::make_live)
+    }
+
+    /// The same for who must not wait until a fork is over; `None` then, too.
+    pub(in crate::heap) fn create_or_give_up() -> Option<&'static Arena> {
+        table::acquire(false, Arena::make_live)
+    }
+
+    /// Makes a heap that was free one that is alive. Under the table's lock, so no fork stands still.
+    fn make_live(heap: &'static Arena) {
         let _inside = heap.gate.enter();
         heap.hard.store(usize::MAX, Ordering::Relaxed);
         heap.soft.store(usize::MAX, Ordering::Relaxed);
         heap.signal.store(0, Ordering::Relaxed);
         heap.tally.reset();
         heap.state.set(LIVE);
-        Some(heap)
     }
 
     /// The heap that a live block belongs to; `None` for blocks of no such heap, null and pointers that

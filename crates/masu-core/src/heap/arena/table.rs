@@ -60,12 +60,13 @@ unsafe fn at(index: u32) -> &'static Arena {
     unsafe { &*(region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *const Arena) }
 }
 
-/// A heap with nothing in it; `None` when memory or ids are out.
-pub fn acquire() -> Option<&'static Arena> {
+/// A heap with nothing in it, which `begin` makes one that is alive; `None` when memory or ids are out, or if a
+/// fork stands in the way of who is not `patient`.
+pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Arena> {
     if region::base() == 0 {
         region::init().ok()?;
     }
-    let _guard = TABLE_LOCK.lock();
+    let _guard = if patient { TABLE_LOCK.lock() } else { TABLE_LOCK.enter()? };
     let free = FREE_LIST.load(Ordering::Relaxed);
     let heap = if free != NIL {
         // SAFETY: invariant 1: the free list has made ones only.
@@ -85,6 +86,7 @@ pub fn acquire() -> Option<&'static Arena> {
         // SAFETY: invariant 1: just made.
         unsafe { at(index) }
     };
+    begin(heap);
     LIVE.fetch_add(1, Ordering::Relaxed);
     Some(heap)
 }

@@ -1,6 +1,6 @@
 //! What is asked of a profile: which of its figures, and how sure they are.
 
-use super::raw::{Amount, Place};
+use crate::raw::{Amount, Place};
 
 /// The figure that a report is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,10 @@ pub enum View {
     Lifetimes,
     /// More in use at the end than in another profile.
     Growth,
+    /// Allocated while a process was observed, and in use at the end.
+    Grown,
+    /// Free bytes that blocks in use keep.
+    Retained,
 }
 
 impl View {
@@ -24,6 +28,8 @@ impl View {
             View::Peak => place.peak,
             View::Live | View::Growth => place.live,
             View::Allocated | View::Lifetimes => place.allocated,
+            View::Grown => place.grown,
+            View::Retained => place.retained,
         }
     }
 
@@ -34,6 +40,8 @@ impl View {
             View::Live => "In use at the end",
             View::Allocated | View::Lifetimes => "Allocated in all",
             View::Growth => "More in use than before",
+            View::Grown => "Allocated meanwhile and still in use",
+            View::Retained => "Free memory kept by blocks in use",
         }
     }
 
@@ -42,6 +50,8 @@ impl View {
         match self {
             View::Peak => "peak_space",
             View::Live | View::Growth => "inuse_space",
+            View::Grown => "grown_space",
+            View::Retained => "retained_space",
             View::Allocated | View::Lifetimes => "alloc_space",
         }
     }

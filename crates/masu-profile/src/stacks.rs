@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "flame")]
 use inferno::flamegraph::{self, Options, Palette, color::BasicPalette};
 
-use super::raw::Profile;
-use super::symbols::Symbols;
-use super::view::View;
+use crate::raw::Profile;
+use crate::symbols::Symbols;
+use crate::view::View;
 
 /// `outer;inner BYTES` for every stack.
 pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
@@ -27,6 +28,7 @@ pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
 }
 
 /// The flame graph: a page of its own, or a picture. `Err`: there is nothing to show.
+#[cfg(feature = "flame")]
 pub fn flame(lines: &[String], view: View, page: bool) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.title = view.title().into();

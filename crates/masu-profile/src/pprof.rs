@@ -4,32 +4,50 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::raw::{Amount, Profile};
-use super::symbols::{Symbols, build_id};
-use super::view::View;
+use crate::raw::{Amount, Place, Profile};
+use crate::symbols::{Symbols, build_id};
+use crate::view::View;
 
-/// The sample types, each a name, a unit and a figure.
-const TYPES: [(&str, &str); 6] = [
-    ("alloc_objects", "count"),
-    ("alloc_space", "bytes"),
-    ("inuse_objects", "count"),
-    ("inuse_space", "bytes"),
-    ("peak_objects", "count"),
-    ("peak_space", "bytes"),
+/// What a pair of sample types says of a place.
+type Figure = fn(&Place) -> Amount;
+
+/// The sample types: pairs of objects and bytes, each a name and a figure. The last two are those of profiles that
+/// have them.
+const TYPES: [(&str, Figure); 5] = [
+    ("alloc", |place| place.allocated),
+    ("inuse", |place| place.live),
+    ("peak", |place| place.peak),
+    ("grown", |place| place.grown),
+    ("retained", |place| place.retained),
 ];
+
+/// Frames that a reader leaves out once it knows their names, with what they have called: the allocator itself.
+const DROPPED_FRAMES: &str =
+    "(__rust_|__rdl_|__rg_|alloc::alloc::|<?&?(masu::global|masu_core)::).*";
 
 /// The file's bytes.
 pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Vec<u8>> {
     let mut file = Message::default();
     let mut strings = Strings::default();
     strings.id("");
-    for (name, unit) in TYPES {
-        file.message(1, &value_type(&mut strings, name, unit));
+    let types: Vec<_> = TYPES
+        .into_iter()
+        .filter(|&(name, _)| match name {
+            "grown" => profile.outside,
+            "retained" => profile.free.is_some(),
+            _ => true,
+        })
+        .collect();
+    for (name, _) in &types {
+        for (figure, unit) in [("objects", "count"), ("space", "bytes")] {
+            file.message(1, &value_type(&mut strings, &format!("{name}_{figure}"), unit));
+        }
     }
     // A location is an address; its lines are the functions inlined there, innermost first.
     let mut locations: HashMap<u64, u64> = HashMap::new();
@@ -74,7 +92,8 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
         }
         sample.message(1, &ids);
         let mut values = Message::default();
-        for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
+        for (_, figure) in &types {
+            let Amount { objects, bytes } = figure(place);
             values.varint(objects.round() as u64);
             values.varint(bytes.round() as u64);
         }
@@ -86,14 +105,18 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
         sample.message(3, &label);
         file.message(2, &sample);
     }
-    mappings(profile, &mut file, &mut strings);
+    mappings(profile, !symbols.is_empty(), &mut file, &mut strings);
     file.append(location_part);
     file.append(function_part);
     let period = value_type(&mut strings, "space", "bytes");
     let default = strings.id(view.sample_type());
+    let dropped = strings.id(DROPPED_FRAMES);
     for string in &strings.list {
         file.bytes(6, string.as_bytes());
     }
+    file.number(7, dropped);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    file.number(9, now.saturating_sub(profile.milliseconds * 1_000_000));
     file.number(10, profile.milliseconds * 1_000_000);
     file.message(11, &period);
     file.number(12, profile.rate);
@@ -103,10 +126,10 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
     packed.finish()
 }
 
-fn mappings(profile: &Profile, file: &mut Message, strings: &mut Strings) {
-    let mut build_ids: HashMap<&PathBuf, String> = HashMap::new();
+fn mappings(profile: &Profile, are_named: bool, file: &mut Message, strings: &mut Strings) {
+    let mut build_ids: HashMap<&Path, String> = HashMap::new();
     for (i, mapping) in profile.mappings.iter().enumerate() {
-        let id = build_ids.entry(&mapping.path).or_insert_with(|| build_id(&mapping.path));
+        let id = build_ids.entry(mapping.file()).or_insert_with(|| build_id(mapping.file()));
         let mut part = Message::default();
         part.number(1, i as u64 + 1);
         part.number(2, mapping.start);
@@ -114,8 +137,8 @@ fn mappings(profile: &Profile, file: &mut Message, strings: &mut Strings) {
         part.number(4, mapping.offset);
         part.number(5, strings.id(&mapping.path.to_string_lossy()));
         part.number(6, strings.id(id));
-        // Functions are looked up already.
-        for field in 7..=10 {
+        // Where functions are looked up already, readers need not.
+        for field in (7..=10).filter(|_| are_named) {
             part.number(field, 1);
         }
         file.message(3, &part);

@@ -1,9 +1,14 @@
-//! A profile as the library writes it: see `docs/profiling.md` for the form.
+//! A profile, and the file that it is kept in.
+//!
+//! The library writes lines, as `masu_core`'s `prof/dump.rs` shows them. What a command has read from outside goes
+//! to the same form, with two more pairs of numbers in each place's line: what has grown, and what is
+//! retained.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What a process wrote.
-#[derive(Debug, Default)]
+/// What is known of a process.
+#[derive(Debug, Default, Clone)]
 pub struct Profile {
     /// Bytes between two samples, on average.
     pub rate: u64,
@@ -13,10 +18,27 @@ pub struct Profile {
     pub milliseconds: u64,
     /// Samples that could not be kept.
     pub dropped: u64,
+    /// Whether it was observed from outside: then it is known what has grown.
+    pub outside: bool,
+    /// What is free in spans with blocks in use, if whose blocks keep it is known.
+    pub free: Option<Free>,
     /// Where it allocated.
     pub places: Vec<Place>,
     /// Which files' code was where.
     pub mappings: Vec<Mapping>,
+}
+
+/// What is free in spans with blocks in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Free {
+    /// Resident bytes in all.
+    pub bytes: f64,
+    /// Of those, in spans of sizes that nothing was sampled of.
+    pub unknown: f64,
+    /// And in the spans of the samples themselves.
+    pub samples: f64,
+    /// Milliseconds after the start, when that was so.
+    pub milliseconds: u64,
 }
 
 /// A stack, and the blocks of one size that were allocated there.
@@ -24,6 +46,8 @@ pub struct Profile {
 pub struct Place {
     /// Bytes of a block: exact up to 8 KiB, else the power of two below.
     pub size: u64,
+    /// Samples drawn there.
+    pub samples: u64,
     /// All that was allocated.
     pub allocated: Amount,
     /// What was in use at the end.
@@ -32,6 +56,10 @@ pub struct Place {
     pub peak: Amount,
     /// Milliseconds that freed blocks lived, added up.
     pub lived: f64,
+    /// What was allocated while it was observed, and is in use at the end.
+    pub grown: Amount,
+    /// Free bytes that blocks in use keep in their spans, and the number of these blocks.
+    pub retained: Amount,
     /// Return addresses, innermost first.
     pub frames: Vec<u64>,
 }
@@ -56,6 +84,15 @@ pub struct Mapping {
     pub offset: u64,
     /// The file.
     pub path: PathBuf,
+    /// Where it can be opened, if that is elsewhere.
+    pub file: Option<PathBuf>,
+}
+
+impl Mapping {
+    /// Where its file can be opened.
+    pub fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(&self.path)
+    }
 }
 
 impl Profile {
@@ -76,6 +113,8 @@ impl Profile {
                 "pid" => profile.pid = rest.parse().map_err(|_| wrong())?,
                 "ms" => profile.milliseconds = value()?,
                 "dropped" => profile.dropped = value()?,
+                "outside" => profile.outside = value()? != 0,
+                "free" => profile.free = Some(free(rest).ok_or_else(wrong)?),
                 "place" => profile.places.push(place(rest).ok_or_else(wrong)?),
                 "maps" => {
                     ended = true;
@@ -92,6 +131,55 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Its lines, without those of what is mapped.
+    fn lines(&self) -> String {
+        let mut text = format!(
+            "masu heap profile 1\nrate {}\npid {}\nms {}\ndropped {}\noutside {}\n",
+            self.rate,
+            self.pid,
+            self.milliseconds,
+            self.dropped,
+            u8::from(self.outside)
+        );
+        if let Some(Free { bytes, unknown, samples, milliseconds }) = self.free {
+            let _ = writeln!(text, "free {bytes:.0} {unknown:.0} {samples:.0} {milliseconds}");
+        }
+        for place in &self.places {
+            let _ = write!(text, "place {} {}", place.size, place.samples);
+            let mut pair = |amount: Amount| {
+                let _ = write!(text, " {:.0} {:.0}", amount.objects * 65536.0, amount.bytes);
+            };
+            [place.allocated, place.live, place.peak].into_iter().for_each(&mut pair);
+            let _ = write!(text, " {:.0}", place.lived);
+            let mut pair = |amount: Amount| {
+                let _ = write!(text, " {:.0} {:.0}", amount.objects * 65536.0, amount.bytes);
+            };
+            [place.grown, place.retained].into_iter().for_each(&mut pair);
+            text.push_str(" @");
+            for frame in &place.frames {
+                let _ = write!(text, " {frame:#x}");
+            }
+            text.push('\n');
+        }
+        text.push_str("maps\n");
+        text
+    }
+
+    /// Its file.
+    pub fn text(&self) -> String {
+        let mut text = self.lines();
+        for Mapping { start, end, offset, path, .. } in &self.mappings {
+            let path = path.display();
+            let _ = writeln!(text, "{start:x}-{end:x} r-xp {offset:08x} 00:00 0 {path}");
+        }
+        text
+    }
+
+    /// Enters what is mapped where, as `/proc/PID/maps` says it.
+    pub fn set_mappings(&mut self, maps: &str) {
+        self.mappings = maps.lines().filter_map(mapping).collect();
+    }
+
     /// The mapping that an address of code lies in.
     pub fn mapping_of(&self, address: u64) -> Option<&Mapping> {
         self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
@@ -101,7 +189,8 @@ impl Profile {
 fn place(text: &str) -> Option<Place> {
     let (numbers, frames) = text.split_once(" @")?;
     let numbers: Vec<u64> = numbers.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let [size, _, allocated, bytes, live, live_bytes, peak, peak_bytes, lived, ..] = numbers[..]
+    let [size, samples, allocated, bytes, live, live_bytes, peak, peak_bytes, lived, ref rest @ ..] =
+        numbers[..]
     else {
         return None;
     };
@@ -112,14 +201,24 @@ fn place(text: &str) -> Option<Place> {
     let frames = frames
         .split_whitespace()
         .map(|frame| u64::from_str_radix(frame.strip_prefix("0x")?, 16).ok());
+    let mut rest = rest.as_chunks::<2>().0.iter().map(|&[objects, bytes]| amount(objects, bytes));
     Some(Place {
         size,
+        samples,
         allocated: amount(allocated, bytes),
         live: amount(live, live_bytes),
         peak: amount(peak, peak_bytes),
         lived: lived as f64,
+        grown: rest.next().unwrap_or_default(),
+        retained: rest.next().unwrap_or_default(),
         frames: frames.collect::<Option<_>>()?,
     })
+}
+
+fn free(text: &str) -> Option<Free> {
+    let numbers: Vec<f64> = text.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let [bytes, unknown, samples, milliseconds] = numbers[..] else { return None };
+    Some(Free { bytes, unknown, samples, milliseconds: milliseconds as u64 })
 }
 
 /// A line of `/proc/PID/maps`, if it is of code.
@@ -137,6 +236,7 @@ fn mapping(line: &str) -> Option<Mapping> {
         end: hex(end)?,
         offset: hex(offset)?,
         path: Path::new(path).into(),
+        file: None,
     })
 }
 
@@ -164,6 +264,17 @@ mod tests {
         assert_eq!(profile.mappings.len(), 1);
         assert_eq!(profile.mapping_of(0x4ff).unwrap().path, Path::new("/bin/a b"));
         assert_eq!(profile.mapping_of(0x500), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut profile = Profile::parse(TEXT).unwrap();
+        profile.outside = true;
+        profile.free = Some(Free { bytes: 9.0, unknown: 1.0, samples: 2.0, milliseconds: 30 });
+        profile.places[0].grown = Amount { objects: 1.5, bytes: 96.0 };
+        profile.places[0].retained = Amount { objects: 0.5, bytes: 7.0 };
+        let again = Profile::parse(&profile.text()).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{profile:?}"));
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! One look at the profile of a running process.
+
+use std::fs;
+use std::path::PathBuf;
+
+use masu_inspect::memory::Memory;
+use masu_inspect::profile::{Amount as Seen, Samples};
+use masu_inspect::retained::{Retained, Share, retained};
+use masu_inspect::{Engine, Error};
+use masu_profile::raw::Free;
+use masu_profile::{Amount, Mapping, Place, Profile};
+
+/// What is to be looked at.
+pub struct Subject {
+    /// The process.
+    pub memory: Memory,
+    /// The copies of masu in it.
+    pub engines: Vec<Engine>,
+    /// What was allocated after that moment has grown.
+    pub since: u64,
+    /// Whether to find out what blocks retain.
+    pub retained: bool,
+}
+
+/// Milliseconds, as the engine counts them.
+pub fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+impl Subject {
+    /// Looks. `None`: the process has not taken note of the profile yet.
+    pub fn look(&mut self) -> Result<Option<Profile>, Error> {
+        let memory = &self.memory;
+        let mut profile = Profile { pid: memory.process, outside: true, ..Profile::default() };
+        let mut any = false;
+        for engine in &mut self.engines {
+            let state = engine.profile_state(memory)?;
+            if state.session == 0 || state.rate == 0 {
+                continue;
+            }
+            any = true;
+            let samples = engine.samples(memory)?;
+            profile.rate = state.rate;
+            profile.dropped += samples.dropped;
+            let age = now().saturating_sub(samples.begun);
+            profile.milliseconds = profile.milliseconds.max(age);
+            let held = if self.retained {
+                engine.look(memory)?;
+                Some(retained(memory, engine, &samples)?)
+            } else {
+                None
+            };
+            add(&mut profile, &samples, held.as_ref(), self.since);
+        }
+        if !any {
+            return Ok(None);
+        }
+        let process = memory.process;
+        let maps = fs::read_to_string(format!("/proc/{process}/maps"))
+            .map_err(|error| Error::of(process, &error))?;
+        profile.set_mappings(&maps);
+        let root = other_root(process);
+        let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
+        for mapping in &mut profile.mappings {
+            let Mapping { start, end, path, .. } = &*mapping;
+            let is_deleted = path.to_string_lossy().ends_with(" (deleted)");
+            mapping.file = match &root {
+                _ if is_deleted && exe.as_ref() == Some(path) => {
+                    Some(format!("/proc/{process}/exe").into())
+                }
+                _ if is_deleted => {
+                    Some(format!("/proc/{process}/map_files/{start:x}-{end:x}").into())
+                }
+                Some(root) => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
+                None => None,
+            };
+        }
+        Ok(Some(profile))
+    }
+}
+
+/// Where the files of a process are, if it has other ones than this process.
+fn other_root(process: u32) -> Option<PathBuf> {
+    let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let root = PathBuf::from(format!("/proc/{process}/root"));
+    let is_other = space("self") != space(&process.to_string())
+        || fs::read_link(&root).is_ok_and(|path| path != *"/");
+    is_other.then_some(root)
+}
+
+fn amount(seen: Seen) -> Amount {
+    Amount { objects: seen.objects as f64 / 65536.0, bytes: seen.bytes as f64 }
+}
+
+/// Adds what one copy of masu knows.
+fn add(profile: &mut Profile, samples: &Samples, held: Option<&Retained>, since: u64) {
+    let mut grown = vec![Seen::default(); samples.sites.len()];
+    for sample in samples.live.iter().filter(|sample| sample.born >= since) {
+        if let Some(sum) = grown.get_mut(sample.site) {
+            sum.objects += sample.amount.objects;
+            sum.bytes += sample.amount.bytes;
+        }
+    }
+    for (i, site) in samples.sites.iter().enumerate() {
+        let share = held.and_then(|held| held.sites.get(i)).copied();
+        let Share { bytes, blocks } = share.unwrap_or_default();
+        profile.places.push(Place {
+            size: site.size,
+            samples: site.samples,
+            allocated: amount(site.allocated),
+            live: amount(site.live),
+            peak: amount(site.peak),
+            lived: site.lived as f64,
+            grown: amount(grown[i]),
+            retained: Amount { objects: blocks, bytes },
+            frames: site.frames.clone(),
+        });
+    }
+    if let Some(held) = held {
+        let milliseconds = now().saturating_sub(samples.begun);
+        let free = profile.free.get_or_insert(Free::default());
+        free.bytes += held.free;
+        free.unknown += held.unknown;
+        free.samples += held.samples;
+        free.milliseconds = free.milliseconds.max(milliseconds);
+    }
+}

@@ -1,0 +1,134 @@
+//! The files that a profile goes to.
+
+use std::fs;
+use std::io::{Write as _, stdout};
+use std::path::{Path, PathBuf};
+
+use masu_profile::{Profile, Symbols, View, pprof, stacks};
+
+use super::{Prof, text};
+use crate::failure::{Failure, REFUSED, USAGE};
+
+/// A form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The report.
+    Text,
+    /// A flame graph.
+    Flame,
+    /// For pprof.
+    Pprof,
+    /// A line for each stack.
+    Folded,
+    /// As the library writes it.
+    Raw,
+}
+
+impl Form {
+    fn option(self) -> &'static str {
+        match self {
+            Form::Text => "--text",
+            Form::Flame => "--flame",
+            Form::Pprof => "--pprof",
+            Form::Folded => "--folded",
+            Form::Raw => "--raw",
+        }
+    }
+
+    /// The form of a file's name.
+    fn of(file: &Path) -> Result<Form, Failure> {
+        let name = file.to_string_lossy();
+        let forms = [
+            (".pb.gz", Form::Pprof),
+            (".pprof", Form::Pprof),
+            (".html", Form::Flame),
+            (".svg", Form::Flame),
+            (".folded", Form::Folded),
+            (".prof", Form::Raw),
+            (".txt", Form::Text),
+        ];
+        let found = forms.iter().find(|(ending, _)| name.ends_with(ending));
+        found.map(|&(_, form)| form).ok_or_else(|| {
+            Failure::new(USAGE, format!("-o: `{name}` does not end in the name of a form"))
+                .remedy("names end in .pb.gz, .html, .svg, .folded, .prof or .txt; --pprof FILE and its like take any name")
+        })
+    }
+}
+
+/// What is asked for; a report on stdout if nothing is that says who it is.
+pub fn of(order: &Prof) -> Result<Vec<(Form, PathBuf)>, Failure> {
+    let mut outputs = Vec::new();
+    for (form, file) in [
+        (Form::Raw, &order.raw),
+        (Form::Pprof, &order.pprof),
+        (Form::Folded, &order.folded),
+        (Form::Flame, &order.flame),
+        (Form::Text, &order.text),
+    ] {
+        outputs.extend(file.iter().map(|file| (form, file.clone())));
+    }
+    for file in &order.output {
+        outputs.push((Form::of(file)?, file.clone()));
+    }
+    if outputs.iter().all(|(form, _)| *form == Form::Raw) {
+        outputs.push((Form::Text, "-".into()));
+    }
+    Ok(outputs)
+}
+
+/// Writes a profile in a form.
+pub fn write(
+    form: Form,
+    file: &Path,
+    profile: &Profile,
+    symbols: &Symbols,
+    view: View,
+    base: Option<(&Profile, &Symbols)>,
+) -> Result<(), Failure> {
+    let folded = || stacks::folded(profile, symbols, view);
+    let bytes = match form {
+        Form::Raw => profile.text().into_bytes(),
+        Form::Text => text::report(profile, symbols, view, base).into_bytes(),
+        Form::Pprof => {
+            pprof::encode(profile, symbols, view).map_err(|error| Failure::output(&error))?
+        }
+        Form::Folded => {
+            let mut lines = folded().join("\n");
+            lines.push('\n');
+            lines.into_bytes()
+        }
+        Form::Flame => {
+            let is_page = file.extension().is_none_or(|kind| kind != "svg");
+            stacks::flame(&folded(), view, is_page).map_err(|error| {
+                Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
+                    .remedy("a smaller --rate takes more samples")
+            })?
+        }
+    };
+    put(form.option(), file, &bytes)
+}
+
+/// Writes a file, or for `-` to stdout.
+fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        let mut out = stdout().lock();
+        return out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e));
+    }
+    fs::write(file, bytes).map_err(|error| {
+        let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
+        Failure::new(USAGE, problem)
+            .remedy(format!("{option} names a file in a directory that exists"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_the_form() {
+        assert_eq!(Form::of(Path::new("heap.pb.gz")).unwrap(), Form::Pprof);
+        assert_eq!(Form::of(Path::new("/tmp/x.svg")).unwrap(), Form::Flame);
+        assert!(Form::of(Path::new("heap.gz")).is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! Runs a command and looks at it from outside, for the moment when most was free beside its blocks in use.
+
+use std::thread;
+use std::time::Duration;
+
+use masu_profile::Profile;
+
+use super::Prof;
+use super::look::Subject;
+use super::record::{self, Started};
+use crate::failure::{Failure, REFUSED};
+
+/// Between two looks.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Runs the command; its profile, and the exit code that says how it ended.
+pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
+    let Started { mut child, path } = record::start(order, None)?;
+    let (mut best, process): (Option<Profile>, _) = (None, child.id());
+    let free = |profile: &Profile| profile.free.map_or(0.0, |free| free.bytes);
+    let status = loop {
+        let status = child.try_wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
+        if let Some(status) = status {
+            break status;
+        }
+        // In its first moments it may be something else yet, and in its last ones nothing any more.
+        if let Ok((memory, engines)) = masu_inspect::engines(process) {
+            let mut subject = Subject { memory, engines, since: 0, retained: true };
+            if let Ok(Some(profile)) = subject.look()
+                && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
+            {
+                best = Some(profile);
+            }
+        }
+        thread::sleep(BETWEEN);
+    };
+    let profile = best.ok_or_else(|| {
+        Failure::new(
+            REFUSED,
+            format!("`{}` has ended before it could be looked at", path.display()),
+        )
+        .remedy("--retained needs a program that runs for half a second at least")
+    })?;
+    Ok((profile, record::code(status)))
+}

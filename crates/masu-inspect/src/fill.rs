@@ -1,0 +1,67 @@
+//! How full the spans in use are.
+
+use std::collections::HashMap;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::heaps::{self, Heaps};
+use crate::memory::{Memory, Pages};
+use crate::tables::{Span, Tables};
+
+/// What the blocks of a span are, and the resident bytes of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Its size class.
+    pub class: usize,
+    /// Bytes of a block.
+    pub size: u64,
+    /// Blocks that the program holds.
+    pub live: u64,
+    /// Resident bytes of these,
+    pub live_bytes: u64,
+    /// of blocks in threads' bins,
+    pub bins: u64,
+    /// of those in outboxes,
+    pub outboxes: u64,
+    /// and of what is free.
+    pub free: u64,
+}
+
+impl Fill {
+    /// What is resident of a span goes to what its blocks are, live ones first: which of its pages are whose only
+    /// a walk through all its free blocks could tell.
+    pub fn of(engine: &Engine, granule: u64, span: &Span, pages: &Pages, heaps: &Heaps) -> Fill {
+        let l = &engine.layout;
+        let at = engine.base + granule * l.granule;
+        let mut left = pages.resident.bytes(at, at + l.granule);
+        let of = |map: &HashMap<u64, u64>| map.get(&granule).copied().unwrap_or(0);
+        let (binned, sent) = (of(&heaps.binned).min(span.out), of(&heaps.sent));
+        let sent = sent.min(span.out - binned);
+        let live = span.out - binned - sent;
+        let mut part = |blocks: u64| {
+            let bytes = (blocks * span.size).min(left);
+            left -= bytes;
+            bytes
+        };
+        let (live_bytes, bins, outboxes) = (part(live), part(binned), part(sent));
+        Fill { class: span.class, size: span.size, live, live_bytes, bins, outboxes, free: left }
+    }
+}
+
+/// Of all spans in use, by their granules.
+///
+/// # Errors
+/// The process cannot be read.
+pub fn fills(memory: &Memory, engine: &Engine) -> Result<HashMap<u64, Fill>, Error> {
+    if engine.base == 0 {
+        return Ok(HashMap::new());
+    }
+    let tables = Tables::read(memory, engine)?;
+    let pages = memory.pages(engine.base, engine.base + engine.limit)?;
+    let heaps = heaps::read(memory, engine, &tables, &pages)?;
+    let fill = |granule| {
+        let span = tables.span(granule)?;
+        Some((granule, Fill::of(engine, granule, &span, &pages, &heaps)))
+    };
+    Ok((0..tables.granules()).filter_map(fill).collect())
+}

@@ -1,0 +1,247 @@
+//! The profile of a process, switched on and off and read from outside.
+//!
+//! What is read is of one moment if the engine's count of changes is the same before and after; a process that
+//! samples all the time may never be caught so, and then the last attempt counts, which a few samples
+//! may be half in.
+
+use std::fs::File;
+use std::time::Duration;
+
+use masu_core::outside::Place;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::memory::Memory;
+use crate::tables::{u16_at, u32_at, u64_at};
+
+/// Attempts at a table that changes.
+const ATTEMPTS: usize = 20;
+/// The most bytes of records and sites that are believed.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The right to switch the profile of a process: one command has it at a time, and it ends with the command.
+#[derive(Debug)]
+pub struct Claim(#[expect(dead_code, reason = "its lock lasts as long")] File);
+
+impl Claim {
+    /// Claims a process. `None`: another command has it.
+    ///
+    /// # Errors
+    /// The process is not there.
+    pub fn of(process: u32) -> Result<Option<Claim>, Error> {
+        let folder =
+            File::open(format!("/proc/{process}")).map_err(|_| Error::NoProcess(process))?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Claim(folder))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            // Where locks cannot be had, nobody else has one.
+            Err(_) => Ok(Some(Claim(folder))),
+        }
+    }
+}
+
+/// Whether a process takes a profile, and of whose doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Mean distance of sample points in bytes; 0: off.
+    pub rate: u64,
+    /// The number of its start; 0: the process has not looked yet.
+    pub session: u32,
+    /// The command that has switched it on; 0: the program has.
+    pub guest: u32,
+}
+
+/// What a place in the program has allocated, of one size.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Site {
+    /// The small class of its blocks, if they are small.
+    pub class: Option<usize>,
+    /// Bytes of a block: exact for small ones, else the power of two below.
+    pub size: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Everything that was allocated.
+    pub allocated: Amount,
+    /// What of it is alive.
+    pub live: Amount,
+    /// What was alive when most was.
+    pub peak: Amount,
+    /// Milliseconds that freed blocks lived, added up.
+    pub lived: u64,
+    /// Return addresses, innermost first.
+    pub frames: Vec<u64>,
+}
+
+/// Blocks in 65,536ths, and the bytes that were asked for in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// See there.
+    pub objects: u64,
+    /// See there.
+    pub bytes: u64,
+}
+
+/// A sample that is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Its block.
+    pub address: u64,
+    /// What it stands for.
+    pub amount: Amount,
+    /// When it was drawn, in milliseconds.
+    pub born: u64,
+    /// Its site.
+    pub site: usize,
+    /// Where it would be if it were no sample.
+    pub home: Home,
+}
+
+/// Where a sample's block would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// Where it is.
+    Here,
+    /// In the span of this granule.
+    Granule(u64),
+    /// That is not known.
+    Unknown,
+}
+
+/// A profile at some moment.
+#[derive(Debug, Clone, Default)]
+pub struct Samples {
+    /// Milliseconds at its start.
+    pub begun: u64,
+    /// Samples that could not be kept.
+    pub dropped: u64,
+    /// Places.
+    pub sites: Vec<Site>,
+    /// What is alive.
+    pub live: Vec<Sample>,
+}
+
+impl Engine {
+    /// Whether a profile is taken.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn profile_state(&self, memory: &Memory) -> Result<State, Error> {
+        let half = |which| memory.array(self.address(which)).map(u32::from_ne_bytes);
+        Ok(State {
+            rate: memory.word(self.address(Place::ProfRate))?,
+            session: half(Place::ProfSession)?,
+            guest: half(Place::ProfGuest)?,
+        })
+    }
+
+    /// Switches the profile on, in the name of this process. The engine takes part from its next slow path on, and
+    /// then has a session.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn start_profile(&self, memory: &Memory, rate: u64) -> Result<(), Error> {
+        memory.write(self.address(Place::ProfGuest), std::process::id())?;
+        memory.write(self.address(Place::ProfSession), 0)?;
+        memory.write_word(self.address(Place::ProfRate), rate)
+    }
+
+    /// Switches it off.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn stop_profile(&self, memory: &Memory) -> Result<(), Error> {
+        memory.write_word(self.address(Place::ProfRate), 0)?;
+        memory.write(self.address(Place::ProfGuest), 0)
+    }
+
+    /// Reads the profile.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn samples(&self, memory: &Memory) -> Result<Samples, Error> {
+        for attempt in 1.. {
+            let before = memory.word(self.address(Place::ProfChanges))?;
+            let samples = self.samples_once(memory)?;
+            let after = memory.word(self.address(Place::ProfChanges))?;
+            if before == after && before % 2 == 0 || attempt == ATTEMPTS {
+                return Ok(samples);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn samples_once(&self, memory: &Memory) -> Result<Samples, Error> {
+        let l = &self.layout;
+        let word = |which| memory.word(self.address(which));
+        let area = word(Place::ProfArea)?;
+        let mut samples = Samples {
+            begun: word(Place::ProfBegun)?,
+            dropped: word(Place::ProfDropped)?,
+            ..Samples::default()
+        };
+        if area == 0 {
+            return Ok(samples);
+        }
+        let (end, peak) = (word(Place::ProfSites)?, word(Place::ProfPeak)?);
+        let records = word(Place::ProfRecords)?.saturating_mul(l.prof_record_stride);
+        if end.max(records) > MOST_BYTES || l.prof_record_stride == 0 {
+            return Err(Error::Damaged(memory.process));
+        }
+        let sites = memory.filled(area + l.prof_sites, end)?;
+        let records = memory.filled(area + l.prof_records, records)?;
+        let mut numbers = std::collections::HashMap::new();
+        let mut at = l.prof_first_site;
+        while at + l.prof_site_len <= end {
+            let frames = u16_at(&sites, at + l.prof_depth);
+            if at + l.prof_site_len + frames * 8 > end {
+                break;
+            }
+            numbers.insert(at / 8, samples.sites.len());
+            samples.sites.push(self.site(&sites, at, frames, peak));
+            at += l.prof_site_len + frames * 8;
+        }
+        for record in records.chunks_exact(l.prof_record_stride as usize) {
+            let address = u64_at(record, l.prof_address);
+            let site = numbers.get(&u32_at(record, l.prof_site));
+            if let Some(&site) = site.filter(|_| address != 0) {
+                let amount = Amount {
+                    objects: u64_at(record, l.prof_objects),
+                    bytes: u64_at(record, l.prof_bytes),
+                };
+                let home = match u32_at(record, l.prof_home) {
+                    0 => Home::Here,
+                    none if none == l.prof_no_home => Home::Unknown,
+                    granule => Home::Granule(granule - 1),
+                };
+                let born = u64_at(record, l.prof_born);
+                samples.live.push(Sample { address, amount, born, site, home });
+            }
+        }
+        Ok(samples)
+    }
+
+    fn site(&self, sites: &[u8], at: u64, frames: u64, last_peak: u64) -> Site {
+        let l = &self.layout;
+        let amount = |field| Amount {
+            objects: u64_at(sites, at + field),
+            bytes: u64_at(sites, at + field + 8),
+        };
+        let kind = u16_at(sites, at + l.prof_kind);
+        let class = (kind < l.prof_large_kinds).then_some(kind as usize);
+        let large = || 1 << (kind.saturating_sub(l.prof_large_kinds) & 63);
+        let is_of_peak = u64_at(sites, at + l.prof_peak) == last_peak;
+        let frames = (0..frames).map(|i| u64_at(sites, at + l.prof_site_len + i * 8));
+        Site {
+            class,
+            size: class.map_or_else(large, |class| l.sizes.get(class).copied().unwrap_or(0)),
+            samples: u64_at(sites, at + l.prof_samples),
+            allocated: amount(l.prof_allocated),
+            live: amount(l.prof_live),
+            peak: amount(if is_of_peak { l.prof_at_peak } else { l.prof_live }),
+            lived: u64_at(sites, at + l.prof_lived),
+            frames: frames.collect(),
+        }
+    }
+}

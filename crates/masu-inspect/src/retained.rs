@@ -1,0 +1,180 @@
+//! Which samples' blocks keep free memory: the view that answers "the heap is small, and the RSS is not".
+//!
+//! What is free in a span that has blocks in use cannot go to another class or, page by page, not to the kernel: the
+//! blocks in use pin it. Each of them has its share of the free bytes of its span. So the shares of all blocks of
+//! a class are what is free in the spans of that class, and that sum is known exactly.
+//!
+//! A sample stands for many blocks that its site has allocated about then. Its own block is in a span apart, but
+//! the engine notes the span that it would be in otherwise: its home. What a block there pins is taken for
+//! what the others pin. So a sample's score is what it stands for times the share of a block in its home, and
+//! what is free in a class is divided among its samples by their scores.
+//!
+//! | home | share |
+//! |---|---|
+//! | a span in use of the class | its free bytes / the blocks in use, with this one |
+//! | another span, or none any more | a whole span: the block would be all that keeps it |
+//! | not known | what is free in the class / its blocks in use |
+
+use std::collections::{HashMap, HashSet};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::fill::{Fill, fills};
+use crate::memory::Memory;
+use crate::profile::{Home, Sample, Samples};
+
+/// What is free in spans in use, and whose blocks keep it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Retained {
+    /// Resident bytes that are free in spans with blocks in use, which the three parts below add up to.
+    pub free: f64,
+    /// For each site, what its blocks keep of that, and how many blocks that are.
+    pub sites: Vec<Share>,
+    /// What is free in spans of classes without a sample.
+    pub unknown: f64,
+    /// What is free in the spans of the samples themselves.
+    pub samples: f64,
+}
+
+/// A site's share.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Share {
+    /// Free bytes.
+    pub bytes: f64,
+    /// Blocks that keep them.
+    pub blocks: f64,
+}
+
+/// Divides what is free among the samples.
+///
+/// # Errors
+/// The process cannot be read.
+pub fn retained(memory: &Memory, engine: &Engine, samples: &Samples) -> Result<Retained, Error> {
+    Ok(divided(engine.layout.granule, engine.base, &fills(memory, engine)?, samples))
+}
+
+/// The free bytes and live blocks of a class.
+#[derive(Default, Clone)]
+struct Class {
+    free: f64,
+    live: f64,
+    scores: f64,
+}
+
+fn divided(granule: u64, base: u64, fills: &HashMap<u64, Fill>, samples: &Samples) -> Retained {
+    let mut of =
+        Retained { sites: vec![Share::default(); samples.sites.len()], ..Default::default() };
+    let class_of = |sample: &Sample| samples.sites.get(sample.site).and_then(|site| site.class);
+    let own = |sample: &Sample| sample.address.checked_sub(base).map(|offset| offset / granule);
+    // The spans of the samples: no other blocks are in them.
+    let apart: HashSet<u64> =
+        samples.live.iter().filter(|it| it.home != Home::Here).filter_map(own).collect();
+    let mut classes: HashMap<usize, Class> = HashMap::new();
+    for (number, fill) in fills {
+        of.free += fill.free as f64;
+        if apart.contains(number) {
+            of.samples += fill.free as f64;
+            continue;
+        }
+        let class = classes.entry(fill.class).or_default();
+        class.free += fill.free as f64;
+        class.live += fill.live as f64;
+    }
+    let mut scores: Vec<(usize, usize, f64, f64)> = Vec::new();
+    for sample in &samples.live {
+        let Some(number) = class_of(sample) else { continue };
+        let Some(class) = classes.get_mut(&number) else { continue };
+        let home = match sample.home {
+            Home::Here => own(sample),
+            Home::Granule(granule) => Some(granule),
+            Home::Unknown => None,
+        };
+        let span = home.map(|home| fills.get(&home).filter(|fill| fill.class == number));
+        let share = match span {
+            None => class.free / class.live.max(1.0),
+            Some(None) => granule as f64,
+            Some(Some(fill)) if sample.home == Home::Here => {
+                fill.free as f64 / fill.live.max(1) as f64
+            }
+            Some(Some(fill)) => fill.free as f64 / (fill.live + 1) as f64,
+        };
+        let blocks = sample.amount.objects as f64 / 65536.0;
+        class.scores += share * blocks;
+        scores.push((sample.site, number, share * blocks, blocks));
+    }
+    for (site, number, score, blocks) in scores {
+        let (Some(class), Some(share)) = (classes.get(&number), of.sites.get_mut(site)) else {
+            continue;
+        };
+        if class.scores > 0.0 {
+            share.bytes += class.free * score / class.scores;
+        }
+        share.blocks += blocks;
+    }
+    of.unknown = classes.values().filter(|class| class.scores <= 0.0).map(|class| class.free).sum();
+    of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Amount, Site};
+
+    const GRANULE: u64 = 65536;
+    const BASE: u64 = 1 << 30;
+
+    fn sample(site: usize, home: Home) -> Sample {
+        let amount = Amount { objects: 65536 * 100, bytes: 6400 };
+        Sample { address: BASE + 9 * GRANULE + 64 * site as u64, amount, born: 0, site, home }
+    }
+
+    #[test]
+    fn what_is_free_is_divided_among_those_who_keep_it() {
+        let fill = |class, live, free| Fill { class, size: 64, live, free, ..Fill::default() };
+        // A dense span, a sparse one, one of another class that nobody is known of, and that of the samples.
+        let fills = HashMap::from([
+            (1, fill(4, 1000, 1536)),
+            (2, fill(4, 3, 65344)),
+            (3, fill(7, 10, 5000)),
+            (9, fill(4, 2, 8000)),
+        ]);
+        let site = Site { class: Some(4), size: 64, ..Site::default() };
+        let samples = Samples {
+            sites: vec![site.clone(), site.clone(), site],
+            live: vec![
+                sample(0, Home::Granule(1)),
+                sample(1, Home::Granule(2)),
+                // Its span is of another class now.
+                sample(2, Home::Granule(3)),
+            ],
+            ..Samples::default()
+        };
+        let found = divided(GRANULE, BASE, &fills, &samples);
+        assert_eq!((found.free, found.samples, found.unknown), (79880.0, 8000.0, 5000.0));
+        let parts: f64 = found.sites.iter().map(|share| share.bytes).sum();
+        assert!((parts + found.samples + found.unknown - found.free).abs() < 1e-6);
+        let [dense, sparse, alone] = found.sites[..] else { panic!("three sites") };
+        assert!(dense.bytes * 100.0 < sparse.bytes && sparse.bytes * 3.0 < alone.bytes);
+        assert_eq!(dense.blocks, 100.0);
+    }
+
+    #[test]
+    fn without_homes_blocks_share_alike() {
+        let fills = HashMap::from([(
+            1,
+            Fill { class: 4, size: 64, live: 8, free: 800, ..Fill::default() },
+        )]);
+        let site = Site { class: Some(4), size: 64, ..Site::default() };
+        let samples = Samples {
+            sites: vec![site.clone(), site],
+            live: vec![
+                sample(0, Home::Unknown),
+                sample(1, Home::Unknown),
+                sample(1, Home::Unknown),
+            ],
+            ..Samples::default()
+        };
+        let found = divided(GRANULE, BASE, &fills, &samples);
+        assert!((found.sites[1].bytes / found.sites[0].bytes - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,18 @@
+//! Heap profiles of masu, and the forms that they are shown in.
+//!
+//! ```text
+//! raw        a profile, and the file that the library writes
+//!  ├─ view     which of its figures are asked for, and how sure they are
+//!  ├─ symbols  from addresses to functions
+//!  └─ pprof, stacks   the forms it comes in
+//! ```
+
+pub mod pprof;
+pub mod raw;
+pub mod stacks;
+pub mod symbols;
+pub mod view;
+
+pub use raw::{Amount, Mapping, Place, Profile};
+pub use symbols::Symbols;
+pub use view::View;

@@ -1,0 +1,178 @@
+//! The names of the crate `jemalloc_pprof`, so that a program that serves jemalloc's profiles is ported by a change
+//! of its import:
+//!
+//! ```
+//! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+//! use masu::prof::jemalloc_pprof;
+//!
+//! async fn heap() -> Result<Vec<u8>, String> {
+//!     let mut prof_ctl = jemalloc_pprof::PROF_CTL.as_ref().unwrap().lock().await;
+//!     if !prof_ctl.activated() {
+//!         return Err("heap profiling not activated".into());
+//!     }
+//!     prof_ctl.dump_pprof().map_err(|error| error.to_string())
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! Nothing has to be set when the program starts: [`JemallocProfCtl::activate`] always works. There is nothing to
+//! lock either, so [`Shared::lock`] waits for nobody.
+
+use super::{DEFAULT_RATE, Error};
+use crate::process;
+use core::future::{Ready, ready};
+use masu_core::profile as engine;
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+use std::vec::Vec;
+use std::{env, format};
+
+/// When sampling began.
+#[derive(Copy, Clone, Debug)]
+pub enum ProfStartTime {
+    /// At that moment.
+    Instant(Instant),
+    /// Before the program asked.
+    TimeImmemorial,
+}
+
+/// What is known of the profile.
+#[derive(Copy, Clone, Debug)]
+pub struct JemallocProfMetadata {
+    /// When it began, if it is taken.
+    pub start_time: Option<ProfStartTime>,
+}
+
+/// When [`JemallocProfCtl::activate`] was called.
+static STARTED: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// The process's profile; there always is one.
+pub static PROF_CTL: Option<Shared> = Some(Shared(()));
+
+/// In the place of a mutex.
+#[derive(Debug, Clone)]
+pub struct Shared(());
+
+impl Shared {
+    /// The profile.
+    pub fn lock(&self) -> Ready<JemallocProfCtl> {
+        ready(self.blocking_lock())
+    }
+
+    /// The same outside of a runtime.
+    #[must_use]
+    pub fn blocking_lock(&self) -> JemallocProfCtl {
+        JemallocProfCtl(())
+    }
+}
+
+/// The profile, to control it.
+#[derive(Debug)]
+pub struct JemallocProfCtl(());
+
+impl JemallocProfCtl {
+    /// The binary logarithm of the bytes between two samples.
+    #[must_use]
+    pub fn lg_sample(&self) -> usize {
+        rate().ilog2() as usize
+    }
+
+    /// When it began.
+    #[must_use]
+    pub fn get_md(&self) -> JemallocProfMetadata {
+        let started = STARTED.lock().map_or(None, |started| *started);
+        let time = started.map_or(ProfStartTime::TimeImmemorial, ProfStartTime::Instant);
+        JemallocProfMetadata { start_time: self.activated().then_some(time) }
+    }
+
+    /// Whether it is taken.
+    #[must_use]
+    pub fn activated(&self) -> bool {
+        super::is_on()
+    }
+
+    /// Starts it, unless it is taken already.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn activate(&mut self) -> Result<(), Error> {
+        if self.activated() {
+            return Ok(());
+        }
+        super::start(rate())?;
+        if let Ok(mut started) = STARTED.lock() {
+            *started = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Stops it and forgets its samples.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn deactivate(&mut self) -> Result<(), Error> {
+        super::stop();
+        super::reset();
+        if let Ok(mut started) = STARTED.lock() {
+            *started = None;
+        }
+        Ok(())
+    }
+
+    /// The profile as jemalloc writes it, in a file without a name.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`], [`Error::Busy`], [`Error::Io`].
+    pub fn dump(&mut self) -> Result<File, Error> {
+        static DUMPS: AtomicU32 = AtomicU32::new(0);
+        let number = DUMPS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("masu-heap-{}-{number}", std::process::id());
+        let path = env::temp_dir().join(name);
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        fs::remove_file(&path)?;
+        engine::dump_heap_v2(file.as_raw_fd().cast_unsigned())?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(file)
+    }
+
+    /// The profile for pprof.
+    ///
+    /// # Errors
+    /// As for [`super::snapshot`].
+    pub fn dump_pprof(&mut self) -> Result<Vec<u8>, Error> {
+        super::pprof()
+    }
+
+    /// The profile as a flame graph.
+    ///
+    /// # Errors
+    /// As for [`super::snapshot`], and [`Error::Empty`].
+    #[cfg(feature = "flamegraph")]
+    pub fn dump_flamegraph(&mut self) -> Result<Vec<u8>, Error> {
+        super::snapshot()?.flamegraph()
+    }
+}
+
+/// The rate that was set last, or by the environment.
+fn rate() -> usize {
+    process::ensure(&crate::global::DEFAULT);
+    match super::rate() {
+        0 => DEFAULT_RATE,
+        rate => rate,
+    }
+}
+
+/// Starts the profile.
+pub async fn activate_jemalloc_profiling() {
+    // Without memory there is none, as without jemalloc.
+    let _ = JemallocProfCtl(()).activate();
+}
+
+/// Stops the profile and forgets its samples.
+pub async fn deactivate_jemalloc_profiling() {
+    let _ = JemallocProfCtl(()).deactivate();
+}

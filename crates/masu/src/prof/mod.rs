@@ -1,0 +1,227 @@
+//! The heap profile: which places in the program allocated what is in use.
+//!
+//! One block in every 512 KiB on average is a sample, whose stack is kept. The fast paths of allocation are the same
+//! instructions, whether a profile is taken or not.
+//!
+//! ```
+//! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+//! # fn main() -> Result<(), masu::prof::Error> {
+//! masu::prof::start(64 << 10)?;
+//! let kept: Vec<String> = (0..10_000).map(|n| format!("number {n}")).collect();
+//! let profile = masu::prof::snapshot()?;
+//! println!("about {} bytes are in use", profile.live_bytes());
+//! std::fs::write("/tmp/heap.pb.gz", profile.pprof()?)?;
+//! masu::prof::stop();
+//! # std::fs::remove_file("/tmp/heap.pb.gz")?;
+//! # drop(kept);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `go tool pprof`, Parca, Pyroscope, Polar Signals, speedscope and Perfetto read the bytes of [`Snapshot::pprof`]. They
+//! have addresses, what is mapped where, and build IDs, by which readers find names; with the feature `flamegraph`
+//! the names are in them already.
+//!
+//! `MASU_PROF=1` takes a profile from the start on, `MASU_PROF_FILE=/tmp/heap.%p` writes it at exit, for
+//! `masu prof FILE`; `masu prof -p PID` takes one from outside.
+//!
+//! A program that uses the crate `jemalloc_pprof` changes its import: [`jemalloc_pprof`] has its names.
+
+pub mod jemalloc_pprof;
+
+use crate::global::DEFAULT;
+use crate::process;
+use core::fmt;
+use masu_core::profile::{self as engine, Refused};
+use masu_profile::{Profile, Symbols, View, pprof};
+use std::vec::Vec;
+use std::{fs, io};
+
+/// Bytes between two samples on average, if nobody says otherwise.
+pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
+
+/// Why a profile cannot be had.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no memory for what it needs, 2 MiB at most for a heap of 1 GiB.
+    NoMemory,
+    /// None was started.
+    NotStarted,
+    /// Another thread forks at this moment: it can be had a moment later.
+    Busy,
+    /// What is mapped where cannot be read, or a file not be written.
+    Io(io::Error),
+    /// Nothing was sampled, so there is nothing to draw.
+    Empty,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoMemory => f.write_str("there is no memory for a profile"),
+            Error::NotStarted => {
+                f.write_str("no profile was started: masu::prof::start does, or MASU_PROF=1")
+            }
+            Error::Busy => f.write_str("another thread forks at this moment"),
+            Error::Io(error) => error.fmt(f),
+            Error::Empty => f.write_str("nothing was sampled: a smaller rate takes more samples"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Error::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Error::Io(error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoMemory => Error::NoMemory,
+            Refused::NotStarted => Error::NotStarted,
+            Refused::Busy => Error::Busy,
+        }
+    }
+}
+
+/// Starts sampling, `rate` bytes apart on average, or changes the rate. Samples that were taken before stay.
+///
+/// # Errors
+/// [`Error::NoMemory`].
+pub fn start(rate: usize) -> Result<(), Error> {
+    process::ensure(&DEFAULT);
+    Ok(engine::start(rate)?)
+}
+
+/// Stops sampling. What is in use is still followed to its end.
+pub fn stop() {
+    engine::stop();
+}
+
+/// Whether a profile is taken.
+#[must_use]
+pub fn is_on() -> bool {
+    engine::rate() != 0
+}
+
+/// Bytes between two samples on average, as was said last; 0 before the first start.
+#[must_use]
+pub fn rate() -> usize {
+    engine::last_rate()
+}
+
+/// Forgets all samples.
+pub fn reset() {
+    engine::reset();
+}
+
+/// Bytes in use now, as the samples say it; 0 before the first start. Takes no time.
+#[must_use]
+pub fn live_bytes() -> u64 {
+    engine::totals().live
+}
+
+/// A profile at some moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot(Profile);
+
+/// Takes what is known now. It stops nobody, and takes time in proportion to the places that were sampled.
+///
+/// # Errors
+/// [`Error::NotStarted`], [`Error::Busy`], [`Error::Io`] if `/proc` is not mounted.
+pub fn snapshot() -> Result<Snapshot, Error> {
+    let taken = engine::Snapshot::take()?;
+    let amount = |amount: engine::Amount| masu_profile::Amount {
+        objects: amount.objects as f64 / 65536.0,
+        bytes: amount.bytes as f64,
+    };
+    let place = |place: engine::Place<'_>| masu_profile::Place {
+        size: place.size,
+        samples: place.samples,
+        allocated: amount(place.allocated),
+        live: amount(place.live),
+        peak: amount(place.peak),
+        lived: place.lived as f64,
+        frames: place.frames.iter().map(|&frame| frame as u64).collect(),
+        ..masu_profile::Place::default()
+    };
+    let mut profile = Profile {
+        rate: taken.rate as u64,
+        pid: std::process::id(),
+        milliseconds: taken.milliseconds,
+        dropped: taken.dropped,
+        places: taken.places().map(place).collect(),
+        ..Profile::default()
+    };
+    drop(taken);
+    profile.set_mappings(&fs::read_to_string("/proc/self/maps")?);
+    Ok(Snapshot(profile))
+}
+
+/// [`snapshot`] as a compressed protocol buffer in the form of pprof: what is to be served at `/debug/pprof/heap`.
+///
+/// # Errors
+/// As for [`snapshot`].
+pub fn pprof() -> Result<Vec<u8>, Error> {
+    snapshot()?.pprof()
+}
+
+impl Snapshot {
+    /// Bytes in use.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.0.places.iter().map(|place| place.live.bytes as u64).sum()
+    }
+
+    /// Bytes that were in use when most were.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.0.places.iter().map(|place| place.peak.bytes as u64).sum()
+    }
+
+    /// As a compressed protocol buffer in the form of pprof. Sample types are `alloc_objects`, `alloc_space`,
+    /// `inuse_objects`, `inuse_space`, of which the last is shown first, `peak_objects` and `peak_space`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn pprof(&self) -> Result<Vec<u8>, Error> {
+        Ok(pprof::encode(&self.0, &self.symbols(), View::Live)?)
+    }
+
+    /// As masu's own file, for `masu prof FILE` on the same machine.
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        self.0.text().into_bytes()
+    }
+
+    /// What is in use as a flame graph: a picture in SVG.
+    ///
+    /// # Errors
+    /// [`Error::Empty`].
+    #[cfg(feature = "flamegraph")]
+    pub fn flamegraph(&self) -> Result<Vec<u8>, Error> {
+        let lines = masu_profile::stacks::folded(&self.0, &self.symbols(), View::Live);
+        masu_profile::stacks::flame(&lines, View::Live, false).map_err(|_| Error::Empty)
+    }
+
+    #[cfg(feature = "flamegraph")]
+    fn symbols(&self) -> Symbols {
+        Symbols::of(&self.0)
+    }
+
+    #[cfg(not(feature = "flamegraph"))]
+    fn symbols(&self) -> Symbols {
+        Symbols::none()
+    }
+}

@@ -1,0 +1,319 @@
+//! `masu prof -p`: the profile of a process that runs already is right, each view has its own culprit first, and
+//! whatever goes wrong is said in a sentence.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use masu_tests::{Compile, Program, is_masu, library, scratch};
+
+/// The command with the library that is tested.
+fn masu(arguments: &[&str]) -> Command {
+    let library = library().expect("masu is a library");
+    let mut command = Command::new(library.parent().expect("a directory").join("masu"));
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn done(command: &mut Command) -> (i32, String, String) {
+    told(command.output().expect("the command is built"))
+}
+
+fn told(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// A program with two hundred places that allocate, which waits for its first byte of input.
+struct Sites(Child, #[expect(dead_code, reason = "keeps its file")] Program);
+
+impl Sites {
+    fn start() -> Sites {
+        let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
+        let mut command = Command::new(program.path());
+        command.env("LD_PRELOAD", library().expect("masu")).env_remove("MASU_PROF");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("text");
+        assert_eq!(line, "ready\n");
+        Sites(child, program)
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn begins(&mut self) {
+        self.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+    }
+
+    /// `masu prof` of it, begun before it allocates anything.
+    fn profiled(&mut self, arguments: &[&str]) -> (i32, String, String) {
+        let id = self.id();
+        let mut all = vec!["prof", "-p", &id, "--rate", "16KiB"];
+        all.extend(arguments);
+        let child = masu(&all).spawn().expect("the command is built");
+        sleep(Duration::from_millis(500));
+        self.begins();
+        told(child.wait_with_output().expect("it ends"))
+    }
+
+    /// Its state in the eyes of the command: the rate that it samples at.
+    fn rate(&self) -> u64 {
+        let (memory, engines) = masu_inspect::engines(self.0.id()).expect("it runs on masu");
+        engines[0].profile_state(&memory).expect("readable").rate
+    }
+}
+
+impl Drop for Sites {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The innermost function of the first stack in a report.
+fn first(report: &str) -> &str {
+    let line = report.lines().find(|line| line.starts_with("         "));
+    line.unwrap_or_default().split_whitespace().next().unwrap_or_default()
+}
+
+#[test]
+fn each_view_has_its_culprit_first() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let place = scratch();
+    let at = |name: &str| -> String { place.path().join(name).to_string_lossy().into_owned() };
+    let mut sites = Sites::start();
+    let (raw, graph, pprof) = (at("a.prof"), at("a.html"), at("a.pb.gz"));
+    let (code, said, wrong) = sites.profiled(&[
+        "--for",
+        "2s",
+        "--retained",
+        "-o",
+        &raw,
+        "-o",
+        &graph,
+        "-o",
+        &pprof,
+        "--text",
+    ]);
+    assert_eq!((code, &*wrong), (0, ""), "{said}");
+    assert_eq!(first(&said), "fragment", "{said}");
+    let (_, peak, _) = done(&mut masu(&["prof", "--peak", &raw]));
+    assert_eq!(first(&peak), "cached", "{peak}");
+    assert!(fs::read_to_string(graph).expect("written").contains("fragment"));
+    assert_eq!(fs::read(pprof).expect("written")[..2], [0x1f, 0x8b]);
+    assert_eq!(sites.rate(), 0);
+
+    // What is kept adds up to what is free, as `masu explain` says it.
+    let text = fs::read_to_string(&raw).expect("written");
+    let free = text.lines().find_map(|line| line.strip_prefix("free ")).expect("a line");
+    let free: Vec<f64> = free.split(' ').map(|n| n.parse().expect("a number")).collect();
+    let kept = |line: &str| -> Option<f64> {
+        let (numbers, _) = line.strip_prefix("place ")?.split_once(" @")?;
+        numbers.rsplit(' ').next()?.parse().ok()
+    };
+    let kept: f64 = text.lines().filter_map(kept).sum();
+    assert!((kept + free[1] + free[2] - free[0]).abs() < 1000.0, "{kept} of {free:?}");
+    let (_, account, _) = done(&mut masu(&["explain", "--json", &sites.id()]));
+    let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
+    let parts = account["parts"].as_array().expect("parts");
+    let part = parts.iter().find(|part| part["kind"] == "free_in_spans").expect("a part");
+    let explained = part["bytes"].as_f64().expect("bytes");
+    assert!((explained / free[0] - 1.0).abs() < 0.2, "{explained} and {free:?}");
+
+    // What is allocated from now on and stays.
+    let id = sites.id();
+    let (code, grown, wrong) =
+        done(&mut masu(&["prof", "-p", &id, "--rate", "16KiB", "--for", "2s", "--growth"]));
+    assert_eq!((code, &*wrong), (0, ""), "{grown}");
+    assert_eq!(first(&grown), "leak", "{grown}");
+    assert!(grown.starts_with("Allocated meanwhile and still in use: "), "{grown}");
+}
+
+#[test]
+fn a_command_can_be_looked_at_for_what_it_retains() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
+    let path = program.path().to_string_lossy().into_owned();
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let (code, said, wrong) = done(&mut masu(&[
+        "prof",
+        "--retained",
+        "--rate",
+        "16KiB",
+        "--lib",
+        &library,
+        "--",
+        &path,
+        "40",
+    ]));
+    assert_eq!((code, &*wrong), (0, ""), "{said}");
+    assert_eq!(first(&said), "fragment", "{said}");
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_leaves_what_was_read() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let mut sites = Sites::start();
+    let id = sites.id();
+    let prof =
+        masu(&["prof", "-p", &id, "--rate", "16KiB", "--for", "60s"]).spawn().expect("built");
+    sleep(Duration::from_millis(500));
+    sites.begins();
+    sleep(Duration::from_millis(1500));
+    drop(sites.0.stdin.take());
+    sites.0.wait().expect("it ends");
+    let (code, said, wrong) = told(prof.wait_with_output().expect("it ends"));
+    assert_eq!(code, 0, "{wrong}");
+    assert!(said.starts_with("In use at the peak: ") && first(&said) == "cached", "{said}");
+    assert!(wrong.contains(&format!("process {id} has ended; this is what was read")), "{wrong}");
+}
+
+#[test]
+fn two_at_once_and_what_the_program_does_itself() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let mut sites = Sites::start();
+    let id = sites.id();
+    let mut prof = masu(&["prof", "-p", &id, "--for", "60s"]).spawn().expect("built");
+    sleep(Duration::from_millis(500));
+    sites.begins();
+    sleep(Duration::from_millis(300));
+    assert_eq!(sites.rate(), 512 << 10);
+    let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--for", "1s"]));
+    assert_eq!(code, 2);
+    assert!(
+        said.starts_with(&format!("masu: process {id} is just being profiled by another")),
+        "{said}"
+    );
+    // One that is killed leaves it on, and the next one takes it over.
+    prof.kill().expect("it ran");
+    let _ = prof.wait();
+    assert_eq!(sites.rate(), 512 << 10);
+    let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "300ms"]));
+    assert_eq!((code, &*said), (0, ""));
+    assert_eq!(sites.rate(), 0);
+    // One that is interrupted shows what it has.
+    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "60s"]).spawn().expect("built");
+    sleep(Duration::from_millis(900));
+    // SAFETY: a signal to the child.
+    unsafe { libc::kill(prof.id() as i32, libc::SIGINT) };
+    let (code, said, _) = told(prof.wait_with_output().expect("it ends"));
+    assert_eq!(code, 0);
+    assert!(said.starts_with("In use at the peak: "), "{said}");
+    assert_eq!(sites.rate(), 0);
+}
+
+/// A child that was forked meanwhile is left alone.
+#[test]
+fn children_do_not_go_on_with_a_profile_from_outside() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    const FORKS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    char go;
+    puts("ready");
+    fflush(stdout);
+    if (read(0, &go, 1) != 1) return 1;
+    for (int i = 0; i < 100000; i++) *(char *volatile *)malloc(64) = 0;
+    int child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 100000; i++) *(char *volatile *)malloc(64) = 0;
+        pause();
+        return 0;
+    }
+    printf("%d\n", child);
+    fflush(stdout);
+    if (read(0, &go, 1) == 1) return 1;
+    return 0;
+}
+"#;
+    let place = scratch();
+    let file = place.path().join("forks.c");
+    fs::write(&file, FORKS).expect("written");
+    let program = Compile::with("cc").flags(["-O0"]).file(&file).build();
+    let mut command = Command::new(program.path());
+    command.env("LD_PRELOAD", library().expect("masu"));
+    let mut parent = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut out = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
+    assert_eq!(out.next().expect("a line").expect("text"), "ready");
+    let id = parent.id().to_string();
+    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "2s"]).spawn().expect("built");
+    sleep(Duration::from_millis(500));
+    parent.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+    let child: u32 = out.next().expect("a line").expect("text").parse().expect("a number");
+    let rate = |process| {
+        let (memory, engines) = masu_inspect::engines(process).expect("on masu");
+        engines[0].profile_state(&memory).expect("readable").rate
+    };
+    sleep(Duration::from_millis(300));
+    let rates = (rate(parent.id()), rate(child));
+    // SAFETY: a signal to the child.
+    unsafe { libc::kill(child as i32, libc::SIGKILL) };
+    assert_eq!(rates, (4096, 0));
+    let (code, said, _) = told(prof.wait_with_output().expect("it ends"));
+    assert_eq!(code, 0, "{said}");
+    drop(parent.stdin.take());
+    parent.wait().expect("it ends");
+}
+
+#[test]
+fn what_cannot_be_had_is_said_with_the_way_out() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let refused = |arguments: &[&str], sentence: &str, way: &str| {
+        let (code, _, said) = done(&mut masu(arguments));
+        assert_eq!(code, 2, "{said}");
+        let mut lines = said.lines();
+        assert_eq!(lines.next(), Some(sentence));
+        assert!(lines.next().is_some_and(|line| line.contains(way)), "{said}");
+    };
+    refused(&["prof", "-p", "4194305"], "masu: there is no process 4194305", "pgrep");
+    let mut plain = Command::new("sleep").arg("60").env_remove("LD_PRELOAD").spawn().expect("runs");
+    let id = plain.id().to_string();
+    refused(&["prof", "-p", &id], &format!("masu: process {id} does not run on masu"), "masu run");
+    plain.kill().expect("it ran");
+    plain.wait().expect("it ends");
+    refused(
+        &["prof", "-o", "heap.gz", "-p", "1"],
+        "masu: -o: `heap.gz` does not end in the name of a form",
+        ".pb.gz",
+    );
+    let place = scratch();
+    let file: PathBuf = place.path().join("a.prof");
+    fs::write(&file, "masu heap profile 1\nrate 1\nmaps\n").expect("written");
+    let file = file.to_string_lossy();
+    refused(
+        &["prof", "--retained", &file],
+        "masu: the profile does not say what blocks retain",
+        "-p PID",
+    );
+    refused(
+        &["prof", "--growth", &file],
+        "masu: the profile does not say what has grown",
+        "--base",
+    );
+}
