@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::elsewhere::{self, What};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::fill::Fill;
 use crate::find;
 use crate::inside;
 use crate::memory::Memory;

@@ -415,13 +415,7 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
 
 /// A small block for what a request was drawn for; null: nothing, or there is none to be had.
 #[inline(never)]
-fn sampled(
-    heap: &Heap,
-    request: &Request,
-    class: usize,
-    drawn: Drawn,
-    home: u32,
-) -> *mut u8 {
+fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32) -> *mut u8 {
     let mut p = null_mut();
     if drawn.guarded {
         let bytes = if request.exact { request.bytes() } else { request.size.max(1) };
