@@ -33,6 +33,10 @@ use crate::sys::time;
 use core::cell::Cell;
 use core::ptr::{from_ref, null_mut};
 
+mod gap;
+
+use gap::{FAR, Gap};
+
 pub use crate::prof::{any_live, freed, lock_for_fork};
 
 /// What a request can be drawn for.
@@ -46,35 +50,6 @@ struct Drawn {
 
 impl Drawn {
     const NOTHING: Drawn = Drawn { sample: false, guarded: false };
-}
-
-/// The distance to the next point of one kind.
-struct Gap {
-    /// The rate that it was drawn with; 0: none is.
-    rate: Cell<usize>,
-    /// In the unit that the caller counts in; without a rate [`FAR`].
-    left: Cell<u64>,
-}
-
-/// A distance that no process passes.
-const FAR: u64 = u64::MAX >> 1;
-
-impl Gap {
-    const fn new() -> Self {
-        Gap { rate: Cell::new(0), left: Cell::new(FAR) }
-    }
-
-    /// How many of `n` blocks of `unit` come before the one that the point lies in.
-    fn before(&self, unit: usize, n: u32) -> u32 {
-        (self.left.get() / (unit as u64).max(1)).min(n.into()) as u32
-    }
-
-    /// So much is passed. `true`: the point is among it, and the next one is to be drawn.
-    fn pass(&self, amount: u64) -> bool {
-        let left = self.left.get().checked_sub(amount);
-        self.left.set(left.unwrap_or(0));
-        left.is_none()
-    }
 }
 
 /// A thread's part.
