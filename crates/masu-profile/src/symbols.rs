@@ -46,6 +46,13 @@ impl Frame {
     }
 }
 
+/// An address that a stack holds, and where in its file the call lies.
+#[cfg(feature = "symbols")]
+struct InFile {
+    address: u64,
+    offset: u64,
+}
+
 impl Symbols {
     /// Looks none up: readers of the profile have the files.
     pub fn none() -> Symbols {
@@ -55,7 +62,7 @@ impl Symbols {
     /// Looks all of a profile's addresses up.
     #[cfg(feature = "symbols")]
     pub fn of(profile: &Profile) -> Symbols {
-        let mut by_file: BTreeMap<&Path, (&Mapping, Vec<(u64, u64)>)> = BTreeMap::new();
+        let mut by_file: BTreeMap<&Path, (&Mapping, Vec<InFile>)> = BTreeMap::new();
         let mut symbols = Symbols::none();
         let mut made = None;
         let all: BTreeSet<u64> = profile.places.iter().flat_map(|p| &p.frames).copied().collect();
@@ -67,7 +74,7 @@ impl Symbols {
                     let offset = call - mapping.start + mapping.offset;
                     let (_, addresses) =
                         by_file.entry(&mapping.path).or_insert((mapping, Vec::new()));
-                    addresses.push((address, offset));
+                    addresses.push(InFile { address, offset });
                 }
                 None => {
                     let made = made.get_or_insert_with(|| MadeCode::of(profile.pid));
@@ -83,15 +90,15 @@ impl Symbols {
     }
 
     #[cfg(feature = "symbols")]
-    fn look_up(&mut self, symbolizer: &Symbolizer, mapping: &Mapping, addresses: &[(u64, u64)]) {
+    fn look_up(&mut self, symbolizer: &Symbolizer, mapping: &Mapping, addresses: &[InFile]) {
         let path = &mapping.path;
         let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let offsets: Vec<u64> = addresses.iter().map(|&(_, offset)| offset).collect();
+        let offsets: Vec<u64> = addresses.iter().map(|place| place.offset).collect();
         let found = symbolizer
             .symbolize(&Source::Elf(Elf::new(mapping.file())), Input::FileOffset(&offsets))
             .unwrap_or_default();
         let mut any = false;
-        for (i, &(address, offset)) in addresses.iter().enumerate() {
+        for (i, &InFile { address, offset }) in addresses.iter().enumerate() {
             let frames = match found.get(i) {
                 Some(Symbolized::Sym(symbol)) => {
                     any = true;

@@ -83,10 +83,11 @@ fn it_scrapes_and_its_rules_fire_and_the_dashboard_has_data() {
     ];
     let deadline = Instant::now() + Duration::from_secs(40);
     let fired = |alerts: &Value, name: &str, process: u32| {
+        let process = process.to_string();
         alerts["alerts"].as_array().is_some_and(|alerts| {
             alerts.iter().any(|alert| {
                 alert["labels"]["alertname"] == name
-                    && alert["labels"]["pid"] == process.to_string()
+                    && alert["labels"]["pid"] == process
                     && alert["state"] == "firing"
             })
         })

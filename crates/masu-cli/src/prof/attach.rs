@@ -55,8 +55,8 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     }
     let mut ended = false;
     let switched = |subject: &Subject, switch: fn(&Engine, &Memory, u64) -> Result<(), Error>| {
-        let engines = subject.engines.iter().zip(&ours).filter(|(_, ours)| **ours);
-        engines.map(|(engine, _)| switch(engine, &subject.memory, rate)).collect::<Result<(), _>>()
+        let mut engines = subject.engines.iter().zip(&ours).filter(|(_, ours)| **ours);
+        engines.try_for_each(|(engine, _)| switch(engine, &subject.memory, rate))
     };
     let observed = switched(&subject, Engine::start_profile)
         .map_err(said)
