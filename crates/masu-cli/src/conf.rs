@@ -199,13 +199,18 @@ mod tests {
         Config::DEFAULT.show(&mut masu_core::text::Text::new(&mut sink));
         let shown = String::from_utf8(shown).unwrap();
         let words = shown.lines().skip(1).map(|line| line.split_whitespace().skip(1));
-        let written = |value: &str| match value {
-            "on" => "1".to_owned(),
-            "off" => "0".to_owned(),
-            other => other.to_owned(),
+        let written = |key: &str, value: &str| match (key, value) {
+            // A share of the blocks, which may be none.
+            ("guard", _) => value.to_owned(),
+            (_, "on") => "1".to_owned(),
+            (_, "off") => "0".to_owned(),
+            (_, other) => other.to_owned(),
         };
         words
-            .map(|mut words| (words.next().unwrap().into(), written(words.next().unwrap())))
+            .map(|mut words| {
+                let key = words.next().unwrap();
+                (key.into(), written(key, words.next().unwrap()))
+            })
             .collect()
     }
 

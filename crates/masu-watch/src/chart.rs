@@ -15,6 +15,10 @@ pub const WIDTH: usize = 80;
 pub const HEIGHT: usize = 7;
 /// The numbers on the left, and the line behind them.
 const MARGIN: usize = 9;
+/// The most marks on an axis of time.
+pub const MARKS: usize = 8;
+/// Columns for each mark's label, with the space behind it.
+const LABEL: usize = 8;
 /// A cell filled from below, in eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The colours of the curves, in turns.
@@ -75,15 +79,16 @@ fn cell(kib: u64, row: usize, top: u64, height: usize) -> char {
     EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
 }
 
-/// Seconds between two marks of an axis.
-pub fn every(end: f64) -> f64 {
+/// Seconds between two marks of an axis that has room for `marks`.
+pub fn every(end: f64, marks: usize) -> f64 {
+    let marks = marks as f64;
     let every = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
-    every.into_iter().find(|every| end / every <= 8.0).unwrap_or(end / 8.0)
+    every.into_iter().find(|every| end / every <= marks).unwrap_or(end / marks)
 }
 
 /// The seconds below the charts.
 fn axis(end: f64, columns: usize) -> String {
-    let every = every(end);
+    let every = every(end, (columns / LABEL).clamp(1, MARKS));
     let (mut line, mut second) = (" ".repeat(MARGIN), 0.0);
     while second <= end {
         let place = MARGIN + (second / end * (columns - 1) as f64).round() as usize;
@@ -152,6 +157,8 @@ mod tests {
         let wide = plain(&draw_within(&[("high", &high)], 200, 3));
         assert_eq!(wide.lines().map(|line| line.chars().count()).max(), Some(200), "{wide}");
         assert_eq!(wide.lines().count(), 4);
+        let narrow = plain(&draw_within(&[("high", &high)], 40, 3));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
         assert!(lines[14].trim_start().starts_with("0 s") && lines[14].contains("3 s"), "{text}");
     }
 }

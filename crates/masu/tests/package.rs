@@ -7,8 +7,17 @@ use std::path::Path;
 use std::process::Command;
 
 /// All of it, what others depend on first.
-const PACKAGES: [&str; 7] =
-    ["masu-core", "masu", "masu-workloads", "masu-watch", "masu-inspect", "masu-bench", "masu-cli"];
+const PACKAGES: [&str; 9] = [
+    "masu-core",
+    "masu-unwind",
+    "masu-profile",
+    "masu",
+    "masu-workloads",
+    "masu-watch",
+    "masu-inspect",
+    "masu-bench",
+    "masu-cli",
+];
 
 /// `cargo package` of all; what it says.
 fn package(place: &Path, arguments: &[&str]) -> String {

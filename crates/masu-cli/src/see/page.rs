@@ -87,7 +87,7 @@ fn areas(samples: &[Sample]) -> String {
     let free = picture::curve(samples, |sample| sample.free);
     // A round number of MiB, in four parts.
     let top = (chart::scale(resident.peak()) * 1024) as f64;
-    let (end, every) = (resident.end().max(0.1), chart::every(resident.end()));
+    let (end, every) = (resident.end().max(0.1), chart::every(resident.end(), chart::MARKS));
     let x = |second: f64| LEFT + second / end * (WIDTH - LEFT);
     let y = |kib: f64| (HEIGHT - BOTTOM) * (1.0 - kib / top);
     let mut svg = String::new();

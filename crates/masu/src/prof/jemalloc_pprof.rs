@@ -32,6 +32,22 @@ use std::vec::Vec;
 use std::{env, format};
 
 /// When sampling began.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// use masu::prof::jemalloc_pprof::PROF_CTL;
+///
+/// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+/// profile.activate()?;
+/// match profile.get_md().start_time {
+///     Some(masu::prof::jemalloc_pprof::ProfStartTime::Instant(moment)) => println!("for {:?}", moment.elapsed()),
+///     Some(_) => println!("since the program's start"),
+///     None => println!("none is taken"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Copy, Clone, Debug)]
 pub enum ProfStartTime {
     /// At that moment.
@@ -41,6 +57,19 @@ pub enum ProfStartTime {
 }
 
 /// What is known of the profile.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// use masu::prof::jemalloc_pprof::PROF_CTL;
+///
+/// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+/// assert!(profile.get_md().start_time.is_none());
+/// profile.activate()?;
+/// assert!(profile.get_md().start_time.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Copy, Clone, Debug)]
 pub struct JemallocProfMetadata {
     /// When it began, if it is taken.
@@ -54,16 +83,51 @@ static STARTED: Mutex<Option<Instant>> = Mutex::new(None);
 pub static PROF_CTL: Option<Shared> = Some(Shared(()));
 
 /// In the place of a mutex.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// use masu::prof::jemalloc_pprof::PROF_CTL;
+///
+/// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+/// profile.activate()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Shared(());
 
 impl Shared {
     /// The profile.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let profile = PROF_CTL.as_ref().unwrap().lock().await;
+    /// assert!(!profile.activated());
+    /// # });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self) -> Ready<JemallocProfCtl> {
         ready(self.blocking_lock())
     }
 
     /// The same outside of a runtime.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// assert!(!profile.activated());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn blocking_lock(&self) -> JemallocProfCtl {
         JemallocProfCtl(())
@@ -71,17 +135,54 @@ impl Shared {
 }
 
 /// The profile, to control it.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// use masu::prof::jemalloc_pprof::PROF_CTL;
+///
+/// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+/// profile.activate()?;
+/// profile.deactivate()?;
+/// assert!(!profile.activated());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct JemallocProfCtl(());
 
 impl JemallocProfCtl {
     /// The binary logarithm of the bytes between two samples.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// assert_eq!(profile.lg_sample(), 19);
+    /// # let _ = &mut profile;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lg_sample(&self) -> usize {
         rate().ilog2() as usize
     }
 
     /// When it began.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// profile.activate()?;
+    /// assert!(profile.get_md().start_time.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn get_md(&self) -> JemallocProfMetadata {
         let started = STARTED.lock().map_or(None, |started| *started);
@@ -90,12 +191,37 @@ impl JemallocProfCtl {
     }
 
     /// Whether it is taken.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// assert!(!profile.activated());
+    /// profile.activate()?;
+    /// assert!(profile.activated());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn activated(&self) -> bool {
         super::is_on()
     }
 
     /// Starts it, unless it is taken already.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// profile.activate()?;
+    /// assert!(profile.activated());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -112,6 +238,19 @@ impl JemallocProfCtl {
 
     /// Stops it and forgets its samples.
     ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// profile.activate()?;
+    /// profile.deactivate()?;
+    /// assert!(!profile.activated());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// None at present.
     pub fn deactivate(&mut self) -> Result<(), Error> {
@@ -124,6 +263,19 @@ impl JemallocProfCtl {
     }
 
     /// The profile as jemalloc writes it, in a file without a name.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// profile.activate()?;
+    /// let text = std::io::read_to_string(profile.dump()?)?;
+    /// assert!(text.starts_with("heap_v2/"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotStarted`], [`Error::Busy`], [`Error::Io`].
@@ -141,6 +293,19 @@ impl JemallocProfCtl {
 
     /// The profile for pprof.
     ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// profile.activate()?;
+    /// let body = profile.dump_pprof()?;
+    /// assert_eq!(body[..2], [0x1f, 0x8b], "gzip");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As for [`super::snapshot`].
     pub fn dump_pprof(&mut self) -> Result<Vec<u8>, Error> {
@@ -148,6 +313,20 @@ impl JemallocProfCtl {
     }
 
     /// The profile as a flame graph.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// use masu::prof::jemalloc_pprof::PROF_CTL;
+    ///
+    /// let mut profile = PROF_CTL.as_ref().unwrap().blocking_lock();
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// assert!(String::from_utf8_lossy(&profile.dump_flamegraph()?).contains("<svg"));
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`super::snapshot`], and [`Error::Empty`].

@@ -41,6 +41,14 @@ use std::{fs, io};
 pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
 
 /// Why a profile cannot be had.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() {
+/// let early = masu::prof::snapshot();
+/// assert!(matches!(early, Err(masu::prof::Error::NotStarted)));
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -97,6 +105,15 @@ impl From<Refused> for Error {
 
 /// Starts sampling, `rate` bytes apart on average, or changes the rate. Samples that were taken before stay.
 ///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(masu::prof::DEFAULT_RATE)?;
+/// assert!(masu::prof::is_on());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Error::NoMemory`].
 pub fn start(rate: usize) -> Result<(), Error> {
@@ -105,38 +122,111 @@ pub fn start(rate: usize) -> Result<(), Error> {
 }
 
 /// Stops sampling. What is in use is still followed to its end.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(masu::prof::DEFAULT_RATE)?;
+/// masu::prof::stop();
+/// assert!(!masu::prof::is_on());
+/// assert!(masu::prof::snapshot().is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub fn stop() {
     engine::stop();
 }
 
 /// Whether a profile is taken.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() {
+/// assert!(!masu::prof::is_on());
+/// # }
+/// ```
 #[must_use]
 pub fn is_on() -> bool {
     engine::rate() != 0
 }
 
 /// Bytes between two samples on average, as was said last; 0 before the first start.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// assert_eq!(masu::prof::rate(), 0);
+/// masu::prof::start(64 << 10)?;
+/// assert_eq!(masu::prof::rate(), 64 << 10);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub fn rate() -> usize {
     engine::last_rate()
 }
 
 /// Forgets all samples.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(1)?;
+/// let kept = vec![0u8; 1000];
+/// masu::prof::stop();
+/// assert!(masu::prof::live_bytes() >= 1000);
+/// masu::prof::reset();
+/// assert_eq!(masu::prof::live_bytes(), 0);
+/// # drop(kept);
+/// # Ok(())
+/// # }
+/// ```
 pub fn reset() {
     engine::reset();
 }
 
 /// Bytes in use now, as the samples say it; 0 before the first start. Takes no time.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(1)?;
+/// let kept = vec![0u8; 1 << 20];
+/// assert!(masu::prof::live_bytes() >= 1 << 20);
+/// # drop(kept);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub fn live_bytes() -> u64 {
     engine::totals().live
 }
 
 /// A profile at some moment.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(masu::prof::DEFAULT_RATE)?;
+/// let profile: masu::prof::Snapshot = masu::prof::snapshot()?;
+/// println!("{} bytes were in use when most were", profile.peak_bytes());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Snapshot(Profile);
 
 /// Takes what is known now. It stops nobody, and takes time in proportion to the places that were sampled.
+///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(64 << 10)?;
+/// let profile = masu::prof::snapshot()?;
+/// println!("about {} bytes are in use", profile.live_bytes());
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`Error::NotStarted`], [`Error::Busy`], [`Error::Io`] if `/proc` is not mounted.
@@ -171,6 +261,16 @@ pub fn snapshot() -> Result<Snapshot, Error> {
 
 /// [`snapshot`] as a compressed protocol buffer in the form of pprof: what is to be served at `/debug/pprof/heap`.
 ///
+/// ```
+/// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+/// # fn main() -> Result<(), masu::prof::Error> {
+/// masu::prof::start(64 << 10)?;
+/// let body: Vec<u8> = masu::prof::pprof()?;
+/// assert_eq!(body[..2], [0x1f, 0x8b], "gzip");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// As for [`snapshot`].
 pub fn pprof() -> Result<Vec<u8>, Error> {
@@ -179,12 +279,36 @@ pub fn pprof() -> Result<Vec<u8>, Error> {
 
 impl Snapshot {
     /// Bytes in use.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// let profile = masu::prof::snapshot()?;
+    /// assert!(profile.live_bytes() >= 1 << 20);
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         self.0.places.iter().map(|place| place.live.bytes as u64).sum()
     }
 
     /// Bytes that were in use when most were.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// let profile = masu::prof::snapshot()?;
+    /// assert!(profile.peak_bytes() >= 1 << 20);
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.0.places.iter().map(|place| place.peak.bytes as u64).sum()
@@ -193,6 +317,19 @@ impl Snapshot {
     /// As a compressed protocol buffer in the form of pprof. Sample types are `alloc_objects`, `alloc_space`,
     /// `inuse_objects`, `inuse_space`, of which the last is shown first, `peak_objects` and `peak_space`.
     ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// let profile = masu::prof::snapshot()?;
+    /// std::fs::write("/tmp/peak.pb.gz", profile.pprof()?)?;
+    /// # std::fs::remove_file("/tmp/peak.pb.gz")?;
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Io`].
     pub fn pprof(&self) -> Result<Vec<u8>, Error> {
@@ -200,12 +337,38 @@ impl Snapshot {
     }
 
     /// As masu's own file, for `masu prof FILE` on the same machine.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// let profile = masu::prof::snapshot()?;
+    /// std::fs::write("/tmp/heap.masu", profile.text())?;
+    /// # std::fs::remove_file("/tmp/heap.masu")?;
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
         self.0.text().into_bytes()
     }
 
     /// What is in use as a flame graph: a picture in SVG.
+    ///
+    /// ```
+    /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
+    /// # fn main() -> Result<(), masu::prof::Error> {
+    /// masu::prof::start(1)?;
+    /// let kept = vec![0u8; 1 << 20];
+    /// let profile = masu::prof::snapshot()?;
+    /// let picture = profile.flamegraph()?;
+    /// assert!(String::from_utf8_lossy(&picture).contains("<svg"));
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Empty`].
