@@ -1,7 +1,7 @@
 //! A futex lock that a fork's child can reset.
 //!
-//! One word: [`HELD`], [`SLEEPERS`] if somebody may sleep until it is free (Drepper, "Futexes Are
-//! Tricky", mutex 3), and [`FORK`] while a fork has it. Uncontended lock and unlock are one atomic
+//! One word: `HELD`, `SLEEPERS` if somebody may sleep until it is free (Drepper, "Futexes Are
+//! Tricky", mutex 3), and `FORK` while a fork has it. Uncontended lock and unlock are one atomic
 //! instruction each. It is not recursive.
 //!
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the

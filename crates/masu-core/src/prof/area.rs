@@ -74,7 +74,7 @@ pub struct Site {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Amount {
-    /// In [`ONE`](super::table::ONE)s.
+    /// In units of `ONE`, of which an object has 65,536.
     pub objects: u64,
     /// As many were asked for.
     pub bytes: u64,
