@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("handshake", "reaching into a sleeping thread's cache"),
     ("holder", "such a cache: who holds how much, since when, and in a fork's child"),
     ("settings", "the options in force"),
+    ("named_file", "a file that an option names"),
     ("ledger", "what is in use, as the pools charge it, and the limit that it never passes"),
     ("limit", "the soft limit, which is told when it is passed"),
     ("stack", "the calling thread's stack, as the door's function walks it"),

@@ -31,6 +31,8 @@ mod ledger;
 #[cfg(not(loom))]
 mod limit;
 #[cfg(not(loom))]
+mod named_file;
+#[cfg(not(loom))]
 pub mod outside;
 #[cfg(all(test, not(loom)))]
 mod own_process;
@@ -124,7 +126,9 @@ use models::world::{heap, huge, purge, region, report, run, settings, sharing, s
 #[cfg(not(loom))]
 pub use face::*;
 #[cfg(not(loom))]
+pub use named_file::expand as stats_path;
+#[cfg(not(loom))]
 pub use stats::{
-    ClassStats, HeapStats, Stats, classes as class_stats, expand as stats_path,
-    heaps as heap_stats, json as print_stats_json, print as print_stats, read as stats,
+    ClassStats, HeapStats, Stats, classes as class_stats, heaps as heap_stats,
+    json as print_stats_json, print as print_stats, read as stats,
 };

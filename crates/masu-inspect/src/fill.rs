@@ -23,8 +23,10 @@ pub struct Fill {
     pub bins: u64,
     /// of those in outboxes,
     pub outboxes: u64,
-    /// and of what is free.
+    /// and of what is free;
     pub free: u64,
+    /// of that, what only the kernel's pages of 2 MiB make resident: nothing of it was a block yet.
+    pub whole: u64,
 }
 
 impl Fill {
@@ -44,7 +46,10 @@ impl Fill {
             bytes
         };
         let (live_bytes, bins, outboxes) = (part(live), part(binned), part(sent));
-        Fill { class: span.class, size: span.size, live, live_bytes, bins, outboxes, free: left }
+        let uncarved = at + (span.carved * span.size).next_multiple_of(l.unit).min(l.granule);
+        let whole = pages.huge.bytes(uncarved, at + l.granule).min(left);
+        let (class, size) = (span.class, span.size);
+        Fill { class, size, live, live_bytes, bins, outboxes, free: left, whole }
     }
 }
 

@@ -42,11 +42,8 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
         }
     } else if sampling::none_is_due() {
         let p = heap::refill_short(size);
-        if !p.is_null() && !sampling::is_hit() {
-            return p;
-        }
         if !p.is_null() {
-            return sampled_short(p, size);
+            return if sampling::is_hit() { sampled_short(p, size) } else { p };
         }
     }
     Request::new(size, 16, false).map_or(null_mut(), |request| serve_here(&request))
@@ -172,11 +169,11 @@ fn serve_here(request: &Request) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn serve_sampled(request: Request) -> *mut u8 {
-    let mut p = sampling::due(&request);
-    if !p.is_null() {
-        return p;
+    let sample = sampling::due(&request);
+    if !sample.is_null() {
+        return sample;
     }
-    p = serve(&request);
+    let p = serve(&request);
     // SAFETY: null, or a block that was allocated just now.
     unsafe { sampling::served(p, &request) }
 }

@@ -5,14 +5,12 @@
 
 use crate::config::Config;
 use crate::heap::sampling;
+use crate::named_file::NamedFile;
 use crate::prof;
-use crate::stats;
-use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::fatal::write_stderr;
 use crate::sys::output::{self, Descriptor};
 use crate::text::{Text, decimal};
 use core::ffi::CStr;
-use core::ptr::null_mut;
 
 pub use crate::heap::sampling::{is_muted, mute};
 pub use crate::prof::{
@@ -21,8 +19,8 @@ pub use crate::prof::{
 };
 pub use crate::stack::{Unwinder, set_unwinder};
 
-/// The name of the file that the profile goes to at exit, absolute; null: there is none.
-static FILE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// What the profile goes to at exit.
+static FILE: NamedFile = NamedFile::new();
 
 /// What the configuration says of the profile.
 #[cold]
@@ -33,25 +31,15 @@ pub(super) fn start_configured(config: &Config) {
         Text::new(&mut sink).str("masu: warning: no memory for a profile: prof is off").line();
         return;
     }
-    if let Some(name) = stats::keep_name(config.prof_file.path()) {
-        FILE.store(name.as_ptr().cast_mut().cast(), Ordering::Release);
-    }
+    FILE.name(&config.prof_file);
 }
 
 /// At exit: the profile goes to its file.
 #[cold]
 #[inline(never)]
 pub(super) fn report() {
-    let name = FILE.load(Ordering::Acquire);
-    if name.is_null() {
-        return;
-    }
-    let mut path = [0u8; 4096];
-    // SAFETY: `start_configured` stored it: a C string that stays.
-    let template = unsafe { CStr::from_ptr(name.cast()) };
-    stats::expand(template.to_bytes(), output::process(), &mut path);
-    let path = CStr::from_bytes_until_nul(&path);
-    match path.map(|path| write_file(path, Form::Masu)) {
+    let Some(template) = FILE.template() else { return };
+    match FILE.with_path(|path| Ok(write_file(path, Form::Masu))) {
         Ok(Ok(())) => {}
         _ if crate::settings::show_errors() => {
             let mut sink = write_stderr as fn(&[u8]);

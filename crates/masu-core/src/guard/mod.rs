@@ -22,7 +22,7 @@ pub mod state;
 #[cfg(not(loom))]
 pub use pool::*;
 #[cfg(not(loom))]
-pub use {fault::catch, report::set_file, report::tell};
+pub use {fault::catch, report::FILE, report::tell};
 
 #[cfg(not(loom))]
 mod pool;

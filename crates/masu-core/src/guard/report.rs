@@ -2,32 +2,24 @@
 
 use super::slots::{DEPTH, Slot, Trace};
 use crate::config::OnError;
+use crate::named_file::NamedFile;
 use crate::settings;
 use crate::stack;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::sys::output::Descriptor;
 use crate::sys::{fatal, host, thread};
 use crate::text::Text;
-use core::mem::transmute;
 
-/// Opens the file that reports are appended to.
-pub type Open = fn() -> Option<Descriptor>;
-
-/// See [`set_file`].
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// The open file; 0: there is none.
-static FILE: AtomicU32 = AtomicU32::new(0);
+/// What reports are appended to, besides standard error.
+pub static FILE: NamedFile = NamedFile::new();
+/// It, while it is open; 0: it is not.
+static OPEN: AtomicU32 = AtomicU32::new(0);
 /// Whether an access has been told of: what follows it may come from it.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Has reports written to a file too.
-pub fn set_file(open: Open) {
-    OPEN.store(open as usize, Ordering::Release);
-}
-
 fn write(bytes: &[u8]) {
     fatal::write_stderr(bytes);
-    let file = FILE.load(Ordering::Relaxed);
+    let file = OPEN.load(Ordering::Relaxed);
     if file != 0 {
         Descriptor(file).write(bytes);
     }
@@ -35,13 +27,11 @@ fn write(bytes: &[u8]) {
 
 /// Runs `f` with the text that is written, and with the file open, if there is one.
 fn with_text(f: impl FnOnce(&mut Text)) {
-    let open = OPEN.load(Ordering::Acquire);
-    // SAFETY: stored by `set_file`, from a function of this type.
-    let file = if open == 0 { None } else { unsafe { transmute::<usize, Open>(open)() } };
-    FILE.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
+    let file = FILE.append().ok();
+    OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
     let mut sink = write as fn(&[u8]);
     f(&mut Text::new(&mut sink));
-    FILE.store(0, Ordering::Relaxed);
+    OPEN.store(0, Ordering::Relaxed);
     if let Some(file) = file {
         file.close();
     }
@@ -71,7 +61,7 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
 pub fn tell(p: *const u8) {
     if let Some(slot) = Slot::around(p.addr()) {
         with_text(|text| {
-            if FILE.load(Ordering::Relaxed) != 0 {
+            if OPEN.load(Ordering::Relaxed) != 0 {
                 text.str("masu: ");
                 say_block(slot, text);
                 text.str(

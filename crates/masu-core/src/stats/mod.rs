@@ -9,7 +9,7 @@ mod recent;
 mod snapshot;
 mod tables;
 
-pub use outlet::{expand, keep as keep_name, open, report};
+pub use outlet::{open, report};
 pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};

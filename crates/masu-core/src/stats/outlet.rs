@@ -13,21 +13,15 @@
 
 use super::print;
 use crate::config::File;
+use crate::named_file::{self, NamedFile};
 use crate::settings;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::fatal::write_stderr;
-use crate::sys::mem;
 use crate::sys::output::{self, Descriptor, Identity};
-use crate::text::{Text, decimal};
-use core::ffi::CStr;
-use core::ptr::null_mut;
+use crate::text::Text;
 
-/// The longest path that the kernel takes, with its end.
-const PATH_MAX: usize = 4096;
-
-/// The name of the file, absolute, with what is to be replaced, and its end; null: standard error. It is
-/// in memory of its own, since programs overwrite their environment.
-static TEMPLATE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// The file; without one, standard error.
+static FILE: NamedFile = NamedFile::new();
 /// The descriptor that is kept, and what was behind it. [`NONE`]: there is none.
 static DESCRIPTOR: AtomicU32 = AtomicU32::new(NONE);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -41,19 +35,15 @@ const NONE: u32 = u32::MAX;
 #[cold]
 #[inline(never)]
 pub fn open(file: &File) {
-    let wanted = keep(file.path());
-    let opened = match wanted {
+    let opened = FILE.name(file).then(|| FILE.append());
+    let opened = match opened {
         None => None,
-        Some(template) => match open_file(template) {
-            Ok(descriptor) => {
-                TEMPLATE.store(template.as_ptr().cast_mut().cast(), Ordering::Release);
-                Some(descriptor)
-            }
-            Err(error) => {
-                tell(file.path(), error);
-                None
-            }
-        },
+        Some(Ok(descriptor)) => Some(descriptor),
+        Some(Err(error)) => {
+            FILE.forget();
+            tell(file.path(), error);
+            None
+        }
     };
     let kept = opened.unwrap_or(Descriptor::STDERR).duplicate();
     if let Some((kept, Identity([device, number]))) = kept.and_then(|it| Some((it, it.identity()?)))
@@ -80,7 +70,7 @@ pub fn report() {
     let (mut name, process) = ([0; 16], output::process());
     if settings::stats_as_json() {
         print::json(process, output::name(&mut name), &mut text);
-    } else if TEMPLATE.load(Ordering::Relaxed).is_null() {
+    } else if FILE.template().is_none() {
         print::print(&mut text);
     } else {
         print::print_of(process, output::name(&mut name), &mut text);
@@ -96,88 +86,17 @@ pub fn report() {
 fn place(kept: Descriptor) -> Option<(Descriptor, bool)> {
     let was = Identity([DEVICE.load(Ordering::Relaxed), NUMBER.load(Ordering::Relaxed)]);
     let is_still = |it: Descriptor| kept.0 != NONE && it.identity() == Some(was);
-    let template = TEMPLATE.load(Ordering::Acquire);
-    if template.is_null() {
+    let Some(template) = FILE.template() else {
         let found = [kept, Descriptor::STDERR].into_iter().find(|&it| is_still(it));
         return found.map(|it| (it, true));
-    }
-    // SAFETY: `open` stored it: a C string that stays.
-    let template = unsafe { CStr::from_ptr(template.cast()) };
+    };
     // A forked child has a file of its own, where the name says so.
-    let same = OPENED_BY.load(Ordering::Relaxed) == output::process() || !has_number(template);
+    let same =
+        OPENED_BY.load(Ordering::Relaxed) == output::process() || !named_file::has_number(template);
     if same && is_still(kept) {
         return Some((kept, true));
     }
-    open_file(template).ok().map(|it| (it, false))
-}
-
-/// A copy of `path`, absolute, with its end; `None` without a path, or without memory for it.
-pub fn keep(path: &[u8]) -> Option<&'static CStr> {
-    if path.is_empty() {
-        return None;
-    }
-    let copy = mem::map(2 * PATH_MAX).ok()?;
-    // SAFETY: as many fresh bytes, which nobody else knows of and which are never unmapped.
-    let copy = unsafe { core::slice::from_raw_parts_mut(copy as *mut u8, 2 * PATH_MAX) };
-    let mut end = 0;
-    if path.first() != Some(&b'/') {
-        end = output::directory(copy.get_mut(..PATH_MAX)?).len();
-        *copy.get_mut(end)? = b'/';
-        // Without a directory it stays relative.
-        end = if end == 0 { 0 } else { end + 1 };
-    }
-    // The longest path fits into the second half.
-    copy.get_mut(end..end + path.len())?.copy_from_slice(path);
-    *copy.get_mut(end + path.len())? = 0;
-    CStr::from_bytes_until_nul(copy).ok()
-}
-
-/// Whether the process's number is part of the name.
-fn has_number(template: &CStr) -> bool {
-    let mut escaped = false;
-    template.to_bytes().iter().any(|&byte| {
-        let number = escaped && byte == b'p';
-        escaped = byte == b'%' && !escaped;
-        number
-    })
-}
-
-/// Opens the file that `template` names for this process.
-fn open_file(template: &CStr) -> Result<Descriptor, crate::sys::Errno> {
-    let mut path = [0u8; PATH_MAX];
-    expand(template.to_bytes(), output::process(), &mut path);
-    let end = CStr::from_bytes_until_nul(&path);
-    Descriptor::append_to(end.map_err(|_| crate::sys::Errno(36))?)
-}
-
-/// Writes `template`, a name for the statistics' file, to `path`, with the number `process` for `%p` and `%`
-/// for `%%`; one that is too long fills it. Returns the length.
-pub fn expand(template: &[u8], process: u32, path: &mut [u8]) -> usize {
-    let mut length = 0;
-    let mut put = |bytes: &[u8]| {
-        for (&byte, slot) in bytes.iter().zip(path.iter_mut().skip(length)) {
-            *slot = byte;
-            length += 1;
-        }
-    };
-    let mut rest = template;
-    loop {
-        rest = match rest {
-            [b'%', b'p', after @ ..] => {
-                put(decimal(process.into()).as_bytes());
-                after
-            }
-            [b'%', b'%', after @ ..] => {
-                put(b"%");
-                after
-            }
-            [byte, after @ ..] => {
-                put(&[*byte]);
-                after
-            }
-            [] => return length,
-        }
-    }
+    FILE.append().ok().map(|it| (it, false))
 }
 
 /// The file cannot be opened.
@@ -226,37 +145,6 @@ mod tests {
     extern crate std;
     use super::*;
     use std::ffi::CString;
-    use std::string::String;
-
-    #[test]
-    fn names_of_files() {
-        for (template, number, path) in [
-            ("/a/b", false, "/a/b"),
-            ("/a/%p", true, "/a/4711"),
-            ("%p.%p", true, "4711.4711"),
-            ("/100%%p", false, "/100%p"),
-            ("/100%%%p", true, "/100%4711"),
-            ("/%d%", false, "/%d%"),
-        ] {
-            assert_eq!(has_number(&CString::new(template).unwrap()), number, "{template}");
-            let mut buffer = [0; 64];
-            expand(template.as_bytes(), 4711, &mut buffer);
-            let expanded = CStr::from_bytes_until_nul(&buffer).unwrap().to_str().unwrap();
-            assert_eq!(expanded, path);
-        }
-        let mut buffer = [0; 8];
-        expand(b"/too/long/a/name", 1, &mut buffer);
-        assert!(CStr::from_bytes_until_nul(&buffer).is_err());
-    }
-
-    #[test]
-    fn a_name_is_kept_as_it_was_and_absolute() {
-        let here = String::from(std::env::current_dir().unwrap().to_str().unwrap());
-        for (path, kept) in [("/x/%p", "/x/%p"), ("x y", &std::format!("{here}/x y"))] {
-            assert_eq!(keep(path.as_bytes()).unwrap().to_str().unwrap(), kept);
-        }
-        assert_eq!(keep(b""), None);
-    }
 
     #[test]
     fn a_descriptor_is_out_of_the_way_and_known_again() {
