@@ -36,6 +36,10 @@ impl Handshake {
         }
     }
 
+    /// Where the two words are, for an owner's path in assembly.
+    pub const WORDS: [usize; 2] =
+        [core::mem::offset_of!(Handshake, inside), core::mem::offset_of!(Handshake, visitor)];
+
     /// The owner goes in. `None`: a visitor is at it; do without the structure this time.
     #[inline]
     pub fn enter(&self) -> Option<Inside<'_>> {
@@ -45,10 +49,16 @@ impl Handshake {
         #[cfg(loom)]
         crate::sync::fence(Ordering::SeqCst);
         if self.visitor.load(Ordering::Acquire) != 0 {
-            self.inside.store(0, Ordering::Release);
+            self.leave();
             return None;
         }
         Some(Inside(self))
+    }
+
+    /// The owner leaves.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.inside.store(0, Ordering::Release);
     }
 
     /// A visitor's turn: `f` runs unless the owner is inside or another visitor is. `barrier` is
@@ -85,6 +95,6 @@ pub struct Inside<'a>(&'a Handshake);
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.inside.store(0, Ordering::Release);
+        self.0.leave();
     }
 }

@@ -65,6 +65,12 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Where the handshake's words are.
+    pub const WORDS: [usize; 2] = {
+        let at = core::mem::offset_of!(Holder, handshake);
+        [at + Handshake::WORDS[0], at + Handshake::WORDS[1]]
+    };
+
     const_unless_loom! {
         /// Holds nothing.
         pub fn new() -> Self {
@@ -80,6 +86,12 @@ impl Holder {
     #[inline(always)]
     pub fn enter(&self) -> Option<Inside<'_>> {
         self.handshake.enter()
+    }
+
+    /// The owner, who went in by writing [the words](Self::WORDS) itself, leaves, or stays out.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.handshake.leave();
     }
 
     /// Whether it may hold anything.

@@ -25,7 +25,7 @@ use crate::size_class::{CLASSES, LAST_CLASS, MEDIUM_CLASSES, SIZES, UNIT};
 use crate::space::Record;
 use crate::span::{Span, remote::RemoteWord};
 use crate::stats::Counters;
-use crate::tuning::{CHAIN, CHAIN_BYTES, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
 use core::mem::offset_of;
 
 pub use crate::span::blocks_on;
@@ -197,16 +197,20 @@ layout! {
     slots = SLOTS,
     /// Bytes of one.
     slot_stride = Outbox::SLOT,
-    /// The chain in it.
+    /// What the chain in it takes yet.
     slot_chain = Outbox::FIELDS[2],
-    /// Its span, all ones if it is empty.
+    /// Its span.
     slot_span = Outbox::FIELDS[3],
-    /// Mask of what a chain takes yet.
+    /// Mask of what a chain takes yet, 0 if there is none.
     chain_left = Outbox::LEFT_MASK,
     /// Most blocks in a chain.
     chain_most = CHAIN,
     /// Most bytes in one.
     chain_bytes = CHAIN_BYTES,
+    /// Most of small ones in a chain, if they take no more than the bytes that follow.
+    chain_most_small = CHAIN_OF_SMALL.0,
+    /// Those bytes.
+    chain_small_bytes = CHAIN_OF_SMALL.1,
     /// The same where not all slots are in use.
     oversubscribed_chain_bytes = OVERSUBSCRIBED_CHAIN_BYTES,
     /// Bytes that the thread has allocated.

@@ -2,27 +2,28 @@
 //! the likely cause. What happens then is the option `on_error`: as a rule the process ends, since its memory
 //! can no longer be trusted.
 //!
-//! A pointer into memory that may be another allocator's is no mistake for certain: it is reported once, and left
-//! alone.
+//! A pointer into memory that may be another allocator's is no mistake for certain: that allocator gets it, if the door
+//! knows it for one of its blocks ([`Neighbour`]); else it is reported once, and left alone.
 //!
 //! `docs/mistakes.md` explains every line to users, and a test compares them.
 
 use crate::config::OnError;
 use crate::guard;
 use crate::settings;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::fatal;
 use crate::sys::place::{Place, place};
 use crate::sys::rlimit::{self, Limit};
 use crate::text::Text;
+use core::mem::transmute;
 
 /// What a program does with a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// It frees it.
     Free,
-    /// It changes its size.
-    Realloc,
+    /// It changes its size, to so many bytes if the block may move.
+    Realloc(Option<usize>),
     /// It asks for its size.
     Measure,
 }
@@ -46,6 +47,8 @@ pub enum Wrong {
     NoBlock,
     /// It points elsewhere.
     Elsewhere,
+    /// The chain of freed blocks that it begins leads anywhere.
+    Tangled,
     /// The block belongs to another first-class heap, or to none.
     OtherHeap,
     /// It is freed with a size that it cannot have been asked for with.
@@ -69,20 +72,45 @@ static SAID: AtomicU64 = AtomicU64::new(0);
 /// Most of these: a program that makes a mistake may make it a million times.
 const MOST_SAID: u64 = 100;
 
-/// A mistake. Returns if the process is to live on; the pointer is to be left alone then.
+/// What answers for another allocator in the process: does what is done with a pointer, if that is one of its blocks, and
+/// returns what comes of it, an address, a size or nothing.
+pub type Neighbour = fn(Act, *mut u8) -> Option<usize>;
+
+/// It, as an address; 0: nobody does.
+static NEIGHBOUR: AtomicUsize = AtomicUsize::new(0);
+
+/// Brings the function that answers for another allocator.
+pub fn set_neighbour(neighbour: Neighbour) {
+    NEIGHBOUR.store(neighbour as usize, Ordering::Release);
+}
+
+fn ask_neighbour(act: Act, p: *const u8) -> Option<usize> {
+    let neighbour = NEIGHBOUR.load(Ordering::Acquire);
+    // SAFETY: stored by `set_neighbour`, from a function of this type.
+    let neighbour: Neighbour = (neighbour != 0).then(|| unsafe { transmute(neighbour) })?;
+    neighbour(act, p.cast_mut())
+}
+
+/// A mistake. Returns if the process is to live on, what comes of the act: 0, and the pointer is left alone, unless
+/// another allocator has answered.
 #[cold]
 #[inline(never)]
-pub fn mistake(act: Act, p: *const u8, wrong: Wrong) {
+pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
     let mut at = None;
     if wrong == Wrong::Elsewhere {
         let place = place(p);
+        if place == Place::Other
+            && let Some(answer) = ask_neighbour(act, p)
+        {
+            return answer;
+        }
         let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
         if place == Place::Other {
             let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
             if before == 0 && tell {
                 say(act, p, wrong, Some(place));
             }
-            return;
+            return 0;
         }
         at = Some(place);
     }
@@ -99,6 +127,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) {
             fatal::abort();
         }
     }
+    0
 }
 
 /// A mistake that is found once the lists of free blocks are damaged: the process ends, whatever the option says.
@@ -140,11 +169,11 @@ fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
     let mut sink = fatal::write_stderr as fn(&[u8]);
     let mut text = Text::new(&mut sink);
     let what = match (act, wrong) {
-        (Act::Free, Wrong::Freed { .. }) => "double free of ",
+        (Act::Free, Wrong::Freed { .. } | Wrong::Tangled) => "double free of ",
         (Act::Free, Wrong::Size { .. }) => "sized free of ",
         (Act::Free, Wrong::Align { .. }) => "aligned free of ",
         (Act::Free, _) => "free of ",
-        (Act::Realloc, _) => "realloc of ",
+        (Act::Realloc(_), _) => "realloc of ",
         (Act::Measure, _) => "usable size of ",
     };
     text.str("masu: ").str(what).hex(p.addr() as u64).str(": ");
@@ -165,6 +194,10 @@ fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
         }
         Wrong::NoBlock => {
             text.str("not the start of a live block (freed before, or inside a block?)");
+        }
+        Wrong::Tangled => {
+            text.str("a chain of freed blocks from here on is broken ");
+            text.str("(a block freed by two threads at once, or written to after it was freed?)");
         }
         Wrong::OtherHeap => {
             text.str("the block belongs to another heap");
@@ -205,7 +238,7 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
             text.str("not allocated by masu (another allocator in this process?); ");
             text.str(match act {
                 Act::Free => "ignored",
-                Act::Realloc => "it fails",
+                Act::Realloc(_) => "it fails",
                 Act::Measure => "0 it is",
             })
         }

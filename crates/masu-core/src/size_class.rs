@@ -25,6 +25,13 @@ pub const MEDIUM_MAX: usize = 1 << 20;
 pub const CLASSES: usize = 64;
 /// The last small class.
 pub const LAST_CLASS: usize = 35;
+
+/// A class as an index of what has a row for each, so that no code is needed for one that there is not.
+#[inline(always)]
+pub const fn row(class: usize) -> usize {
+    if class < LAST_CLASS { class } else { LAST_CLASS }
+}
+
 /// The unit of runs.
 pub const UNIT: usize = 4096;
 /// Most units a medium block has.

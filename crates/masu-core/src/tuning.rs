@@ -71,8 +71,10 @@ pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
-/// Blocks in a chain. §4
+/// Blocks in a chain, and those of so small ones that they take no more than so many bytes together. §4
 pub const CHAIN: u32 = 16;
+/// See [`CHAIN`].
+pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);
 /// Bytes in a chain, and that in an oversubscribed process. §4
 pub const CHAIN_BYTES: usize = 16 << 10;
 /// See [`CHAIN_BYTES`].

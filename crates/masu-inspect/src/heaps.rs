@@ -214,7 +214,11 @@ impl Reader<'_> {
             let span = u32_at(heap, slot + l.slot_span);
             let Some(found) = self.tables.span(span) else { continue };
             let left = u32_at(heap, slot + l.slot_chain) & l.chain_left;
-            let most = (l.granule / found.size / (l.granule / most_bytes)).clamp(1, l.chain_most);
+            if left == 0 {
+                continue;
+            }
+            let most = (most_bytes / found.size).clamp(1, l.chain_most);
+            let most = most.max((l.chain_small_bytes / found.size).min(l.chain_most_small));
             let blocks = most.saturating_sub(left);
             *self.heaps.sent.entry(span).or_default() += blocks;
             bytes += blocks * found.size;

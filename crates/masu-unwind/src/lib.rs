@@ -46,4 +46,6 @@ mod walk;
 mod tests;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use sys::can_be_read;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use walk::{walk, walk_outside};

@@ -56,8 +56,8 @@ impl Arena {
             Some(block) if block.heap().is_some_and(|heap| ptr::eq(heap, self)) => unsafe {
                 purge::on_free(free_block(p, &block));
             },
-            Some(_) => report::mistake(Act::Free, p, Wrong::OtherHeap),
-            None => report::mistake(Act::Free, p, why(p)),
+            Some(_) => _ = report::mistake(Act::Free, p, Wrong::OtherHeap),
+            None => _ = report::mistake(Act::Free, p, why(p)),
         }
     }
 

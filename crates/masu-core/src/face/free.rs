@@ -1,9 +1,9 @@
 //! Freeing, as doors do it: the hot path in line, and after the others a look at what is stale.
 
 use crate::heap::block::{Block, Kind, free_block, why};
-use crate::heap::{self, Freed};
+use crate::heap::{self, Added, Freed};
 use crate::purge;
-use crate::region::GRANULE;
+use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
@@ -115,7 +115,7 @@ pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
         match left {
             Freed::Done => {}
             Freed::Look(line) => look(line),
-            Freed::Others(granule) => others(p, granule),
+            Freed::Others(granule, base) => others(p, granule, base),
             Freed::Unknown => unknown(p),
         }
     }
@@ -132,13 +132,37 @@ unsafe fn look(line: *mut Span) {
 
 #[cold]
 #[inline(never)]
-unsafe fn others(p: *mut u8, granule: u32) {
+unsafe fn others(p: *mut u8, granule: usize, base: Base) {
     // SAFETY: passed on.
     unsafe {
-        match heap::free_of_others(p, granule) {
-            Some(released) => purge::on_free(released),
-            None => unknown(p),
+        match heap::add_to_chain(base, p, granule) {
+            Added::Yes => {}
+            Added::Turn(class) => others_turn(p, granule, class),
+            Added::No => others_slow(p, granule),
         }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
+    // SAFETY: passed on.
+    unsafe { others_done(p, heap::turn_of_chain(p, granule, class)) };
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn others_slow(p: *mut u8, granule: usize) {
+    // SAFETY: passed on.
+    unsafe { others_done(p, heap::free_of_others(p, granule)) };
+}
+
+#[inline(always)]
+unsafe fn others_done(p: *mut u8, released: Option<usize>) {
+    match released {
+        Some(released) => purge::on_free(released),
+        // SAFETY: passed on.
+        None => unsafe { unknown(p) },
     }
 }
 
@@ -151,6 +175,6 @@ unsafe fn unknown(p: *mut u8) {
     match Block::find_here(p) {
         // SAFETY: a live block, as far as that can be told.
         Some(block) => purge::on_free(unsafe { free_block(p, &block) }),
-        None => report::mistake(Act::Free, p, why(p)),
+        None => _ = report::mistake(Act::Free, p, why(p)),
     }
 }

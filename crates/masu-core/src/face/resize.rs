@@ -144,7 +144,7 @@ pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
 fn found(p: *const u8) -> Option<Block> {
     let block = Block::find(p);
     if block.is_none() {
-        report::mistake(Act::Realloc, p, why(p));
+        report::mistake(Act::Realloc(None), p, why(p));
     }
     block
 }
@@ -156,7 +156,11 @@ fn found(p: *const u8) -> Option<Block> {
 #[cold]
 #[inline(never)]
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
-    let (Some(block), Some(request)) = (found(p), request) else { return null_mut() };
+    let Some(request) = request else { return null_mut() };
+    let Some(block) = Block::find(p) else {
+        let to = report::mistake(Act::Realloc(Some(request.size)), p, why(p));
+        return core::ptr::with_exposed_provenance_mut(to);
+    };
     let &Request { size, align, exact, .. } = &request;
     let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
     // SAFETY: passed on.

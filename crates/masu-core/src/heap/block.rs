@@ -192,9 +192,6 @@ pub fn usable_size(p: *const u8) -> usize {
     }
     match Block::find(p) {
         Some(block) => block.bytes,
-        None => {
-            report::mistake(Act::Measure, p, why(p));
-            0
-        }
+        None => report::mistake(Act::Measure, p, why(p)),
     }
 }

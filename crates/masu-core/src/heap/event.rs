@@ -15,6 +15,7 @@ use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
 use super::{Heap, exit, sampling, suspect, tick};
 use crate::region::{self, NIL};
+use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
 use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
@@ -94,7 +95,7 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
     let last = heap.partial(class).len() + heap.full(class).len() == 0;
     let rest = heap.active(class).get();
     if last && rest != NIL {
-        heap.walks[class & 63].set(heap.walks[class & 63].get().max(STEADY_AFTER + 1));
+        heap.walks[row(class)].set(heap.walks[row(class)].get().max(STEADY_AFTER + 1));
         // SAFETY: invariant 2 of `heap`.
         unsafe { active(heap, rest, class) };
     }
@@ -125,7 +126,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
         at = unsafe { (*at).next };
     }
     let live = out - in_bin;
-    let walks = &heap.walks[class & 63];
+    let walks = &heap.walks[row(class)];
     let soonest = soonest(heap, s, class);
     if walks.get() > STEADY_AFTER {
         walks.set(walks.get() - 1);
@@ -147,7 +148,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
 
 /// Fewest frees into an active span before the next look at it.
 pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
-    if heap.walks[class & 63].get() <= STEADY_AFTER {
+    if heap.walks[row(class)].get() <= STEADY_AFTER {
         u32::from(s.carved).max(FREES_PER_LOOK) * 2
     } else {
         1
@@ -156,7 +157,7 @@ pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
 
 /// Whether an empty span of the class stays although it is empty.
 fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
-    let empties = &heap.empties[class & 63];
+    let empties = &heap.empties[row(class)];
     if u32::from(s.carved) * s.size() > LITTLE_CARVED {
         return false;
     }

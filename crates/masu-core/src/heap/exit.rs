@@ -9,7 +9,7 @@ use super::retain::give_up;
 use super::tls::{gone, set_current};
 use super::{Heap, birth, fork, handover, sampling, scope};
 use crate::region::NIL;
-use crate::size_class::{CLASSES, LAST_CLASS};
+use crate::size_class::LAST_CLASS;
 use crate::span::{self, Block};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use core::ffi::c_void;
@@ -71,7 +71,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
     heap.full_count.set(0);
     heap.zero.set(0);
     sampling::end(heap);
-    for i in 0..CLASSES {
+    for i in 0..=LAST_CLASS {
         heap.borrowed[i].set(0);
         heap.larger_waste[i].set(0);
     }

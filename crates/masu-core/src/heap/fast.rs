@@ -87,7 +87,7 @@ pub enum Freed {
     /// To look at the span that the block is back in, by its line: the count says so, or the block is none.
     Look(*mut Span),
     /// To free a block in a granule of others.
-    Others(u32),
+    Others(usize, Base),
     /// To find out what it is, and free it if it is a live block.
     Unknown,
 }
@@ -108,7 +108,7 @@ pub unsafe fn dealloc(p: *mut u8) -> Freed {
     // SAFETY: invariant 1 of `region`: the offset is below the limit.
     let owner = unsafe { base.page_map(granule) }.owner.load(Ordering::Relaxed);
     if !is_mine(owner) {
-        return Freed::Others(granule as u32);
+        return Freed::Others(granule, base);
     }
     // SAFETY: invariant 5 of `span::record`: only this thread writes its id into a page map entry.
     unsafe { free_own(base, granule, p) }
@@ -135,7 +135,7 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
         return Freed::Unknown;
     }
     if !is_mine(entry.owner.load(Ordering::Relaxed)) {
-        return Freed::Others(granule as u32);
+        return Freed::Others(granule, base);
     }
     // SAFETY: invariant 5 of `span::record`, as in `dealloc`.
     unsafe { free_own(base, granule, p) }
@@ -316,10 +316,12 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     let base = Base::load();
     let offset = base.offset(p);
     if region::in_window(offset) {
-        // SAFETY: invariant 1 of `region`: the offset is below the limit.
-        let size = unsafe { base.page_map(offset >> GRANULE_SHIFT) }.block_size();
-        if size != 0 {
-            return size;
+        // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
+        unsafe {
+            let granule = offset >> GRANULE_SHIFT;
+            if is_sound(base.class(granule), p.cast_mut()) {
+                return base.page_map(granule).block_size();
+            }
         }
     }
     block::usable_size(p)

@@ -5,6 +5,7 @@
 
 use super::event::look_at_freed;
 use super::fast::{self, Freed};
+use super::outbox::{Added, Outbox};
 use super::retain::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
 use super::{Heap, Role, arena, birth, shared_arena, suspect, thread_bytes};
@@ -25,7 +26,7 @@ pub(super) unsafe fn free(p: *mut u8) -> usize {
         match fast::dealloc(p) {
             Freed::Done => 0,
             Freed::Look(line) => stale(look_at_freed(line)),
-            Freed::Others(_) | Freed::Unknown => {
+            Freed::Others(..) | Freed::Unknown => {
                 remote_free(span::span_of(region::offset(p)), p.cast())
             }
         }
@@ -38,33 +39,53 @@ fn stale(released: bool) -> usize {
     if released { GRANULE } else { 0 }
 }
 
+/// Frees a block of a span of another thread's, in granule `granule`, if the outbox has a chain that takes it: the usual
+/// case. If not, nothing has changed.
+///
+/// # Safety
+/// As for [`free_of_others`].
+#[inline(always)]
+pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
+    // SAFETY: invariant 1 of `region`: the granule lies below the limit. The block is being freed, so it is ours; it lies
+    // in span `granule`.
+    unsafe {
+        // Only what starts where a block of a span in use does, and is not free already.
+        let class = base.class(granule);
+        if !span::may_start(class, p.addr()) || Block::is_marked(p.cast()) {
+            return Added::No;
+        }
+        Outbox::add(current(), granule as u32, class, p.cast())
+    }
+}
+
+/// What is left to do when that says that it is a chain's turn, for a block of a class. Returns as [`free_of_others`].
+///
+/// # Safety
+/// As for [`free_of_others`], right after that.
+#[inline(always)]
+pub unsafe fn turn_of_chain(p: *mut u8, granule: usize, class: usize) -> Option<usize> {
+    // SAFETY: passed on.
+    unsafe { Outbox::turn(current(), granule as u32, class, p.cast()).map(stale) }
+}
+
 /// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's
-/// own spans, if it is a block of another thread's, the usual case. Returns what is released; `None`: it is
-/// something else, and yet to be freed.
+/// own spans, if it is a block of another thread's. Returns what is released; `None`: it is something else, and yet to be
+/// freed.
 ///
 /// # Safety
 /// `p` is a live block. What is not is reported where it can be told.
-#[inline]
-pub unsafe fn free_of_others(p: *mut u8, granule: u32) -> Option<usize> {
+pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
     let heap = current();
-    // SAFETY: the granule lies below the limit; the block is being freed, so it is ours; it lies in span
-    // `granule`.
+    // SAFETY: invariant 1 of `region`, and passed on.
     unsafe {
-        let entry = span::page_map(granule);
-        let class = entry.class();
-        // Only what starts where a block of a span in use does, and is not free already.
-        if class == 0
+        let class = span::page_map(granule as u32).class();
+        if !span::may_start(class, p.addr())
             || heap.role.get() != Role::Thread
-            || !span::may_start(class, p.addr())
             || Block::is_marked(p.cast())
         {
             return None;
         }
-        let mut released = heap.outbox.add(heap, granule, p.cast());
-        if released.is_none() && arena::by_id(entry.owner.load(Ordering::Relaxed)).is_none() {
-            released = heap.outbox.put(heap, granule, class, p.cast());
-        }
-        released.map(stale)
+        heap.outbox.put(heap, granule as u32, class, p.cast()).map(stale)
     }
 }
 
@@ -78,7 +99,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     let entry = unsafe { span::page_map(span) };
     let owner = entry.owner.load(Ordering::Relaxed);
     let class = entry.class();
-    if class == 0 || !span::may_start(class, block.addr()) {
+    if !span::may_start(class, block.addr()) {
         crate::report::bad_free(block.cast());
         return 0;
     }
@@ -124,6 +145,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
 ///
 /// # Safety
 /// They are freed blocks of the span that the caller gives up.
+#[inline(always)]
 pub(super) unsafe fn push(
     heap: Option<&Heap>,
     span: u32,
@@ -133,10 +155,9 @@ pub(super) unsafe fn push(
 ) -> bool {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     let word = unsafe { span::remote(span) };
-    let last = span::block_at(span, ends.1);
     let link = |head: Option<u32>| {
         // SAFETY: the blocks are ours until the push succeeds.
-        unsafe { (*last).next = head.map_or(null_mut(), |h| span::block_at(span, h)) };
+        unsafe { link_last(span, ends, head) };
     };
     match word.push(ends, n, span::threshold(class), link) {
         Pushed::Queued(n) => {
@@ -145,34 +166,67 @@ pub(super) unsafe fn push(
             }
             // The last block of an owned span: its owner may sleep.
             span::emptied(true);
+            true
         }
-        // SAFETY: invariant 2 of `span::remote`: the push made this thread the span's owner. Its line is ours,
-        // and so are the chain and the blocks.
+        // SAFETY: passed on; invariant 2 of `span::remote`: the push made this thread the span's owner.
         Pushed::Claimed { chain, listed, .. } => unsafe {
-            if listed && !abandoned::unlink(span, class) {
-                set_aside(span, ends, n, chain);
-                return false;
-            }
-            let s = &mut *span::record(span);
-            let joined = chain.count != 0;
-            link(joined.then_some(chain.head));
-            let tail = if joined { chain.tail } else { ends.1 };
-            s.splice(span, Chain { head: ends.0, tail, count: chain.count + n });
-            // Not this thread's.
-            s.take_freed();
-            match heap {
-                Some(heap) if keeps(heap, class) => {
-                    if s.former != heap.id.get() {
-                        heap.note_sharing();
-                    }
-                    s.former = 0;
-                    heap.counters.claimed.add(1);
-                    span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
-                    keep_partial(heap, span, class);
-                }
-                _ => give_up_partial(span, false),
-            }
+            take_over(heap, span, class, ends, n, chain, listed)
         },
+    }
+}
+
+/// Links the last of the blocks between the ends to the one at an offset / 16, or to none.
+///
+/// # Safety
+/// They are freed blocks of the span, the caller's.
+#[inline(always)]
+unsafe fn link_last(span: u32, ends: (u32, u32), head: Option<u32>) {
+    // SAFETY: as the caller says.
+    unsafe {
+        (*span::block_at(span, ends.1)).next = head.map_or(null_mut(), |h| span::block_at(span, h));
+    }
+}
+
+/// What a push that claimed the span has left to do, for the span with the blocks that it pushed and its former chain.
+///
+/// # Safety
+/// As for [`push`], which made this thread the span's owner.
+#[cold]
+#[inline(never)]
+unsafe fn take_over(
+    heap: Option<&Heap>,
+    span: u32,
+    class: usize,
+    ends: (u32, u32),
+    n: u32,
+    chain: Chain,
+    listed: bool,
+) -> bool {
+    // SAFETY: invariant 2 of `span::remote`: the span's line is ours, and so are the chain and the blocks.
+    unsafe {
+        if listed && !abandoned::unlink(span, class) {
+            set_aside(span, ends, n, chain);
+            return false;
+        }
+        let s = &mut *span::record(span);
+        let joined = chain.count != 0;
+        link_last(span, ends, joined.then_some(chain.head));
+        let tail = if joined { chain.tail } else { ends.1 };
+        s.splice(span, Chain { head: ends.0, tail, count: chain.count + n });
+        // Not this thread's.
+        s.take_freed();
+        match heap {
+            Some(heap) if keeps(heap, class) => {
+                if s.former != heap.id.get() {
+                    heap.note_sharing();
+                }
+                s.former = 0;
+                heap.counters.claimed.add(1);
+                span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
+                keep_partial(heap, span, class);
+            }
+            _ => give_up_partial(span, false),
+        }
     }
     true
 }

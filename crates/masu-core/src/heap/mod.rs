@@ -64,7 +64,8 @@ pub use fast::{
     dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size, zero_small,
 };
 pub use flush::flush;
-pub use free::free_of_others;
+pub use free::{add_to_chain, free_of_others, turn_of_chain};
+pub use outbox::Added;
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 #[cfg(not(loom))]
@@ -78,7 +79,7 @@ pub use tls::HEAP_AT;
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
-use crate::size_class::{CLASSES, LAST_CLASS, TABLE, TABLE_LEN};
+use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::Counters;
 use crate::sync::AtomicU32;
@@ -110,19 +111,19 @@ pub struct Heap {
     pub(crate) emptied: Cell<u32>,
     pub(crate) emptied_class: Cell<usize>,
     /// Per class: how often an emptied span may still be given back in this tick.
-    pub(crate) empties: [Cell<u8>; CLASSES],
+    pub(crate) empties: [Cell<u8>; LAST_CLASS + 1],
     /// Per class: how often the bin may still be counted in this tick, and how often it must then be
     /// refilled until the class counts as one in steady use ([`STEADY_AFTER`](crate::tuning::STEADY_AFTER)).
-    pub(crate) walks: [Cell<u8>; CLASSES],
+    pub(crate) walks: [Cell<u8>; LAST_CLASS + 1],
     /// Per class: when the bin was last filled from spans; of the shared arena and of arenas, when a
     /// block was last asked for.
-    pub(crate) used: [Cell<LowTick>; CLASSES],
+    pub(crate) used: [Cell<LowTick>; LAST_CLASS + 1],
     /// Per class: batches taken from the shared arena.
-    pub(crate) borrowed: [Cell<u8>; CLASSES],
+    pub(crate) borrowed: [Cell<u8>; LAST_CLASS + 1],
     /// Per class: freed blocks sent since the last batch was taken from the shared arena.
-    pub(crate) sent: [Cell<u8>; CLASSES],
+    pub(crate) sent: [Cell<u8>; LAST_CLASS + 1],
     /// Per class: bytes / 16 wasted by serving requests with blocks of larger classes.
-    pub(crate) larger_waste: [Cell<u8>; CLASSES],
+    pub(crate) larger_waste: [Cell<u8>; LAST_CLASS + 1],
     /// The arena that the thread allocates from while a scope is open, or null: see [`Scope`].
     pub(crate) scope: Cell<*const arena::Arena>,
     /// While a scope is open: what was in the bins.
@@ -197,12 +198,12 @@ impl Heap {
             full: [const { List::new() }; LAST_CLASS + 1],
             emptied: Cell::new(0),
             emptied_class: Cell::new(0),
-            empties: [const { Cell::new(0) }; CLASSES],
-            walks: [const { Cell::new(0) }; CLASSES],
-            used: [const { Cell::new(LowTick::NEVER) }; CLASSES],
-            borrowed: [const { Cell::new(0) }; CLASSES],
-            sent: [const { Cell::new(0) }; CLASSES],
-            larger_waste: [const { Cell::new(0) }; CLASSES],
+            empties: [const { Cell::new(0) }; LAST_CLASS + 1],
+            walks: [const { Cell::new(0) }; LAST_CLASS + 1],
+            used: [const { Cell::new(LowTick::NEVER) }; LAST_CLASS + 1],
+            borrowed: [const { Cell::new(0) }; LAST_CLASS + 1],
+            sent: [const { Cell::new(0) }; LAST_CLASS + 1],
+            larger_waste: [const { Cell::new(0) }; LAST_CLASS + 1],
             scope: Cell::new(null()),
             aside: [const { Cell::new(null_mut()) }; LAST_CLASS + 1],
             aside_zero: Cell::new(0),

@@ -2,29 +2,37 @@
 //!
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
 //! The outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as
-//! one. A slot goes out when it has [`CHAIN_BYTES`] or [`CHAIN`] blocks, when another span needs it,
+//! one. A slot goes out when it has as many blocks as [`MOST`] says, when another span needs it,
 //! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds,
-//! at most `SLOTS * CHAIN_BYTES`, the purge sends out through the handshake.
+//! at most 16 KiB a slot, the purge sends out through the handshake.
 //!
 //! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
 //! it, on the outbox, for the thread to take over.
 //!
+//! A slot keeps its span when its chain goes out, for the next block is often one of the same. Such a span may become
+//! anything, so who begins a chain looks at it anew.
+//!
 //! Invariants:
-//! 1. a slot is empty or holds a chain of linked blocks of a span, from `first` to `last`, that takes `left` more,
-//!    at least one.
-//! 2. slots are touched only inside the handshake.
+//! 1. a slot whose `left` is 0 has no chain; any other has one of linked blocks of its span, from `first` to its one of
+//!    `lasts`, that takes `left` more.
+//! 2. slots are changed only inside the handshake.
+
+#[path = "outbox/slot.rs"]
+mod slot;
 
 use super::free::push;
-use super::{Heap, shared_arena, table};
-use crate::handshake::Inside;
+use super::{Heap, arena, shared_arena, table};
 use crate::holder::{Holder, Total};
-use crate::region::{GRANULE, NIL};
-#[cfg(not(loom))]
-use crate::span::sixteenths;
-use crate::span::{Block, capacity, page_map};
-use crate::sync::{Cell, array_of, const_unless_loom, shared_static};
-use crate::tuning::{CHAIN, CHAIN_BYTES, OVERSUBSCRIBED_CHAIN_BYTES, OVERSUBSCRIBED_SLOTS, SLOTS};
+use crate::region::GRANULE;
+use crate::size_class::{LAST_CLASS, size_of_class};
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+use crate::span::MARK;
+use crate::span::{Block, page_map};
+use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
+use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
+use core::mem::offset_of;
 use core::ptr::null_mut;
+use slot::{MOST, SEEN, Slot};
 
 /// What was sent.
 #[derive(Clone, Copy)]
@@ -37,21 +45,19 @@ struct Sent {
 
 const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
 
-impl Sent {
-    /// Has the shared arena know.
-    #[inline(always)]
-    fn note(self, heap: &Heap) {
-        if self.blocks != 0 {
-            shared_arena::sent(heap, self.class.into(), self.blocks.into());
-        }
-    }
-}
-
-/// Most blocks in a chain of a class.
+/// What was sent, to be done once the thread is not inside any more: has the shared arena know. Returns whether a
+/// purge may have something to do now.
 #[inline(always)]
-fn most(class: usize, oversubscribed: bool) -> u32 {
-    let bytes = if oversubscribed { OVERSUBSCRIBED_CHAIN_BYTES } else { CHAIN_BYTES };
-    (capacity(class) / (GRANULE / bytes) as u32).clamp(1, CHAIN)
+fn settle<const N: usize>(heap: &Heap, sent: [Sent; N]) -> bool {
+    #[cold]
+    #[inline(never)]
+    fn note(heap: &Heap, sent: Sent) {
+        shared_arena::sent(heap, sent.class.into(), sent.blocks.into());
+    }
+    if shared_arena::lends_to(heap) {
+        sent.iter().for_each(|&sent| note(heap, sent));
+    }
+    sent.iter().fold(false, |any, sent| any | sent.released)
 }
 
 shared_static! {
@@ -59,83 +65,28 @@ shared_static! {
     static TOTAL: Total = Total::new();
 }
 
-/// A slot: empty if its span is `NIL`.
-struct Slot {
-    chain: Cell<u32>,
-    span: Cell<u32>,
+/// Where a heap has its outbox.
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+const AT: usize = offset_of!(Heap, outbox);
+
+/// Whether a span, of which a block exists, is a first-class heap's. Whatever it was when a slot had its last chain, it may
+/// be something else by now.
+#[inline(always)]
+fn is_of_arena(span: u32) -> bool {
+    // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
+    arena::by_id(unsafe { page_map(span) }.owner.load(Ordering::Relaxed)).is_some()
 }
 
-impl Slot {
-    const_unless_loom! {
-        fn new() -> Self {
-            Slot { chain: Cell::new(0), span: Cell::new(NIL) }
-        }
-    }
+/// What came of [`Outbox::add`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// The block is in the chain.
+    Yes,
+    /// Nothing has changed: the block, of a class, is the last that the chain takes, or the slot, the span's own, has none.
+    Turn(usize),
+    /// Nothing has changed.
+    No,
 }
-
-/// A chain in one word, so that a free into it is one load and one store:
-///
-/// ```text
-///  31      20 19       8 7    5 4     0
-/// |  first   |   last   | seen | left  |
-/// ```
-///
-/// `first` and `last` are offsets / 16 in the span; `left` is how many more blocks the chain takes, and
-/// `seen` the low bits of what that was when the chain was last looked at.
-#[derive(Clone, Copy)]
-struct Chain(u32);
-
-impl Chain {
-    const FIRST_SHIFT: u32 = 20;
-    const LAST_SHIFT: u32 = 8;
-    const OFFSET: u32 = GRANULE as u32 / 16 - 1;
-
-    /// A chain of one block, which takes `most` in all.
-    ///
-    /// # Safety
-    /// A freed block, which the caller gives up.
-    #[inline(always)]
-    unsafe fn of(block: *mut Block, most: u32) -> Self {
-        // SAFETY: as the caller says.
-        unsafe { Block::make_free(block, null_mut()) };
-        let at = block as usize as u32 >> 4 & Self::OFFSET;
-        Chain(at << Self::FIRST_SHIFT | at << Self::LAST_SHIFT | (most - 1))
-    }
-
-    /// Puts a block in front.
-    ///
-    /// # Safety
-    /// A freed block of the chain's span, which the caller gives up; the chain takes more.
-    #[inline(always)]
-    unsafe fn push(self, block: *mut Block) -> Self {
-        let shift = Self::FIRST_SHIFT - 4;
-        // In which bits the block's address differs from that of the one before it: some of those of
-        // the offset in the span, wherever that lies.
-        let change = (self.0 >> shift ^ block as usize as u32) & Self::OFFSET << 4;
-        // SAFETY: as the caller says.
-        unsafe { Block::make_free(block, (block as usize ^ change as usize) as *mut Block) };
-        Chain((self.0 ^ change << shift) - 1)
-    }
-
-    #[inline(always)]
-    fn left(self) -> u32 {
-        self.0 & Outbox::LEFT_MASK as u32
-    }
-
-    /// Notes that it is looked at. `None`: no block has come since the last time.
-    fn look(self) -> Option<Self> {
-        let (seen, now) = (self.0 >> 5 & 7, self.0 & 7);
-        (seen != now).then_some(Chain(self.0 & !0xe0 | now << 5))
-    }
-
-    /// Offsets / 16 of its first and its last block.
-    #[inline(always)]
-    fn ends(self) -> (u32, u32) {
-        (self.0 >> Self::FIRST_SHIFT, self.0 >> Self::LAST_SHIFT & Self::OFFSET)
-    }
-}
-
-const _: () = assert!(Chain::OFFSET == u32::MAX >> Chain::FIRST_SHIFT);
 
 /// A thread's outbox.
 pub struct Outbox {
@@ -148,22 +99,25 @@ pub struct Outbox {
     /// Blocks and bytes that the purge has sent and nobody has counted yet.
     visited: (Cell<u64>, Cell<u64>),
     slots: [Slot; SLOTS],
+    /// Of each slot's chain the lower eight bits of the last block's offset / 16.
+    lasts: [Cell<u8>; SLOTS],
 }
 
 impl Outbox {
     /// Where the mask and the slots are, and in a slot the chain and the span.
     #[cfg(not(loom))]
     pub const FIELDS: [usize; 4] = [
-        core::mem::offset_of!(Outbox, mask),
-        core::mem::offset_of!(Outbox, slots),
-        core::mem::offset_of!(Slot, chain),
-        core::mem::offset_of!(Slot, span),
+        offset_of!(Outbox, mask),
+        offset_of!(Outbox, slots),
+        offset_of!(Slot, left),
+        offset_of!(Slot, span),
     ];
     /// Bytes of a slot.
     #[cfg(not(loom))]
     pub const SLOT: usize = size_of::<Slot>();
-    /// In a chain: how many more blocks it takes.
-    pub const LEFT_MASK: usize = 0x1f;
+    /// Of the word that begins with it, which bits say what a chain takes yet, 0 if there is none.
+    #[cfg(not(loom))]
+    pub const LEFT_MASK: usize = 0xff;
 
     const_unless_loom! {
         /// An empty one.
@@ -174,50 +128,106 @@ impl Outbox {
                 hand: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
                 slots: array_of!(Slot::new(); SLOTS),
+                lasts: array_of!(Cell::new(0); SLOTS),
             }
         }
     }
 
-    /// Adds a freed block to a chain of its span, if there is one; the short way of
-    /// [`put`](Self::put). Returns whether a purge may have something to do now; `None`: there is none.
+    /// Adds a freed block to the chain of its span, if there is one that takes more than this block: most often that is
+    /// all there is to do.
     ///
     /// # Safety
-    /// As for [`put`](Self::put).
+    /// As for [`put`](Self::put), except that the heap may be one without blocks, whose outbox has no chains.
     #[inline(always)]
-    pub unsafe fn add(&self, heap: &Heap, span: u32, block: *mut Block) -> Option<bool> {
-        let inside = self.holder.enter()?;
-        let slot = self.slot(span);
+    pub unsafe fn add(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Added {
+        let outbox = &heap.outbox;
+        let slot = outbox.slot(span);
+        // Outside of the handshake: a visitor that sends the chain takes that away, but leaves this.
         if slot.span.get() != span {
-            return None;
+            return Added::No;
         }
-        // SAFETY: passed on, and invariant 1: a chain in a slot takes more.
-        let chain = unsafe { Chain(slot.chain.get()).push(block) };
-        slot.chain.set(chain.0);
-        Some(chain.left() == 0 && self.send_full(heap, slot, inside))
+        // What follows the other way, in few instructions.
+        #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+        // SAFETY: the block is ours to write, and by invariant 2 so is the slot. This processor keeps stores in order, so
+        // who sees that the owner has left sees what it wrote inside.
+        unsafe {
+            core::arch::asm!(
+                "mov dword ptr [{heap} + {inside}], 1",
+                "cmp dword ptr [{heap} + {visitor}], 0",
+                "jne {leave}",
+                "dec byte ptr [{heap} + {slot} * 8 + {left}]",
+                // There is no chain, or no more room.
+                "jle {undo}",
+                "mov {next}, {block}",
+                "mov {next:x}, word ptr [{heap} + {slot} * 8 + {first}]",
+                "mov word ptr [{heap} + {slot} * 8 + {first}], {block:x}",
+                "mov qword ptr [{block}], {next}",
+                "mov qword ptr [{block} + 8], {mark}",
+                "mov dword ptr [{heap} + {inside}], 0",
+                heap = in(reg) heap, slot = in(reg) outbox.index(span), block = in(reg) block,
+                next = out(reg) _, mark = const MARK,
+                inside = const AT + offset_of!(Outbox, holder) + Holder::WORDS[0],
+                visitor = const AT + offset_of!(Outbox, holder) + Holder::WORDS[1],
+                left = const AT + offset_of!(Outbox, slots) + offset_of!(Slot, left),
+                first = const AT + offset_of!(Outbox, slots) + offset_of!(Slot, first),
+                leave = label {
+                    outbox.holder.leave();
+                    return Added::No;
+                },
+                undo = label {
+                    slot.left.set(slot.left.get().wrapping_add(1));
+                    outbox.holder.leave();
+                    return Added::Turn(class);
+                },
+                options(nostack));
+            Added::Yes
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+        match outbox.holder.enter() {
+            None => Added::No,
+            Some(_) if slot.left.get() <= 1 => Added::Turn(class),
+            Some(_inside) => {
+                slot.left.set(slot.left.get() - 1);
+                // SAFETY: passed on, and invariant 1: there is a chain, of this span.
+                unsafe { slot.push(block) };
+                Added::Yes
+            }
+        }
     }
 
+    /// What there is to do at a chain's turn: it takes the block and goes out, or there is none, and it begins. Returns as
+    /// [`put`](Self::put).
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put); the slot is the span's.
     #[inline(always)]
-    fn slot(&self, span: u32) -> &Slot {
-        let index = (span & self.mask.get()) as usize;
-        debug_assert!(index < SLOTS);
-        // SAFETY: the mask is below the number of slots, a power of two.
-        unsafe { self.slots.get_unchecked(index) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn send_full(&self, heap: &Heap, slot: &Slot, inside: Inside<'_>) -> bool {
-        let sent = self.send(Some(heap), slot);
+    pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Option<bool> {
+        let outbox = &heap.outbox;
+        let inside = outbox.holder.enter()?;
+        let slot = outbox.slot(span);
+        let sent = if slot.left.get() == 1 {
+            // SAFETY: passed on, and invariant 1: there is a chain, of this span.
+            unsafe { slot.push(block) };
+            outbox.send_here(Some(heap), span, class, slot, outbox.most(class))
+        } else if outbox.most(class) == 1 || !outbox.holder.holds() || is_of_arena(span) {
+            drop(inside);
+            // SAFETY: passed on.
+            return unsafe { outbox.put(heap, span, class, block) };
+        } else {
+            // SAFETY: passed on.
+            unsafe { outbox.begin(slot, span, class, block) };
+            outbox.send_old(heap)
+        };
         drop(inside);
-        sent.note(heap);
-        sent.released
+        Some(settle(heap, [sent]))
     }
 
-    /// Puts a freed block of a class in. Returns whether a purge may have something to do now; `None`: one
-    /// is at the outbox; push the block directly.
+    /// Puts a freed block of a class in. Returns whether a purge may have something to do now; `None`: somebody
+    /// is at the outbox, or the span is a first-class heap's; free the block directly.
     ///
     /// # Safety
     /// `block` is a freed block of `span`, which the heap's thread gives up.
+    #[cold]
     #[inline(never)]
     pub unsafe fn put(
         &self,
@@ -227,55 +237,94 @@ impl Outbox {
         block: *mut Block,
     ) -> Option<bool> {
         let inside = self.holder.enter()?;
-        if table::is_oversubscribed() != self.is_oversubscribed() {
-            self.send_all(Some(heap));
-            self.mask.set(
-                if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,
-            );
-        }
-        let slot = self.slot(span);
-        let (mut evicted, mut stale, mut full) = (NOTHING, NOTHING, NOTHING);
-        let chain = if slot.span.get() == span {
-            // SAFETY: passed on, and invariant 1: a chain in a slot takes more.
-            unsafe { Chain(slot.chain.get()).push(block) }
+        let mut slot = self.slot(span);
+        let (mut evicted, mut old) = (NOTHING, NOTHING);
+        if slot.left.get() != 0 && slot.span.get() == span {
+            slot.left.set(slot.left.get() - 1);
+            // SAFETY: passed on, and invariant 1: there is a chain, of this span.
+            unsafe { slot.push(block) };
         } else {
+            if is_of_arena(span) {
+                return None;
+            }
+            if table::is_oversubscribed() != self.is_oversubscribed() {
+                self.send_all(Some(heap));
+                self.mask.set(
+                    if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,
+                );
+                slot = self.slot(span);
+            }
             evicted = self.send(Some(heap), slot);
-            stale = self.send_stale(heap);
-            slot.span.set(span);
+            old = self.send_old(heap);
             if !self.holder.holds() {
                 self.holder.begin(&TOTAL, GRANULE);
             }
             // SAFETY: passed on.
-            unsafe { Chain::of(block, most(class, self.is_oversubscribed())) }
-        };
-        slot.chain.set(chain.0);
-        if chain.left() == 0 {
-            full = self.send(Some(heap), slot);
+            unsafe { self.begin(slot, span, class, block) };
         }
+        let full = slot.left.get() == 0;
+        let n = self.most(class);
+        let whole = if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
         drop(inside);
-        if shared_arena::lends_to(heap) {
-            [evicted, stale, full].iter().for_each(|sent| sent.note(heap));
-        }
-        Some(evicted.released | stale.released | full.released)
+        Some(settle(heap, [evicted, old, whole]))
+    }
+
+    /// Begins a chain in a slot that has none.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put).
+    #[inline(always)]
+    unsafe fn begin(&self, slot: &Slot, span: u32, class: usize, block: *mut Block) {
+        // SAFETY: passed on.
+        unsafe { Block::make_free(block, null_mut()) };
+        let at = block.addr() as u16;
+        slot.span.set(span);
+        slot.first.set(at);
+        slot.left.set(self.most(class) as u8 - 1);
+        // What is left of a chain is not 0 soon.
+        slot.seen.set((at >> 8) as u8 & !SEEN);
+        self.lasts[self.index(span) % SLOTS].set((at >> 4) as u8);
+    }
+
+    #[inline(always)]
+    fn slot(&self, span: u32) -> &Slot {
+        let index = self.index(span);
+        debug_assert!(index < SLOTS);
+        // SAFETY: the mask is below the number of slots, a power of two.
+        unsafe { self.slots.get_unchecked(index) }
+    }
+
+    /// The number of a span's slot.
+    #[inline(always)]
+    fn index(&self, span: u32) -> usize {
+        (span & self.mask.get()) as usize
+    }
+
+    /// Most blocks in a chain of a class.
+    #[inline(always)]
+    fn most(&self, class: usize) -> u32 {
+        let row = if self.is_oversubscribed() { &MOST[1] } else { &MOST[0] };
+        debug_assert!(class <= LAST_CLASS);
+        // SAFETY: invariant 1 of `span::bound`.
+        unsafe { *row.get_unchecked(class) }.into()
     }
 
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
+    /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
     /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed
     /// process there are so few slots that another span's chain soon sends it out.
-    fn send_stale(&self, heap: &Heap) -> Sent {
+    #[inline(always)]
+    fn send_old(&self, heap: &Heap) -> Sent {
         if self.is_oversubscribed() {
             return NOTHING;
         }
         let hand = self.hand.get().wrapping_add(1);
         self.hand.set(hand);
         let slot = self.slot(hand);
-        match Chain(slot.chain.get()).look() {
-            Some(chain) => {
-                slot.chain.set(chain.0);
-                NOTHING
-            }
-            None => self.send(Some(heap), slot),
-        }
+        let seen = slot.seen.get();
+        let now = seen & !SEEN | slot.left.get() & SEEN;
+        slot.seen.set(now);
+        if seen == now { self.send(Some(heap), slot) } else { NOTHING }
     }
 
     /// Whether a block is the first of a chain here, for who suspects that it is free. Another thread's
@@ -283,10 +332,12 @@ impl Outbox {
     #[cfg(not(loom))]
     pub(super) fn begins_with(&self, span: u32, block: *mut Block) -> bool {
         let slot = self.slot(span);
-        // SAFETY: two words of the slot, which another thread may be writing.
-        let (of, chain) =
-            unsafe { (slot.span.as_ptr().read_volatile(), slot.chain.as_ptr().read_volatile()) };
-        of == span && Chain(chain).ends().0 == sixteenths(block)
+        // SAFETY: words of the slot, read whole, which another thread may be writing.
+        let (of, first, left) = unsafe {
+            let (of, first) = (slot.span.as_ptr(), slot.first.as_ptr());
+            (of.read_volatile(), first.read_volatile(), slot.left.as_ptr().read_volatile())
+        };
+        of == span && first == block.addr() as u16 && left != 0
     }
 
     /// Whether it is one among many.
@@ -295,23 +346,42 @@ impl Outbox {
     }
 
     /// Pushes a slot's chain, if it has one.
-    #[inline]
+    #[inline(always)]
     fn send(&self, heap: Option<&Heap>, slot: &Slot) -> Sent {
-        match slot.span.replace(NIL) {
-            NIL => NOTHING,
-            span => self.send_chain(heap, span, Chain(slot.chain.get())),
+        let (span, left) = (slot.span.get(), u32::from(slot.left.get()));
+        if left == 0 {
+            return NOTHING;
         }
+        // SAFETY: invariant 1 of `region`: below the limit, as blocks of it exist.
+        let class = unsafe { page_map(span) }.class();
+        self.send_chain(heap, span, class, slot, self.most(class) - left)
     }
 
+    /// Pushes the chain of `n` blocks of a span, of a class, that the slot has.
     #[inline(never)]
-    fn send_chain(&self, heap: Option<&Heap>, span: u32, chain: Chain) -> Sent {
+    fn send_chain(
+        &self,
+        heap: Option<&Heap>,
+        span: u32,
+        class: usize,
+        slot: &Slot,
+        n: u32,
+    ) -> Sent {
+        self.send_here(heap, span, class, slot, n)
+    }
+
+    /// The same in line.
+    #[inline(always)]
+    fn send_here(&self, heap: Option<&Heap>, span: u32, class: usize, slot: &Slot, n: u32) -> Sent {
+        slot.left.set(0);
+        let last = self.lasts[self.index(span) % SLOTS].get();
+        let last = u32::from(slot.seen.get() & !SEEN) << 4 | u32::from(last);
+        let ends = (u32::from(slot.first.get()) / 16, last);
         // SAFETY: invariant 1: the slot held a chain of freed blocks of its span, which is in use until they are
         // given up here.
         unsafe {
-            let (class, size) = (page_map(span).class(), page_map(span).block_size());
-            let n = most(class, self.is_oversubscribed()) - chain.left();
-            self.count(heap, n, size);
-            let released = push(heap, span, class, chain.ends(), n);
+            self.count(heap, n, size_of_class(class));
+            let released = push(heap, span, class, ends, n);
             Sent { class: class as u8, blocks: n as u8, released }
         }
     }
@@ -358,7 +428,7 @@ impl Outbox {
     /// In a fork's child: forgets the contents if somebody was frozen at them.
     pub fn after_fork_in_child(&self) {
         self.holder.after_fork_in_child(&TOTAL, || {
-            self.slots.iter().for_each(|slot| slot.span.set(NIL));
+            self.slots.iter().for_each(|slot| slot.left.set(0));
         });
     }
 }

@@ -10,7 +10,7 @@ use super::{Heap, Role, birth, event, exit, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
-use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
 use crate::tuning::{
@@ -35,7 +35,7 @@ pub fn alloc_small_slow(class: usize) -> *mut Block {
 /// A block of the next larger class that has one in its bin: a program that needs few blocks of many sizes
 /// touches fewer pages so.
 fn take_larger(heap: &Heap, class: usize) -> *mut Block {
-    let waste = &heap.larger_waste[class & 63];
+    let waste = &heap.larger_waste[row(class)];
     for larger in class + 1..=LAST_CLASS {
         let wasted = usize::from(waste.get()) + (size_of_class(larger) - size_of_class(class)) / 16;
         if wasted > LARGER_WASTE_SIXTEENTHS {
@@ -74,7 +74,7 @@ pub fn alloc_exact(class: usize) -> *mut Block {
 /// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin.
 /// Null when memory is out.
 pub fn refill(heap: &Heap, class: usize) -> *mut Block {
-    heap.used[class & 63].set(Tick::now().into());
+    heap.used[row(class)].set(Tick::now().into());
     tick::on_tick(heap);
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
@@ -149,7 +149,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
 /// The span is the heap's active one, and the bin is empty.
 #[inline(never)]
 pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut Block {
-    let walks = &heap.walks[class & 63];
+    let walks = &heap.walks[row(class)];
     if matches!(walks.get(), 1..=STEADY_AFTER) {
         walks.set(walks.get() - 1);
     }
@@ -204,7 +204,7 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
 /// uses thirty classes a little touches half the pages that it would with all at once.)
 #[inline]
 pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
-    let most = match heap.walks[class & 63].get() {
+    let most = match heap.walks[row(class)].get() {
         0 => AHEAD_STEADY,
         left if left <= STEADY_AFTER => AHEAD,
         _ => 0,

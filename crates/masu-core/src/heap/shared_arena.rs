@@ -13,12 +13,12 @@
 use super::mode::Mode;
 use super::table::{SHARED_ARENA_ID, index_of};
 use super::tls::{current, make};
-use super::{Heap, Role, exit, fast, free, refill, retain, sampling};
+use super::{Heap, Role, exit, free, refill, retain, sampling};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Lock};
-use crate::region::NIL;
-use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::span::Block;
+use crate::region::{self, NIL};
+use crate::size_class::{LAST_CLASS, row, size_of_class};
+use crate::span::{self, Block};
 use crate::sync::{AtomicBool, Ordering, shared_static};
 use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
 use core::cell::UnsafeCell;
@@ -62,15 +62,15 @@ pub fn lends_to(heap: &Heap) -> bool {
 /// Whether a heap still takes its blocks of the class from the shared arena.
 pub fn borrows(heap: &Heap, class: usize) -> bool {
     lends_to(heap)
-        && (heap.borrowed[class & 63].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
+        && (heap.borrowed[row(class)].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
 }
 
 /// Fills a thread's empty bin from the shared arena and returns one block; null when memory is out.
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
-    let batches = heap.borrowed[class & 63].get();
-    heap.borrowed[class & 63].set((batches + 1).min(BATCHES));
+    let batches = heap.borrowed[row(class)].get();
+    heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
     heap.zero.set(heap.zero.get() & !(1 << class));
-    heap.sent[class & 63].set(0);
+    heap.sent[row(class)].set(0);
     let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
     let want = (1usize << batches.min(BATCHES - 1)).min(most);
     let (first, mut rest) = lend(class, want);
@@ -92,7 +92,7 @@ pub fn one(class: usize) -> *mut Block {
 fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
     let Some(_guard) = LOCK.enter() else { return (null_mut(), null_mut()) };
     let arena = shared();
-    arena.used[class & 63].set(Tick::now().into());
+    arena.used[row(class)].set(Tick::now().into());
     let bin = arena.bin(class);
     let next = || {
         let head = bin.get();
@@ -130,7 +130,7 @@ pub fn sent(heap: &Heap, class: usize, n: u32) {
 }
 
 fn note_sent(heap: &Heap, class: usize, n: u32) {
-    let sent = &heap.sent[class & 63];
+    let sent = &heap.sent[row(class)];
     let before = sent.replace(sent.get().saturating_add(n as u8));
     if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
         let rest = heap.bin(class).replace(null_mut());
@@ -155,9 +155,9 @@ pub fn begins_with(class: usize, block: *mut Block) -> bool {
 /// `list` is a list of free blocks of the shared arena, or null.
 pub unsafe fn give_back(mut list: *mut Block) {
     while !list.is_null() {
-        // SAFETY: a block of the shared arena.
-        let size = unsafe { fast::usable_size(list.cast()) };
-        current().bytes.undo(size as u64);
+        // SAFETY: below the limit, as a block lies there.
+        let span = unsafe { span::page_map(span::span_of(region::offset(list.cast()))) };
+        current().bytes.undo(span.block_size() as u64);
         // SAFETY: as the caller says; freeing a block ends our use of it.
         unsafe {
             let next = (*list).next;

@@ -16,7 +16,7 @@ use super::retain::{park, will_keep};
 use super::tls::current;
 use crate::clock::Tick;
 use crate::region::NIL;
-use crate::size_class::{SMALL_MAX, class_of};
+use crate::size_class::{SMALL_MAX, class_of, row};
 use crate::span::{self, Block, Place};
 use crate::tuning::FEW_BLOCKS;
 use core::ptr::null_mut;
@@ -73,7 +73,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
             s.place = Place::Active;
             heap.active(class).set(next);
         }
-        heap.used[class & 63].set(now.into());
+        heap.used[row(class)].set(now.into());
         heap.counters.refills.add(1);
         fill_freed(heap, s, class)
     }

@@ -93,8 +93,8 @@ pub(super) unsafe fn close(span: u32) {
     unsafe { (*record(span)).bound.store(0, Ordering::Relaxed) };
 }
 
-/// The same for who does not own a span and leaves its line alone, by class: a factor of 32 bits, and the
-/// product (modulo 2^32) of the last block's offset.
+/// The same for who does not own a span and leaves its line alone, by class: a factor of 32 bits, and what is above the
+/// product (modulo 2^32) of the last block's offset. Nothing starts where class 0 says that no span is in use.
 static FACTORS: [(u32, u32); LAST_CLASS + 1] = factors();
 
 const fn factors() -> [(u32, u32); LAST_CLASS + 1] {
@@ -104,7 +104,7 @@ const fn factors() -> [(u32, u32); LAST_CLASS + 1] {
         let size = SIZES[class] as u32;
         // One more than the least, so that blocks' products ascend for powers of two, too.
         let factor = u32::MAX / size + 2;
-        out[class] = (factor, (GRANULE as u32 / size - 1) * factor.wrapping_mul(size));
+        out[class] = (factor, (GRANULE as u32 / size - 1) * factor.wrapping_mul(size) + 1);
         class += 1;
     }
     out
@@ -115,8 +115,8 @@ const fn factors() -> [(u32, u32); LAST_CLASS + 1] {
 pub fn may_start(class: usize, address: usize) -> bool {
     debug_assert!(class <= LAST_CLASS);
     // SAFETY: invariant 1.
-    let (factor, most) = unsafe { *FACTORS.get_unchecked(class) };
-    ((address & (GRANULE - 1)) as u32).wrapping_mul(factor) <= most
+    let (factor, end) = unsafe { *FACTORS.get_unchecked(class) };
+    ((address & (GRANULE - 1)) as u32).wrapping_mul(factor) < end
 }
 
 #[cfg(all(test, not(loom)))]

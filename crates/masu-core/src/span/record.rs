@@ -388,10 +388,10 @@ impl Span {
     /// The chain has `count` linked blocks of this span, the last of which links to none; they are the
     /// owner's, as is the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
-        if chain.count > self.out() {
+        // SAFETY: passed on.
+        if chain.count > self.out() || !unsafe { chain.is_whole(span) } {
             // Blocks were freed twice where no mark was to be seen, and the chain leads anywhere.
-            let bytes = self.size() as usize;
-            report::damage(block_at(span, chain.head).cast(), Wrong::Freed { bytes });
+            report::damage(block_at(span, chain.head).cast(), Wrong::Tangled);
         }
         if !self.free.is_null() {
             // SAFETY: the chain is as the caller says.

@@ -6,7 +6,7 @@ use crate::clock::Tick;
 use crate::heap::{event, exit, refill, retain, sparse, suspect, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
-use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block, Place, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
@@ -56,7 +56,7 @@ impl Arena {
             if block.is_null() && self.memory.is_on() {
                 (inside, block) = self.hooked_small(inside, class);
             } else if block.is_null() {
-                self.inner.used[class & 63].set(Tick::now().into());
+                self.inner.used[row(class)].set(Tick::now().into());
                 block = refill::refill(&self.inner, class);
             } else {
                 // SAFETY: invariant 1 of `heap::arena`, and invariant 3 of `heap`: a block in the bin is free

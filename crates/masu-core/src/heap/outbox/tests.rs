@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::span::{remote, span_of};
+use crate::tuning::CHAIN_OF_SMALL;
 use crate::{alloc, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
@@ -52,7 +53,7 @@ fn pending(p: *mut u8) -> u32 {
 #[test]
 fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
     let chains = 3 * SLOTS;
-    beside_a_sleeper(chains * CHAIN as usize, |blocks| {
+    beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, |blocks| {
         // Those that came back when another thread had the span, and left it to this one.
         let before = pending(blocks.one);
         // SAFETY: live blocks, freed once.
@@ -67,13 +68,13 @@ fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
 
 #[test]
 fn a_chain_goes_out_when_it_is_full() {
-    beside_a_sleeper(2 * CHAIN as usize, |blocks| {
+    beside_a_sleeper(2 * CHAIN_OF_SMALL.0 as usize, |blocks| {
         for &block in &blocks.others {
             // SAFETY: live blocks, freed once.
             unsafe { dealloc(block) };
         }
         // A purge by another test may have sent a part before.
-        assert!(pending(blocks.others[0]) > CHAIN, "a full chain stayed");
+        assert!(pending(blocks.others[0]) > CHAIN_OF_SMALL.0, "a full chain stayed");
         // SAFETY: as above.
         unsafe { dealloc(blocks.one) };
     });

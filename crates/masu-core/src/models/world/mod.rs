@@ -79,16 +79,13 @@ pub mod report {
 
     /// What is wrong with a pointer.
     pub enum Wrong {
-        /// Its block was freed before.
-        Freed {
-            /// Its bytes.
-            bytes: usize,
-        },
+        /// The chain that it begins leads anywhere.
+        Tangled,
     }
 
     /// The lists of free blocks are damaged.
-    pub fn damage(p: *const u8, Wrong::Freed { bytes }: Wrong) -> ! {
-        panic!("reported as damage by a second free: {p:?}, of {bytes} bytes");
+    pub fn damage(p: *const u8, Wrong::Tangled: Wrong) -> ! {
+        panic!("reported as a broken chain: {p:?}");
     }
 
     /// A free block has no mark.

@@ -207,6 +207,12 @@ impl Base {
         self.0
     }
 
+    /// What the page map says of a granule's class.
+    pub unsafe fn class(self, granule: usize) -> usize {
+        // SAFETY: passed on.
+        unsafe { self.page_map(granule) }.class()
+    }
+
     /// Distance of an address from the window's start.
     pub fn offset(self, p: *const u8) -> usize {
         (p as usize).wrapping_sub(self.0)

@@ -2,14 +2,18 @@
 //!
 //! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
 
+use super::fast::Freed;
+use super::outbox::Added;
 use super::tls::{EMPTY, current, gone, set_current};
 use super::{
-    Heap, Role, birth, exit, fast, fork, free as frees, handover, refill, retain, sparse, table,
+    Heap, Role, birth, event, exit, fast, fork, free as frees, handover, refill, retain, sparse,
+    table,
 };
 use crate::lock;
+use crate::models::world::region::offset;
 use crate::models::world::{process, region};
 use crate::size_class::class_of;
-use crate::span::Block;
+use crate::span::{Block, span_of};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -96,8 +100,24 @@ pub fn free(block: usize) {
     }
     process::call(|| {
         region::freed(block);
-        // SAFETY: the block was live.
-        unsafe { frees::free(block as *mut u8) };
+        let p = block as *mut u8;
+        // SAFETY: the block was live. As the face does it.
+        let done = unsafe {
+            match fast::dealloc(p) {
+                Freed::Done => Some(0),
+                Freed::Look(line) => Some(event::look_at_freed(line).into()),
+                Freed::Others(granule, base) => match frees::add_to_chain(base, p, granule) {
+                    Added::Yes => Some(0),
+                    Added::Turn(class) => frees::turn_of_chain(p, granule, class),
+                    Added::No => frees::free_of_others(p, granule),
+                },
+                Freed::Unknown => None,
+            }
+        };
+        if done.is_none() {
+            // SAFETY: as above; nothing has changed.
+            unsafe { frees::remote_free(span_of(offset(p)), p.cast()) };
+        }
     });
 }
 

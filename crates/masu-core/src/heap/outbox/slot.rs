@@ -1,0 +1,76 @@
+//! A slot of the outbox, and how many blocks its chain may have.
+
+use crate::region::{GRANULE, NIL};
+use crate::size_class::{LAST_CLASS, SIZES};
+use crate::span::Block;
+use crate::sync::{Cell, const_unless_loom};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES};
+
+/// Most blocks in a chain of a class: a row for all slots, and one for an oversubscribed process.
+pub static MOST: [[u8; LAST_CLASS + 1]; 2] =
+    [most_of(CHAIN_BYTES), most_of(OVERSUBSCRIBED_CHAIN_BYTES)];
+
+const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
+    let mut out = [0; LAST_CLASS + 1];
+    let mut class = 1;
+    while class <= LAST_CLASS {
+        let size = SIZES[class] as usize;
+        let (few, many) = (bytes / size, CHAIN_OF_SMALL.1 / size);
+        let few = if few > CHAIN as usize { CHAIN as usize } else { few };
+        let many = if many > MOST_OF_ALL as usize { MOST_OF_ALL as usize } else { many };
+        let n = if few > many { few } else { many };
+        out[class] = if n == 0 { 1 } else { n as u8 };
+        class += 1;
+    }
+    out
+}
+
+/// A slot, eight bytes, so that a free into its chain is few loads and stores. Where the chain ends, only a handover asks:
+/// see [`Outbox`](super::Outbox).
+#[repr(C)]
+pub struct Slot {
+    /// Whose chain it is, or was last; `NIL` before that. Only the owner writes it, and may read it outside of the
+    /// handshake, too.
+    pub span: Cell<u32>,
+    /// The lower half of the first block's address, which lies in the span.
+    pub first: Cell<u16>,
+    /// How many more blocks the chain takes; 0: there is no chain.
+    pub left: Cell<u8>,
+    /// In the upper four bits those of the last block's offset / 16, in the lower ones those of what `left` was when the slot
+    /// was last looked at.
+    pub seen: Cell<u8>,
+}
+
+impl Slot {
+    const_unless_loom! {
+        /// Without a chain.
+        pub fn new() -> Self {
+            Slot {
+                span: Cell::new(NIL),
+                first: Cell::new(0),
+                left: Cell::new(0),
+                seen: Cell::new(0),
+            }
+        }
+    }
+
+    /// Puts a block in front of the chain: a link is the block's own address with the offset of the one before it.
+    ///
+    /// # Safety
+    /// A freed block of the chain's span, which the caller gives up.
+    #[inline(always)]
+    pub unsafe fn push(&self, block: *mut Block) {
+        let before = usize::from(self.first.replace(block.addr() as u16));
+        // SAFETY: as the caller says.
+        unsafe { Block::make_free(block, block.map_addr(|at| at & !(GRANULE - 1) | before)) };
+    }
+}
+
+/// In `seen`, what was seen.
+pub const SEEN: u8 = 0xf;
+
+/// Most blocks in any chain.
+const MOST_OF_ALL: u32 = CHAIN_OF_SMALL.0;
+
+const _: () = assert!(size_of::<Slot>() == 8 || cfg!(loom));
+const _: () = assert!(CHAIN <= MOST_OF_ALL && MOST_OF_ALL <= i8::MAX as u32 && GRANULE == 1 << 16);
