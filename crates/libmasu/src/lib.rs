@@ -19,6 +19,7 @@
 //! - `report`: `malloc_trim`, `mallinfo2`, `malloc_info` and their like.
 //! - `process`: start, exit and fork.
 //! - `jemalloc`: jemalloc's extended interface, `mallocx` to `mallctl`.
+//! - `glibc`: blocks of glibc's own allocator that come here.
 //! - `limit`: limits on memory, of `masu.h`.
 //! - `host`, `errno`: what is asked of the C library.
 //!
@@ -60,6 +61,7 @@
 mod aliases;
 mod aligned;
 mod errno;
+mod glibc;
 mod host;
 mod infallible;
 mod jemalloc;

@@ -4,6 +4,7 @@
 //! constructor here reads the configuration and sees to the fork handlers; the destructor prints
 //! statistics if they were asked for. Nothing is given back at exit: the kernel does that faster.
 
+use crate::glibc;
 use crate::host::{self, weak};
 use core::ffi::{c_char, c_int};
 
@@ -16,6 +17,7 @@ pub type Environment = *const *const c_char;
 /// Called once, by the loader, on the only thread.
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
     masu_core::profile::set_unwinder(masu_unwind::walk_outside);
+    masu_core::set_neighbour(glibc::serve);
     // SAFETY: the loader calls this once, on the only thread, with a valid environment.
     unsafe {
         let (environment, secure) = (environment(envp), host::is_secure());

@@ -1,0 +1,146 @@
+//! Blocks of glibc's own allocator that come here.
+//!
+//! A program may get at glibc's `malloc` in spite of masu, by `dlsym` from glibc's handle or in a namespace of `dlmopen`, and
+//! free its blocks as any other. Where it is plain that a block is glibc's, glibc gets it back: each of its blocks has a
+//! header before it, and three kinds of place where it may lie.
+//!
+//! ```text
+//!  kind     where                                        what else must be so
+//!  main     below the program break                      the next block's header says that this one is in use
+//!  arena    in a heap of 64 MiB, at a multiple of that   the heap's header names an arena, whose heap names it too
+//!  mapped   at the start of its own pages                its size is that of whole pages, all of them mapped
+//! ```
+//!
+//! Nothing is read that cannot be: the kernel is asked before. A block that none of this is true of is left alone, such as one
+//! of the main arena of a second copy of glibc, which has no break.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::transmute;
+use masu_core::Act;
+use masu_unwind::can_be_read;
+
+use crate::host::weak;
+
+/// Does in glibc what the program does with one of its blocks; `None` if the block is not known for one.
+pub fn serve(act: Act, p: *mut u8) -> Option<usize> {
+    if !is_its_own(p.addr()) {
+        return None;
+    }
+    let p = p.cast::<c_void>();
+    // SAFETY: the functions are glibc's, and the block is its own. What is wrong with it, glibc finds.
+    unsafe {
+        match act {
+            Act::Free => {
+                let free: extern "C" fn(*mut c_void) = transmute(function(c"free")?);
+                free(p);
+                Some(0)
+            }
+            Act::Realloc(size) => {
+                let realloc: extern "C" fn(*mut c_void, usize) -> *mut c_void =
+                    transmute(function(c"realloc")?);
+                Some(realloc(p, size?).expose_provenance())
+            }
+            Act::Measure => {
+                let usable_size: extern "C" fn(*mut c_void) -> usize =
+                    transmute(function(c"malloc_usable_size")?);
+                Some(usable_size(p))
+            }
+        }
+    }
+}
+
+/// A function of glibc's, which this library has one of the same name before.
+fn function(name: &CStr) -> Option<*const c_void> {
+    const RTLD_NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+    let dlsym = weak!("dlsym");
+    if dlsym.is_null() {
+        return None;
+    }
+    // SAFETY: this is the loader's signature.
+    let dlsym = unsafe {
+        transmute::<*const c_void, extern "C" fn(*mut c_void, *const c_char) -> *const c_void>(
+            dlsym,
+        )
+    };
+    let function = dlsym(RTLD_NEXT, name.as_ptr());
+    // Another allocator may stand before it.
+    let file = masu_core::loaded_from(function.cast())?;
+    file.to_bytes().ends_with(b"/libc.so.6").then_some(function)
+}
+
+/// What begins a block: the size of the one before it, if that is free, and its own size with flags.
+const HEADER: usize = 16;
+/// The flag that says that the block before is in use.
+const BEFORE_IN_USE: usize = 1;
+/// Those of a block with its own pages, and of one in an arena that is not the main one.
+const IS_MAPPED: usize = 2;
+const IN_ARENA: usize = 4;
+const FLAGS: usize = 7;
+/// A heap of such an arena is at a multiple of this, and not longer.
+const ARENA_HEAP: usize = 64 << 20;
+
+/// A word that the program may have.
+fn word(address: usize) -> Option<usize> {
+    let may = address.is_multiple_of(8) && can_be_read(address);
+    // SAFETY: the kernel has just read it.
+    may.then(|| unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() })
+}
+
+/// Whether a block of glibc's starts at an address.
+fn is_its_own(at: usize) -> bool {
+    look(at).unwrap_or(false)
+}
+
+fn look(at: usize) -> Option<bool> {
+    if !at.is_multiple_of(16) {
+        return Some(false);
+    }
+    let start = at - HEADER;
+    let (before, field) = (word(start)?, word(start + 8)?);
+    let (size, flags) = (field & !FLAGS, field & FLAGS);
+    if size < 2 * HEADER || !size.is_multiple_of(16) {
+        return Some(false);
+    }
+    Some(match flags & !BEFORE_IN_USE {
+        0 => end(start, size).is_some_and(|end| end < program_break()) && in_use(start, size)?,
+        IN_ARENA => {
+            let heap = at & !(ARENA_HEAP - 1);
+            let arena = word(heap)?;
+            let length = word(heap + 16)?;
+            length <= ARENA_HEAP
+                && end(start, size).is_some_and(|end| end < heap + length)
+                && arena.is_multiple_of(16)
+                && word(arena & !(ARENA_HEAP - 1))? == arena
+                && in_use(start, size)?
+        }
+        IS_MAPPED if flags == IS_MAPPED => {
+            let page = masu_core::page_size();
+            let (first, end) = (start.checked_sub(before)?, end(start, size)?);
+            first.is_multiple_of(page)
+                && end.is_multiple_of(page)
+                && before < page
+                && can_be_read(end - page)
+        }
+        _ => false,
+    })
+}
+
+fn end(start: usize, size: usize) -> Option<usize> {
+    start.checked_add(size)
+}
+
+/// Whether the block behind one of a size says that that is in use.
+fn in_use(start: usize, size: usize) -> Option<bool> {
+    Some(word(start + size + 8)? & BEFORE_IN_USE != 0)
+}
+
+/// Where the memory ends that glibc's main arena gets from the kernel; 0 if glibc does not say.
+fn program_break() -> usize {
+    let sbrk = weak!("sbrk");
+    if sbrk.is_null() {
+        return 0;
+    }
+    // SAFETY: this is the C library's signature. Nothing is asked for.
+    let sbrk = unsafe { transmute::<*const c_void, extern "C" fn(isize) -> usize>(sbrk) };
+    sbrk(0)
+}
