@@ -2,6 +2,7 @@
 #include "check.h"
 #include "doors.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -39,6 +40,25 @@ static void *free_there(void *block) {
     return NULL;
 }
 
+struct there {
+    void *(*malloc)(size_t);
+    size_t size;
+};
+
+static void *malloc_there(void *there) {
+    struct there *it = there;
+    return it->malloc(it->size);
+}
+
+static void *in_a_thread(void *(*its_malloc)(size_t), size_t size) {
+    struct there there = {its_malloc, size};
+    pthread_t thread;
+    void *block;
+    CHECK(pthread_create(&thread, NULL, malloc_there, &there) == 0, "thread");
+    pthread_join(thread, &block);
+    return block;
+}
+
 // The second free comes from the thread that did not allocate the block.
 CASE(double_free_by_another_thread) {
     void *block = malloc(64), *again = hide(block);
@@ -49,6 +69,42 @@ CASE(double_free_by_another_thread) {
     pthread_join(thread, NULL);
     // Not promised to be found; whatever happens, the heap stays usable.
     for (int i = 0; i < 1000; i++) free(malloc(64));
+}
+
+// Two threads free a block at the same moment: neither sees that the other one does. The second one's look, before the
+// first one's mark, is made here by taking the mark away.
+CASE(double_free_by_two_threads_at_once) {
+    void *blocks[64];
+    pthread_t thread;
+    for (int i = 0; i < 64; i++) blocks[i] = malloc(64);
+    for (int round = 0; round < 2; round++) {
+        CHECK(pthread_create(&thread, NULL, free_there, blocks[32]) == 0, "thread");
+        pthread_join(thread, NULL);
+        ((void **)hide(blocks[32]))[1] = NULL;
+    }
+    for (int i = 0; i < 100000; i++) hide(malloc(64));
+    dprintf(1, "went on\n");
+}
+
+// What glibc's own functions have made goes back to it, from each kind of its memory.
+CASE(blocks_of_the_c_library_go_back_to_it) {
+    void *libc = dlopen("libc.so.6", RTLD_LAZY);
+    void *(*its_malloc)(size_t) = (void *(*)(size_t))dlsym(libc, "malloc");
+    CHECK(its_malloc && its_malloc != malloc, "glibc's malloc");
+    static const size_t sizes[] = {100, 5000, 300000};
+    for (int i = 0; i < 6; i++) {
+        char *block = i < 3 ? its_malloc(sizes[i]) : in_a_thread(its_malloc, sizes[i - 3]);
+        size_t size = malloc_usable_size(block);
+        CHECK(size >= sizes[i % 3] && size < 2 * sizes[i % 3], "%zu bytes of %zu", size, sizes[i % 3]);
+        fill(block, size, i);
+        block = realloc(hide(block), 3 * size);
+        CHECK(block && first_difference(block, size, i) == size, "realloc of %zu bytes", size);
+        errno = 4000;
+        free(block);
+        CHECK(errno == 4000, "errno became %d", errno);
+        if (i < 2) CHECK(its_malloc(3 * size) == block, "%zu bytes were not freed", size);
+    }
+    dprintf(1, "went on\n");
 }
 
 static char in_data[4096] __attribute__((aligned(4096))) = {1};
@@ -177,6 +233,8 @@ MISTAKE(realloc_of_a_freed_medium_block, free(block); CHECK(!realloc(hide(block)
 MISTAKE(realloc_inside_a_medium_block, CHECK(!realloc(hide(block + 16), 30000), "it grew"))
 MISTAKE(realloc_of_a_variable, CHECK(!realloc(hide(in_data + 16), 100), "it grew"))
 MISTAKE(size_of_a_freed_medium_block, free(block); CHECK(!malloc_usable_size(hide(block)), "a size"))
+MISTAKE(size_of_a_freed_small_block, hide(malloc(100)); free(small); CHECK(!malloc_usable_size(hide(small)), "a size"))
+MISTAKE(size_inside_a_small_block, CHECK(!malloc_usable_size(hide(small + 16)), "a size"))
 MISTAKE(size_inside_a_huge_block, CHECK(!malloc_usable_size(hide(large + 4096)), "a size"))
 MISTAKE(delete_with_too_large_a_size, sized_delete(small, 200))
 MISTAKE(delete_with_too_small_a_size, sized_delete(block, 5000))

@@ -126,6 +126,26 @@ static void double_free_by_two(void) {
     release(p);
 }
 
+// Two threads free the same blocks at the same time; here and there both look before either has done it.
+static void *racing[1024];
+static pthread_barrier_t line;
+static void *race(void *unused) {
+    for (int i = 0; i < 1024; i++) {
+        if (i % 64 == 0) pthread_barrier_wait(&line);
+        free(racing[i]);
+    }
+    return unused;
+}
+static void double_free_in_a_race(void) {
+    pthread_t threads[2];
+    int n = size > 100000 ? 64 : 1024;
+    for (int i = 0; i < n; i++) racing[i] = block_of(size);
+    pthread_barrier_init(&line, NULL, 2);
+    for (int i = 0; i < 2; i++) if (pthread_create(&threads[i], NULL, race, NULL) != 0) _exit(3);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    go_on();
+}
+
 static void double_free_by_realloc(void) {
     char *p = block_of(size);
     release(p);
@@ -293,6 +313,7 @@ static const struct {
     CASE(double_free_delayed, SOME | THREADS),
     CASE(double_free_while_ready, SEEN | THREADS),
     CASE(double_free_by_two, SEEN | THREADS),
+    CASE(double_free_in_a_race, 0),
     CASE(double_free_by_realloc, SEEN | THREADS),
     CASE(free_by_1, SEEN | THREADS),
     CASE(free_by_8, SEEN | THREADS),

@@ -26,6 +26,8 @@ masu_tests::cases! {
     realloc_of_freed_300000_bytes,
     realloc_of_freed_3_mib,
     double_free_by_another_thread,
+    double_free_by_two_threads_at_once,
+    blocks_of_the_c_library_go_back_to_it,
     freeing_foreign_pointers_is_survived,
     reallocating_foreign_pointers_is_survived,
     a_mapping_may_be_another_allocators,
@@ -48,6 +50,8 @@ masu_tests::cases! {
     realloc_inside_a_medium_block,
     realloc_of_a_variable,
     size_of_a_freed_medium_block,
+    size_of_a_freed_small_block,
+    size_inside_a_small_block,
     size_inside_a_huge_block,
     delete_with_too_large_a_size,
     delete_with_too_small_a_size,
@@ -88,6 +92,11 @@ const SAID: &[(&str, &str)] = &[
     ),
     ("realloc_of_a_variable", "realloc of …: it points into the program's file, to a variable"),
     ("size_of_a_freed_medium_block", "usable size of …: the block of 20480 bytes was freed before"),
+    ("size_of_a_freed_small_block", "usable size of …: the block of 112 bytes was freed before"),
+    (
+        "size_inside_a_small_block",
+        "usable size of …: it points 16 bytes into the block of 112 bytes",
+    ),
     (
         "size_inside_a_huge_block",
         "usable size of …: it points 4096 bytes into the block of 3145728 bytes",
@@ -193,6 +202,35 @@ fn a_free_inside_a_small_block_ends_the_program_whatever_was_asked_for() {
         let sentence = "free of …: it points 16 bytes into the block of 112 bytes at …";
         assert!(begins(line, sentence), "{}", outcome.describe());
     }
+}
+
+/// Two threads that free a block at the same moment see no mark. Whoever takes the block in finds that its chain is broken.
+#[test]
+fn a_double_free_by_two_threads_at_once_ends_the_program() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let outcome = case(program(), "double_free_by_two_threads_at_once").run();
+    let outcome = outcome.killed_by(libc::SIGABRT);
+    says_one_line(&outcome);
+    let sentence = "double free of …: a chain of freed blocks from here on is broken";
+    let line = outcome.stderr.trim_start_matches("masu: ");
+    assert!(begins(line, sentence), "{}", outcome.describe());
+}
+
+#[test]
+fn blocks_of_the_c_library_go_back_to_it() {
+    if !is_masu() || !names_files() || cfg!(target_env = "musl") {
+        println!("only masu is held to this, and needs glibc 2.35");
+        return;
+    }
+    let outcome = case(program(), "blocks_of_the_c_library_go_back_to_it").run().success();
+    assert!(
+        outcome.stdout.contains("went on") && outcome.stderr.is_empty(),
+        "{}",
+        outcome.describe()
+    );
 }
 
 /// `docs/mistakes.md` explains every sentence, in a row of its table, with `…` for whatever varies.

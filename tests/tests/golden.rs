@@ -46,6 +46,7 @@ const UNDEFINED_WEAK: &[&str] = &[
     "pthread_atfork",
     "pthread_key_create",
     "pthread_setspecific",
+    "sbrk",
     "sigaction",
 ];
 
