@@ -15,7 +15,7 @@ use masu_tests::{Compile, Run, is_masu, library, scratch, source};
 const FAST_PATHS: &[(&str, Option<usize>)] = &[
     ("malloc", Some(14)),
     ("free", Some(22)),
-    ("malloc_usable_size", Some(12)),
+    ("malloc_usable_size", Some(18)),
     ("calloc", None),
     ("realloc", None),
 ];
