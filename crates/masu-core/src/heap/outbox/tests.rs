@@ -7,8 +7,8 @@ use crate::{alloc, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: sixteen to a chain, and few spans for many of them.
-const SIZE: usize = 64;
+/// Bytes of a block: as many to a chain as can be, and so few spans for many of them that their owner keeps all.
+const SIZE: usize = 16;
 
 /// A block of a thread that sleeps, and many others, of other spans of its.
 struct Blocks {
