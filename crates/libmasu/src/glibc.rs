@@ -64,7 +64,7 @@ fn function(name: &CStr) -> Option<*const c_void> {
     };
     let function = dlsym(RTLD_NEXT, name.as_ptr());
     // Another allocator may stand before it.
-    let file = masu_core::loaded_from(function.cast())?;
+    let (file, _) = masu_core::loaded_from(function.cast())?;
     file.to_bytes().ends_with(b"/libc.so.6").then_some(function)
 }
 

@@ -145,7 +145,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
 ///
 /// # Safety
 /// They are freed blocks of the span that the caller gives up.
-#[inline(always)]
+#[inline(never)]
 pub(super) unsafe fn push(
     heap: Option<&Heap>,
     span: u32,
