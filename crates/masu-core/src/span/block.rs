@@ -85,28 +85,6 @@ impl Block {
         }
     }
 
-    /// The next one of a list of blocks of one span, in that span whatever the link says.
-    ///
-    /// # Safety
-    /// At an even address in a span, which is mapped.
-    #[inline(always)]
-    pub unsafe fn next_within(block: *mut Block) -> *mut Block {
-        // The lower half of the link takes the place of that of the address.
-        #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-        // SAFETY: as the caller says.
-        unsafe {
-            let mut next = block;
-            core::arch::asm!("mov {next:x}, word ptr [{next}]", next = inout(reg) next,
-                options(readonly, nostack, preserves_flags));
-            next
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
-        // SAFETY: as above.
-        unsafe {
-            (*block).next
-        }
-    }
-
     /// Hands out the first block of a list that is not empty: takes the mark off, which must be there.
     ///
     /// # Safety

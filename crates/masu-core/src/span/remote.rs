@@ -41,7 +41,6 @@
 //! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
 
-use super::block::Block;
 use super::record::block_at;
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
@@ -81,9 +80,10 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Whether its links lead from the first to the last block in as many steps as it is long, and no further. Two threads that free a
-    /// block at the same moment see no mark and put it into two chains. But it has one link: where the chains are joined, one
-    /// has lost its end, or both are a ring.
+    /// Whether its links lead from the first to the last block in as many steps as it is long, and no further. Two
+    /// threads that free a block at the same moment see no mark and put it into two chains. But it has one link: where the
+    /// chains are joined, one has lost its end, or both are a ring. A link that the program wrote to leads elsewhere, and is
+    /// not followed out of the span.
     ///
     /// # Safety
     /// The chain was taken from the span's word by its owner, and is not empty.
@@ -91,8 +91,12 @@ impl Chain {
     pub unsafe fn is_whole(&self, span: u32) -> bool {
         let mut at = block_at(span, self.head);
         for _ in 1..self.count {
-            // SAFETY: at a multiple of 16 in the span, which is mapped, wherever a damaged link leads.
-            unsafe { at = Block::next_within(at) };
+            // SAFETY: at a multiple of 16 in the span, which is mapped.
+            let next = unsafe { (*at).next };
+            if (next.addr() ^ at.addr()) & !(GRANULE - 16) != 0 {
+                return false;
+            }
+            at = next;
         }
         // SAFETY: that is a block of the span, the owner's.
         at == block_at(span, self.tail) && unsafe { (*at).next.is_null() }
