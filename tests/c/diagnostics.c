@@ -86,6 +86,40 @@ CASE(double_free_by_two_threads_at_once) {
     dprintf(1, "went on\n");
 }
 
+// A block that another thread has freed holds a link to the one before it, until the program writes there.
+static void *free_all_there(void *blocks) {
+    for (int i = 0; i < 32; i++) free(((void **)blocks)[i]);
+    return NULL;
+}
+
+enum { FREED = 32, LIVE = 8 };
+static char *linked[FREED], *live[LIVE];
+
+static void overwrite_a_link(void *link, size_t bytes, size_t at) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_all_there, linked) == 0, "thread");
+    pthread_join(thread, NULL);
+    memcpy(hide(linked[FREED / 2] + at), &link, bytes);
+    for (int i = 0; i < 100000; i++) {
+        char *block = malloc(64);
+        for (int j = 0; j < LIVE; j++) CHECK(block != live[j], "it has another owner");
+    }
+    dprintf(1, "went on\n");
+}
+
+static void take_blocks(void) {
+    for (int i = 0; i < FREED; i++) {
+        linked[i] = malloc(64);
+        if (i % (FREED / LIVE) == 0) live[i / (FREED / LIVE)] = malloc(64);
+    }
+}
+
+CASE(a_link_becomes_garbage) { take_blocks(); overwrite_a_link((void *)0x7961207473756a20, 8, 0); }
+CASE(a_link_becomes_nothing) { take_blocks(); overwrite_a_link(NULL, 8, 0); }
+CASE(a_link_leads_to_a_live_block) { take_blocks(); overwrite_a_link(live[3], 8, 0); }
+CASE(a_link_leads_to_another_span) { take_blocks(); overwrite_a_link(malloc(1000), 8, 0); }
+CASE(half_a_link_is_overwritten) { take_blocks(); overwrite_a_link((void *)1, 4, 4); }
+
 // What glibc's own functions have made goes back to it, from each kind of its memory.
 CASE(blocks_of_the_c_library_go_back_to_it) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY);

@@ -23,6 +23,31 @@ mod operators {
         every_delete_gives_memory_back,
         expressions_and_containers,
         new_and_free_mix_as_real_programs_do,
+        arrays_and_single_objects_that_look_alike;
+        apart:
+        an_array_with_its_length_is_freed,
+        an_array_with_its_length_is_deleted_as_one,
+        a_long_array_is_deleted_as_one,
+    }
+
+    /// What `docs/mistakes.md` says of `new[]` with another end than `delete[]`.
+    #[test]
+    fn arrays_that_are_not_freed_as_such_end_the_program() {
+        if !masu_tests::is_masu() {
+            println!("only masu is held to this");
+            return;
+        }
+        for (name, sentence) in [
+            ("an_array_with_its_length_is_freed", "it points 8 bytes into the block of 128 bytes"),
+            (
+                "an_array_with_its_length_is_deleted_as_one",
+                "it points 8 bytes into the block of 128 bytes",
+            ),
+            ("a_long_array_is_deleted_as_one", "the size said is 24 bytes, but the block has 12288"),
+        ] {
+            let outcome = masu_tests::case(program(), name).run().killed_by(libc::SIGABRT);
+            assert!(outcome.stderr.contains(sentence), "{}", outcome.describe());
+        }
     }
 }
 

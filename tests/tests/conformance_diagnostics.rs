@@ -27,6 +27,11 @@ masu_tests::cases! {
     realloc_of_freed_3_mib,
     double_free_by_another_thread,
     double_free_by_two_threads_at_once,
+    a_link_becomes_garbage,
+    a_link_becomes_nothing,
+    a_link_leads_to_a_live_block,
+    a_link_leads_to_another_span,
+    half_a_link_is_overwritten,
     blocks_of_the_c_library_go_back_to_it,
     freeing_foreign_pointers_is_survived,
     reallocating_foreign_pointers_is_survived,
@@ -211,8 +216,30 @@ fn a_double_free_by_two_threads_at_once_ends_the_program() {
         println!("only masu is held to this");
         return;
     }
-    let outcome = case(program(), "double_free_by_two_threads_at_once").run();
-    let outcome = outcome.killed_by(libc::SIGABRT);
+    a_broken_chain_ends("double_free_by_two_threads_at_once");
+}
+
+/// So it does if the program has written to the link of a block that another thread had freed.
+#[test]
+fn a_link_that_the_program_wrote_to_is_not_followed() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    for name in [
+        "a_link_becomes_garbage",
+        "a_link_becomes_nothing",
+        "a_link_leads_to_a_live_block",
+        "a_link_leads_to_another_span",
+        "half_a_link_is_overwritten",
+    ] {
+        a_broken_chain_ends(name);
+    }
+}
+
+#[track_caller]
+fn a_broken_chain_ends(name: &str) {
+    let outcome = case(program(), name).run().killed_by(libc::SIGABRT);
     says_one_line(&outcome);
     let sentence = "double free of …: a chain of freed blocks from here on is broken";
     let line = outcome.stderr.trim_start_matches("masu: ");
