@@ -86,20 +86,27 @@ CASE(double_free_by_two_threads_at_once) {
     dprintf(1, "went on\n");
 }
 
-// A block that another thread has freed holds a link to the one before it, until the program writes there.
-static void *free_all_there(void *blocks) {
-    for (int i = 0; i < 32; i++) free(((void **)blocks)[i]);
-    return NULL;
-}
-
+// Blocks that a thread has freed for their owner hold links to one another, until the program writes there.
 enum { FREED = 32, LIVE = 8 };
 static char *linked[FREED], *live[LIVE];
 
+struct overwrite {
+    void *link;
+    size_t bytes, at;
+};
+
+static void *free_and_overwrite(void *with) {
+    struct overwrite *it = with;
+    for (int i = 0; i < FREED; i++) free(linked[i]);
+    memcpy(hide(linked[FREED / 2] + it->at), &it->link, it->bytes);
+    return NULL;
+}
+
 static void overwrite_a_link(void *link, size_t bytes, size_t at) {
+    struct overwrite with = {link, bytes, at};
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, free_all_there, linked) == 0, "thread");
+    CHECK(pthread_create(&thread, NULL, free_and_overwrite, &with) == 0, "thread");
     pthread_join(thread, NULL);
-    memcpy(hide(linked[FREED / 2] + at), &link, bytes);
     for (int i = 0; i < 100000; i++) {
         char *block = malloc(64);
         for (int j = 0; j < LIVE; j++) CHECK(block != live[j], "it has another owner");

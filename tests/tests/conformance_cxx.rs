@@ -43,7 +43,10 @@ mod operators {
                 "an_array_with_its_length_is_deleted_as_one",
                 "it points 8 bytes into the block of 128 bytes",
             ),
-            ("a_long_array_is_deleted_as_one", "the size said is 24 bytes, but the block has 12288"),
+            (
+                "a_long_array_is_deleted_as_one",
+                "the size said is 24 bytes, but the block has 12288",
+            ),
         ] {
             let outcome = masu_tests::case(program(), name).run().killed_by(libc::SIGABRT);
             assert!(outcome.stderr.contains(sentence), "{}", outcome.describe());

@@ -209,7 +209,8 @@ fn a_free_inside_a_small_block_ends_the_program_whatever_was_asked_for() {
     }
 }
 
-/// Two threads that free a block at the same moment see no mark. Whoever takes the block in finds that its chain is broken.
+/// Two threads that free a block at the same moment see no mark. Whoever sends the block or takes it in finds that its
+/// chain is broken.
 #[test]
 fn a_double_free_by_two_threads_at_once_ends_the_program() {
     if !is_masu() {
@@ -219,7 +220,7 @@ fn a_double_free_by_two_threads_at_once_ends_the_program() {
     a_broken_chain_ends("double_free_by_two_threads_at_once");
 }
 
-/// So it does if the program has written to the link of a block that another thread had freed.
+/// So is it if the program has written to the link of a block that waits to be sent to its owner.
 #[test]
 fn a_link_that_the_program_wrote_to_is_not_followed() {
     if !is_masu() {

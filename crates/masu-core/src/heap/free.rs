@@ -11,6 +11,7 @@ use super::tls::{current, is_mine};
 use super::{Heap, Role, arena, birth, shared_arena, suspect, thread_bytes};
 use crate::deferred;
 use crate::region::{self, Base, GRANULE};
+use crate::report::{self, Wrong};
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
 use crate::sync::Ordering;
@@ -100,7 +101,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     let owner = entry.owner.load(Ordering::Relaxed);
     let class = entry.class();
     if !span::may_start(class, block.addr()) {
-        crate::report::bad_free(block.cast());
+        report::bad_free(block.cast());
         return 0;
     }
     // SAFETY: where a block of the span may start; the span is below the limit, and this thread's if the owner
@@ -155,6 +156,11 @@ pub(super) unsafe fn push(
 ) -> bool {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     let word = unsafe { span::remote(span) };
+    let chain = Chain { head: ends.0, tail: ends.1, count: n };
+    // SAFETY: they are the caller's.
+    if n > 1 && !unsafe { chain.is_whole(span) } {
+        report::damage(span::block_at(span, ends.0).cast(), Wrong::Tangled);
+    }
     let link = |head: Option<u32>| {
         // SAFETY: the blocks are ours until the push succeeds.
         unsafe { link_last(span, ends, head) };

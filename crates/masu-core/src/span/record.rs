@@ -388,14 +388,15 @@ impl Span {
     /// The chain has `count` linked blocks of this span, the last of which links to none; they are the
     /// owner's, as is the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
+        let tail = block_at(span, chain.tail);
         // SAFETY: passed on.
-        if chain.count > self.out() || !unsafe { chain.is_whole(span) } {
+        if chain.count > self.out() || !unsafe { (*tail).next.is_null() } {
             // Blocks were freed twice where no mark was to be seen, and the chain leads anywhere.
             report::damage(block_at(span, chain.head).cast(), Wrong::Tangled);
         }
         if !self.free.is_null() {
             // SAFETY: the chain is as the caller says.
-            unsafe { (*block_at(span, chain.tail)).next = self.free };
+            unsafe { (*tail).next = self.free };
         }
         self.free = block_at(span, chain.head);
         self.base = self.base.wrapping_add(chain.count);

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16,
-//! the links are in the blocks; the tail's is null. The owner follows them before it joins the
-//! chain to its list, see [`Chain::is_whole`]). `used` is meaningful only while nobody owns
+//! the links are in the blocks; the tail's is null, so that the owner joins the chain to its
+//! list without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns
 //! the span: blocks that were not on its local list when it was given up, those in the chain included. The
 //! states and their transitions, each a single compare-and-swap:
 //!
@@ -29,8 +29,8 @@
 //! stead. The owner finds a span without any carved block when it next takes the chain.
 //!
 //! Invariants:
-//! 1. `count` is the length of the chain at `head`; no block is in it twice, unless the program made a mistake,
-//!    which its owner notices.
+//! 1. `count` is the length of the chain at `head`; no block is in it twice, unless the program freed one twice
+//!    and nobody noticed.
 //! 2. exactly one thread wins any transition to OWNED, and only the owner touches the span's own
 //!    line, its lists and its free blocks.
 //! 3. a span that nobody owns never has all of `used` in its chain: the push that would make it so
@@ -81,12 +81,11 @@ pub struct Chain {
 
 impl Chain {
     /// Whether its links lead from the first to the last block in as many steps as it is long, and no further. Two
-    /// threads that free a block at the same moment see no mark and put it into two chains. But it has one link: where the
-    /// chains are joined, one has lost its end, or both are a ring. A link that the program wrote to leads elsewhere, and is
-    /// not followed out of the span.
+    /// threads that free a block at the same moment see no mark and put it into two chains. But it has one link, so one of the
+    /// chains leads into the other. A link that the program wrote to leads elsewhere, and is not followed out of the span.
     ///
     /// # Safety
-    /// The chain was taken from the span's word by its owner, and is not empty.
+    /// The caller has freed the blocks, and not pushed them yet.
     #[inline(always)]
     pub unsafe fn is_whole(&self, span: u32) -> bool {
         let mut at = block_at(span, self.head);
@@ -98,7 +97,7 @@ impl Chain {
             }
             at = next;
         }
-        // SAFETY: that is a block of the span, the owner's.
+        // SAFETY: that is a block of the span, the caller's.
         at == block_at(span, self.tail) && unsafe { (*at).next.is_null() }
     }
 
