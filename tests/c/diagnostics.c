@@ -127,6 +127,30 @@ CASE(a_link_leads_to_a_live_block) { take_blocks(); overwrite_a_link(live[3], 8,
 CASE(a_link_leads_to_another_span) { take_blocks(); overwrite_a_link(malloc(1000), 8, 0); }
 CASE(half_a_link_is_overwritten) { take_blocks(); overwrite_a_link((void *)1, 4, 4); }
 
+// The same in a block that the thread itself has freed, which leads it to its next block.
+static void overwrite_an_own_link(void *link) {
+    for (int i = 0; i < FREED; i++) free(linked[i]);
+    memcpy(hide(linked[FREED / 2]), &link, sizeof link);
+    for (int i = 0; i < 100000; i++) {
+        char *block = malloc(64);
+        CHECK(block != link, "it has another owner");
+        for (int j = 0; j < LIVE; j++) CHECK(block != live[j], "it has another owner");
+    }
+    dprintf(1, "went on\n");
+}
+
+CASE(an_own_link_leads_to_a_live_block) { take_blocks(); overwrite_an_own_link(live[3]); }
+CASE(an_own_link_leads_to_another_span) { take_blocks(); overwrite_an_own_link(malloc(1000)); }
+CASE(an_own_link_leads_into_a_live_block) { take_blocks(); overwrite_an_own_link(live[3] + 16); }
+CASE(an_own_link_leads_to_the_stack) { char local[64] = {0}; take_blocks(); overwrite_an_own_link(hide(local)); }
+CASE(an_own_mark_is_overwritten) {
+    take_blocks();
+    for (int i = 0; i < FREED; i++) free(linked[i]);
+    memset(hide(linked[FREED / 2] + 8), 0, 8);
+    for (int i = 0; i < 100000; i++) CHECK(malloc(64) != NULL, "no memory");
+    dprintf(1, "went on\n");
+}
+
 // What glibc's own functions have made goes back to it, from each kind of its memory.
 CASE(blocks_of_the_c_library_go_back_to_it) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY);

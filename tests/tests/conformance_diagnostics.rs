@@ -32,6 +32,11 @@ masu_tests::cases! {
     a_link_leads_to_a_live_block,
     a_link_leads_to_another_span,
     half_a_link_is_overwritten,
+    an_own_link_leads_to_a_live_block,
+    an_own_link_leads_to_another_span,
+    an_own_link_leads_into_a_live_block,
+    an_own_link_leads_to_the_stack,
+    an_own_mark_is_overwritten,
     blocks_of_the_c_library_go_back_to_it,
     freeing_foreign_pointers_is_survived,
     reallocating_foreign_pointers_is_survived,
@@ -235,6 +240,27 @@ fn a_link_that_the_program_wrote_to_is_not_followed() {
         "half_a_link_is_overwritten",
     ] {
         a_broken_chain_ends(name);
+    }
+}
+
+/// No write to a block that its own thread has freed gives a later block a second owner.
+#[test]
+fn a_link_that_the_program_wrote_to_gives_no_block_twice() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    for name in [
+        "an_own_link_leads_to_a_live_block",
+        "an_own_link_leads_to_another_span",
+        "an_own_link_leads_into_a_live_block",
+        "an_own_link_leads_to_the_stack",
+        "an_own_mark_is_overwritten",
+    ] {
+        let outcome = case(program(), name).run().killed_by(libc::SIGABRT);
+        says_one_line(&outcome);
+        let sentence = "it, or the free block that links to it, was written to after it was freed";
+        assert!(outcome.stderr.contains(sentence), "{name}: {}", outcome.stderr);
     }
 }
 

@@ -13,7 +13,7 @@ use masu_tests::{Compile, Run, is_masu, library, scratch, source};
 /// The functions of the table, and the most instructions that a hit may take where that was
 /// promised.
 const FAST_PATHS: &[(&str, Option<usize>)] = &[
-    ("malloc", Some(14)),
+    ("malloc", Some(15)),
     ("free", Some(22)),
     ("malloc_usable_size", Some(18)),
     ("calloc", None),

@@ -153,8 +153,9 @@ pub fn written_after_free(p: *const u8) -> ! {
     let mut sink = fatal::write_stderr as fn(&[u8]);
     let mut text = Text::new(&mut sink);
     text.str("masu: free block at ").hex(p.addr() as u64);
-    text.str(": it was written to, after it was freed or beyond the end of the block before it")
+    text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
         .line();
+    drop(text);
     fatal::abort()
 }
 
