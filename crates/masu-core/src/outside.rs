@@ -12,6 +12,8 @@
 //! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
 //! all words and from `MEANING`, which changes whenever what a word means does.
 
+use crate::guard::slots::{self as guard, Record as Guarded, Trace};
+use crate::guard::state::State;
 use crate::heap::arena::Arena;
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
@@ -293,6 +295,29 @@ layout! {
     prof_peak = offset_of!(Site, peak),
     /// Milliseconds that freed blocks lived, added up.
     prof_lived = offset_of!(Site, lived),
+    /// Least bytes of a slot of guarded blocks, which is a page if that is more. A page lies behind each, and one
+    /// before the first.
+    guard_slot = guard::SLOT,
+    /// Bytes of a slot's record.
+    guard_record_stride = size_of::<Guarded>(),
+    /// Its state, 32 bits.
+    guard_state = offset_of!(Guarded, state),
+    /// That of a live block.
+    guard_live = State::LIVE_STATE,
+    /// The block that is there or was there last; 0: there was none.
+    guard_start = offset_of!(Guarded, start),
+    /// Its bytes.
+    guard_bytes = offset_of!(Guarded, bytes),
+    /// Who allocated it: the thread, 32 bits; 0: nobody.
+    guard_allocated = offset_of!(Guarded, allocated),
+    /// Who freed it.
+    guard_freed = offset_of!(Guarded, freed),
+    /// In these, the number of frames, 32 bits.
+    guard_depth = Trace::FIELDS[0],
+    /// The frames.
+    guard_frames = Trace::FIELDS[1],
+    /// Most of them.
+    guard_most_frames = guard::DEPTH,
 }
 
 /// The variables whose places are given, each as its distance from the first word.
@@ -387,10 +412,16 @@ pub enum Place {
     ProfBegun,
     /// Samples that could not be kept.
     ProfDropped,
+    /// Where the guarded blocks' slots begin; 0: there are none.
+    GuardBase,
+    /// Their number.
+    GuardCount,
+    /// Where their records begin.
+    GuardRecords,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::ProfDropped as usize + 1;
+pub const PLACES: usize = Place::GuardRecords as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -479,6 +510,9 @@ places! {
     prof_peak = profile::PEAK,
     prof_begun = profile::BEGUN,
     prof_dropped = profile::DROPPED,
+    guard_base = guard::BASE,
+    guard_count = guard::COUNT,
+    guard_records = guard::RECORDS,
 }
 
 #[cfg(test)]
