@@ -18,7 +18,7 @@ mod output;
 mod record;
 mod retained;
 pub mod session;
-mod text;
+pub mod text;
 
 use std::ffi::OsString;
 use std::fs;
