@@ -349,8 +349,11 @@ pub fn rss(process: u32) -> Result<u64, Error> {
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
 }
 
+/// Where an engine's memory of some kind is.
+type Range = fn(&Engine) -> (u64, u64);
+
 /// Kinds with mappings of their own.
-const APART: [(Kind, fn(&Engine) -> (u64, u64)); 3] = [
+const APART: [(Kind, Range); 3] = [
     (Kind::Profile, Engine::profiled),
     (Kind::Guards, Engine::guarded),
     (Kind::GuardRecords, Engine::guard_records),

@@ -112,10 +112,8 @@ impl Screen {
                     Err(error) => self.said = error.to_string(),
                 }
             }
-            (KeyCode::Char('h'), Some(process)) => {
-                if self.sites.is_none() {
-                    self.sites = Some(Sites::of(process));
-                }
+            (KeyCode::Char('h'), Some(process)) if self.sites.is_none() => {
+                self.sites = Some(Sites::of(process));
             }
             (KeyCode::Char('p'), Some(process)) => {
                 let asked = masu_inspect::engines(process).and_then(|(memory, engines)| {
