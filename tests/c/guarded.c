@@ -74,6 +74,16 @@ CASE(passes_faults_on) {
 }
 
 CASE(faults_elsewhere) { block = (char *)64; CHECK(block[50] == 0, "never"); }
+
+// A fault at a block without guards: it is no code.
+static void jump(size_t size) {
+    block = malloc(size);
+    memset(block, 0, size);
+    ((void (*)(void))(uintptr_t)(block + 48))();
+}
+CASE(jumps_into_a_block) { jump(200); }
+CASE(jumps_into_a_medium_block) { jump(40000); }
+CASE(jumps_into_a_huge_block) { jump(3 << 20); }
 CASE(is_told_to_end) { raise(SIGSEGV); }
 
 // Guarded blocks have exactly the bytes that were asked for; others have a class's.

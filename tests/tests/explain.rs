@@ -354,6 +354,27 @@ fn what_a_profile_takes_is_said() {
     assert!(elsewhere(&profiled) <= elsewhere(&plain) + (64 << 10), "{profiled:#}");
 }
 
+/// Guarded blocks, too.
+#[test]
+fn what_guards_take_is_said() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut command = Command::new(program.path());
+    command.env("MASU_CONF", "guard:1/1,guard_slots:1000");
+    let mut guarded = Running::start(&mut command);
+    guarded.says("ready");
+    let account = closes(guarded.id());
+    // 500 blocks live, a page each, and a record of half a KiB.
+    let (pool, records) = (bytes(&account, "guards"), bytes(&account, "guard_records"));
+    assert!((1_900 << 10..2_100 << 10).contains(&pool), "{account:#}");
+    assert!((240 << 10..=512 << 10).contains(&records), "{account:#}");
+    let advice = account["advice"].as_array().expect("a list").iter();
+    let said = advice.filter_map(|it| it["what"].as_str()).any(|it| it.contains("guarded blocks"));
+    assert!(said, "{account:#}");
+}
+
 /// What of a huge page nothing has used is told from what is free.
 #[test]
 fn huge_pages_are_accounted_for() {

@@ -4,10 +4,13 @@
 mod common;
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use masu_tests::{Compile, Outcome, Program, Run, archive, is_masu, scratch};
+use masu_tests::running::masu;
+use masu_tests::{Compile, Outcome, Program, Run, archive, is_masu, library, scratch};
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
@@ -89,6 +92,97 @@ fn without_a_report_the_fault_itself_ends_the_program() {
     }
     let outcome = run("reads_freed", "guard:1/1,guard_report:off").run().killed_by(SIGSEGV);
     assert_eq!(outcome.stderr, "");
+}
+
+/// The core file of a case, without a report. Where the kernel hands core files to a program, gdb writes it.
+fn dumped(case: &str, configuration: &str, directory: &Path) -> PathBuf {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
+    let to = directory.join("by-gdb");
+    let commands = format!("generate-core-file {}", to.display());
+    let mut command = Command::new("sh");
+    command.current_dir(directory).args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]);
+    if pattern.starts_with(['|', '/']) {
+        let library = library().expect("masu is a library");
+        let start = format!("set exec-wrapper env LD_PRELOAD={}", library.display());
+        command.args(["gdb", "-nx", "-batch", "-ex", &start, "-ex", "run", "-ex", &commands]);
+        command.arg("--args");
+    } else {
+        command.env("LD_PRELOAD", library().expect("masu is a library"));
+    }
+    command.arg(PROGRAM.path()).arg(case);
+    command.env("MASU_CONF", format!("guard_report:off,{configuration}"));
+    let out = command.output().expect("sh, or gdb where core files go elsewhere");
+    let mut files = fs::read_dir(directory).expect("a directory");
+    let file = files.next().unwrap_or_else(|| panic!("no core file: {out:?}"));
+    file.expect("a file").path()
+}
+
+#[test]
+fn a_core_file_says_which_block_it_was() {
+    if !is_masu() {
+        return;
+    }
+    let accessed = &["accessed", "allocated"][..];
+    let freed = &["accessed", "allocated", "freed"][..];
+    for (case, configuration, line, stacks) in [
+        (
+            "writes_beyond",
+            "guard:1/1",
+            " bytes beyond the end of the block of 100 bytes at 0x",
+            accessed,
+        ),
+        (
+            "writes_before",
+            "guard:1/1",
+            " bytes before the start of the block of 100 bytes",
+            accessed,
+        ),
+        ("reads_freed", "guard:1/1", "50 bytes into the block of 100 bytes at 0x", freed),
+        ("reads_freed_in_a_thread", "guard:1/1", ", which was freed", freed),
+        ("faults_elsewhere", "", "a null pointer, or a field of one", &accessed[..1]),
+        (
+            "jumps_into_a_block",
+            "",
+            "48 bytes into a small block of 224 bytes at 0x",
+            &accessed[..1],
+        ),
+        (
+            "jumps_into_a_medium_block",
+            "",
+            "48 bytes into the block of 40960 bytes at 0x",
+            &accessed[..1],
+        ),
+        ("jumps_into_a_huge_block", "", "48 bytes into the block of ", &accessed[..1]),
+    ] {
+        let directory = scratch();
+        let core = dumped(case, configuration, directory.path());
+        let out = masu(&["explain", "--core", &core.to_string_lossy()]);
+        let (said, wrong) =
+            (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!((out.status.code(), &*wrong), (Some(0), ""), "{case}");
+        let mut lines = said.lines();
+        let first = lines.next().unwrap_or_default();
+        assert!(first.contains(" on masu ") && first.contains(": ended by SIGSEGV"), "{said}");
+        let second = lines.next().unwrap_or_default();
+        assert!(second.starts_with("access to 0x") && second.contains(line), "{case}: {said}");
+        let found: Vec<&str> = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.split_once(" by thread ").map(|it| it.0))
+            .collect();
+        assert_eq!(found, stacks, "{case}: {said}");
+        // Names, of the program's own functions.
+        let name = format!("#0  {case}");
+        if stacks.len() > 1 {
+            assert!(said.contains(&name), "{case}: {said}");
+            assert!(said.contains("guarded blocks' stacks"), "{case}: {said}");
+        }
+        assert!(said.contains("\n  sum  "), "{case}: {said}");
+    }
+    for (file, way) in [("Cargo.toml", "ulimit -c"), ("/none", "ulimit -c")] {
+        let out = masu(&["explain", "--core", file]);
+        let wrong = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && wrong.contains(way), "{wrong}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, is_masu, library, scratch};
+use masu_tests::{Compile, Program, Run, is_masu, library, long, scratch};
 
 /// A line of a profile.
 struct Place {
@@ -87,15 +87,32 @@ fn figures_are_those_of_the_program() {
     }
 }
 
-/// Each run is a thousand chances to hang.
+/// Runs of a storm, each of which is hundreds of chances to hang: twenty, or a thousand where there is time.
+fn storm(program: &Program, arguments: &[&str]) {
+    let runs = if long() { 1000 } else { 20 };
+    for run in 0..runs {
+        let Some(places) = profiled(program, arguments, "1KiB") else { return };
+        let samples: u64 = places.iter().map(|p| p.samples).sum();
+        assert!(samples > 100, "{samples} in run {run}");
+    }
+    println!("{runs} runs");
+}
+
 #[test]
 fn threads_that_do_everything_at_once_are_sampled() {
     let program = Compile::cxx("cxx/profile_storm.cc").flags(["-O2", "-pthread", "-ldl"]).build();
-    for _ in 0..6 {
-        let Some(places) = profiled(&program, &["300"], "1KiB") else { return };
-        let samples: u64 = places.iter().map(|p| p.samples).sum();
-        assert!(samples > 100, "{samples}");
-    }
+    storm(&program, &["100"]);
+}
+
+/// The same on musl, without exceptions: there is no C++ for it.
+#[test]
+fn threads_that_do_everything_at_once_are_sampled_on_musl() {
+    let compile = |flags: &[&str], file: &str| {
+        Compile::with("musl-gcc").flag("-std=gnu11").flags(flags.to_vec()).file(file).build()
+    };
+    let plugin = compile(&["-shared", "-fPIC"], "c/plugin.c");
+    let program = compile(&["-O2", "-pthread", "-rdynamic"], "c/profile_storm.c");
+    storm(&program, &["100", &plugin.path().to_string_lossy()]);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! small program tells.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -189,17 +190,93 @@ fn threads() -> HashSet<Place> {
 /// Runs a program with a profile, if it is installed, and checks that its stacks are whole.
 fn whole(name: &str, command: &mut Command) {
     let place = scratch();
-    command.env("LD_PRELOAD", library().expect("masu")).current_dir(place.path());
-    command.env("MASU_PROF_FILE", place.path().join("%p.prof")).env("MASU_PROF_RATE", "32KiB");
+    whole_in(place.path(), name, command.env("LD_PRELOAD", library().expect("masu")));
+}
+
+/// The same in a directory, and on masu where the command says so.
+fn whole_in(place: &Path, name: &str, command: &mut Command) {
+    command.current_dir(place);
+    command.env("MASU_PROF_FILE", place.join("%p.prof")).env("MASU_PROF_RATE", "32KiB");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.status() {
         Err(error) => return println!("{name}: is not installed ({error})"),
         Ok(status) => assert!(status.success(), "{name}: {status}"),
     }
-    let (share, samples) = reach(place.path(), &threads());
+    let (share, samples) = reach(place, &threads());
     println!("{name}: {:.2} % of {samples} samples reach their thread's start", 100.0 * share);
     assert!(samples > 20, "{name}: {samples} samples");
     assert!(share >= 0.99, "{name}: {share}");
+}
+
+/// Servers at work, as shell scripts: `on_masu` starts one in the place of a shell, and `until_it` waits.
+const REDIS: &str = r#"
+on_masu redis-server --port 0 --unixsocket "$PWD/s" --save '' --daemonize no &
+until_it redis-cli -s s ping
+redis-benchmark -s s -n 20000 -c 20 -d 2000 -r 1000 -q -t set,get,lpush,hset,sadd
+redis-cli -s s eval "for i = 1, 2000 do redis.call('set', 'k' .. i, string.rep('x', i)) end" 0
+redis-cli -s s shutdown nosave
+wait
+"#;
+
+const POSTGRES: &str = r#"
+PATH=$(printf '%s:' /usr/lib/postgresql/*/bin)$PATH
+become() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=postgres --regid=postgres --init-groups "$@"; else exec "$@"; fi; }
+(become initdb -D "$PWD/cluster" -U postgres --auth=trust --no-sync -E UTF8 --locale=C)
+become env LD_PRELOAD="$MASU" postgres -D "$PWD/cluster" -k "$PWD" -c listen_addresses= -c fsync=off &
+server=$!
+export PGHOST=$PWD PGUSER=postgres PGDATABASE=postgres
+until_it psql -qc 'SELECT 1'
+pgbench -q -i -s 2
+pgbench -n -c 4 -j 2 -t 200
+psql -c "SELECT md5(string_agg(md5(i::text), ',')) FROM generate_series(1, 200000) i"      -c "SELECT count(*) FROM (SELECT jsonb_agg(i) FROM generate_series(1, 50000) i GROUP BY i % 100) t"
+kill -INT $server
+wait $server
+"#;
+
+const NGINX: &str = r#"
+mkdir www
+for i in $(seq 40); do seq "$i" $((i * 500)) > "www/$i.txt"; done
+chmod -R a+rX .
+cat > nginx.conf <<CONF
+$([ "$(id -u)" = 0 ] && echo 'user www-data;')
+worker_processes 2; daemon off; pid $PWD/pid; error_log $PWD/error.log;
+events { worker_connections 256; }
+http {
+    access_log off; types { text/plain txt; }
+    client_body_temp_path $PWD/b; proxy_temp_path $PWD/p; fastcgi_temp_path $PWD/f; uwsgi_temp_path $PWD/u; scgi_temp_path $PWD/c;
+    gzip on; gzip_types text/plain; gzip_min_length 100;
+    server { listen unix:$PWD/back; root $PWD/www; autoindex on; }
+    server { listen unix:$PWD/front; location / { proxy_pass http://unix:$PWD/back:; proxy_buffers 8 8k; } }
+}
+CONF
+on_masu nginx -c "$PWD/nginx.conf" -e "$PWD/error.log" &
+server=$!
+until_it curl -s -o got --unix-socket front http://localhost/1.txt
+for round in 1 2 3; do
+    for i in $(seq 40); do curl -s --compressed -o got --unix-socket front "http://localhost/$i.txt" & done
+    for i in $(seq 40); do curl -s --compressed -o got --unix-socket front "http://localhost/"; done
+done
+sleep 1
+kill -QUIT $server
+wait $server
+"#;
+
+/// Runs a server at work, if it is installed.
+fn server(name: &str, program: &str, script: &str) {
+    let is_there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    if !is_there.is_ok_and(|found| found.status.success()) {
+        return println!("{name}: is not installed");
+    }
+    // For users other than this one.
+    let place = tempfile::Builder::new().prefix("masu").tempdir_in("/tmp").expect("a directory");
+    fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("ours");
+    let script = format!(
+        "on_masu() {{ exec env LD_PRELOAD=\"$MASU\" \"$@\"; }}\n\
+         until_it() {{ for i in $(seq 100); do \"$@\" && return; sleep 0.1; done; exit 1; }}\n{script}"
+    );
+    let mut command = Command::new("timeout");
+    command.args(["120", "sh", "-c", &script]).env("MASU", library().expect("masu"));
+    whole_in(place.path(), name, &mut command);
 }
 
 /// A source in a file of its own, which stays as long as the directory.
@@ -248,6 +325,15 @@ tests! {
     node: {
         let (_place, file) = source("work.js", NODE);
         whole("Node", Command::new("node").arg(file));
+    }
+    redis: {
+        server("Redis", "redis-server", REDIS);
+    }
+    postgres: {
+        server("PostgreSQL", "initdb", POSTGRES);
+    }
+    nginx: {
+        server("nginx", "nginx", NGINX);
     }
     java: {
         let (_place, file) = source("Work.java", JAVA);

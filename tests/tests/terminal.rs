@@ -144,8 +144,30 @@ fn top_answers_to_its_keys() {
         top.shows(|screen| screen.contains("by pid") && screen.contains("q quit"));
         top.press("p");
         top.shows(|screen| screen.contains("gives free memory back when it next"));
+        // The first row is chosen; one of both is at work. A profile ends by itself, or sooner.
+        top.press("h");
+        top.shows(|screen| screen.contains("is sampled, ") && screen.contains("Esc ends that"));
+        if size.0 == 200 {
+            top.press("Escape");
+        }
+        let told = top.shows(|screen| screen.contains(back));
+        assert!(
+            told.contains("Allocated meanwhile and still in use: ")
+                || told.contains("has not allocated"),
+            "{told}"
+        );
+        top.press("x");
+        top.shows(|screen| screen.contains("q quit"));
+        // It goes with the list, and leaves nothing on.
+        top.press("h");
+        top.shows(|screen| screen.contains("is sampled, "));
         top.press("q");
         top.shows(|screen| screen.contains("ended with 0"));
+        for process in [&small, &large] {
+            let (memory, engines) =
+                masu_inspect::engines(process.parse().expect("a number")).expect("on masu");
+            assert_eq!(engines[0].profile_state(&memory).expect("readable").rate, 0);
+        }
     }
 }
 

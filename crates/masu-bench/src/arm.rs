@@ -88,10 +88,20 @@ pub fn place_of(file: &Path) -> String {
     below.as_deref().unwrap_or_else(name).display().to_string()
 }
 
+#[cfg(target_env = "gnu")]
 fn glibc_version() -> String {
     // SAFETY: returns a static C string.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     version.to_string_lossy().into_owned()
+}
+
+/// The command is not on glibc itself: what `ldd`, which comes with glibc, says of it.
+#[cfg(not(target_env = "gnu"))]
+fn glibc_version() -> String {
+    let said = Command::new("ldd").arg("--version").output();
+    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let first = said.ok().and_then(|text| Some(text.lines().next()?.to_owned()));
+    first.and_then(|line| Some(line.rsplit(' ').next()?.to_owned())).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -70,9 +70,14 @@ pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
 
 /// The same in bytes; that of the engine if nothing is said.
 pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
-    let Some(rate) = rate else { return Ok(Config::DEFAULT.prof_rate as u64) };
+    let Some(rate) = rate else { return Ok(usual_rate()) };
     single("--rate", "prof_rate", rate)?;
     Ok(parse(&format!("prof_rate:{rate}"), &mut |_| {})?.prof_rate as u64)
+}
+
+/// The engine's own.
+pub fn usual_rate() -> u64 {
+    Config::DEFAULT.prof_rate as u64
 }
 
 /// Whether `size` is nothing, in whatever unit.

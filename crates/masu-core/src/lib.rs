@@ -38,6 +38,10 @@ pub mod outside;
 mod own_process;
 #[cfg(not(loom))]
 mod prof;
+#[cfg(loom)]
+mod prof {
+    pub mod switch;
+}
 #[cfg(not(loom))]
 mod purge;
 #[cfg(not(loom))]

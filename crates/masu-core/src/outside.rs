@@ -12,29 +12,20 @@
 //! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
 //! all words and from `MEANING`, which changes whenever what a word means does.
 
-use crate::heap::arena::Arena;
-use crate::heap::outbox::Outbox;
-use crate::heap::thread_bytes::ThreadBytes;
-use crate::heap::{HEAP_AT, Heap};
-use crate::prof::outside as profile;
-use crate::prof::{self, Sample, Site};
-use crate::region::{self, PageMapEntry};
-use crate::run::cache::RunCache;
-use crate::run::{RunChunk, UNITS};
-use crate::size_class::{CLASSES, LAST_CLASS, MEDIUM_CLASSES, SIZES, UNIT};
-use crate::space::Record;
-use crate::span::{Span, remote::RemoteWord};
-use crate::stats::Counters;
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
-use core::mem::offset_of;
+mod layout;
 
+use crate::prof::outside as profile;
+use crate::region;
+
+pub use crate::prof::outside::{Word, ask};
 pub use crate::span::blocks_on;
+pub use layout::Layout;
 
 /// Changes whenever a word comes to mean something else under the same name.
 const MEANING: u64 = 2;
 
 /// The version of all that is here.
-pub const VERSION: u64 = hash(PLACE_NAMES, hash(WORD_NAMES, MEANING));
+pub const VERSION: u64 = hash(PLACE_NAMES, hash(layout::WORD_NAMES, MEANING));
 
 /// FNV-1a.
 const fn hash(names: &str, from: u64) -> u64 {
@@ -49,251 +40,6 @@ const fn hash(names: &str, from: u64) -> u64 {
 pub const NOTE_TYPE: u32 = 16;
 /// What the words begin with.
 pub const MAGIC: u32 = 0x6d61_7375;
-
-/// Declares [`Layout`], all of words, and this engine's.
-macro_rules! layout {
-    ($($(#[$doc:meta])* $name:ident = $value:expr,)*) => {
-        /// What is where in the engine's tables. Distances are in bytes.
-        #[repr(C)]
-        #[derive(Clone, Copy, Debug)]
-        pub struct Layout {
-            $($(#[$doc])* pub $name: u64,)*
-            /// The sizes of the small classes.
-            pub sizes: [u64; CLASSES],
-        }
-
-        /// The names of the words.
-        const WORD_NAMES: &str = concat!($(stringify!($name), " ",)*);
-
-        impl Layout {
-            /// This engine's.
-            pub const HERE: Layout = Layout { $($name: $value as u64,)* sizes: sizes() };
-
-            /// From words that were read, if there are so many.
-            pub fn of(words: &[u64]) -> Option<Layout> {
-                let mut words = words.iter();
-                Some(Layout {
-                    $($name: *words.next()?,)*
-                    sizes: {
-                        let mut sizes = [0; CLASSES];
-                        for size in &mut sizes {
-                            *size = *words.next()?;
-                        }
-                        sizes
-                    },
-                })
-            }
-        }
-    };
-}
-
-const fn sizes() -> [u64; CLASSES] {
-    let (mut sizes, mut class) = ([0; CLASSES], 0);
-    while class <= LAST_CLASS {
-        sizes[class] = SIZES[class] as u64;
-        class += 1;
-    }
-    sizes
-}
-
-layout! {
-    /// [`VERSION`].
-    version = VERSION,
-    /// Bytes of a granule, which is a span.
-    granule = region::GRANULE,
-    /// Bytes of a chunk, and of a unit of huge blocks.
-    chunk = region::CHUNK,
-    /// Bytes of a unit of runs.
-    unit = UNIT,
-    /// Units in a chunk.
-    units = UNITS,
-    /// The last small class.
-    last_class = LAST_CLASS,
-    /// Entries in a heap's tables by class.
-    classes = CLASSES,
-    /// The tables begin so far below the window.
-    below = region::BELOW,
-    /// The page map: below the window.
-    page_map_below = region::PAGE_MAP_BELOW,
-    /// Bytes of an entry.
-    page_map_stride = size_of::<PageMapEntry>(),
-    /// Owner of a granule.
-    page_map_owner = offset_of!(PageMapEntry, owner),
-    /// Block size / 16.
-    page_map_sixteenths = PageMapEntry::FIELDS[0],
-    /// Class; 0: no span in use.
-    page_map_class = PageMapEntry::FIELDS[1],
-    /// Kind: 1 a span, 2 runs.
-    page_map_kind = PageMapEntry::FIELDS[2],
-    /// The owners' lines.
-    spans_below = region::SPANS_BELOW,
-    /// Bytes of one.
-    span_stride = region::LINE,
-    /// Frees until the owner looks.
-    span_countdown = offset_of!(Span, countdown),
-    /// Length of the free list and the countdown.
-    span_base = offset_of!(Span, base),
-    /// Blocks that exist.
-    span_carved = offset_of!(Span, carved),
-    /// Purged pages, a bit each: see [`blocks_on`].
-    span_purged = offset_of!(Span, purged),
-    /// What the last thread of the heap left in its bin.
-    span_left = offset_of!(Span, left),
-    /// The remote words.
-    remotes_below = region::REMOTES_BELOW,
-    /// Bytes of a line with one.
-    remote_stride = region::LINE,
-    /// Where the chain's length is in the word.
-    remote_shift = RemoteWord::LENGTH[0],
-    /// Its mask.
-    remote_mask = RemoteWord::LENGTH[1],
-    /// The length that stands for all blocks.
-    remote_emptied = RemoteWord::LENGTH[2],
-    /// Mask of its state.
-    remote_state_mask = RemoteWord::IS_LISTED[0],
-    /// The state of a span with room that nobody owns.
-    remote_listed = RemoteWord::IS_LISTED[1],
-    /// The records of chunks.
-    run_chunks_below = region::RUN_CHUNKS_BELOW,
-    /// Bytes of one.
-    run_chunk_stride = region::RUN_CHUNK_STRIDE,
-    /// Units of live runs, a bit each.
-    run_used = offset_of!(RunChunk, used),
-    /// Free units that have not gone back.
-    run_dirty = offset_of!(RunChunk, dirty),
-    /// Those that were so at the last purge.
-    run_old = offset_of!(RunChunk, old),
-    /// Lengths of the runs that start at units, 16 bits each.
-    run_units = RunChunk::UNITS_AT,
-    /// In a length: the run was freed, and waits in a thread's cache.
-    run_freed = RunChunk::FREED_FLAG,
-    /// The threads' heaps.
-    heaps_below = region::HEAPS_BELOW,
-    /// Bytes of one.
-    heap_stride = region::HEAP_STRIDE,
-    /// Where it begins in them.
-    heap_at = HEAP_AT,
-    /// Bytes that a heap is long.
-    heap_len = size_of::<Heap>(),
-    /// Whether a thread has it.
-    heap_live = offset_of!(Heap, live),
-    /// The bins.
-    heap_bins = offset_of!(Heap, bins),
-    /// What was put aside of them.
-    heap_aside = offset_of!(Heap, aside),
-    /// The active spans.
-    heap_active = offset_of!(Heap, active),
-    /// Bytes in the cache of medium blocks.
-    heap_cached = offset_of!(Heap, runs) + RunCache::FIELDS[0],
-    /// Its lists.
-    heap_runs = offset_of!(Heap, runs) + RunCache::FIELDS[1],
-    /// Their number.
-    medium_classes = MEDIUM_CLASSES,
-    /// The outbox's slots in use, less one.
-    heap_outbox_mask = offset_of!(Heap, outbox) + Outbox::FIELDS[0],
-    /// The slots.
-    heap_slots = offset_of!(Heap, outbox) + Outbox::FIELDS[1],
-    /// Their number.
-    slots = SLOTS,
-    /// Bytes of one.
-    slot_stride = Outbox::SLOT,
-    /// What the chain in it takes yet.
-    slot_chain = Outbox::FIELDS[2],
-    /// Its span.
-    slot_span = Outbox::FIELDS[3],
-    /// Mask of what a chain takes yet, 0 if there is none.
-    chain_left = Outbox::LEFT_MASK,
-    /// Most blocks in a chain.
-    chain_most = CHAIN,
-    /// Most bytes in one.
-    chain_bytes = CHAIN_BYTES,
-    /// Most of small ones in a chain, if they take no more than the bytes that follow.
-    chain_most_small = CHAIN_OF_SMALL.0,
-    /// Those bytes.
-    chain_small_bytes = CHAIN_OF_SMALL.1,
-    /// The same where not all slots are in use.
-    oversubscribed_chain_bytes = OVERSUBSCRIBED_CHAIN_BYTES,
-    /// Bytes that the thread has allocated.
-    heap_allocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[0],
-    /// Bytes that it has freed.
-    heap_deallocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[1],
-    /// Its counters.
-    heap_counters = offset_of!(Heap, counters),
-    /// In these, times that a bin was refilled.
-    counter_refills = offset_of!(Counters, refills),
-    /// Bytes put into bins.
-    counter_refilled_bytes = offset_of!(Counters, refilled_bytes),
-    /// Spans taken from the pool.
-    counter_fresh_spans = offset_of!(Counters, fresh_spans),
-    /// Spans taken over when allocating.
-    counter_adopted = offset_of!(Counters, adopted),
-    /// Spans taken over by freeing.
-    counter_claimed = offset_of!(Counters, claimed),
-    /// Blocks freed into others' spans.
-    counter_remote_frees = offset_of!(Counters, remote_frees),
-    /// Medium blocks allocated.
-    counter_medium_allocs = offset_of!(Counters, medium_allocs),
-    /// The records of units of 2 MiB, which number from the base on.
-    units_below = region::UNITS_BELOW,
-    /// Bytes of one.
-    unit_stride = region::UNIT_STRIDE,
-    /// State: 1 live, 2 clean, 3 dirty.
-    record_state = offset_of!(Record, state),
-    /// Units of the range.
-    record_units = offset_of!(Record, units),
-    /// Bytes of a live block.
-    record_bytes = offset_of!(Record, bytes),
-    /// The arenas.
-    arenas_below = region::ARENAS_BELOW,
-    /// Bytes of one.
-    arena_stride = region::ARENA_STRIDE,
-    /// Where its bins and spans are.
-    arena_inner = Arena::INNER_AT,
-    /// Bytes of the heap profile's mapping.
-    prof_length = prof::LENGTH,
-    /// The profile's records, from the start of its mapping.
-    prof_records = profile::PARTS[0],
-    /// Bytes of one.
-    prof_record_stride = size_of::<Sample>(),
-    /// The block's address; 0: the record is free.
-    prof_address = offset_of!(Sample, address),
-    /// Bytes that it stands for.
-    prof_bytes = offset_of!(Sample, bytes),
-    /// Blocks that it stands for, in 65,536ths.
-    prof_objects = offset_of!(Sample, objects),
-    /// When it was drawn, in milliseconds.
-    prof_born = offset_of!(Sample, born),
-    /// Its site, as its distance from the first byte of them / 8.
-    prof_site = offset_of!(Sample, site),
-    /// The granule, plus 1, of the span that it would be in; 0: it is there.
-    prof_home = offset_of!(Sample, home),
-    /// The home that is not known.
-    prof_no_home = profile::NO_HOME,
-    /// The sites, from the start of the mapping.
-    prof_sites = profile::PARTS[1],
-    /// Where the first one is among them.
-    prof_first_site = profile::FIRST_SITE,
-    /// Bytes of one, behind which its frames are.
-    prof_site_len = size_of::<Site>(),
-    /// Its frames, 16 bits.
-    prof_depth = offset_of!(Site, depth),
-    /// Its kind, 16 bits: a small class, or this and the binary logarithm of the size.
-    prof_kind = offset_of!(Site, kind),
-    /// See there.
-    prof_large_kinds = profile::LARGE_KINDS,
-    /// Samples drawn there.
-    prof_samples = offset_of!(Site, samples),
-    /// What was allocated there: blocks in 65,536ths, and the bytes asked for in them.
-    prof_allocated = offset_of!(Site, allocated),
-    /// What of it is alive.
-    prof_live = offset_of!(Site, live),
-    /// What was alive at the peak of that number; else what is.
-    prof_at_peak = offset_of!(Site, at_peak),
-    /// See there.
-    prof_peak = offset_of!(Site, peak),
-    /// Milliseconds that freed blocks lived, added up.
-    prof_lived = offset_of!(Site, lived),
-}
 
 /// The variables whose places are given, each as its distance from the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,12 +113,8 @@ pub enum Place {
     LimitHard,
     /// Bytes in use above which all that is free goes back; 0: not looked up yet, all ones: no limit.
     LimitSoft,
-    /// Mean distance of the profile's sample points in bytes; 0: off. May be written, as the next two.
-    ProfRate,
-    /// The number of its start; 0: it is to be answered.
-    ProfSession,
-    /// The process that has switched it on from outside.
-    ProfGuest,
+    /// Whether a profile is taken, in words of which some may be written: see [`ask`].
+    ProfSwitch,
     /// Where the profile lies; 0: nowhere yet.
     ProfArea,
     /// Odd while anything there changes.
@@ -387,10 +129,16 @@ pub enum Place {
     ProfBegun,
     /// Samples that could not be kept.
     ProfDropped,
+    /// Where the guarded blocks' slots begin; 0: there are none.
+    GuardBase,
+    /// Their number.
+    GuardCount,
+    /// Where their records begin.
+    GuardRecords,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::ProfDropped as usize + 1;
+pub const PLACES: usize = Place::GuardRecords as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -469,9 +217,7 @@ places! {
     foreign_frees = crate::report::FOREIGN,
     limit_hard = crate::settings::LIMIT_HARD,
     limit_soft = crate::limit::SOFT,
-    prof_rate = profile::RATE,
-    prof_session = profile::SESSION,
-    prof_guest = profile::GUEST,
+    prof_switch = profile::SWITCH,
     prof_area = profile::BASE,
     prof_changes = profile::CHANGES,
     prof_records = profile::USED,
@@ -479,6 +225,9 @@ places! {
     prof_peak = profile::PEAK,
     prof_begun = profile::BEGUN,
     prof_dropped = profile::DROPPED,
+    guard_base = crate::guard::slots::BASE,
+    guard_count = crate::guard::slots::COUNT,
+    guard_records = crate::guard::slots::RECORDS,
 }
 
 #[cfg(test)]

@@ -51,6 +51,10 @@ pub enum Kind {
     Tables,
     /// The heap profile: samples and stacks.
     Profile,
+    /// Guarded blocks, with what lies on their pages.
+    Guards,
+    /// What is known of guarded blocks, live and freed: their stacks.
+    GuardRecords,
     /// libmasu.so: its code and its variables.
     Library,
     /// What became of something else while it was read. May be negative.
@@ -85,6 +89,7 @@ impl Kind {
                 | HugePages
                 | Tables
                 | Profile
+                | GuardRecords
                 | Library
         )
     }
@@ -200,6 +205,39 @@ pub struct Account {
 }
 
 impl Account {
+    /// An empty one.
+    fn of(process: u32, name: String, engines: &[Engine]) -> Account {
+        Account {
+            process,
+            name,
+            masu: engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
+            copies: engines.len(),
+            rss: 0,
+            sum: 0,
+            closes: false,
+            parts: Vec::new(),
+            allocated: 0,
+            rounding_at_most: 0,
+            medium_blocks: 0,
+            huge_blocks: 0,
+            huge_pages: 0,
+            swapped: 0,
+            going_back: GoingBack { decay_ms: None, budget: 0, background: false, purged: 0 },
+            classes: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// Adds it all up, against an RSS of so many bytes.
+    fn close(&mut self, rss: u64) {
+        self.rss = rss;
+        self.sum = self.parts.iter().map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0);
+        self.closes = self.error() <= CLOSED;
+        self.parts.retain(|part| part.bytes != 0);
+        self.classes.retain(|class| class.spans != 0);
+        self.threads.sort_by_key(|thread| u64::MAX - thread.bins - thread.cache - thread.outbox);
+    }
+
     /// Bytes of the parts of a kind.
     pub fn bytes(&self, kind: Kind) -> i64 {
         self.parts.iter().filter(|part| part.kind == kind).map(|part| part.bytes).sum()
@@ -252,35 +290,46 @@ pub fn explain(process: u32) -> Result<Account, Error> {
 
 fn attempt(process: u32) -> Result<Account, Error> {
     let (memory, engines) = find::engines(process)?;
-    let mut account = Account {
-        process,
-        name: name(process),
-        masu: engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
-        copies: engines.len(),
-        rss: 0,
-        sum: 0,
-        closes: false,
-        parts: Vec::new(),
-        allocated: 0,
-        rounding_at_most: 0,
-        medium_blocks: 0,
-        huge_blocks: 0,
-        huge_pages: 0,
-        swapped: 0,
-        going_back: GoingBack { decay_ms: None, budget: 0, background: false, purged: 0 },
-        classes: Vec::new(),
-        threads: Vec::new(),
-    };
+    let mut account = Account::of(process, name(process), &engines);
     for engine in &engines {
         inside::add(&memory, engine, &mut account)?;
     }
     outside(&memory, &engines, &mut account)?;
-    account.rss = rss(process)?;
-    account.sum = account.parts.iter().map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0);
-    account.closes = account.error() <= CLOSED;
-    account.parts.retain(|part| part.bytes != 0);
-    account.classes.retain(|class| class.spans != 0);
-    account.threads.sort_by_key(|thread| u64::MAX - thread.bins - thread.cache - thread.outbox);
+    account.close(rss(process)?);
+    Ok(account)
+}
+
+/// Accounts for what a core file has of its process's memory: what was dumped and is not all zero.
+///
+/// # Errors
+/// It makes no sense.
+pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Error> {
+    let Some(core) = memory.core() else { return Err(Error::NoProcess(memory.process)) };
+    let mut account = Account::of(memory.process, core.name.clone(), engines);
+    for engine in engines {
+        inside::add(memory, engine, &mut account)?;
+    }
+    let explained: i64 = account.parts.iter().map(|part| part.bytes).sum();
+    let (mut rss, mut ours) = (0, 0);
+    for (start, end) in core.parts() {
+        let pages = memory.pages(start, end)?.resident;
+        let all = pages.bytes(start, end);
+        let mut rest = all;
+        let mut take = |range: (u64, u64)| {
+            let bytes = pages.bytes(range.0.max(start), range.1.min(end).max(start)).min(rest);
+            rest -= bytes;
+            bytes
+        };
+        ours += engines.iter().flat_map(Engine::owned).map(&mut take).sum::<u64>();
+        for (kind, ranges) in APART {
+            account.add(kind, engines.iter().map(ranges).map(&mut take).sum());
+        }
+        account.add(if core.is_mapped(start) { Kind::Programs } else { Kind::Anonymous }, rest);
+        rss += all;
+    }
+    let bytes = ours.cast_signed() - explained;
+    account.parts.push(Part { kind: Kind::InMotion, name: None, bytes });
+    account.close(rss);
     Ok(account)
 }
 
@@ -299,6 +348,16 @@ pub fn rss(process: u32) -> Result<u64, Error> {
     let mapping = rollup.memory_map_rollup.into_iter().next();
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
 }
+
+/// Where an engine's memory of some kind is.
+type Range = fn(&Engine) -> (u64, u64);
+
+/// Kinds with mappings of their own.
+const APART: [(Kind, Range); 3] = [
+    (Kind::Profile, Engine::profiled),
+    (Kind::Guards, Engine::guarded),
+    (Kind::GuardRecords, Engine::guard_records),
+];
 
 /// The parts that are not masu's, and what of masu's mappings the others do not explain.
 fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<(), Error> {
@@ -325,12 +384,14 @@ fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result
         let (resident, mut rest) = (elsewhere::resident(map), elsewhere::resident(map));
         if !is_named {
             let owned = part(memory, map, engines.iter().flat_map(Engine::owned))?;
-            let profile = part(memory, map, engines.iter().map(Engine::profiled))?;
-            let (owned, profile) =
-                (owned.min(resident), profile.min(resident - owned.min(resident)));
-            account.add(Kind::Profile, profile);
+            let owned = owned.min(resident);
+            rest -= owned;
+            for (kind, ranges) in APART {
+                let bytes = part(memory, map, engines.iter().map(ranges))?.min(rest);
+                account.add(kind, bytes);
+                rest -= bytes;
+            }
             ours += owned;
-            rest -= owned + profile;
             if owned != 0 {
                 let huge = map.extension.map.get("AnonHugePages").copied().unwrap_or(0);
                 account.huge_pages += huge.min(owned);
@@ -341,7 +402,9 @@ fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result
     let explained: i64 = account
         .parts
         .iter()
-        .filter(|part| !matches!(part.kind, Kind::Library | Kind::Profile))
+        .filter(|part| {
+            part.kind != Kind::Library && APART.iter().all(|(kind, _)| *kind != part.kind)
+        })
         .map(|part| part.bytes)
         .sum();
     account.parts.push(Part {

@@ -31,6 +31,12 @@ pub struct Engine {
     pub huge_units: u64,
     /// Where the heap profile lies; 0: there is none.
     pub profile: u64,
+    /// Where the slots of guarded blocks begin; 0: there are none.
+    pub guards: u64,
+    /// Their number.
+    pub guard_count: u64,
+    /// Where their records begin.
+    pub guard_table: u64,
     /// Figures.
     pub figures: Figures,
 }
@@ -119,6 +125,9 @@ impl Engine {
             huge_base: 0,
             huge_units: 0,
             profile: 0,
+            guards: 0,
+            guard_count: 0,
+            guard_table: 0,
             figures: Figures::default(),
         };
         engine.look(memory)?;
@@ -148,6 +157,8 @@ impl Engine {
         let huge_units = huge_end.saturating_sub(capacity / chunk);
         let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
         let profile = word(Place::ProfArea)?;
+        let (guards, guard_table) = (word(Place::GuardBase)?, word(Place::GuardRecords)?);
+        let guard_count = if guards == 0 { 0 } else { word(Place::GuardCount)? };
         let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
         let figures = Figures {
             spans: word(Place::SpanUnits)? * unit,
@@ -170,6 +181,7 @@ impl Engine {
         };
         let possible = limit <= end
             && end.max(mapped).max(huge_units.saturating_mul(chunk)) <= MOST_BYTES
+            && guard_count <= MOST_HEAPS * 64
             && figures.heaps.max(figures.arenas) <= MOST_HEAPS;
         if !possible {
             return Err(Error::Damaged(memory.process));
@@ -177,6 +189,7 @@ impl Engine {
         (self.base, self.limit, self.end, self.mapped) = (base, limit, end, mapped);
         (self.huge_base, self.huge_units) = (huge_base, huge_units);
         self.profile = profile;
+        (self.guards, self.guard_count, self.guard_table) = (guards, guard_count, guard_table);
         self.figures = figures;
         Ok(())
     }
@@ -197,6 +210,27 @@ impl Engine {
         let tables = self.base - self.layout.below;
         let huge = self.huge_base + self.huge_units * self.layout.chunk;
         [(tables, self.base + self.end), (self.huge_base, huge)]
+    }
+
+    /// The addresses of the guarded blocks' slots, with the pages around them.
+    pub fn guarded(&self) -> (u64, u64) {
+        let (slot, page) = self.guard_slot();
+        (
+            self.guards,
+            self.guards
+                + if self.guards == 0 { 0 } else { page + self.guard_count * (slot + page) },
+        )
+    }
+
+    /// Bytes of a slot, and of the page behind it.
+    pub fn guard_slot(&self) -> (u64, u64) {
+        let page = rustix::param::page_size() as u64;
+        (self.layout.guard_slot.max(page), page)
+    }
+
+    /// The addresses of their records.
+    pub fn guard_records(&self) -> (u64, u64) {
+        (self.guard_table, self.guard_table + self.guard_count * self.layout.guard_record_stride)
     }
 
     /// The addresses of its profile.

@@ -7,7 +7,7 @@ use masu_core::outside::NOTE_TYPE;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -65,19 +65,38 @@ pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
         if !is_start {
             continue;
         }
-        for (place, image) in places(&memory, map)? {
-            if engines.iter().all(|engine| engine.place != place) {
-                engines.push(Engine::at(&memory, place, image.range)?);
-            }
-        }
+        add(&memory, map.address, &mut engines)?;
     }
     if engines.is_empty() { Err(Error::NoMasu(process)) } else { Ok((memory, engines)) }
 }
 
-/// Where the notes lead that a file has, whose beginning is mapped there.
-fn places(memory: &Memory, map: &MemoryMap) -> Result<Vec<(u64, Image)>, Error> {
-    let start = map.address.0;
-    let mut head = vec![0; 4096.min(map.address.1 - start) as usize];
+/// Every copy of masu in a process that has left a core file.
+///
+/// # Errors
+/// There is none, or one of a version that is not known.
+pub fn engines_in(memory: &Memory) -> Result<Vec<Engine>, Error> {
+    let mut engines = Vec::new();
+    for mapped in memory.core().into_iter().flat_map(|core| &core.mapped) {
+        if mapped.offset == 0 {
+            add(memory, mapped.range, &mut engines)?;
+        }
+    }
+    if engines.is_empty() { Err(Error::NoMasu(memory.process)) } else { Ok(engines) }
+}
+
+/// Adds the copies in the file whose beginning is mapped there.
+fn add(memory: &Memory, range: (u64, u64), engines: &mut Vec<Engine>) -> Result<(), Error> {
+    for (place, image) in places(memory, range)? {
+        if engines.iter().all(|engine| engine.place != place) {
+            engines.push(Engine::at(memory, place, image.range)?);
+        }
+    }
+    Ok(())
+}
+
+/// Where the notes lead that it has.
+fn places(memory: &Memory, (start, end): (u64, u64)) -> Result<Vec<(u64, Image)>, Error> {
+    let mut head = vec![0; 4096.min(end - start) as usize];
     match memory.read(start, &mut head) {
         Ok(()) => {}
         // A device, or behind the end of a file.

@@ -3,6 +3,7 @@
 //! ```text
 //! process ── find      the copies of masu in it, by their notes
 //!   ├─ memory          its bytes (process_vm_readv), and which of its pages are resident (pagemap)
+//!   │    └─ core_file  the same of one that has left a core file
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   ├─ account         where every resident byte is; adds up to the RSS
 //!   │    ├─ inside     what is masu's
@@ -12,6 +13,7 @@
 //!   │    └─ elsewhere  what is not masu's
 //!   ├─ profile         samples of the heap, switched on and off
 //!   │    └─ retained   whose blocks keep what is free in spans
+//!   ├─ guarded         guarded blocks, and who allocated and freed them
 //!   ├─ statistics      what the process would report itself
 //!   └─ error           why nothing can be read, and the way out
 //! ```
@@ -21,11 +23,13 @@
 //! touched: reading changes nothing in the process.
 
 pub mod account;
+pub mod core_file;
 pub mod elsewhere;
 pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod find;
+pub mod guarded;
 pub mod heaps;
 mod inside;
 pub mod memory;

@@ -5,14 +5,23 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+use crate::core_file::Core;
 use crate::error::Error;
 
 /// A process that is read.
 pub struct Memory {
     /// Its number.
     pub process: u32,
-    pagemap: File,
+    source: Source,
     page: u64,
+}
+
+/// Where its bytes are.
+enum Source {
+    /// In the process, which runs; and what the kernel says of its pages.
+    Running(File),
+    /// In its core file.
+    Core(Core),
 }
 
 /// Ranges of addresses, ascending and apart.
@@ -21,7 +30,7 @@ pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
     /// Adds a range behind the others.
-    fn push(&mut self, start: u64, end: u64) {
+    pub(crate) fn push(&mut self, start: u64, end: u64) {
         match self.0.last_mut() {
             Some(last) if last.1 == start => last.1 = end,
             _ => self.0.push((start, end)),
@@ -110,9 +119,22 @@ impl Memory {
                     _ => Error::Refused(process),
                 }
             })?;
-        // SAFETY: asks for a number.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        Ok(Memory { process, pagemap, page: u64::try_from(page).unwrap_or(4096) })
+        let page = rustix::param::page_size() as u64;
+        Ok(Memory { process, source: Source::Running(pagemap), page })
+    }
+
+    /// Of one that has left this core file.
+    pub fn of_core(core: Core) -> Memory {
+        let page = rustix::param::page_size() as u64;
+        Memory { process: core.process, source: Source::Core(core), page }
+    }
+
+    /// The core file, if it is one.
+    pub fn core(&self) -> Option<&Core> {
+        match &self.source {
+            Source::Core(core) => Some(core),
+            Source::Running(_) => None,
+        }
     }
 
     fn failed(&self, error: &io::Error) -> Error {
@@ -124,6 +146,9 @@ impl Memory {
     /// # Errors
     /// They are not mapped, or the process is gone, or may not be read.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        if let Source::Core(core) = &self.source {
+            return core.read(at, bytes).map_err(|_| Error::Damaged(self.process));
+        }
         let mut done = 0;
         while done < bytes.len() {
             let here = &mut bytes[done..];
@@ -167,6 +192,9 @@ impl Memory {
     }
 
     fn write_bytes<const N: usize>(&self, at: u64, mut word: [u8; N]) -> Result<(), Error> {
+        if self.core().is_some() {
+            return Err(Error::Ended(self.process));
+        }
         let local = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
         let remote = libc::iovec { iov_base: at as *mut _, iov_len: word.len() };
         // SAFETY: reads `word`; the other address is of the other process.
@@ -219,81 +247,87 @@ impl Memory {
     /// The process is gone.
     pub fn pages(&self, start: u64, end: u64) -> Result<Pages, Error> {
         let (start, end) = (start / self.page * self.page, end.next_multiple_of(self.page));
-        self.scan(start, end).or_else(|error| match error.raw_os_error() {
+        let pagemap = match &self.source {
+            Source::Running(pagemap) => pagemap,
+            Source::Core(core) => {
+                let pages = core.pages(start, end, self.page);
+                return pages.map_err(|_| Error::Damaged(self.process));
+            }
+        };
+        scan(pagemap, start, end).or_else(|error| match error.raw_os_error() {
             Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS) => {
-                self.look(start, end).map_err(|error| self.failed(&error))
+                look(pagemap, self.page, start, end).map_err(|error| self.failed(&error))
             }
             _ => Err(self.failed(&error)),
         })
     }
+}
 
-    /// By `PAGEMAP_SCAN`, which the kernel has since 6.7.
-    fn scan(&self, start: u64, end: u64) -> io::Result<Pages> {
-        let (mut pages, mut at) = (Pages::default(), start);
-        let mut regions = vec![Region::default(); 512];
-        while at < end {
-            let mut scan = Scan {
-                size: size_of::<Scan>() as u64,
-                start: at,
-                end,
-                vec: regions.as_mut_ptr() as u64,
-                vec_len: regions.len() as u64,
-                category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-                return_mask: IS_PRESENT | IS_SWAPPED | IS_ZERO | IS_HUGE,
-                ..Scan::default()
-            };
-            // SAFETY: the kernel writes to `scan` and to at most as many regions as there are.
-            let found =
-                unsafe { libc::ioctl(self.pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut scan) };
-            let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
-            for region in &regions[..found] {
-                let zero = region.categories & IS_ZERO != 0;
-                if !zero {
-                    pages.filled.push(region.start, region.end);
-                }
-                if !zero && region.categories & IS_PRESENT != 0 {
-                    pages.resident.push(region.start, region.end);
-                    if region.categories & IS_HUGE != 0 {
-                        pages.huge.push(region.start, region.end);
-                    }
+/// By `PAGEMAP_SCAN`, which the kernel has since 6.7.
+fn scan(pagemap: &File, start: u64, end: u64) -> io::Result<Pages> {
+    let (mut pages, mut at) = (Pages::default(), start);
+    let mut regions = vec![Region::default(); 512];
+    while at < end {
+        let mut scan = Scan {
+            size: size_of::<Scan>() as u64,
+            start: at,
+            end,
+            vec: regions.as_mut_ptr() as u64,
+            vec_len: regions.len() as u64,
+            category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+            return_mask: IS_PRESENT | IS_SWAPPED | IS_ZERO | IS_HUGE,
+            ..Scan::default()
+        };
+        // SAFETY: the kernel writes to `scan` and to at most as many regions as there are.
+        let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut scan) };
+        let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
+        for region in &regions[..found] {
+            let zero = region.categories & IS_ZERO != 0;
+            if !zero {
+                pages.filled.push(region.start, region.end);
+            }
+            if !zero && region.categories & IS_PRESENT != 0 {
+                pages.resident.push(region.start, region.end);
+                if region.categories & IS_HUGE != 0 {
+                    pages.huge.push(region.start, region.end);
                 }
             }
-            if scan.walk_end <= at {
-                break;
-            }
-            at = scan.walk_end;
         }
-        Ok(pages)
+        if scan.walk_end <= at {
+            break;
+        }
+        at = scan.walk_end;
     }
+    Ok(pages)
+}
 
-    /// By `pagemap`, an entry for each page.
-    fn look(&self, start: u64, end: u64) -> io::Result<Pages> {
-        const ENTRIES: u64 = 8192;
-        let (mut pages, mut at) = (Pages::default(), start);
-        let mut entries = vec![0; ENTRIES as usize * 8];
-        while at < end {
-            let n = ((end - at) / self.page).min(ENTRIES);
-            let entries = &mut entries[..n as usize * 8];
-            self.pagemap.read_exact_at(entries, at / self.page * 8)?;
-            for entry in entries.as_chunks().0 {
-                let entry = u64::from_ne_bytes(*entry);
-                if entry & (PRESENT | SWAPPED) != 0 {
-                    pages.filled.push(at, at + self.page);
-                }
-                if entry & PRESENT != 0 {
-                    pages.resident.push(at, at + self.page);
-                }
-                at += self.page;
+/// By `pagemap`, an entry for each page.
+fn look(pagemap: &File, page: u64, start: u64, end: u64) -> io::Result<Pages> {
+    const ENTRIES: u64 = 8192;
+    let (mut pages, mut at) = (Pages::default(), start);
+    let mut entries = vec![0; ENTRIES as usize * 8];
+    while at < end {
+        let n = ((end - at) / page).min(ENTRIES);
+        let entries = &mut entries[..n as usize * 8];
+        pagemap.read_exact_at(entries, at / page * 8)?;
+        for entry in entries.as_chunks().0 {
+            let entry = u64::from_ne_bytes(*entry);
+            if entry & (PRESENT | SWAPPED) != 0 {
+                pages.filled.push(at, at + page);
             }
-        }
-        for &(start, end) in &pages.resident.0 {
-            let (start, end) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
-            if start < end {
-                pages.huge.push(start, end);
+            if entry & PRESENT != 0 {
+                pages.resident.push(at, at + page);
             }
+            at += page;
         }
-        Ok(pages)
     }
+    for &(start, end) in &pages.resident.0 {
+        let (start, end) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+        if start < end {
+            pages.huge.push(start, end);
+        }
+    }
+    Ok(pages)
 }
 
 #[cfg(test)]
@@ -315,6 +349,7 @@ mod tests {
     #[test]
     fn pages_are_seen_alike_both_ways() {
         let memory = Memory::of(std::process::id()).expect("ourselves");
+        let Source::Running(pagemap) = &memory.source else { unreachable!("we run") };
         const PAGES: u64 = 64;
         let len = PAGES * memory.page;
         // SAFETY: fresh memory, wherever the kernel puts it.
@@ -335,16 +370,19 @@ mod tests {
             // SAFETY: inside.
             unsafe { ((at + page * memory.page) as *mut u8).write_volatile(7) };
         }
-        let looked = memory.look(at, at + len).expect("our pages");
+        let looked = look(pagemap, memory.page, at, at + len).expect("our pages");
         assert_eq!(looked.resident.bytes(at, at + len), 3 * memory.page);
-        if let Ok(scanned) = memory.scan(at, at + len) {
+        if let Ok(scanned) = scan(pagemap, at, at + len) {
             assert_eq!(scanned.resident.0, looked.resident.0);
         }
         // What is not resident is not touched.
         let bytes = memory.filled(at, len).expect("ours");
         assert_eq!((bytes[3 * memory.page as usize], bytes[0]), (7, 0));
         assert_eq!(
-            memory.look(at, at + len).expect("our pages").resident.bytes(at, at + len),
+            look(pagemap, memory.page, at, at + len)
+                .expect("our pages")
+                .resident
+                .bytes(at, at + len),
             3 * memory.page
         );
         // SAFETY: mapped above.

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use masu_core::outside::Place;
+use masu_core::outside::{Place, Word, ask};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::engine::Engine;
@@ -127,12 +127,29 @@ impl Engine {
     /// # Errors
     /// It cannot be read.
     pub fn profile_state(&self, memory: &Memory) -> Result<State, Error> {
-        let half = |which| memory.array(self.address(which)).map(u32::from_ne_bytes);
+        let half = |word| memory.array(self.switch(word)).map(u32::from_ne_bytes);
         Ok(State {
-            rate: memory.word(self.address(Place::ProfRate))?,
-            session: half(Place::ProfSession)?,
-            guest: half(Place::ProfGuest)?,
+            rate: memory.word(self.switch(Word::Rate))?,
+            session: half(Word::Session)?,
+            guest: half(Word::Guest)?,
         })
+    }
+
+    fn switch(&self, word: Word) -> u64 {
+        let l = &self.layout;
+        let offset = match word {
+            Word::Rate => l.switch_rate,
+            Word::Session => l.switch_session,
+            Word::Guest => l.switch_guest,
+        };
+        self.address(Place::ProfSwitch) + offset
+    }
+
+    fn set(&self, memory: &Memory, word: Word, value: u64) -> Result<(), Error> {
+        match word {
+            Word::Rate => memory.write_word(self.switch(word), value),
+            Word::Session | Word::Guest => memory.write(self.switch(word), value as u32),
+        }
     }
 
     /// Switches the profile on, in the name of this process. The engine takes part from its next slow path on, and
@@ -141,18 +158,19 @@ impl Engine {
     /// # Errors
     /// It cannot be written.
     pub fn start_profile(&self, memory: &Memory, rate: u64) -> Result<(), Error> {
-        memory.write(self.address(Place::ProfGuest), std::process::id())?;
-        memory.write(self.address(Place::ProfSession), 0)?;
-        memory.write_word(self.address(Place::ProfRate), rate)
+        ask(std::process::id(), rate, |word, value| self.set(memory, word, value))
     }
 
-    /// Switches it off.
+    /// Switches it off, unless the program has started one itself meanwhile.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn stop_profile(&self, memory: &Memory) -> Result<(), Error> {
-        memory.write_word(self.address(Place::ProfRate), 0)?;
-        memory.write(self.address(Place::ProfGuest), 0)
+        if self.profile_state(memory)?.guest != std::process::id() {
+            return Ok(());
+        }
+        self.set(memory, Word::Rate, 0)?;
+        self.set(memory, Word::Guest, 0)
     }
 
     /// Reads the profile.

@@ -54,6 +54,8 @@ enum Task {
     Growth(experiments::growth::Options),
     /// Whether `masu explain` accounts for every byte of ten real programs.
     Identity(experiments::identity::Options),
+    /// What a heap profile costs, on masu and with other profilers.
+    Profilers(experiments::profilers::Options),
     /// How much memory servers and programs take over time.
     Memory(memory::Options),
     /// What users of allocators complained of, measured on each.
@@ -102,6 +104,7 @@ fn main() -> Result<()> {
         Task::Heaps(options) => experiments::heaps::run(&options),
         Task::Growth(options) => experiments::growth::run(&options),
         Task::Identity(options) => experiments::identity::run(&options),
+        Task::Profilers(options) => experiments::profilers::run(&options),
         Task::Memory(options) => memory::run(&options),
         Task::Pains(options) => memory::pains::run(&options),
         Task::Policies(options) => memory::policies::run(&options),

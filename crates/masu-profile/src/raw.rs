@@ -4,6 +4,7 @@
 //! to the same form, with two more pairs of numbers in each place's line: what has grown, and what is
 //! retained.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -180,6 +181,33 @@ impl Profile {
         self.mappings = maps.lines().filter_map(mapping).collect();
     }
 
+    /// Leaves, of all that was allocated, what was allocated after `base`, an earlier profile of the same session; and
+    /// no place at which nothing was and nothing is in use.
+    pub fn allocated_since(&mut self, base: &Profile) {
+        let mut before: HashMap<&[u64], BTreeMap<u64, Amount>> = HashMap::new();
+        for place in &base.places {
+            let sizes = before.entry(&place.frames).or_default();
+            let sum = sizes.entry(place.size).or_default();
+            sum.objects += place.allocated.objects;
+            sum.bytes += place.allocated.bytes;
+        }
+        self.places.retain_mut(|place| {
+            // Two copies of masu may know the same place.
+            let sizes = before.get_mut(&*place.frames);
+            if let Some(left) = sizes.and_then(|sizes| sizes.get_mut(&place.size)) {
+                let gone = Amount {
+                    objects: left.objects.min(place.allocated.objects),
+                    bytes: left.bytes.min(place.allocated.bytes),
+                };
+                for (of, less) in [(&mut *left, gone), (&mut place.allocated, gone)] {
+                    of.objects -= less.objects;
+                    of.bytes -= less.bytes;
+                }
+            }
+            place.allocated.bytes > 0.0 || place.live.bytes > 0.0
+        });
+    }
+
     /// The mapping that an address of code lies in.
     pub fn mapping_of(&self, address: u64) -> Option<&Mapping> {
         self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
@@ -275,6 +303,28 @@ mod tests {
         profile.places[0].retained = Amount { objects: 0.5, bytes: 7.0 };
         let again = Profile::parse(&profile.text()).unwrap();
         assert_eq!(format!("{again:?}"), format!("{profile:?}"));
+    }
+
+    #[test]
+    fn of_what_was_allocated_only_the_later_part_counts() {
+        let at = |frame, allocated: f64, live: f64| Place {
+            size: 64,
+            allocated: Amount { objects: allocated, bytes: allocated * 64.0 },
+            live: Amount { objects: live, bytes: live * 64.0 },
+            frames: vec![frame],
+            ..Place::default()
+        };
+        let base = Profile { places: vec![at(1, 5.0, 0.0), at(2, 9.0, 9.0)], ..Profile::default() };
+        // Place 2 twice, as two copies of masu have it; 3 is new, and 1 has done nothing since.
+        let places = vec![at(1, 5.0, 0.0), at(2, 4.0, 4.0), at(2, 8.0, 8.0), at(3, 1.0, 0.0)];
+        let mut later = Profile { places, ..Profile::default() };
+        later.allocated_since(&base);
+        let left: Vec<_> = later
+            .places
+            .iter()
+            .map(|p| (p.frames[0], p.allocated.objects, p.live.objects))
+            .collect();
+        assert_eq!(left, [(2, 0.0, 4.0), (2, 3.0, 8.0), (3, 1.0, 0.0)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #[cfg(feature = "symbols")]
 use std::collections::BTreeMap;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,16 @@ pub struct Frame {
     pub file: Option<String>,
     /// The line there.
     pub line: u32,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.file {
+            Some(file) if self.line != 0 => write!(f, "{}  {file}:{}", self.name, self.line),
+            Some(file) => write!(f, "{}  {file}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
 }
 
 /// The frames of every return address of a profile: several where functions were inlined, innermost first.

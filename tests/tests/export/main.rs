@@ -3,6 +3,8 @@
 
 mod client;
 mod observe;
+mod pprof;
+mod profiles;
 mod prometheus;
 
 use std::process::{Command, Stdio};
@@ -108,33 +110,6 @@ fn manners() {
     assert_eq!(second.status.code(), Some(2), "{said}");
     assert!(said.contains(&format!("something listens on {address} already")), "{said}");
     assert_eq!(exporter.stop(), Some(0));
-}
-
-#[test]
-fn profiles() {
-    if !is_masu() {
-        return;
-    }
-    let program = fleet();
-    let process = Running::on_masu(program.path(), "1", "");
-    let (_exporter, address) = exporter(&["--no-profiles"]);
-    let refused = get(&address, &format!("/{}/debug/pprof/allocs", process.id()));
-    assert!(
-        refused.status == 403 && refused.text().contains("--no-profiles"),
-        "{}",
-        refused.text()
-    );
-    assert!(!get(&address, "/").text().contains("pprof"));
-    let (_exporter, address) = exporter(&[]);
-    let page = get(&address, "/").text();
-    assert!(page.contains(&format!("<a href=\"{}/debug/pprof/allocs\">", process.id())), "{page}");
-    let ours = std::process::id();
-    let missing = get(&address, &format!("/debug/pprof/heap?pid={ours}"));
-    assert!(
-        missing.status == 404 && missing.text().contains("does not run on masu"),
-        "{}",
-        missing.text()
-    );
 }
 
 /// A hundred scrapes a second of two hundred processes: by processor time, which a busy machine stretches little.

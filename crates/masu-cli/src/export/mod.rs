@@ -9,7 +9,7 @@
 //!   │    │    └─ container   what its control group allows
 //!   │    ├─ families the metrics: names, units, meanings
 //!   │    └─ older    the same text for who does not read OpenMetrics
-//!   └─ profile       heap profiles of single processes
+//!   └─ profile       heap profiles of single processes, as `masu prof -p` reads them
 //! ```
 
 mod container;
@@ -29,8 +29,10 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::print;
+use crate::conf;
 use crate::failure::{Failure, USAGE, warn};
 use exposition::{Exposition, Form};
+use profile::Profiles;
 use routes::Routes;
 
 /// Serve metrics and profiles of every process on masu, for Prometheus.
@@ -49,6 +51,7 @@ Paths:
   /metrics                         OpenMetrics, or the older text format, as the reader asks
   /debug/pprof/allocs?pid=PID      profiles for Parca, Alloy and `go tool pprof`; also /heap, /delta_heap,
   /PID/debug/pprof/allocs          and with the process in the path. With one process on masu, without PID.
+                                   The process samples for ?seconds=N, or 5
   /healthz                         ok, while the exporter runs
   /                                the processes, with links
 
@@ -66,6 +69,10 @@ pub struct Order {
     #[arg(long)]
     pub no_profiles: bool,
 
+    /// Bytes between two samples of a profile, on average [default: 512KiB]
+    #[arg(long, value_name = "SIZE", conflicts_with = "no_profiles")]
+    pub rate: Option<String>,
+
     /// Most processes in the metrics; beyond, the largest are shown and the others counted
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub most: usize,
@@ -75,7 +82,7 @@ pub struct Order {
     pub max_age: Duration,
 
     /// Print the metrics once, in the older text format, and end
-    #[arg(long, conflicts_with_all = ["listen", "no_profiles", "max_age"])]
+    #[arg(long, conflicts_with_all = ["listen", "no_profiles", "rate", "max_age"])]
     pub once: bool,
 }
 
@@ -87,6 +94,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         print(&String::from_utf8_lossy(&page))?;
         return Ok(0);
     }
+    let rate = conf::rate_in_bytes(order.rate.as_deref())?;
     let listener = listen(&order.listen)?;
     let failed = |error| Failure::new(USAGE, format!("cannot listen: {error}"));
     let address = listener.local_addr().map_err(failed)?;
@@ -95,8 +103,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             "whoever reaches {address} may have processes sampled; --no-profiles serves metrics only"
         ));
     }
-    let routes = Routes { exposition, profiles: !order.no_profiles };
-    let stop = server::stop().map_err(failed)?;
+    let stopped = Arc::default();
+    let stop = server::stop(&stopped).map_err(failed)?;
+    let profiles = (!order.no_profiles).then(|| Profiles::new(rate, stopped));
+    let routes = Routes { exposition, profiles };
     print(&format!("masu: metrics at http://{address}/metrics\n"))?;
     server::serve(&listener, &stop, Arc::new(move |request| routes.answer(request)));
     Ok(0)

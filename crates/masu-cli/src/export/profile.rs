@@ -1,15 +1,36 @@
 //! Heap profiles of single processes, for collectors that ask for them.
+//!
+//! A process samples while at least one request reads it. Requests that overlap share that: the first switches
+//! sampling on, the last one off. Each waits in its connection's thread; at most [`MOST`] do, so that connections
+//! are left for metrics.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use masu_inspect::Error;
+use masu_profile::{Profile, Symbols, View, pprof};
 
 use super::http::Answer;
+use crate::prof::look::{self, Subject};
+use crate::prof::session::{Observed, Session, Trouble, observe};
+
+/// How long a process is observed if the reader does not say: less than collectors wait.
+const USUAL: Duration = Duration::from_secs(5);
+/// The longest.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Requests at once.
+const MOST: usize = 16;
 
 /// What a profile is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// All that was ever allocated, and what is in use.
+    /// All that was allocated since sampling began, and what is in use.
     Allocs,
-    /// What is in use, and all that was ever allocated.
+    /// What is in use, and all that was allocated since sampling began.
     Heap,
-    /// What was allocated within some seconds, and what is in use.
+    /// What was allocated since the request came, and what is in use.
     DeltaHeap,
 }
 
@@ -23,19 +44,151 @@ impl What {
             _ => None,
         }
     }
+
+    /// The figure that a reader shows first.
+    fn view(self) -> View {
+        match self {
+            What::Heap => View::Live,
+            What::Allocs | What::DeltaHeap => View::Allocated,
+        }
+    }
 }
 
-/// The profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample, if the
-/// reader says so.
-///
-/// Whether the process is there, is on masu and may be read is said by masu-inspect.
-pub fn profile_of(process: u32, _what: What, _seconds: Option<u64>) -> Result<Vec<u8>, Answer> {
-    masu_inspect::engines(process).map_err(|error| {
-        let status = if matches!(error, masu_inspect::Error::Refused(_)) { 403 } else { 404 };
-        Answer::refusal(status, &format!("{error}: {}", error.remedy()))
-    })?;
-    Err(Answer::refusal(
-        501,
-        "this version of masu cannot profile a process that runs already: `masu prof -- COMMAND` profiles one from its start",
-    ))
+/// Profiles of whatever process is asked for.
+pub struct Profiles {
+    /// Bytes between two samples.
+    rate: u64,
+    /// Set once the exporter is to stop.
+    stop: Arc<AtomicBool>,
+    /// The processes that sample for a request, and how many requests read each.
+    sessions: Mutex<HashMap<u32, (Session, usize)>>,
+    requests: AtomicUsize,
+    /// Names are looked up for one profile at a time: debugging information may be large.
+    naming: Mutex<()>,
+}
+
+/// One request's share in a session.
+struct Share<'a> {
+    profiles: &'a Profiles,
+    process: u32,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut sessions = lock(&self.profiles.sessions);
+        let Some((_, readers)) = sessions.get_mut(&self.process) else { return };
+        *readers -= 1;
+        if *readers == 0 {
+            sessions.remove(&self.process);
+        }
+    }
+}
+
+/// A place among the requests.
+struct Seat<'a>(&'a AtomicUsize);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Profiles {
+    /// With a sample in so many bytes, until `stop` is set.
+    pub fn new(rate: u64, stop: Arc<AtomicBool>) -> Profiles {
+        Profiles {
+            rate,
+            stop,
+            sessions: Mutex::default(),
+            requests: AtomicUsize::new(0),
+            naming: Mutex::default(),
+        }
+    }
+
+    /// The profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample, if the
+    /// reader says so.
+    pub fn of(&self, process: u32, what: What, seconds: Option<u64>) -> Result<Vec<u8>, Answer> {
+        let span = seconds.map(Duration::from_secs);
+        if span.is_some_and(|span| span > LONGEST) {
+            return Err(Answer::refusal(400, "seconds is at most 600"));
+        }
+        let before = self.requests.fetch_add(1, Ordering::AcqRel);
+        let _seat = Seat(&self.requests);
+        if before >= MOST {
+            return Err(Answer::refusal(503, "too many profiles at once; try again"));
+        }
+        let profile = self.take(process, what, span).map_err(|trouble| refusal(&trouble))?;
+        let _turn = lock(&self.naming);
+        pprof::encode(&profile, &Symbols::of(&profile), what.view()).map_err(|error| {
+            Answer::refusal(500, &format!("the profile cannot be packed: {error}"))
+        })
+    }
+
+    fn take(&self, process: u32, what: What, span: Option<Duration>) -> Result<Profile, Trouble> {
+        let mut subject = Subject::of(process, false)?;
+        let (_share, is_programs) = self.join(process)?;
+        let (since, is_delta) = (look::now(), what == What::DeltaHeap);
+        subject.since = since;
+        let base = if is_delta { subject.look()? } else { None };
+        // What the program samples itself is there already.
+        let usual = if is_programs && !is_delta { Duration::ZERO } else { USUAL };
+        let Observed { profile, ended } = observe(&mut subject, span.unwrap_or(usual), &self.stop)?;
+        let observed = look::now().saturating_sub(since);
+        let mut profile = match profile {
+            Some(profile) => profile,
+            None if ended => return Err(Error::Ended(process).into()),
+            // It has not allocated: a profile of nothing.
+            None => {
+                let mut profile = Profile {
+                    pid: process,
+                    rate: self.rate,
+                    milliseconds: observed,
+                    outside: true,
+                    ..Profile::default()
+                };
+                look::map(&mut profile)?;
+                profile
+            }
+        };
+        if is_delta {
+            if let Some(base) = &base {
+                profile.allocated_since(base);
+            }
+            profile.milliseconds = observed;
+        }
+        Ok(profile)
+    }
+
+    /// Has the process sample; whether it does so itself.
+    fn join(&self, process: u32) -> Result<(Share<'_>, bool), Trouble> {
+        let mut sessions = lock(&self.sessions);
+        let is_programs = match sessions.get_mut(&process) {
+            Some((session, readers)) => {
+                *readers += 1;
+                session.is_programs()
+            }
+            None => {
+                let session = Session::on(process, None, self.rate)?;
+                let is_programs = session.is_programs();
+                sessions.insert(process, (session, 1));
+                is_programs
+            }
+        };
+        Ok((Share { profiles: self, process }, is_programs))
+    }
+}
+
+fn refusal(trouble: &Trouble) -> Answer {
+    let status = match trouble {
+        Trouble::Unreadable(Error::Refused(_) | Error::Guarded(_)) => 403,
+        Trouble::Unreadable(Error::Damaged(_)) => 503,
+        Trouble::Unreadable(Error::Version { .. }) => 501,
+        Trouble::Unreadable(_) => 404,
+        Trouble::Taken(_) | Trouble::Rate(..) => 409,
+    };
+    Answer::refusal(status, &format!("{trouble}: {}", trouble.remedy()))
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::exposition::{Exposition, Form};
 use super::http::{Answer, Request, quality};
-use super::profile::{What, profile_of};
+use super::profile::{Profiles, What};
 use crate::bytes::Bytes;
 
 /// OpenMetrics, as it is named on the way.
@@ -16,8 +16,8 @@ const OLDER: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Routes {
     /// The metrics.
     pub exposition: Exposition,
-    /// Whether profiles may be had.
-    pub profiles: bool,
+    /// The profiles, if they may be had.
+    pub profiles: Option<Profiles>,
 }
 
 impl Routes {
@@ -47,12 +47,12 @@ impl Routes {
     }
 
     fn profile(&self, request: &Request, process: Option<&str>, what: &str) -> Answer {
-        if !self.profiles {
+        let Some(profiles) = &self.profiles else {
             return Answer::refusal(
                 403,
                 "this exporter serves no profiles: it was started with --no-profiles",
             );
-        }
+        };
         let Some(what) = What::named(what) else {
             return Answer::refusal(
                 404,
@@ -89,7 +89,7 @@ impl Routes {
                 }
             },
         };
-        match profile_of(process, what, seconds) {
+        match profiles.of(process, what, seconds) {
             Ok(bytes) => Answer::of("application/octet-stream", bytes),
             Err(refusal) => refusal,
         }
@@ -111,7 +111,7 @@ impl Routes {
                 [process.rss, process.allocated, process.dirty].map(|n| Bytes(n).to_string());
             let (pid, name) = (process.pid, escaped(&process.comm));
             let _ = write!(page, "<tr><td>{pid}<td>{name}<td>{rss}<td>{live}<td>{free}");
-            if self.profiles {
+            if self.profiles.is_some() {
                 let _ = write!(page, "<td><a href=\"{pid}/debug/pprof/allocs\">profile</a>");
             }
             page.push('\n');
@@ -139,6 +139,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn answer(routes: &Routes, path: &str, accept: &str) -> Answer {
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn readers_get_the_form_that_they_prefer() {
         let routes =
-            Routes { exposition: Exposition::new(9, Duration::from_secs(9)), profiles: true };
+            Routes { exposition: Exposition::new(9, Duration::from_secs(9)), profiles: None };
         // What Prometheus, a browser, and one that says nothing send.
         for (accept, kind) in [
             (
@@ -171,13 +172,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_served_is_said() {
-        let mut routes =
-            Routes { exposition: Exposition::new(0, Duration::from_secs(9)), profiles: true };
+        let mut routes = Routes {
+            exposition: Exposition::new(0, Duration::from_secs(9)),
+            profiles: Some(Profiles::new(1 << 19, Arc::default())),
+        };
         let me = std::process::id();
         for (path, status, said) in [
             ("/debug/pprof/allocs", 404, "no process here"),
             ("/debug/pprof/allocs?pid=x", 400, "number of a process"),
             ("/debug/pprof/heap?pid=1&seconds=soon", 400, "seconds is a number"),
+            ("/1/debug/pprof/heap?seconds=601", 400, "at most 600"),
             ("/4194305/debug/pprof/heap", 404, "there is no process 4194305"),
             (&format!("/{me}/debug/pprof/delta_heap"), 404, "does not run on masu"),
             ("/debug/pprof/goroutine", 404, "of memory only"),
@@ -188,7 +192,7 @@ mod tests {
             assert_eq!(answer.status, status, "{path}: {body}");
             assert!(body.contains(said), "{path}: {body}");
         }
-        routes.profiles = false;
+        routes.profiles = None;
         let refused = answer(&routes, "/debug/pprof/allocs", "");
         assert!(refused.status == 403 && refused.body.ends_with(b"--no-profiles\n"));
         assert_eq!(answer(&routes, "/healthz", "").status, 200);

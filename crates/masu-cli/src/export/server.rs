@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,14 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// What answers.
 pub type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
 
-/// Becomes readable once the exporter is to stop.
+/// Becomes readable once the exporter is to stop, and so does `stopped` become true.
 ///
 /// # Errors
 /// Signals cannot be listened for.
-pub fn stop() -> io::Result<UnixStream> {
+pub fn stop(stopped: &Arc<AtomicBool>) -> io::Result<UnixStream> {
     let (stop, write) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(stopped))?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(stop)

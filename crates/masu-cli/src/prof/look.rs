@@ -29,6 +29,12 @@ pub fn now() -> u64 {
 }
 
 impl Subject {
+    /// A process, from now on.
+    pub fn of(process: u32, retained: bool) -> Result<Subject, Error> {
+        let (memory, engines) = masu_inspect::engines(process)?;
+        Ok(Subject { memory, engines, since: now(), retained })
+    }
+
     /// Looks. `None`: the process has not taken note of the profile yet.
     pub fn look(&mut self) -> Result<Option<Profile>, Error> {
         let memory = &self.memory;
@@ -56,28 +62,32 @@ impl Subject {
         if !any {
             return Ok(None);
         }
-        let process = memory.process;
-        let maps = fs::read_to_string(format!("/proc/{process}/maps"))
-            .map_err(|error| Error::of(process, &error))?;
-        profile.set_mappings(&maps);
-        let root = other_root(process);
-        let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
-        for mapping in &mut profile.mappings {
-            let Mapping { start, end, path, .. } = &*mapping;
-            let is_deleted = path.to_string_lossy().ends_with(" (deleted)");
-            mapping.file = match &root {
-                _ if is_deleted && exe.as_ref() == Some(path) => {
-                    Some(format!("/proc/{process}/exe").into())
-                }
-                _ if is_deleted => {
-                    Some(format!("/proc/{process}/map_files/{start:x}-{end:x}").into())
-                }
-                Some(root) => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
-                None => None,
-            };
-        }
+        map(&mut profile)?;
         Ok(Some(profile))
     }
+}
+
+/// Notes which files' code is where in the profile's process.
+pub fn map(profile: &mut Profile) -> Result<(), Error> {
+    let process = profile.pid;
+    let maps = fs::read_to_string(format!("/proc/{process}/maps"))
+        .map_err(|error| Error::of(process, &error))?;
+    profile.set_mappings(&maps);
+    let root = other_root(process);
+    let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
+    for mapping in &mut profile.mappings {
+        let Mapping { start, end, path, .. } = &*mapping;
+        let is_deleted = path.to_string_lossy().ends_with(" (deleted)");
+        mapping.file = match &root {
+            _ if is_deleted && exe.as_ref() == Some(path) => {
+                Some(format!("/proc/{process}/exe").into())
+            }
+            _ if is_deleted => Some(format!("/proc/{process}/map_files/{start:x}-{end:x}").into()),
+            Some(root) => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
+            None => None,
+        };
+    }
+    Ok(())
 }
 
 /// Where the files of a process are, if it has other ones than this process.

@@ -3,6 +3,7 @@
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
 //!   ├─ attach       takes the profile of a process that runs already
+//!   │    ├─ session samples as long as somebody reads; for `masu export` too
 //!   │    └─ look    one look at it, from outside
 //!   ├─ retained     runs a command, and looks for the moment when most is free beside its blocks
 //!   ├─ output       the files it goes to
@@ -12,11 +13,12 @@
 //! What a profile is, and its other forms, are in `masu_profile`.
 
 mod attach;
-mod look;
+pub mod look;
 mod output;
 mod record;
 mod retained;
-mod text;
+pub mod session;
+pub mod text;
 
 use std::ffi::OsString;
 use std::fs;

@@ -24,13 +24,11 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
             break status;
         }
         // In its first moments it may be something else yet, and in its last ones nothing any more.
-        if let Ok((memory, engines)) = masu_inspect::engines(process) {
-            let mut subject = Subject { memory, engines, since: 0, retained: true };
-            if let Ok(Some(profile)) = subject.look()
-                && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
-            {
-                best = Some(profile);
-            }
+        if let Ok(mut subject) = Subject::of(process, true)
+            && let Ok(Some(profile)) = subject.look()
+            && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
+        {
+            best = Some(profile);
         }
         thread::sleep(BETWEEN);
     };

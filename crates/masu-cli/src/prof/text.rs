@@ -70,7 +70,7 @@ pub fn report(
         }
         text.push('\n');
         for frame in stack.iter().take(FRAMES) {
-            let _ = writeln!(text, "         {}", line(frame));
+            let _ = writeln!(text, "         {frame}");
         }
         if stack.len() > FRAMES {
             let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
@@ -147,13 +147,5 @@ fn lifetime(entry: &Entry) -> String {
         format!("freed after {mean} on average")
     } else {
         format!("freed after {mean} on average except for {kept:.0} %")
-    }
-}
-
-fn line(frame: &Frame) -> String {
-    match &frame.file {
-        Some(file) if frame.line != 0 => format!("{}  {file}:{}", frame.name, frame.line),
-        Some(file) => format!("{}  {file}", frame.name),
-        None => frame.name.clone(),
     }
 }

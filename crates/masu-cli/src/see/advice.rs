@@ -26,8 +26,8 @@ const WORTH: f64 = 0.03;
 /// All that is worth a sentence, the most expensive first.
 pub fn of(account: &Account) -> Vec<Advice> {
     let all = [
-        live, spans, held, going, ends, huge_pages, tables, profile, anonymous, brk, programs,
-        stacks, shared, swapped,
+        live, spans, held, going, ends, huge_pages, tables, profile, guards, anonymous, brk,
+        programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
     advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
@@ -211,6 +211,16 @@ fn profile(account: &Account) -> Option<Advice> {
         "{} are the heap profile.",
         "It remembers each sample that is alive and each stack once, and stays when the profile is switched off.",
         "A larger MASU_PROF_RATE takes fewer samples, and less memory.",
+    )
+}
+
+fn guards(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Guards, Kind::GuardRecords]),
+        "{} are guarded blocks, and what is known of them.",
+        "Each small block that the option guard samples has a page or two to itself while it lives, and a record with \
+         the stacks of its allocation and its free.",
+        "A smaller guard_slots bounds both; a rarer guard:1/N reaches that bound later.",
     )
 }
 

@@ -1,8 +1,10 @@
 //! `masu explain`: where the resident bytes of a process are.
 
-use clap::Args;
+use std::path::PathBuf;
 
-use super::{advice, failure, print, report, text};
+use clap::{Args, ValueHint};
+
+use super::{advice, core, failure, print, report, text};
 use crate::failure::Failure;
 
 /// All is well.
@@ -17,11 +19,14 @@ const OFF: u8 = 3;
 /// Accounts for every resident byte of a process that runs on masu: the program's blocks, free blocks beside them,
 /// what threads keep, pages that are about to go back, masu's own tables, and what is not masu's. Then says what is
 /// worth doing. The process is neither stopped nor asked, and need not be prepared.
+///
+/// Of a process that has crashed, --core says which block the fault was at.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu explain $(pidof redis-server)
   masu explain --json PID | jq '.parts[] | {kind, bytes}'
+  masu explain --core core.1234
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
 The sum agrees with the RSS of /proc/PID/smaps_rollup within 1 %; of a process that allocates a lot at
@@ -33,8 +38,13 @@ Exit codes:
   within 1 %; what was seen is shown")]
 pub struct Order {
     /// The process
-    #[arg(required_unless_present = "schema")]
+    #[arg(required_unless_present_any = ["schema", "core"])]
     pub pid: Option<u32>,
+
+    /// Instead of a process, the core file of one that has ended: which block its fault was at
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+          conflicts_with_all = ["pid", "json", "most", "schema"])]
+    pub core: Option<PathBuf>,
 
     /// Write the answer as JSON
     #[arg(long)]
@@ -51,6 +61,10 @@ pub struct Order {
 
 /// Does what `order` says; the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
+    if let Some(file) = &order.core {
+        print(&core::explain(file)?)?;
+        return Ok(DONE);
+    }
     let Some(process) = order.pid.filter(|_| !order.schema) else {
         print(&report::schema())?;
         return Ok(DONE);

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! explain ─ masu-inspect   where every resident byte is
+//!   ├─ core                the same of a core file, and which block a fault was at
 //!   ├─ advice              the same as sentences: what it is, why, what to do
 //!   ├─ report              JSON
 //!   └─ text                for people
@@ -13,6 +14,7 @@
 //! ```
 
 mod advice;
+mod core;
 pub mod explain;
 mod page;
 mod picture;

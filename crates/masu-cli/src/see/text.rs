@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[Kind]); 4] = {
             "free memory that masu holds",
             &[FreeInSpans, DirtyPages, DirtyHuge, Bins, Caches, Outboxes, HugeEnds, HugePages],
         ),
-        ("masu itself", &[Tables, Library, Profile]),
+        ("masu itself", &[Tables, Library, Profile, Guards, GuardRecords]),
         ("not masu's", &[Programs, Anonymous, Brk, Stacks, Files, Shared]),
     ]
 };
@@ -45,6 +45,8 @@ fn name(part: &Part) -> String {
         Kind::HugePages => "parts of huge pages that nothing has used",
         Kind::Tables => "tables",
         Kind::Profile => "the heap profile",
+        Kind::Guards => "guarded blocks, and the rest of their pages",
+        Kind::GuardRecords => "guarded blocks' stacks",
         Kind::Library => "libmasu.so",
         Kind::InMotion => "in motion while it was read",
         Kind::Programs => "the program and its libraries",

@@ -16,7 +16,7 @@ mod fault;
 #[cfg(not(loom))]
 mod report;
 #[cfg(not(loom))]
-mod slots;
+pub mod slots;
 pub mod state;
 
 #[cfg(not(loom))]

@@ -19,16 +19,20 @@ use super::state::State;
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{auxv, mem, thread};
+use core::mem::offset_of;
 
 /// Frames that are kept of a stack.
 pub const DEPTH: usize = 29;
 
 /// Least bytes of a slot: the largest small block's.
-const SLOT: usize = 8 << 10;
+pub const SLOT: usize = 8 << 10;
 
-static BASE: AtomicUsize = AtomicUsize::new(0);
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-static RECORDS: AtomicUsize = AtomicUsize::new(0);
+/// Where the slots begin; 0: there are none.
+pub static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Their number.
+pub static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Where their records begin.
+pub static RECORDS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the kernel guards without mappings.
 static MARKS: AtomicBool = AtomicBool::new(false);
 
@@ -42,6 +46,9 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Where the number of frames and the frames are, for `outside`.
+    pub const FIELDS: [usize; 2] = [offset_of!(Trace, depth), offset_of!(Trace, frames)];
+
     /// Writes down the calling thread and its stack.
     pub fn record(&self) {
         let mut frames = [0; DEPTH];

@@ -23,6 +23,10 @@ const LIVE: u32 = 2;
 pub struct State(AtomicU32);
 
 impl State {
+    /// The word of a live block's slot, for `outside`.
+    #[cfg(not(loom))]
+    pub const LIVE_STATE: usize = LIVE as usize;
+
     /// A free one.
     #[cfg(loom)]
     pub fn new() -> Self {

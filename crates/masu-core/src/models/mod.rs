@@ -27,6 +27,7 @@
 //! | [`guard`] | `guard/state.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
+//! | [`switch`] | `prof/switch.rs` |
 //! | [`turn`] | `turn.rs` |
 
 pub mod world;
@@ -55,6 +56,8 @@ mod pages;
 mod remote_word;
 #[cfg(test)]
 mod shared_arena;
+#[cfg(test)]
+mod switch;
 #[cfg(test)]
 mod table;
 #[cfg(test)]

@@ -15,16 +15,8 @@
 //! A profile that is off costs slow paths a test of one word. What it needs is mapped when it is first
 //! started, and stays.
 //!
-//! A profile is started from inside ([`start`]) or from outside, by `masu prof -p`, which writes to the process:
-//!
-//! ```text
-//!  outside                                   inside
-//!    GUEST = its process, SESSION = 0
-//!    RATE = rate        ──────────────────▶ the next slow path finds a rate and no session:
-//!    waits for SESSION  ◀────────────────── [`answer`] maps what is needed, SESSION = the next number
-//!    reads the table …
-//!    RATE = 0, GUEST = 0
-//! ```
+//! A profile is started from inside ([`start`]), or from outside by `masu prof -p`, which writes to the process: see
+//! `switch`.
 //!
 //! Locks: `table` has one, innermost. Who finds it held by a fork that stands still does without the sample.
 
@@ -32,6 +24,7 @@ mod area;
 mod draw;
 mod dump;
 mod heap_v2;
+pub mod switch;
 mod table;
 
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
@@ -42,28 +35,22 @@ use crate::stack;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
 use crate::sys::time;
+use switch::Switch;
 use table::Drawn;
 
 /// What lies where, for who reads the process from outside.
 pub mod outside {
     pub use super::area::{BASE, FIRST_SITE, NO_HOME, PARTS};
+    pub use super::switch::{Switch, Word, ask};
     pub use super::table::{CHANGES, LARGE_KINDS, PEAK, SITES, USED};
-    pub use super::{BEGUN, DROPPED, GUEST, RATE, SESSION};
+    pub use super::{BEGUN, DROPPED, SWITCH};
 }
 
 /// What is sampled when nobody says: a sample in 512 KiB.
 pub const DEFAULT_RATE: usize = 512 << 10;
 
-/// Mean distance of sample points in bytes; 0: off.
-pub static RATE: AtomicUsize = AtomicUsize::new(0);
-/// The number of the start that is in force, from 1; 0: somebody outside asks for one.
-pub static SESSION: AtomicU32 = AtomicU32::new(0);
-/// The process outside that has switched the profile on; 0: nobody has.
-pub static GUEST: AtomicU32 = AtomicU32::new(0);
-/// The process that has answered.
-static HOST: AtomicU32 = AtomicU32::new(0);
-/// Starts so far.
-static SESSIONS: AtomicU32 = AtomicU32::new(0);
+/// Whether a profile is taken.
+pub static SWITCH: Switch = Switch::new();
 /// Whether the program itself has ever started a profile, whose samples nobody else may clear.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// Samples alive.
@@ -101,13 +88,8 @@ pub fn start(rate: usize) -> Result<(), Refused> {
     let _ = BEGUN.compare_exchange(0, time::now_ms().max(1), Ordering::Relaxed, Ordering::Relaxed);
     let rate = rate.max(1);
     LAST_RATE.store(rate, Ordering::Relaxed);
-    begin_session();
-    RATE.store(rate, Ordering::Release);
+    SWITCH.start(rate);
     Ok(())
-}
-
-fn begin_session() {
-    SESSION.store(SESSIONS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
 }
 
 /// Starts what somebody outside has asked for. `false`: not now. What an earlier one of outside has left is
@@ -115,47 +97,30 @@ fn begin_session() {
 #[cold]
 #[inline(never)]
 pub fn answer() -> bool {
-    let rate = RATE.load(Ordering::Relaxed);
-    if rate == 0 || !table::prepare_or_give_up(rate) {
-        return false;
-    }
-    if !IS_OWN.load(Ordering::Relaxed) {
-        table::clear();
-        BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
-    }
-    LAST_RATE.store(rate, Ordering::Relaxed);
-    HOST.store(output::process(), Ordering::Relaxed);
-    begin_session();
-    true
-}
-
-/// Whether this is a fork's child, and somebody outside has switched the profile on in its parent, who knows nothing
-/// of this process: it stops. (A process with one thread has no handlers that a fork would call.)
-fn is_left_behind() -> bool {
-    let left =
-        GUEST.load(Ordering::Relaxed) != 0 && HOST.load(Ordering::Relaxed) != output::process();
-    if left {
-        GUEST.store(0, Ordering::Relaxed);
-        stop();
-    }
-    left
+    SWITCH.answer(output::process(), table::enter, |table, rate| {
+        if !IS_OWN.load(Ordering::Relaxed) {
+            table.clear();
+            BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
+        }
+        LAST_RATE.store(rate, Ordering::Relaxed);
+    })
 }
 
 /// The number of the start that is in force; 0: it is to be answered.
 #[inline(always)]
 pub fn session() -> u32 {
-    SESSION.load(Ordering::Acquire)
+    SWITCH.session()
 }
 
 /// Whether somebody outside has asked for a profile, and nobody has answered yet.
 #[inline]
 pub fn is_asked() -> bool {
-    session() == 0 && rate() != 0
+    SWITCH.is_asked()
 }
 
 /// Stops sampling. What is alive is still followed to its end.
 pub fn stop() {
-    RATE.store(0, Ordering::Relaxed);
+    SWITCH.stop();
 }
 
 /// Forgets everything sampled so far.
@@ -166,7 +131,7 @@ pub fn reset() {
 /// Mean distance of sample points in bytes; 0: off.
 #[inline(always)]
 pub fn rate() -> usize {
-    RATE.load(Ordering::Relaxed)
+    SWITCH.rate()
 }
 
 /// The rate that the profile was last started with; 0: never.
@@ -185,7 +150,7 @@ pub fn any_live() -> bool {
 #[cold]
 #[inline(never)]
 pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
-    if is_left_behind() {
+    if SWITCH.is_left_behind(output::process) {
         return;
     }
     let mut frames = [0usize; FRAMES];

@@ -46,7 +46,7 @@ pub static PEAK: AtomicU64 = AtomicU64::new(0);
 pub static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// The lock, held by who changes something.
-struct Changing<'a>(#[expect(dead_code, reason = "gives the lock back")] Guard<'a>);
+pub struct Changing<'a>(#[expect(dead_code, reason = "gives the lock back")] Guard<'a>);
 
 impl<'a> Changing<'a> {
     fn under(guard: Guard<'a>) -> Self {
@@ -58,6 +58,27 @@ impl<'a> Changing<'a> {
     /// `None`: a fork stands in the way.
     fn enter() -> Option<Changing<'static>> {
         LOCK.enter().map(Changing::under)
+    }
+
+    /// Forgets all samples and sites.
+    pub fn clear(&self) {
+        let Some(area) = Area::get() else { return };
+        for counter in [&USED, &FREE] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        SITES.store(FIRST_SITE, Ordering::Relaxed);
+        LIVE.store(0, Ordering::Relaxed);
+        for sum in [&TOTAL, &TOP, &PEAK] {
+            sum.store(0, Ordering::Relaxed);
+        }
+        let (start, length) = area.tables();
+        // SAFETY: the area's own, whose lock is held; who reads a head meanwhile reads either 0 or what it was, and
+        // then waits for the lock. What the kernel does not take back is zeroed by hand.
+        unsafe {
+            if !mem::discard(start, length) {
+                (start as *mut u8).write_bytes(0, length);
+            }
+        }
     }
 }
 
@@ -80,15 +101,16 @@ pub struct Totals {
 
 /// Gets ready for a rate.
 pub fn prepare(rate: usize) -> bool {
-    make(LOCK.lock(), rate)
+    make(&LOCK.lock(), rate)
 }
 
-/// The same for who must not wait until a fork is over.
-pub fn prepare_or_give_up(rate: usize) -> bool {
-    LOCK.enter().is_some_and(|guard| make(guard, rate))
+/// The same for who must not wait until a fork is over; with the lock.
+pub fn enter(rate: usize) -> Option<Changing<'static>> {
+    let guard = LOCK.enter()?;
+    make(&guard, rate).then(|| Changing::under(guard))
 }
 
-fn make(_guard: Guard, rate: usize) -> bool {
+fn make(_guard: &Guard, rate: usize) -> bool {
     let finer = (DEFAULT_RATE / rate.max(1)).max(1);
     MOST.fetch_max(SITES_AT_DEFAULT.saturating_mul(finer).min(SITE_BYTES), Ordering::Relaxed);
     Area::make().is_some()
@@ -393,23 +415,8 @@ pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
 
 /// Forgets all samples and sites.
 pub fn clear() {
-    let Some(area) = Area::get() else { return };
-    let Some(_guard) = Changing::enter() else { return };
-    for counter in [&USED, &FREE] {
-        counter.store(0, Ordering::Relaxed);
-    }
-    SITES.store(FIRST_SITE, Ordering::Relaxed);
-    LIVE.store(0, Ordering::Relaxed);
-    for sum in [&TOTAL, &TOP, &PEAK] {
-        sum.store(0, Ordering::Relaxed);
-    }
-    let (start, length) = area.tables();
-    // SAFETY: the area's own, whose lock is held; who reads a head meanwhile reads either 0 or what it was, and
-    // then waits for the lock. What the kernel does not take back is zeroed by hand.
-    unsafe {
-        if !mem::discard(start, length) {
-            (start as *mut u8).write_bytes(0, length);
-        }
+    if let Some(table) = Changing::enter() {
+        table.clear();
     }
 }
 

@@ -12,6 +12,7 @@ pub mod heaps;
 pub mod identity;
 pub mod memalloc;
 pub mod object_pool;
+pub mod profilers;
 pub mod programs;
 pub mod rust_programs;
 pub mod xquo;

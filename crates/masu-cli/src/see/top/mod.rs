@@ -4,11 +4,14 @@
 //! run ─ list      the processes, what each holds and does
 //!   ├─ table      as text, once
 //!   └─ screen     on a terminal, drawn anew
+//!        └─ sites where a process allocates
 //! ```
 
 mod list;
 #[cfg(feature = "screen")]
 mod screen;
+#[cfg(feature = "screen")]
+mod sites;
 mod table;
 
 #[cfg(feature = "screen")]
@@ -33,8 +36,8 @@ Examples:
   masu top --once --sort free
   masu top --json | jq '.[] | select(.resident > 1e9)'
 
-Keys: ↑ ↓ choose a process, Enter explains it, s sorts by the next column, p has it give free memory back,
-q ends.
+Keys: ↑ ↓ choose a process, Enter explains it, h samples its heap for 10 s and shows who allocates, s sorts by the
+next column, p has it give free memory back, q ends.
 
 Exit codes:
   0    2 mistyped command line")]

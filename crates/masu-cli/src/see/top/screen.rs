@@ -11,6 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::list::List;
+use super::sites::Sites;
 use super::table::{TITLES, bars, cells, grown_by, note};
 use crate::failure::{Failure, REFUSED};
 use crate::see::{advice, text};
@@ -21,6 +22,8 @@ struct Screen {
     chosen: TableState,
     /// The explanation of a process, and the line that it begins with.
     explained: Option<(String, u16)>,
+    /// The profile that is being taken.
+    sites: Option<Sites>,
     /// What came of the last key.
     said: String,
 }
@@ -31,7 +34,7 @@ pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
         |error: io::Error| Failure::new(REFUSED, format!("cannot draw on this terminal: {error}"));
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let chosen = TableState::new().with_selected(Some(0));
-    let mut screen = Screen { list, chosen, explained: None, said: String::new() };
+    let mut screen = Screen { list, chosen, explained: None, sites: None, said: String::new() };
     let done = screen.stay(&mut terminal, every);
     ratatui::restore();
     done.map_err(failed)?;
@@ -42,6 +45,7 @@ impl Screen {
     fn stay(&mut self, terminal: &mut DefaultTerminal, every: Duration) -> io::Result<()> {
         let mut last = Instant::now();
         loop {
+            self.show_sites();
             terminal.draw(|frame| self.draw(frame))?;
             if event::poll(every.saturating_sub(last.elapsed()))? {
                 if let Event::Key(key) = event::read()?
@@ -56,6 +60,18 @@ impl Screen {
             } else {
                 self.list.look();
                 last = Instant::now();
+            }
+        }
+    }
+
+    /// Shows the profile once it is taken and nothing else is looked at.
+    fn show_sites(&mut self) {
+        if self.explained.is_none()
+            && let Some(sites) = self.sites.take_if(|sites| sites.is_done())
+        {
+            match sites.told() {
+                Ok(told) => self.explained = Some((told, 0)),
+                Err(why) => self.said = why,
             }
         }
     }
@@ -76,7 +92,11 @@ impl Screen {
         let process =
             self.chosen.selected().and_then(|at| self.list.rows.get(at)).map(|row| row.pid);
         match (key, process) {
-            (KeyCode::Char('q') | KeyCode::Esc, _) => return false,
+            (KeyCode::Char('q'), _) => return false,
+            (KeyCode::Esc, _) => match &self.sites {
+                Some(sites) => sites.end(),
+                None => return false,
+            },
             (KeyCode::Down | KeyCode::Char('j'), _) => self.chosen.select_next(),
             (KeyCode::Up | KeyCode::Char('k'), _) => self.chosen.select_previous(),
             (KeyCode::Char('s'), _) => {
@@ -91,6 +111,9 @@ impl Screen {
                     }
                     Err(error) => self.said = error.to_string(),
                 }
+            }
+            (KeyCode::Char('h'), Some(process)) if self.sites.is_none() => {
+                self.sites = Some(Sites::of(process));
             }
             (KeyCode::Char('p'), Some(process)) => {
                 let asked = masu_inspect::engines(process).and_then(|(memory, engines)| {
@@ -130,13 +153,16 @@ impl Screen {
         } else {
             self.table(frame, body);
         }
-        let keys = "↑ ↓ choose   Enter explain   s sort   p purge   q quit";
+        let keys = "↑ ↓ choose   Enter explain   h heap profile   s sort   p purge   q quit";
         let refused = match self.list.refused {
             0 => String::new(),
             n => format!("   ({n} not readable)"),
         };
-        let said =
-            if self.said.is_empty() { format!("{keys}{refused}") } else { self.said.clone() };
+        let said = match &self.sites {
+            _ if !self.said.is_empty() => self.said.clone(),
+            Some(sites) => sites.progress(),
+            None => format!("{keys}{refused}"),
+        };
         frame.render_widget(Line::from(said).dim(), foot);
     }
 

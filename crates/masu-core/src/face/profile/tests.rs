@@ -289,9 +289,10 @@ fn a_heap_takes_its_samples_with_it() {
 fn somebody_outside_switches_it_on_and_off() {
     alone!(somebody_outside_switches_it_on_and_off, || {
         let outside = |rate| {
-            prof::GUEST.store(7, Ordering::Relaxed);
-            prof::SESSION.store(0, Ordering::Relaxed);
-            prof::RATE.store(rate, Ordering::Relaxed);
+            let Ok(()) = prof::switch::ask(7, rate as u64, |word, value| {
+                prof::SWITCH.write(word, value);
+                Ok::<(), core::convert::Infallible>(())
+            });
         };
         let take = || -> Vec<*mut u8> { (0..20_000).map(|_| alloc(200)).collect() };
         let first = take();
@@ -301,7 +302,7 @@ fn somebody_outside_switches_it_on_and_off() {
         // A standard deviation is 3 %.
         let live = totals().live as f64;
         assert!((live / 4e6 - 1.0).abs() < 0.2, "{live}");
-        prof::RATE.store(0, Ordering::Relaxed);
+        prof::stop();
         let samples = totals().samples;
         let third = take();
         assert_eq!(totals().samples, samples);

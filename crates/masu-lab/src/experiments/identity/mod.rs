@@ -204,7 +204,7 @@ fn cells(row: &Row) -> Vec<String> {
 
 /// Whether it is masu itself.
 fn is_own(kind: Kind) -> bool {
-    matches!(kind, Kind::Tables | Kind::Library | Kind::Profile)
+    matches!(kind, Kind::Tables | Kind::Library | Kind::Profile | Kind::GuardRecords)
 }
 
 fn page(results: &Results) -> String {

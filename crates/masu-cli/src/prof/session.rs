@@ -1,0 +1,153 @@
+//! A process that samples as long as somebody reads it from outside.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use masu_inspect::memory::Memory;
+use masu_inspect::profile::Claim;
+use masu_inspect::{Engine, Error};
+use masu_profile::Profile;
+
+use super::look::Subject;
+
+/// Between two looks, of which the last one counts, at the longest.
+const BETWEEN: Duration = Duration::from_millis(500);
+
+/// Why nothing can be read.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The process is not there, has no masu, or may not be read.
+    Unreadable(Error),
+    /// Another command profiles it.
+    Taken(u32),
+    /// It takes a profile itself, with a sample in so many bytes, and another rate is asked for.
+    Rate(u32, u64),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Unreadable(error)
+    }
+}
+
+impl Trouble {
+    /// What can be done about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Trouble::Unreadable(error) => error.remedy(),
+            Trouble::Taken(_) => {
+                "wait until that has ended; one command at a time profiles a process".into()
+            }
+            Trouble::Rate(..) => "without --rate its own samples are shown".into(),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Trouble::Unreadable(error) => error.fmt(f),
+            Trouble::Taken(process) => {
+                write!(
+                    f,
+                    "process {process} is just being profiled by another `masu prof` or `masu export`"
+                )
+            }
+            Trouble::Rate(process, rate) => {
+                write!(f, "process {process} takes a profile already, a sample in {rate} bytes")
+            }
+        }
+    }
+}
+
+/// A process that samples: of its own doing, or switched on until this is dropped.
+pub struct Session {
+    memory: Memory,
+    /// The copies of masu in it that are to be switched off again.
+    ours: Vec<Engine>,
+    /// Nobody else may switch meanwhile.
+    claim: Option<Claim>,
+}
+
+impl Session {
+    /// Switches sampling on where the program has not done so itself: at `rate`, or as `usual`.
+    pub fn on(process: u32, rate: Option<u64>, usual: u64) -> Result<Session, Trouble> {
+        let (memory, engines) = masu_inspect::engines(process)?;
+        let claim = Claim::of(process)?;
+        let mut session = Session { memory, ours: Vec::new(), claim };
+        let mut off = Vec::new();
+        for engine in engines {
+            let state = engine.profile_state(&session.memory)?;
+            // What a command that was killed has left on is taken over.
+            match state.rate != 0 && state.guest == 0 {
+                true if rate.is_some_and(|rate| rate != state.rate) => {
+                    return Err(Trouble::Rate(process, state.rate));
+                }
+                true => {}
+                false => off.push(engine),
+            }
+        }
+        if !off.is_empty() && session.claim.is_none() {
+            return Err(Trouble::Taken(process));
+        }
+        for engine in off {
+            engine.start_profile(&session.memory, rate.unwrap_or(usual))?;
+            session.ours.push(engine);
+        }
+        Ok(session)
+    }
+
+    /// Whether the program itself has switched it on, in every copy of masu.
+    pub fn is_programs(&self) -> bool {
+        self.ours.is_empty()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for engine in &self.ours {
+            // The process may have ended.
+            let _ = engine.stop_profile(&self.memory);
+        }
+    }
+}
+
+/// What was seen.
+pub struct Observed {
+    /// The last profile that could be read. `None`: the process has not taken note of it.
+    pub profile: Option<Profile>,
+    /// Whether the process has ended meanwhile.
+    pub ended: bool,
+}
+
+/// Looks again and again, for `span` or until `stop` is set.
+pub fn observe(
+    subject: &mut Subject,
+    span: Duration,
+    stop: &AtomicBool,
+) -> Result<Observed, Error> {
+    let (start, mut last) = (Instant::now(), None);
+    loop {
+        let left = span.saturating_sub(start.elapsed());
+        let step = (span / 20).clamp(Duration::from_millis(1), BETWEEN);
+        let pause = Instant::now();
+        while pause.elapsed() < step.min(left) && !stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20).min(step.min(left)));
+        }
+        match subject.look() {
+            Ok(Some(profile)) => last = Some(profile),
+            Ok(None) => {}
+            Err(Error::Ended(_) | Error::NoProcess(_)) => {
+                return Ok(Observed { profile: last, ended: true });
+            }
+            // Something moved while it was read: the next look sees it at rest.
+            Err(Error::Damaged(_)) if last.is_some() => {}
+            Err(error) => return Err(error),
+        }
+        if start.elapsed() >= span || stop.load(Ordering::Relaxed) {
+            return Ok(Observed { profile: last, ended: false });
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The core file of a process that has ended: its memory as far as it was dumped, and how it ended.
+//!
+//! What the kernel leaves out because files have it, code and constants, is read in these files, unless their first
+//! page has changed since.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use object::Endianness;
+use object::elf::{ET_CORE, FileHeader64, PF_X, PT_LOAD, PT_NOTE};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
+
+use crate::memory::Pages;
+use crate::tables::{u32_at, u64_at};
+
+/// The notes that are read.
+const NT_PRSTATUS: u32 = 1;
+const NT_PRPSINFO: u32 = 3;
+const NT_FILE: u32 = 0x4649_4c45;
+const NT_SIGINFO: u32 = 0x5349_4749;
+/// In `NT_PRSTATUS`, where the thread's number is, and its registers.
+const THREAD: u64 = 32;
+const REGISTERS: u64 = 112;
+/// Which of these is the next instruction's address.
+const COUNTER: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
+/// In `NT_PRPSINFO`, where the process's number and its name are.
+const PROCESS: u64 = 24;
+const NAME: std::ops::Range<usize> = 40..56;
+/// Most bytes of headers and notes that are believed.
+const MOST: u64 = 64 << 20;
+/// Bytes that are read at a time when looking for what is filled.
+const PIECE: usize = 1 << 20;
+
+/// A thread when the process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub id: u32,
+    /// The instruction that it was at.
+    pub counter: u64,
+}
+
+/// The signal that ended the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Why it came: above 0 from the kernel.
+    pub code: i32,
+    /// Where the fault was, if it was one.
+    pub address: u64,
+}
+
+/// A file that was mapped.
+#[derive(Debug, Clone)]
+pub struct Mapped {
+    /// Its addresses.
+    pub range: (u64, u64),
+    /// Where they begin in the file.
+    pub offset: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it could be executed.
+    pub is_code: bool,
+    /// The file, if it is still there and the same.
+    file: Option<usize>,
+}
+
+/// A part of the memory, and what of it is in the core file.
+struct Segment {
+    start: u64,
+    dumped: u64,
+    offset: u64,
+    is_code: bool,
+}
+
+/// A core file.
+pub struct Core {
+    file: File,
+    segments: Vec<Segment>,
+    opened: Vec<File>,
+    /// The process.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// What ended it, if the core file says so.
+    pub signal: Option<Signal>,
+    /// Its threads, first the one that the signal came to.
+    pub threads: Vec<Thread>,
+    /// Files that were mapped.
+    pub mapped: Vec<Mapped>,
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl Core {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of a process of this kind of machine.
+    pub fn open(path: &Path) -> io::Result<Core> {
+        let file = File::open(path)?;
+        let none = || wrong("is no core file of a 64-bit process");
+        let mut head = vec![0; size_of::<FileHeader64<Endianness>>()];
+        file.read_exact_at(&mut head, 0).map_err(|_| none())?;
+        let parsed = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
+        let endian = parsed.endian().map_err(|_| none())?;
+        if parsed.e_type(endian) != ET_CORE {
+            return Err(none());
+        }
+        let end = parsed.e_phoff(endian) + u64::from(parsed.e_phnum(endian)) * 56;
+        if end > MOST {
+            return Err(none());
+        }
+        head.resize(end as usize, 0);
+        let cut = |_| wrong("is not whole: its headers are cut off");
+        file.read_exact_at(&mut head, 0).map_err(cut)?;
+        let header = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
+        let headers = header.program_headers(endian, &*head).map_err(|_| none())?;
+        let mut core = Core {
+            file,
+            segments: Vec::new(),
+            opened: Vec::new(),
+            process: 0,
+            name: String::new(),
+            signal: None,
+            threads: Vec::new(),
+            mapped: Vec::new(),
+        };
+        for header in headers.iter().filter(|header| header.p_type(endian) == PT_LOAD) {
+            let start = header.p_vaddr(endian);
+            core.segments.push(Segment {
+                start,
+                dumped: header.p_filesz(endian),
+                offset: header.p_offset(endian),
+                is_code: header.p_flags(endian).contains(PF_X),
+            });
+        }
+        core.segments.sort_by_key(|segment| segment.start);
+        for header in headers.iter().filter(|header| header.p_type(endian) == PT_NOTE) {
+            let mut bytes = vec![0; header.p_filesz(endian).min(MOST) as usize];
+            core.file.read_exact_at(&mut bytes, header.p_offset(endian)).map_err(cut)?;
+            let notes = NoteIterator::<FileHeader64<Endianness>>::new(
+                endian,
+                header.p_align(endian),
+                &bytes,
+            );
+            let mut notes = notes.map_err(|_| none())?;
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == b"CORE" {
+                    core.note(note.n_type(endian).0, note.desc());
+                }
+            }
+        }
+        core.find_files();
+        Ok(core)
+    }
+
+    fn note(&mut self, kind: u32, bytes: &[u8]) {
+        match kind {
+            NT_PRSTATUS => self.threads.push(Thread {
+                id: u32_at(bytes, THREAD) as u32,
+                counter: u64_at(bytes, REGISTERS + COUNTER * 8),
+            }),
+            NT_PRPSINFO => {
+                self.process = u32_at(bytes, PROCESS) as u32;
+                let name = bytes.get(NAME).unwrap_or_default();
+                let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+                self.name = String::from_utf8_lossy(name).into_owned();
+            }
+            // The first is that of the thread that the signal came to.
+            NT_SIGINFO if self.signal.is_none() => {
+                self.signal = Some(Signal {
+                    number: u32_at(bytes, 0) as i32,
+                    code: u32_at(bytes, 8) as i32,
+                    address: u64_at(bytes, 16),
+                });
+            }
+            NT_FILE => {
+                let (count, page) = (u64_at(bytes, 0).min(1 << 20), u64_at(bytes, 8));
+                let names = bytes.get(16 + count as usize * 24..).unwrap_or_default();
+                let names = names.split(|&byte| byte == 0);
+                for (i, name) in (0..count).zip(names) {
+                    let at = 16 + i * 24;
+                    self.mapped.push(Mapped {
+                        range: (u64_at(bytes, at), u64_at(bytes, at + 8)),
+                        offset: u64_at(bytes, at + 16).saturating_mul(page),
+                        path: PathBuf::from(String::from_utf8_lossy(name).into_owned()),
+                        is_code: false,
+                        file: None,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens the files that were mapped, if they are the same.
+    fn find_files(&mut self) {
+        let mut known: Vec<(PathBuf, Option<usize>)> = Vec::new();
+        for i in 0..self.mapped.len() {
+            let Mapped { range, offset, path, .. } = self.mapped[i].clone();
+            self.mapped[i].is_code =
+                self.segments.iter().any(|segment| segment.is_code && segment.start == range.0);
+            let found = match known.iter().find(|(known, _)| *known == path) {
+                Some((_, found)) => *found,
+                None => {
+                    let (mut was, mut is) = ([0; 4096], [0; 4096]);
+                    let file = File::open(&path).ok().filter(|file| {
+                        let whole = file.read_exact_at(&mut is, offset).is_ok();
+                        !whole || self.dumped(range.0, &mut was).is_err() || was == is
+                    });
+                    let found = file.map(|file| {
+                        self.opened.push(file);
+                        self.opened.len() - 1
+                    });
+                    known.push((path, found));
+                    found
+                }
+            };
+            self.mapped[i].file = found;
+        }
+    }
+
+    /// Reads what was dumped.
+    fn dumped(&self, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let next = self.segments.partition_point(|segment| segment.start <= at);
+        let segment = next.checked_sub(1).map(|i| &self.segments[i]);
+        let segment = segment.filter(|segment| at - segment.start < segment.dumped);
+        let segment = segment.ok_or_else(|| wrong("is not in the core file"))?;
+        let within = at - segment.start;
+        let len = bytes.len().min((segment.dumped - within) as usize);
+        self.file.read_exact_at(&mut bytes[..len], segment.offset + within)?;
+        Ok(len)
+    }
+
+    /// Reads what a file has.
+    fn of_file(&self, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let mapped =
+            self.mapped.iter().find(|mapped| (mapped.range.0..mapped.range.1).contains(&at));
+        let (mapped, file) = mapped
+            .and_then(|mapped| Some((mapped, self.opened.get(mapped.file?)?)))
+            .ok_or_else(|| wrong("is not in the core file"))?;
+        let len = bytes.len().min((mapped.range.1 - at) as usize);
+        let n = file.read_at(&mut bytes[..len], mapped.offset + at - mapped.range.0)?;
+        if n == 0 { Err(wrong("is not in the file")) } else { Ok(n) }
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// They are neither in the core file nor in another.
+    pub(crate) fn read(&self, mut at: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n = self.dumped(at, bytes).or_else(|_| self.of_file(at, bytes))?;
+            (at, bytes) = (at + n as u64, &mut bytes[n..]);
+        }
+        Ok(())
+    }
+
+    /// The pages in `start..end` that were dumped and are not all zero. Others were never written.
+    pub(crate) fn pages(&self, start: u64, end: u64, page: u64) -> io::Result<Pages> {
+        let mut pages = Pages::default();
+        let mut piece = vec![0; PIECE];
+        for segment in &self.segments {
+            let to = end.min(segment.start + segment.dumped);
+            let mut at = start.max(segment.start);
+            while at < to {
+                let len = (to - at).min(PIECE as u64) as usize;
+                let n = self.dumped(at, &mut piece[..len])?;
+                for (i, bytes) in (0..).zip(piece[..n].chunks(page as usize)) {
+                    if bytes.iter().any(|&byte| byte != 0) {
+                        let here = at + i * page;
+                        pages.filled.push(here, here + page);
+                        pages.resident.push(here, here + page);
+                    }
+                }
+                at += n as u64;
+            }
+        }
+        Ok(pages)
+    }
+
+    /// What was dumped of the memory: where, and how much.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.segments.iter().map(|segment| (segment.start, segment.start + segment.dumped))
+    }
+
+    /// Ranges of a mapped file's addresses.
+    pub(crate) fn is_mapped(&self, at: u64) -> bool {
+        self.mapped.iter().any(|mapped| (mapped.range.0..mapped.range.1).contains(&at))
+    }
+}

@@ -1,0 +1,211 @@
+//! Profiles of running processes over HTTP: whole, right, and in nobody's way.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use masu_tests::{Compile, Program, is_masu, library, scratch};
+
+use crate::client::{Running, exporter, get, masu};
+use crate::fleet;
+use crate::pprof::Decoded;
+
+/// A program with two hundred places that allocate, at work from now on.
+fn sites(conf: &str) -> (Running, Program) {
+    let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
+    let mut command = Command::new(program.path());
+    command.env("LD_PRELOAD", library().expect("masu")).env("MASU_CONF", conf);
+    let (mut process, line) = Running::start(&mut command);
+    assert_eq!(line, "ready\n");
+    process.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+    (process, program)
+}
+
+/// The rate that a process samples at.
+fn rate(process: &Running) -> u64 {
+    let (memory, engines) = masu_inspect::engines(process.id()).expect("it runs on masu");
+    engines[0].profile_state(&memory).expect("readable").rate
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// What `go tool pprof` makes of a profile, which it checks first.
+fn go(options: &[&str], packed: &[u8]) -> String {
+    let place = scratch();
+    let file = place.path().join("heap.pb.gz");
+    fs::write(&file, packed).expect("written");
+    let mut command = Command::new("go");
+    command
+        .args(["tool", "pprof", "-symbolize=none"])
+        .args(options)
+        .arg(&file)
+        .env("HOME", place.path());
+    let out = command.stdin(Stdio::null()).output().expect("go is installed: tests/install-tools");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn a_profile_is_right_and_metrics_are_served_meanwhile() {
+    if !is_masu() {
+        return;
+    }
+    let (process, _program) = sites("");
+    let (_exporter, address) = exporter(&["--rate", "16KiB"]);
+    let path = format!("/{}/debug/pprof/heap?seconds=3", process.id());
+    let (to, start) = (address.clone(), Instant::now());
+    let asks = thread::spawn(move || get(&to, &path));
+    until("it samples", || rate(&process) == 16 << 10);
+    assert_eq!(get(&address, "/metrics").status, 200);
+    assert!(start.elapsed() < Duration::from_secs(2), "metrics waited for a profile");
+    assert!(!asks.is_finished());
+    let answer = asks.join().expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    until("sampling goes on", || rate(&process) == 0);
+    let profile = Decoded::of(&answer.body);
+    assert_eq!((&*profile.default, profile.period), ("inuse_space", 16 << 10));
+    assert!(profile.mappings[0].ends_with(&*own_file(&process)), "{:?}", profile.mappings);
+    // What leaks is in use; what is freed again was allocated.
+    let sum = |kind, name: &str| profile.sum(kind, name);
+    let leaked = (sum("alloc_space", "leak"), sum("inuse_space", "leak"));
+    assert!(leaked.0 > 0 && (leaked.0 - leaked.1).abs() * 50 < leaked.0, "{leaked:?}");
+    let temporary = (sum("alloc_space", "site_100"), sum("inuse_space", "site_100"));
+    assert!(temporary.1 < temporary.0, "{temporary:?}");
+    let top = go(&["-top", "-sample_index=inuse_space"], &answer.body);
+    assert!(top.contains(" leak\n") && top.contains("Type: inuse_space"), "{top}");
+}
+
+/// The name of the program's own file.
+fn own_file(process: &Running) -> String {
+    let exe = fs::read_link(format!("/proc/{}/exe", process.id())).expect("it runs");
+    exe.file_name().expect("a file").to_string_lossy().into_owned()
+}
+
+#[test]
+fn requests_that_overlap_share_the_sampling() {
+    if !is_masu() {
+        return;
+    }
+    let (process, _program) = sites("");
+    let (_exporter, address) = exporter(&["--rate", "16KiB"]);
+    let ask = |what: &str, seconds| {
+        let path = format!("/debug/pprof/{what}?pid={}&seconds={seconds}", process.id());
+        let to = address.clone();
+        thread::spawn(move || get(&to, &path))
+    };
+    let first = ask("allocs", 2);
+    until("it samples", || rate(&process) != 0);
+    sleep(Duration::from_millis(500));
+    let (second, delta) = (ask("allocs", 4), ask("delta_heap", 3));
+    let first = first.join().expect("an answer");
+    assert_eq!(rate(&process), 16 << 10, "the first to be done has ended it for the others");
+    // Another command is told.
+    let refused = masu().args(["prof", "-p", &process.id().to_string()]).output().expect("built");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("just being profiled"), "{said}");
+    let answers = [first, delta.join().expect("an answer"), second.join().expect("an answer")];
+    let [_, delta, all] = answers.map(|answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        Decoded::of(&answer.body)
+    });
+    // What was there before the request came is not in its difference.
+    let (cached, whole) = (delta.sum("alloc_space", "cached"), all.sum("alloc_space", "cached"));
+    assert!(cached * 2 < whole, "{cached} of {whole}");
+    let leaked = delta.sum("alloc_space", "leak");
+    assert!(leaked > 0 && leaked < all.sum("alloc_space", "leak"), "{leaked}");
+    until("sampling goes on", || rate(&process) == 0);
+}
+
+#[test]
+fn what_the_program_samples_itself_is_there_at_once() {
+    if !is_masu() {
+        return;
+    }
+    let (process, _program) = sites("prof:1,prof_rate:8KiB");
+    let (_exporter, address) = exporter(&[]);
+    sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    let answer = get(&address, &format!("/{}/debug/pprof/allocs", process.id()));
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let profile = Decoded::of(&answer.body);
+    assert_eq!((profile.period, rate(&process)), (8 << 10, 8 << 10));
+    assert!(profile.sum("alloc_space", "cached") > 10 << 20);
+}
+
+#[test]
+fn a_process_that_does_nothing_has_an_empty_profile() {
+    if !is_masu() {
+        return;
+    }
+    let program = fleet();
+    let process = Running::on_masu(program.path(), "1", "");
+    let (_exporter, address) = exporter(&[]);
+    let answer = get(&address, &format!("/{}/debug/pprof/heap?seconds=1", process.id()));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let profile = Decoded::of(&answer.body);
+    assert!(profile.samples.is_empty() && profile.mappings.len() > 2);
+    go(&["-raw"], &answer.body);
+}
+
+#[test]
+fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
+    if !is_masu() {
+        return;
+    }
+    let (process, _program) = sites("");
+    let (exporter, address) = exporter(&[]);
+    let path = format!("/{}/debug/pprof/delta_heap?seconds=60", process.id());
+    let asks = thread::spawn(move || get(&address, &path));
+    until("it samples", || rate(&process) != 0);
+    sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    assert_eq!(exporter.stop(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(rate(&process), 0);
+    // Whoever asked has what was read until then.
+    let answer = asks.join().expect("an answer");
+    assert!(Decoded::of(&answer.body).sum("alloc_space", "leak") > 0);
+}
+
+#[test]
+fn what_cannot_be_had_is_said() {
+    if !is_masu() {
+        return;
+    }
+    let program = fleet();
+    let process = Running::on_masu(program.path(), "1", "");
+    let (_none, address) = exporter(&["--no-profiles"]);
+    let refused = get(&address, &format!("/{}/debug/pprof/allocs", process.id()));
+    let said = refused.text();
+    assert!(refused.status == 403 && said.contains("--no-profiles"), "{said}");
+    assert!(!get(&address, "/").text().contains("pprof"));
+    let (_exporter, address) = exporter(&[]);
+    let page = get(&address, "/").text();
+    assert!(page.contains(&format!("<a href=\"{}/debug/pprof/allocs\">", process.id())), "{page}");
+    let missing = get(&address, &format!("/debug/pprof/heap?pid={}", std::process::id()));
+    let said = missing.text();
+    assert!(missing.status == 404 && said.contains("does not run on masu"), "{said}");
+    // One that `masu prof` profiles is left to it.
+    let id = process.id().to_string();
+    let mut prof = masu();
+    prof.args(["prof", "-p", &id, "--for", "60s"]).stderr(Stdio::null()).stdout(Stdio::null());
+    let mut prof = prof.spawn().expect("built");
+    until("it samples", || rate(&process) != 0);
+    let taken = get(&address, &format!("/{id}/debug/pprof/heap?seconds=1"));
+    let _ = prof.kill();
+    let _ = prof.wait();
+    let said = taken.text();
+    assert!(taken.status == 409 && said.contains("just being profiled"), "{said}");
+    // The one that was killed has left it on; the next request takes it over, and ends it.
+    let answer = get(&address, &format!("/{id}/debug/pprof/heap?seconds=1"));
+    assert_eq!((answer.status, rate(&process)), (200, 0));
+}
