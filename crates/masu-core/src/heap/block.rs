@@ -204,9 +204,13 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
     match unsafe { hardened::free(p) } {
         Some(Ok(freed)) => {
             thread_bytes::freed(freed.bytes);
-            return if freed.emptied { A_LOOK } else { 0 };
+            if freed.emptied {
+                return A_LOOK;
+            }
         }
-        Some(Err(wrong)) => report::mistake(Act::Free, p, wrong),
+        Some(Err(wrong)) => {
+            report::mistake(Act::Free, p, wrong);
+        }
         None => {}
     }
     0
