@@ -87,7 +87,8 @@ fn under_a_limit_on_addresses_a_program_starts_all_the_same() {
         return;
     }
     let program = Compile::c("c/hello.c").build();
-    for (kib, off) in [("100000", true), ("400000", false), ("2000000", false), ("20000000", false)] {
+    for (kib, off) in [("100000", true), ("400000", false), ("2000000", false), ("20000000", false)]
+    {
         let limit = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
         let run = Run::program(&program).through("sh", &["-c", &limit]);
         let outcome = run.env("MASU_CONF", HARDENED).run().success();

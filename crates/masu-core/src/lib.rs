@@ -123,7 +123,9 @@ macro_rules! note {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{hardened, heap, huge, purge, region, report, run, settings, sharing, space, sys};
+use models::world::{
+    hardened, heap, huge, purge, region, report, run, settings, sharing, space, sys,
+};
 
 #[cfg(not(loom))]
 pub use face::*;

@@ -78,8 +78,12 @@ fn are_stopped(configuration: &str) {
     }
     let seconds = if long() { "600" } else { "6" };
     let program = Compile::c("tests/fuzz/mistaken.c").flags(["-O1", "-pthread"]).build();
-    let outcome =
-        Run::new(program.path()).arg(seconds).env("MASU_CONF", configuration).timeout(Duration::from_secs(900)).run().success();
+    let outcome = Run::new(program.path())
+        .arg(seconds)
+        .env("MASU_CONF", configuration)
+        .timeout(Duration::from_secs(900))
+        .run()
+        .success();
     println!("{}", outcome.stdout);
     let sum = |kind: &str| -> u32 {
         let numbers = outcome.stdout.split(kind).filter_map(|before| before.split(' ').next_back());

@@ -65,7 +65,8 @@ const TABLE: [(Key, [u64; 6]); 13] = [
 
 impl Policy {
     /// The names in the order of the values.
-    pub(super) const NAMES: &str = "default low-memory throughput container realtime hardened debug";
+    pub(super) const NAMES: &str =
+        "default low-memory throughput container realtime hardened debug";
 
     /// The policy that `written`, a name with or without an edition, is.
     pub(super) fn read(written: &[u8]) -> Option<Policy> {

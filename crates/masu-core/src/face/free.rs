@@ -4,12 +4,12 @@ use crate::hardened;
 use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
-use crate::{purge, settings};
 use crate::report::{self, Act, Wrong};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
 use crate::span::Span;
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
+use crate::{purge, settings};
 
 /// Frees a block; null is allowed.
 ///

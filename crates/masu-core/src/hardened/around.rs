@@ -43,8 +43,7 @@ pub(super) unsafe fn look_around(_: &Locked, address: usize, class: usize, spot:
     for slot in spot.slot + 1..(spot.slot + 1 + near).min(slots) {
         let start = address + (slot - spot.slot) * stride;
         // SAFETY: as above.
-        let whole = spot.slab.is_live(slot)
-            || unsafe { trailer::is_zero(start, looked_at) };
+        let whole = spot.slab.is_live(slot) || unsafe { trailer::is_zero(start, looked_at) };
         if !whole {
             damaged(address, class, true);
         }

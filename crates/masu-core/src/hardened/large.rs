@@ -13,16 +13,16 @@
 //! 2. an entry's mapping is the block's: who takes the entry out of the table owns the mapping.
 
 use super::around::overrun;
-use super::{Freed, options};
 use super::table::{Entry, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
+use super::{Freed, options};
 use crate::ledger;
 use crate::lock::{Lock, fork};
 use crate::report::Wrong;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::sys::rlimit::{self, Limit};
 use crate::sys::mem;
+use crate::sys::rlimit::{self, Limit};
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 
@@ -243,7 +243,8 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
         Err(wrong) => return Some(Err(wrong)),
     };
     // SAFETY: invariant 2.
-    if let Some(at) = unsafe { trailer::first_not_zero(p + entry.asked, entry.len() - entry.asked) } {
+    if let Some(at) = unsafe { trailer::first_not_zero(p + entry.asked, entry.len() - entry.asked) }
+    {
         overrun(p, entry.asked, at);
     }
     charge(entry.len(), entry.asked, false);

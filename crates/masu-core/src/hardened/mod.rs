@@ -43,8 +43,8 @@ use crate::size_class::UNIT;
 use crate::spare;
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{auxv, cpu, host, mem};
-use core::ptr::null_mut;
 use around::{damaged, look_around, overrun};
+use core::ptr::null_mut;
 use pool::{Locked, Spot};
 use shape::{ALL, CLASSES, EMPTY};
 
@@ -96,7 +96,8 @@ fn has_marks() -> bool {
 #[inline]
 pub fn alloc(size: usize, align: usize, number: usize) -> *mut u8 {
     let Some(class) = shape::class_of(size, align) else {
-        return large::alloc(size.max(1), align).unwrap_or_else(|| spare::alloc(size.max(1), align));
+        return large::alloc(size.max(1), align)
+            .unwrap_or_else(|| spare::alloc(size.max(1), align));
     };
     let arenas = place::arenas().max(1);
     let first = if number < arenas { number } else { number % arenas };
@@ -412,7 +413,10 @@ pub unsafe fn free_deferred(p: *mut u8) {
 
 /// What the heap will draw is nothing that its parent draws.
 pub fn after_fork_in_child() {
-    place::regions().map(place::pool).filter(|pool| pool.is_ready()).for_each(pool::Pool::after_fork_in_child);
+    place::regions()
+        .map(place::pool)
+        .filter(|pool| pool.is_ready())
+        .for_each(pool::Pool::after_fork_in_child);
     large::after_fork_in_child();
 }
 

@@ -14,11 +14,11 @@
 //! 2. `start` is written before any slab, once; slabs below `used` have been handed out, have accessible metadata, and,
 //!    unless they are guards or of the class of nothing, accessible memory.
 
+use super::around::LOOKED_AT;
 use super::quarantine::Quarantine;
 use super::random::Stream;
 use super::shape::{self, ALL, CLASSES, EMPTY, Shape};
 use super::slab::Slab;
-use super::around::LOOKED_AT;
 use super::{options, place, trailer};
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
@@ -157,7 +157,12 @@ impl Pool {
         }
         let (slot, within) = shape.slot(offset & (shape.slab() - 1));
         let slab = self.slab(index as u32, shape);
-        (slot < usize::from(shape.slots)).then_some(Spot { slab, index: index as u32, slot, within })
+        (slot < usize::from(shape.slots)).then_some(Spot {
+            slab,
+            index: index as u32,
+            slot,
+            within,
+        })
     }
 
     #[inline]

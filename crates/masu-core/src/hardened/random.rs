@@ -112,17 +112,19 @@ mod tests {
     fn the_stream_is_that_of_the_test_vector() {
         let block = chacha(&[0; 8], 0);
         let bytes: std::vec::Vec<u8> = block.iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert_eq!(bytes[..16], [
-            0x3e, 0x00, 0xef, 0x2f, 0x89, 0x5f, 0x40, 0xd6, 0x7f, 0x5b, 0xb8, 0xe8, 0x1f, 0x09,
-            0xa5, 0xa1
-        ]);
+        assert_eq!(
+            bytes[..16],
+            [
+                0x3e, 0x00, 0xef, 0x2f, 0x89, 0x5f, 0x40, 0xd6, 0x7f, 0x5b, 0xb8, 0xe8, 0x1f, 0x09,
+                0xa5, 0xa1
+            ]
+        );
     }
 
     #[test]
     fn numbers_are_spread_and_two_streams_differ() {
         let stream = || {
-            let mut stream =
-                Stream { key: [0; 8], block: 0, used: 0, at_hand: [0; 32] };
+            let mut stream = Stream { key: [0; 8], block: 0, used: 0, at_hand: [0; 32] };
             stream.renew();
             stream
         };

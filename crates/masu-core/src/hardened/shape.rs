@@ -66,11 +66,8 @@ const fn shapes() -> [Shape; CLASSES] {
     let mut all = [shape(16, 12); CLASSES];
     let mut class = 1;
     while class < END {
-        let stride = if class < PAGES {
-            SIZES_OF[class] as usize
-        } else {
-            (units(class) + 1) * UNIT
-        };
+        let stride =
+            if class < PAGES { SIZES_OF[class] as usize } else { (units(class) + 1) * UNIT };
         let least = if class < PAGES { 16 } else { 4 };
         let mut shift = 12;
         // Enough slots to choose from, and little left behind the last.
@@ -171,13 +168,17 @@ mod tests {
     #[test]
     fn every_size_has_a_slot_that_is_long_and_aligned_enough() {
         for align in (4..=12).map(|shift| 1usize << shift) {
-            for size in (0..=MOST).step_by(7).chain([MOST, SMALL_MAX, SMALL_MAX - 8, SMALL_MAX + 1]) {
+            for size in (0..=MOST).step_by(7).chain([MOST, SMALL_MAX, SMALL_MAX - 8, SMALL_MAX + 1])
+            {
                 let class = class_of(size, align).expect("in a slab");
                 let shape = ALL[class];
                 if size != 0 {
                     assert!(room(class) >= size && class < END, "{size} {align}");
                 }
-                assert!(class == EMPTY || (shape.stride as usize).is_multiple_of(align), "{size} {align}");
+                assert!(
+                    class == EMPTY || (shape.stride as usize).is_multiple_of(align),
+                    "{size} {align}"
+                );
                 assert!(shape.slab().is_multiple_of(align));
             }
         }

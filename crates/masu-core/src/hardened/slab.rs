@@ -147,8 +147,8 @@ mod tests {
     use super::super::shape::ALL;
     use super::*;
     use std::boxed::Box;
-    use std::vec;
     use std::collections::BTreeSet;
+    use std::vec;
 
     #[test]
     fn each_slot_is_taken_once_wherever_the_search_begins() {

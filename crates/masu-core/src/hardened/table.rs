@@ -245,14 +245,20 @@ impl Table {
 
     #[cold]
     pub fn explain(&mut self, p: usize) -> Option<Wrong> {
-        let around = self.entries().iter().find(|entry| {
-            entry.address != 0 && p.wrapping_sub(entry.address) < entry.len()
-        });
+        let around = self
+            .entries()
+            .iter()
+            .find(|entry| entry.address != 0 && p.wrapping_sub(entry.address) < entry.len());
         if let Some(entry) = around {
             return Some(Wrong::Inside { start: entry.address, bytes: entry.asked });
         }
         let kept = self.kept.iter().filter(|kept| kept.pages.len != 0).map(|kept| kept.mapping);
-        let waits = self.waiting.iter().copied().chain(kept).any(|range| p.wrapping_sub(range.at) < range.len);
+        let waits = self
+            .waiting
+            .iter()
+            .copied()
+            .chain(kept)
+            .any(|range| p.wrapping_sub(range.at) < range.len);
         waits.then_some(Wrong::Freed { bytes: 0 })
     }
 }

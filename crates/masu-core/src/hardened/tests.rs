@@ -122,7 +122,11 @@ fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
             p.write_bytes(7, 100);
             assert!(resize(p, 97) && look(p) == Some(Ok(97)));
             assert!(resize(p, 104) && look(p) == Some(Ok(104)));
-            assert_eq!((*p.add(96), *p.add(97), *p.add(103)), (7, 0, 0), "what it had left is gone");
+            assert_eq!(
+                (*p.add(96), *p.add(97), *p.add(103)),
+                (7, 0, 0),
+                "what it had left is gone"
+            );
             assert!(!resize(p, 105) && !resize(p, 30), "another class");
             assert_eq!(freed(free(p)), Some(104));
 

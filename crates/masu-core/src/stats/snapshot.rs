@@ -101,8 +101,12 @@ pub fn read() -> Stats {
     s.active += hardened.resident;
     s.dirty += ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
     s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records;
-    s.mapped =
-        space::mapped_bytes(Window::Chunks) + h.mapped + hooked + guarded.mapped + hardened.mapped + s.metadata;
+    s.mapped = space::mapped_bytes(Window::Chunks)
+        + h.mapped
+        + hooked
+        + guarded.mapped
+        + hardened.mapped
+        + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

@@ -11,7 +11,11 @@ use core::ptr::null_mut;
 /// room. Null otherwise.
 #[inline]
 pub fn guarded(bytes: usize, align: usize) -> *mut u8 {
-    if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX { null_mut() } else { draw_guarded(bytes, align) }
+    if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX {
+        null_mut()
+    } else {
+        draw_guarded(bytes, align)
+    }
 }
 
 #[cold]
