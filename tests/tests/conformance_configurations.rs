@@ -63,7 +63,6 @@ fn blocks_lie_between_guards() {
 #[test]
 fn every_block_is_hardened() {
     holds_under("policy:hardened");
-    holds_under("policy:hardened,quarantine_random:0,quarantine_queue:0,guard_slabs:0");
     holds_under("policy:debug");
 }
 

@@ -244,19 +244,19 @@ pub struct Freed {
     pub emptied: bool,
 }
 
-/// Frees the block that starts at `p`: what that did, or what is wrong with it. `None`: it is none of this heap's.
+/// Frees the block that starts at `p`: what that did, or what is wrong with it.
 ///
 /// # Safety
 /// The block is the caller's.
-#[inline]
-pub unsafe fn free(p: *mut u8) -> Option<Result<Freed, Wrong>> {
+#[inline(never)]
+pub unsafe fn free(p: *mut u8) -> Result<Freed, Wrong> {
     let address = p.addr();
     if !place::holds(address) {
         // SAFETY: passed on.
-        return Some(unsafe { large::free(address) }.unwrap_or_else(|| later(p, usize::MAX)));
+        return unsafe { large::free(address) }.unwrap_or_else(|| later(p, usize::MAX));
     }
     // SAFETY: passed on.
-    Some(spot(address).and_then(|found| unsafe { free_at(p, found) }))
+    spot(address).and_then(|found| unsafe { free_at(p, found) })
 }
 
 /// Leaves a block for later: a fork stands still.
@@ -376,7 +376,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
         if mem::move_pages(p.addr(), to.addr(), old.next_multiple_of(UNIT)).is_err() {
             host::copy(p, to, old);
         }
-        if matches!(free(p), Some(Err(_)) | None) {
+        if free(p).is_err() {
             debug_assert!(false, "a live block");
         }
     }
@@ -406,7 +406,7 @@ pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
 /// It is a block that was left so.
 pub unsafe fn free_deferred(p: *mut u8) {
     // SAFETY: passed on.
-    if let Some(Err(wrong)) = unsafe { free(p) } {
+    if let Err(wrong) = unsafe { free(p) } {
         report::mistake(Act::Free, p, wrong);
     }
 }

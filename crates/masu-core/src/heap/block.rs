@@ -202,16 +202,15 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
     // SAFETY: passed on.
     match unsafe { hardened::free(p) } {
-        Some(Ok(freed)) => {
+        Ok(freed) => {
             thread_bytes::freed(freed.bytes);
             if freed.emptied {
                 return A_LOOK;
             }
         }
-        Some(Err(wrong)) => {
+        Err(wrong) => {
             report::mistake(Act::Free, p, wrong);
         }
-        None => {}
     }
     0
 }
