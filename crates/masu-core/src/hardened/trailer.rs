@@ -151,11 +151,11 @@ mod tests {
         let mut bytes = [0u8; 200];
         let at = bytes.as_ptr().addr();
         for from in [0, 1, 7, 8, 33, 150, 191, 192, 193, 199, 200] {
-            for place in from..200 {
-                bytes[place] = 1;
+            for place in 0..200 - from {
+                bytes[from + place] = 1;
                 // SAFETY: the test's own memory.
-                unsafe { assert_eq!(first_not_zero(at + from, 200 - from), Some(place - from)) };
-                bytes[place] = 0;
+                unsafe { assert_eq!(first_not_zero(at + from, 200 - from), Some(place)) };
+                bytes[from + place] = 0;
             }
             // SAFETY: as above.
             unsafe { assert_eq!(first_not_zero(at + from, 200 - from), None) };
