@@ -1,6 +1,6 @@
 // Programs with one mistake each, and which allocator stops them.
 //
-//   mistakes --list              every case: name, sizes, whether masu promises to stop it by default
+//   mistakes --list              every case: name, size, thread, whether masu promises to stop it by default, and hardened
 //   mistakes --all               every case in a child of its own, and how that ended: "on", an exit status that
 //                                is not 0, or the signal
 //   mistakes NAME SIZE THREAD    one case; THREAD is 0 for this thread and 1 for another one
@@ -258,6 +258,38 @@ static void underflow(void) {
     free(p);
     go_on();
 }
+static void underflow_by(size_t n) {
+    char *p = block_of(size);
+    memset(hide(p) - n, 'z', n);
+    free(p);
+    go_on();
+}
+static void underflow_8(void) { underflow_by(8); }
+static void underflow_32(void) { underflow_by(32); }
+static void harm(void) { }
+static void call_after_free(void) {
+    void (**p)(void) = (void *)block_of(size);
+    p[0] = harm;
+    free(hide(p));
+    (*(void (*volatile *)(void))hide(p))();
+}
+static void realloc_twice(void) {
+    char *p = block_of(size);
+    hide(realloc(hide(p), size * 3));
+    hide(realloc(hide(p), size * 5));
+}
+static void *lend_stack(void *place) {
+    char local[256] __attribute__((aligned(16)));
+    *(void *volatile *)place = local;
+    for (;;) pause();
+}
+static void free_on_another_stack(void) {
+    pthread_t thread;
+    void *volatile place = NULL;
+    if (pthread_create(&thread, NULL, lend_stack, (void *)&place) != 0) _exit(3);
+    while (!place) usleep(100);
+    free(hide(place));
+}
 static void read_empty(void) {
     char *p = hide(malloc(0));
     hide((void *)(uintptr_t) * (volatile char *)p);
@@ -299,7 +331,8 @@ static void none(void) {
     go_on();
 }
 
-enum { SEEN = 1, SOME = 2, THREADS = 4 };
+// Seen by default; for some sizes; on any thread; in a hardened process; there, above 128 KiB.
+enum { SEEN = 1, SOME = 2, THREADS = 4, HARD = 8, HARD_LARGE = 16 };
 static const struct {
     const char *name;
     void (*run)(void);
@@ -336,23 +369,28 @@ static const struct {
     CASE(size_inside, SOME),
     CASE(delete_too_large, SEEN),
     CASE(delete_too_small, SOME),
-    CASE(write_after_free, 0),
-    CASE(write_after_free_all, 0),
-    CASE(write_after_free_zero, 0),
-    CASE(read_after_free, 0),
-    CASE(overflow_in_slack, 0),
-    CASE(overflow_1, 0),
-    CASE(overflow_8, 0),
-    CASE(overflow_32, 0),
-    CASE(overflow_1_mib, 0),
+    CASE(write_after_free, HARD_LARGE),
+    CASE(write_after_free_all, HARD_LARGE),
+    CASE(write_after_free_zero, HARD_LARGE),
+    CASE(read_after_free, HARD_LARGE),
+    CASE(overflow_in_slack, HARD),
+    CASE(overflow_1, HARD),
+    CASE(overflow_8, HARD),
+    CASE(overflow_32, HARD),
+    CASE(overflow_1_mib, HARD),
     CASE(overflow_into_free, 0),
-    CASE(underflow, 0),
-    CASE(read_empty, 0),
-    CASE(write_empty, 0),
-    CASE(same_again, 0),
-    CASE(not_zeroed, 0),
-    CASE(run_heap, 0),
-    CASE(too_large, 0),
+    CASE(underflow, HARD),
+    CASE(underflow_8, HARD),
+    CASE(underflow_32, HARD),
+    CASE(call_after_free, HARD),
+    CASE(realloc_twice, HARD),
+    CASE(free_on_another_stack, HARD),
+    CASE(read_empty, HARD),
+    CASE(write_empty, HARD),
+    CASE(same_again, HARD),
+    CASE(not_zeroed, HARD),
+    CASE(run_heap, HARD),
+    CASE(too_large, HARD),
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -366,6 +404,18 @@ static int promised(int i, size_t n) {
     if (strcmp(cases[i].name, "double_free_delayed") == 0) return n <= 20000;
     // Inside a block of 8 bytes, 16 bytes on is the next block.
     return n > 32 && !(strcmp(cases[i].name, "delete_too_small") == 0 && n < 4096);
+}
+
+// Whether a hardened heap promises it.
+static int promised_hardened(int i, size_t n) {
+    // In the middle of 24 bytes there is no multiple of 16.
+    if (strcmp(cases[i].name, "free_in_middle") == 0) return n > 32;
+    // 16 bytes behind the start of 8 is the next block, if there is one.
+    static const char *const by_16[] = {"free_by_16", "realloc_inside", "size_inside"};
+    for (int k = 0; k < 3; k++)
+        if (strcmp(cases[i].name, by_16[k]) == 0) return n > 16;
+    if (cases[i].flags & HARD_LARGE) return n > 128 << 10;
+    return (cases[i].flags & (SEEN | SOME | HARD)) != 0;
 }
 
 static void run_all_of(int i, size_t n, int thread) {
@@ -393,8 +443,9 @@ int main(int count, char **words) {
         for (int i = 0; i < CASES; i++)
             for (int s = 0; s < SIZES; s++)
                 for (int t = 0; t <= ((cases[i].flags & THREADS) != 0); t++)
-                    printf("%s %zu %d %s\n", cases[i].name, sizes[s], t,
-                           i == 0 ? "none" : promised(i, sizes[s]) ? "promised" : "not");
+                    printf("%s %zu %d %s %s\n", cases[i].name, sizes[s], t,
+                           i == 0 ? "none" : promised(i, sizes[s]) ? "promised" : "not",
+                           i == 0 ? "none" : promised_hardened(i, sizes[s]) ? "promised" : "not");
         return 0;
     }
     if (count == 2 && strcmp(words[1], "--all") == 0) {

@@ -61,6 +61,12 @@ fn blocks_lie_between_guards() {
 }
 
 #[test]
+fn every_block_is_hardened() {
+    holds_under("policy:hardened");
+    holds_under("policy:debug");
+}
+
+#[test]
 fn no_thread_ever_gives_back() {
     holds_under("background_thread:off,decay:1ms");
 }

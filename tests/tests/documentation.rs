@@ -176,6 +176,11 @@ fn configuration() {
 }
 
 #[test]
+fn hardened() {
+    check("hardened.md");
+}
+
+#[test]
 fn guards() {
     check("guards.md");
 }

@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats", "the counters that every layer bumps"),
     ("region", "address space, and from a pointer to its metadata"),
     ("spare", "blocks for who finds the pools locked by a fork that stands still"),
+    ("hardened", "every block of a process that asks for it, where mistakes harm least"),
     ("space", "ranges of 2 MiB units, which chunks and large blocks are: free, kept, moved"),
     ("prof", "the profile: what is sampled, and what samples say"),
     ("huge", "large blocks"),

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environme
     unsafe {
         let (environment, secure) = (environment(envp), host::is_secure());
         let program = crate::jemalloc::conf::read(environment, secure);
-        masu_core::start_configured(&program, environment, secure);
+        masu_core::start_configured(&program, environment, secure, false);
     }
     if host::registers_late() {
         masu_core::before_sharing(register);

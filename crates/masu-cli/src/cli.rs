@@ -134,6 +134,10 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   verbose:0               the effective configuration on stderr at start
   show_errors:1           a line on stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore
+  hardened:0              every block where mistakes harm least
+  quarantine_random:16KiB freed blocks that wait at drawn places, by size
+  quarantine_queue:16KiB  and then in a queue
+  guard_slabs:8           of so many slabs one is inaccessible
   guard:off               small blocks between inaccessible pages: 1/5000
   guard_slots:256         room for them, freed ones included
   guard_report:1          a fault near one is told of, with stacks

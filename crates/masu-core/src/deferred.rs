@@ -34,6 +34,8 @@ pub enum Kind {
     Run = 3,
     /// A huge block.
     Huge = 4,
+    /// A block of the hardened heap, whole but for its first word.
+    Hardened = 5,
 }
 
 const KIND: usize = 15;
@@ -72,6 +74,7 @@ pub fn take() -> impl Iterator<Item = (usize, Kind)> {
             2 => Kind::Claimed,
             3 => Kind::Run,
             4 => Kind::Huge,
+            5 => Kind::Hardened,
             _ => return None,
         };
         let at = top & !KIND;

@@ -57,6 +57,7 @@ pub fn purge() -> bool {
 
 pub mod control;
 mod guard;
+mod hardened;
 pub mod profile;
 mod start;
 

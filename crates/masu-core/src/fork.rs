@@ -32,17 +32,17 @@
 //! allocates from one waits for its lock.
 //!
 //! Invariants:
-//! 1. the locks are the same before and after: the table of arenas is locked first and last, so
-//!    no heap comes or goes.
+//! 1. the locks are the same before and after: the table of arenas and the beginnings of the hardened heap's pools
+//!    are locked first and last, so no heap and no pool comes or goes.
 //! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
 //!    fork: nobody waits for ever.
 
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
 use crate::sys::ptracer;
-use crate::{purge, run, settings, space, span};
+use crate::{hardened, purge, run, settings, space, span};
 
-/// All locks but the one of the table of arenas, in their order.
+/// All locks but the [`first`] ones, in their order.
 fn locks() -> impl Iterator<Item = &'static Lock> {
     let discard: &Lock = &DISCARD;
     arena::heap_locks_for_fork()
@@ -55,17 +55,22 @@ fn locks() -> impl Iterator<Item = &'static Lock> {
             arena::hooked::lock_for_fork(),
             heap::sampling::lock_for_fork(),
         ])
+        .chain(hardened::locks_for_fork())
+}
+
+/// What is locked first and given back last: so the other locks are the same before and after.
+fn first() -> impl Iterator<Item = &'static Lock> {
+    [arena::lock_for_fork()].into_iter().chain(hardened::begin_for_fork())
 }
 
 /// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
 /// free.
 pub fn prepare() {
-    let table = arena::lock_for_fork();
-    table.acquire();
+    first().for_each(Lock::acquire);
     locks().for_each(Lock::acquire);
     fork::begin();
     // SAFETY: taken above, and the fork has begun.
-    locks().chain([table]).for_each(|lock| unsafe { lock.mark_fork() });
+    locks().chain(first()).for_each(|lock| unsafe { lock.mark_fork() });
 }
 
 /// After a fork, in the parent.
@@ -77,7 +82,7 @@ pub unsafe fn parent() {
     // SAFETY: taken in `prepare`. The order does not matter, but that there are as many.
     unsafe {
         locks().for_each(|lock| lock.release());
-        arena::lock_for_fork().release();
+        first().for_each(|lock| lock.release());
     }
     heap::fork::free_deferred();
 }
@@ -91,12 +96,13 @@ pub unsafe fn child() {
     // SAFETY: the holder is this thread; sleepers do not exist here.
     unsafe {
         locks().for_each(|lock| lock.reset());
-        arena::lock_for_fork().reset();
+        first().for_each(|lock| lock.reset());
     }
     if settings::observe() {
         ptracer::allow_any();
     }
     purge::after_fork_in_child();
+    hardened::after_fork_in_child();
     heap::fork::mark_orphans();
     arena::after_fork_in_child();
     heap::fork::free_deferred();

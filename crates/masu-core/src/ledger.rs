@@ -41,6 +41,15 @@ shared_static! {
 }
 
 shared_static! {
+    /// Bytes of a hardened heap's slabs and large blocks that may be resident, without what is free.
+    pub static HARDENED: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// Bytes of its empty slabs and of pages that freed large blocks have left.
+    pub static DIRTY_HARDENED: AtomicUsize = AtomicUsize::new(0);
+}
+
+shared_static! {
     /// Whether a failure has been delivered, so that the reserve may be used.
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
@@ -70,7 +79,7 @@ pub fn used() -> usize {
 /// Bytes in use that are free.
 #[inline]
 pub fn dirty() -> usize {
-    get(&DIRTY_UNITS) * UNIT + get(&DIRTY_HUGE)
+    get(&DIRTY_UNITS) * UNIT + get(&DIRTY_HUGE) + get(&DIRTY_HARDENED)
 }
 
 /// Bytes in spans and in live runs.
@@ -86,7 +95,7 @@ pub fn tables() -> usize {
 
 /// Bytes in use that are not free.
 fn taken() -> usize {
-    pages() + get(&HUGE) + tables()
+    pages() + get(&HUGE) + get(&HARDENED) + tables()
 }
 
 /// Whether `bytes` more may become resident.

@@ -24,6 +24,8 @@ pub mod config;
 #[cfg(not(loom))]
 mod face;
 #[cfg(not(loom))]
+mod hardened;
+#[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
 mod huge;
@@ -125,7 +127,9 @@ macro_rules! note {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{heap, huge, purge, region, report, run, settings, sharing, space, sys};
+use models::world::{
+    hardened, heap, huge, purge, region, report, run, settings, sharing, space, sys,
+};
 
 #[cfg(not(loom))]
 pub use face::*;

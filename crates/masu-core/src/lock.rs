@@ -7,8 +7,9 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! table of arenas → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
-//! (by class) → `runs` → `space` → `heaps` → records of hook memory → the profile
+//! table of arenas → beginnings of the hardened heap → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
+//! (by class) → `runs` → `space` → `heaps` → records of hook memory → the profile →
+//! pools of the hardened heap (by region) → its large blocks
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold.
 //!

@@ -58,6 +58,20 @@ pub enum Wrong {
         /// Its bytes.
         bytes: usize,
     },
+    /// It was written to beyond its end, of so many bytes.
+    Overrun {
+        /// See above.
+        bytes: usize,
+        /// The first byte that shows it, counted from 0.
+        at: usize,
+    },
+    /// Something was written next to it, where nobody may write; it has at most so many bytes.
+    Near {
+        /// See above.
+        bytes: usize,
+        /// Behind it, not before.
+        behind: bool,
+    },
     /// It is freed with an alignment that it does not have.
     Align {
         /// The alignment said.
@@ -105,7 +119,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
             return answer;
         }
         let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
-        if place == Place::Other {
+        if place == Place::Other && !settings::hardened() {
             let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
             if before == 0 && tell {
                 say(act, p, wrong, Some(place));
@@ -211,6 +225,15 @@ fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
             text.str("the alignment said is ").decimal(said as u64);
             text.str(", but the address is no multiple of it");
         }
+        Wrong::Overrun { bytes, at } => {
+            text.str("the block of ").decimal(bytes as u64);
+            text.str(" bytes was written to ").decimal(at as u64 + 1).str(" bytes beyond its end");
+        }
+        Wrong::Near { bytes, behind } => {
+            text.str("somebody wrote just ").str(if behind { "behind" } else { "before" });
+            text.str(" the block of up to ").decimal(bytes as u64);
+            text.str(" bytes (an overflow, or a write to freed memory?)");
+        }
         Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, &mut text),
     }
     text.line().flush();
@@ -238,6 +261,7 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
         Place::Other => {
             text.str("not allocated by masu (another allocator in this process?); ");
             text.str(match act {
+                _ if settings::hardened() => "a hardened heap takes no chances",
                 Act::Free => "ignored",
                 Act::Realloc(_) => "it fails",
                 Act::Measure => "0 it is",

@@ -25,6 +25,8 @@ static CGROUP: AtomicBool = AtomicBool::new(DEFAULT.cgroup);
 static SHOW_STATS: AtomicU32 = AtomicU32::new(DEFAULT.show_stats as u32);
 static SHOW_ERRORS: AtomicBool = AtomicBool::new(DEFAULT.show_errors);
 static ON_ERROR: AtomicU32 = AtomicU32::new(DEFAULT.on_error as u32);
+/// Whether every request is served by the hardened heap.
+static HARDENED: AtomicBool = AtomicBool::new(false);
 static OBSERVE: AtomicBool = AtomicBool::new(DEFAULT.observe);
 /// Whether the soft limit is passed.
 static TIGHT: AtomicBool = AtomicBool::new(false);
@@ -218,6 +220,17 @@ pub fn show_stats() -> bool {
 /// Whether they are written as JSON.
 pub fn stats_as_json() -> bool {
     SHOW_STATS.load(Ordering::Relaxed) == Statistics::Json as u32
+}
+
+/// Whether every request is served by the hardened heap.
+#[inline(always)]
+pub fn hardened() -> bool {
+    HARDENED.load(Ordering::Relaxed)
+}
+
+/// From now on it serves every request.
+pub fn set_hardened() {
+    HARDENED.store(true, Ordering::Release);
 }
 
 /// Whether the user's other processes may read this one.

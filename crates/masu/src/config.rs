@@ -139,6 +139,24 @@ setters! {
     /// What is done when something that is not a live block is freed or resized. By default a line is written and
     /// the process ends.
     on_error(then: OnError), on_error, true, "", then, "masu::OnError::Report";
+    /// Whether every block lies where mistakes of unsafe code harm least and are found soonest. By default none does;
+    /// [`Policy::Hardened`] says the same.
+    hardened(all: bool), hardened, true, "", all, "true";
+    /// Bytes of freed blocks that wait in a hardened heap, for each size class and arena, in an order that is drawn. By
+    /// default 16 KiB.
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    quarantine_random(bytes: usize), quarantine_random, bytes <= SIZE_MAX,
+        "quarantine_random of more than 128 TiB", bytes, "64 << 10";
+    /// Bytes that then wait in a queue. By default 16 KiB.
+    ///
+    /// # Panics
+    /// When it is more than 128 TiB.
+    quarantine_queue(bytes: usize), quarantine_queue, bytes <= SIZE_MAX,
+        "quarantine_queue of more than 128 TiB", bytes, "64 << 10";
+    /// Of so many slabs of a hardened heap one is inaccessible; 0: none. By default 8.
+    guard_slabs(every: u32), guard_slabs, true, "", every, "2";
     /// How many small blocks lie between inaccessible pages, so that what runs beyond them, or uses them after they
     /// were freed, stops where it happens: one in so many; 0, the default: none.
     guard(one_in: usize), guard, one_in <= u32::MAX as usize, "guard of more than 1/4294967295", one_in, "5000";

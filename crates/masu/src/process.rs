@@ -46,7 +46,10 @@ fn start(config: &Config) {
     masu_core::profile::set_unwinder(masu_unwind::walk);
     // SAFETY: the C library's variable, which is null or holds the environment. A program that
     // changes it while another thread allocates for the first time would break `getenv` as well.
-    unsafe { masu_core::start_configured(config.options(), environ, getauxval(AT_SECURE) != 0) };
+    unsafe {
+        let secure = getauxval(AT_SECURE) != 0;
+        masu_core::start_configured(config.options(), environ, secure, true);
+    }
     // SAFETY: the engine's handlers may be called at any fork, and this object is not unloaded.
     unsafe { pthread_atfork(prepare, parent, child) };
     if masu_core::control::show_stats() || masu_core::profile::last_rate() != 0 {

@@ -45,6 +45,13 @@ fn more_threads_than_processors_with_small_blocks() {
     clean("--threads 24 --largest 9000 --live-mib 2", 4, "");
 }
 
+/// Where every block lies in a slab or a mapping of its own, and every free is looked at.
+#[test]
+fn four_threads_whose_blocks_are_hardened() {
+    clean("--threads 4", 5, "policy:hardened");
+    clean("--threads 1", 2, "policy:hardened,quarantine_random:0,quarantine_queue:0");
+}
+
 /// Every cache as small as it gets, and memory given back at once: the paths seldom taken.
 #[test]
 fn four_threads_that_keep_nothing() {
@@ -55,14 +62,28 @@ fn four_threads_that_keep_nothing() {
 /// goes on with a byte that two blocks have.
 #[test]
 fn programs_with_a_mistake_are_stopped() {
+    are_stopped("");
+}
+
+/// The same in a hardened process, where none goes on unseen.
+#[test]
+fn programs_with_a_mistake_are_stopped_when_hardened() {
+    are_stopped("policy:hardened");
+}
+
+fn are_stopped(configuration: &str) {
     if !is_masu() {
         println!("only masu promises this");
         return;
     }
     let seconds = if long() { "600" } else { "6" };
     let program = Compile::c("tests/fuzz/mistaken.c").flags(["-O1", "-pthread"]).build();
-    let outcome =
-        Run::new(program.path()).arg(seconds).timeout(Duration::from_secs(900)).run().success();
+    let outcome = Run::new(program.path())
+        .arg(seconds)
+        .env("MASU_CONF", configuration)
+        .timeout(Duration::from_secs(900))
+        .run()
+        .success();
     println!("{}", outcome.stdout);
     let sum = |kind: &str| -> u32 {
         let numbers = outcome.stdout.split(kind).filter_map(|before| before.split(' ').next_back());

@@ -173,6 +173,14 @@ keys! {
     show_errors: Flag = true;
     /// What is done when the program frees, resizes or measures what is not a live block.
     on_error: OnError = OnError::Abort;
+    /// Whether every block lies where mistakes harm least and are found soonest.
+    hardened: Flag = false;
+    /// Bytes of freed blocks that wait, for each size and arena, in an order that is drawn until they are used again.
+    quarantine_random: Size = 16 << 10;
+    /// And then as many in a queue.
+    quarantine_queue: Size = 16 << 10;
+    /// Of so many slabs one is inaccessible; 0: none.
+    guard_slabs: Count = 8;
     /// How many small blocks lie between inaccessible pages: one in so many; 0: none.
     guard: OneIn = 0;
     /// Most of them at a time, times two: what was freed has its slot too.

@@ -83,7 +83,7 @@ macro_rules! words {
 words! {
     BackgroundThread: Auto On, Off;
     OnError: Abort Report, Ignore;
-    Policy: LowMemory Throughput Container Realtime, Default;
+    Policy: LowMemory Throughput Container Realtime Hardened Debug, Default;
     Statistics: Off Text, Json;
 }
 
@@ -99,7 +99,7 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::Delay => "a time like 500ms, 2s or never",
         Tag::BackgroundThread => "auto, on or off",
         Tag::OnError => "abort, report or ignore",
-        Tag::Policy => "default, low-memory, throughput, container or realtime",
+        Tag::Policy => "default, low-memory, throughput, container, realtime, hardened or debug",
         Tag::Statistics => "1 or 0 (or text, json)",
         Tag::File => "a path like /tmp/stats.%p, or stderr",
         Tag::NoFile => "a path like /tmp/profile.%p, or none",

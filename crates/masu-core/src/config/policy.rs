@@ -27,6 +27,10 @@ pub enum Policy {
     Container,
     /// No page fault, no purge and no second thread behind the program's back.
     Realtime,
+    /// Mistakes harm least, and are found soonest.
+    Hardened,
+    /// For tests: as hardened, and as many blocks as can be between inaccessible pages.
+    Debug,
 }
 
 /// The edition of the table.
@@ -41,24 +45,28 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Low-memory, throughput, container, realtime. `docs/configuration.md` has the same table with the reasons,
+/// Low-memory, throughput, container, realtime, hardened, debug. `docs/configuration.md` has the same table with the reasons,
 /// and a test compares them.
-const TABLE: [(Key, [u64; 4]); 10] = [
-    (Key::decay, [100, 10_000, 250, NEVER]),
-    (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME]),
-    (Key::background_thread, [ON, SAME, ON, OFF]),
-    (Key::run_cache, [256 * KIB, 16 * MIB, 512 * KIB, 16 * MIB]),
-    (Key::huge_cache, [16 * MIB, 4 * GIB, 64 * MIB, 1024 * GIB]),
-    (Key::retain_full, [4, 256, 16, 1024]),
-    (Key::huge_pages, [0, SAME, 0, 0]),
-    (Key::populate, [SAME, SAME, SAME, 1]),
-    (Key::limit_soft, [SAME, SAME, SAME, 0]),
-    (Key::cgroup, [SAME, SAME, SAME, 0]),
+const TABLE: [(Key, [u64; 6]); 13] = [
+    (Key::decay, [100, 10_000, 250, NEVER, SAME, SAME]),
+    (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME, SAME, SAME]),
+    (Key::background_thread, [ON, SAME, ON, OFF, SAME, SAME]),
+    (Key::run_cache, [256 * KIB, 16 * MIB, 512 * KIB, 16 * MIB, SAME, SAME]),
+    (Key::huge_cache, [16 * MIB, 4 * GIB, 64 * MIB, 1024 * GIB, SAME, SAME]),
+    (Key::retain_full, [4, 256, 16, 1024, SAME, SAME]),
+    (Key::huge_pages, [0, SAME, 0, 0, SAME, SAME]),
+    (Key::populate, [SAME, SAME, SAME, 1, SAME, SAME]),
+    (Key::limit_soft, [SAME, SAME, SAME, 0, SAME, SAME]),
+    (Key::cgroup, [SAME, SAME, SAME, 0, SAME, SAME]),
+    (Key::hardened, [SAME, SAME, SAME, SAME, 1, 1]),
+    (Key::guard, [SAME, SAME, SAME, SAME, SAME, 1]),
+    (Key::guard_slots, [SAME, SAME, SAME, SAME, SAME, 20_000]),
 ];
 
 impl Policy {
     /// The names in the order of the values.
-    pub(super) const NAMES: &str = "default low-memory throughput container realtime";
+    pub(super) const NAMES: &str =
+        "default low-memory throughput container realtime hardened debug";
 
     /// The policy that `written`, a name with or without an edition, is.
     pub(super) fn read(written: &[u8]) -> Option<Policy> {

@@ -106,6 +106,10 @@ every_key! {
     verbose: "on" => true, not "loud";
     show_errors: "0" => false, not "none";
     on_error: "report" => OnError::Report, not "panic";
+    hardened: "on" => true, not "half";
+    quarantine_random: "1MiB" => 1 << 20, not "long";
+    quarantine_queue: "0" => 0, not "short";
+    guard_slabs: "2" => 2, not "all";
     guard: "1/5000" => 5000, not "2/3";
     guard_slots: "64" => 64, not "many";
     guard_report: "0" => false, not "loud";
@@ -212,6 +216,8 @@ fn what_is_shown_reads_back() {
         Policy::Throughput,
         Policy::Container,
         Policy::Realtime,
+        Policy::Hardened,
+        Policy::Debug,
     ] {
         assert_eq!(shown::<Policy>(policy), Some(policy));
     }
@@ -351,6 +357,10 @@ masu:   observe             off         built-in
 masu:   verbose             on          MASU_VERBOSE
 masu:   show_errors         on          built-in
 masu:   on_error            abort       built-in
+masu:   hardened            off         built-in
+masu:   quarantine_random   16KiB       built-in
+masu:   quarantine_queue    16KiB       built-in
+masu:   guard_slabs         8           built-in
 masu:   guard               off         built-in
 masu:   guard_slots         256         built-in
 masu:   guard_report        on          built-in
@@ -401,9 +411,10 @@ fn documented(key: &str) -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.split_once("\n## Policies\n").expect("a section on policies").1;
+    let text = text.split_once("\n| key |").expect("a table of values").1;
     let row = text.lines().find(|line| line.starts_with(&std::format!("| `{key}` |")));
     let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no policies for {key}"));
-    row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(5).collect()
+    row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(7).collect()
 }
 
 /// What is shown of a key under `variables`: its value and its origin.
@@ -417,7 +428,8 @@ fn shown(variables: &[&str], key: &str) -> (String, String) {
 
 #[test]
 fn a_policy_sets_what_its_documentation_says() {
-    let names = ["default", "low-memory", "throughput", "container", "realtime"];
+    let names =
+        ["default", "low-memory", "throughput", "container", "realtime", "hardened", "debug"];
     let keys = super::keys::NAMES.split_whitespace();
     for key in keys.filter(|&key| key != "policy" && key != "verbose") {
         let cells = documented(key);

@@ -1,14 +1,15 @@
 //! Freeing, as doors do it: the hot path in line, and after the others a look at what is stale.
 
-use crate::heap::block::{Block, Kind, free_block, why};
+use crate::hardened;
+use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
 use crate::heap::{self, Added, Freed};
-use crate::purge;
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
 use crate::span::Span;
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
+use crate::{purge, settings};
 
 /// Frees a block; null is allowed.
 ///
@@ -94,11 +95,20 @@ unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
 /// Whether a block is too long to have been asked for with a size, 0 if that is not known, and an alignment. One
 /// that was resized may have more than it takes, and one that was taken when memory was short.
 fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
+    if block.kind == Kind::Hardened || block.kind == Kind::Guarded && settings::hardened() {
+        // It has what was asked for, or what the exact request for that gives.
+        let given = |request: Request| request.bytes() == block.bytes;
+        return size != block.bytes
+            && size != 0
+            && !Request::exact(size, align.max(16), false).is_some_and(given)
+            && !Request::new(size, align.max(16), false).is_some_and(given);
+    }
     let short = match block.kind {
         Kind::Own | Kind::Remote | Kind::Guarded => false,
         Kind::Medium | Kind::Hooked => block.bytes <= SMALL_MAX,
         Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
         Kind::Spare => true,
+        Kind::Hardened => false,
     };
     let most = |request: Request| 2 * request.bytes() + LARGER_WASTE_SIXTEENTHS * 16;
     size != 0 && !short && Request::new(size, align, false).is_none_or(|it| block.bytes > most(it))
@@ -171,6 +181,10 @@ unsafe fn others_done(p: *mut u8, released: Option<usize>) {
 unsafe fn unknown(p: *mut u8) {
     if p.is_null() {
         return;
+    }
+    if hardened::holds(p) {
+        // SAFETY: passed on.
+        return purge::on_free(unsafe { free_hardened(p) });
     }
     match Block::find_here(p) {
         // SAFETY: a live block, as far as that can be told.

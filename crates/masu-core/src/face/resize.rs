@@ -10,6 +10,7 @@
 
 use super::free::{self, dealloc};
 use super::{alloc_aligned, alloc_exact, scarce};
+use crate::hardened;
 use crate::heap::arena::hooked;
 use crate::heap::block::{Block, Kind, why};
 use crate::heap::{self, sampling, thread_bytes};
@@ -178,6 +179,14 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         // SAFETY: a live huge block.
         return unsafe { grow_huge(p, &block, new, align, zeroed) };
     }
+    if block.kind == Kind::Hardened {
+        // SAFETY: a live block of the caller's.
+        let to = unsafe { hardened::grow_by_moving(p, old, if exact { new } else { size }, align) };
+        if !to.is_null() {
+            thread_bytes::resized(old, size);
+            return to;
+        }
+    }
     let to = match block.heap() {
         Some(heap) => heap.alloc(size, align, false),
         None if exact => alloc_exact(size, align, false),
@@ -205,6 +214,10 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     if block.kind == Kind::Guarded {
         // Else what lies behind the new size would be the block's still.
         return size == block.bytes;
+    }
+    if block.kind == Kind::Hardened {
+        // SAFETY: passed on.
+        return size == block.bytes || unsafe { hardened::resize(p, size) };
     }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);

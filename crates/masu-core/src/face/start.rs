@@ -1,6 +1,6 @@
 //! A process's start and end, as doors see them.
 
-use super::{guard, profile};
+use super::{guard, hardened, profile};
 use crate::config::{Config, File};
 use crate::region::GRANULE;
 use crate::sys::{fatal, ptracer};
@@ -13,15 +13,21 @@ use core::ffi::c_char;
 /// As for [`start_configured`].
 pub unsafe fn start(envp: *const *const c_char, secure: bool) {
     // SAFETY: passed on.
-    unsafe { start_configured(&Config::DEFAULT, envp, secure) }
+    unsafe { start_configured(&Config::DEFAULT, envp, secure, false) }
 }
 
 /// Puts a configuration in force, under what the environment says. Blocks may exist already.
 ///
 /// # Safety
 /// `envp` is null or the process's environment, which does not change meanwhile. `secure`: the
-/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored.
-pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, secure: bool) {
+/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored. `whole`: the door resizes
+/// blocks within their size class by itself, so that they have as many bytes as that even in a hardened process.
+pub unsafe fn start_configured(
+    program: &Config,
+    envp: *const *const c_char,
+    secure: bool,
+    whole: bool,
+) {
     let mut sink = fatal::write_stderr as fn(&[u8]);
     // SAFETY: passed on.
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
@@ -35,6 +41,9 @@ pub unsafe fn start_configured(program: &Config, envp: *const *const c_char, sec
     heap::set_ended(|| crate::purge::on_free(GRANULE));
     if settings::show_stats() {
         crate::stats::open(&config.stats_file);
+    }
+    if config.hardened {
+        hardened::start_configured(&config, whole);
     }
     if config.guard != 0 {
         guard::start_configured(&config);

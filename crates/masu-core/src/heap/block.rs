@@ -7,6 +7,7 @@
 //!        ├▶ hook memory: an arena's
 //!        ├▶ spare blocks
 //!        ├▶ slots between guards
+//!        ├▶ the hardened heap
 //!        └▶ none of masu's
 //! ```
 
@@ -14,6 +15,7 @@ use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
 use super::{birth, free, sampling, suspect, thread_bytes};
 use crate::guard::{self, At};
+use crate::hardened;
 use crate::region::{self, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
@@ -47,6 +49,8 @@ pub enum Kind {
     Spare,
     /// One between guards.
     Guarded,
+    /// One of the hardened heap, which may have no bytes.
+    Hardened,
 }
 
 impl Block {
@@ -89,6 +93,11 @@ impl Block {
     #[cold]
     #[inline(never)]
     fn find_elsewhere(p: *const u8) -> Option<Block> {
+        match hardened::look(p) {
+            Some(Ok(bytes)) => return Some(Block { kind: Kind::Hardened, bytes, owner: 0 }),
+            Some(Err(_)) => return None,
+            None => {}
+        }
         let (kind, bytes, owner) = match hooked::find_block(p) {
             Some((heap, bytes)) => (Kind::Hooked, bytes, heap),
             None => match guard::usable_size(p) {
@@ -119,7 +128,10 @@ pub fn why(p: *const u8) -> Wrong {
             None => match guard::look(p) {
                 Some(At::Live { start, bytes }) => Wrong::Inside { start, bytes },
                 Some(At::Freed { bytes }) => Wrong::Freed { bytes },
-                None => Wrong::Elsewhere,
+                None => match hardened::look(p) {
+                    Some(Err(wrong)) => wrong,
+                    _ => Wrong::Elsewhere,
+                },
             },
         };
     }
@@ -156,6 +168,9 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         if let Kind::Own | Kind::Remote = block.kind {
             return free::remote_free(span::span_of(region::offset(p)), p.cast());
         }
+        if block.kind == Kind::Hardened {
+            return free_hardened(p);
+        }
         thread_bytes::freed(block.bytes);
         if let Some(heap) = block.heap() {
             return heap.free(p.cast());
@@ -177,6 +192,27 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
             _ => huge::give(p),
         }
     }
+}
+
+/// Frees a block of the hardened heap, or says what is wrong with it. Returns what is released.
+///
+/// # Safety
+/// The block is the caller's.
+#[inline(never)]
+pub unsafe fn free_hardened(p: *mut u8) -> usize {
+    // SAFETY: passed on.
+    match unsafe { hardened::free(p) } {
+        Ok(freed) => {
+            thread_bytes::freed(freed.bytes);
+            if freed.emptied {
+                return A_LOOK;
+            }
+        }
+        Err(wrong) => {
+            report::mistake(Act::Free, p, wrong);
+        }
+    }
+    0
 }
 
 /// What is released by a free that has left nothing stale, but is a reason to look at the time.

@@ -18,6 +18,7 @@ use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
 use super::{Heap, exit, outbox, retain, sampling};
 use crate::deferred::{self, Kind};
+use crate::hardened;
 use crate::huge;
 use crate::lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT, NIL};
@@ -113,6 +114,7 @@ fn free_all_deferred() {
                 Kind::Huge => {
                     huge::give(at as *mut u8);
                 }
+                Kind::Hardened => hardened::free_deferred(at as *mut u8),
                 Kind::Claimed => give_up_claimed(at),
             }
         }

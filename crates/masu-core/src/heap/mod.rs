@@ -271,6 +271,12 @@ impl Heap {
     }
 }
 
+/// The calling thread's number among those that have allocated; 0 past its destructors.
+#[inline]
+pub fn number() -> usize {
+    birth::current_or_new().map_or(0, |heap| heap.index.get() as usize)
+}
+
 /// The calling thread's cache of medium blocks; `None` past its destructors.
 pub fn run_cache() -> Option<&'static RunCache> {
     let heap = birth::current_or_new()?;

@@ -26,6 +26,7 @@ use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
+use crate::settings;
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
 use crate::sync::{AtomicPtr, Ordering};
@@ -34,8 +35,11 @@ use core::cell::Cell;
 use core::ptr::{from_ref, null_mut};
 
 mod gap;
+mod hardened;
 
 use gap::{FAR, Gap};
+
+pub use hardened::{counted_beside_guards, guarded};
 
 pub use crate::prof::{any_live, freed, lock_for_fork};
 
@@ -214,7 +218,7 @@ pub(super) fn end(heap: &Heap) {
 /// Whether blocks are being sampled, for a profile or for guards.
 #[inline(always)]
 pub fn is_on() -> bool {
-    prof::rate() | guard::rate() != 0
+    prof::rate() | guard::rate() != 0 || settings::hardened()
 }
 
 /// In a refill of a thread's bin: of `n` blocks of a span's in `list`, those from the sample on go back to it. How

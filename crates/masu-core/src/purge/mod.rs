@@ -30,7 +30,7 @@ use crate::run::cache as run_cache;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::time;
 use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
-use crate::{heap, ledger, run, settings, space, span};
+use crate::{hardened, heap, ledger, run, settings, space, span};
 
 /// Time of the last tick in milliseconds.
 pub static LAST: AtomicU64 = AtomicU64::new(0);
@@ -161,7 +161,8 @@ fn purge(all: bool) -> usize {
     let bytes = span::empty_for_sleepers()
         + heap::purge_spans(all)
         + run::pool::purge(all)
-        + space::purge(all);
+        + space::purge(all)
+        + hardened::purge(all);
     space::trim_tables();
     note(bytes);
     bytes

@@ -8,6 +8,7 @@
 //! uses its stack, which the next one reuses.
 
 use super::{advance, budget, pressure, stale, visit_caches};
+use crate::hardened;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{futex, thread, time};
@@ -65,6 +66,7 @@ pub fn start() {
         return;
     }
     crate::sharing::begin();
+    hardened::share();
     if !TURN.take_up() {
         return;
     }

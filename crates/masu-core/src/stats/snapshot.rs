@@ -2,11 +2,13 @@
 
 use super::recent::recent;
 use crate::guard;
+use crate::hardened;
 use crate::heap;
 use crate::ledger;
 use crate::run;
 use crate::space::{self, Window};
 use crate::span::pool;
+use crate::sync::Ordering;
 use crate::{huge, purge, report};
 
 /// What the engine holds and has done, in bytes and counts.
@@ -94,9 +96,17 @@ pub fn read() -> Stats {
     let guarded = guard::usage();
     s.allocated += guarded.live;
     s.active += guarded.pages;
+    let hardened = hardened::usage();
+    s.allocated += hardened.live;
+    s.active += hardened.resident;
+    s.dirty += ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
     s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records;
-    s.mapped =
-        space::mapped_bytes(Window::Chunks) + h.mapped + hooked + guarded.mapped + s.metadata;
+    s.mapped = space::mapped_bytes(Window::Chunks)
+        + h.mapped
+        + hooked
+        + guarded.mapped
+        + hardened.mapped
+        + s.metadata;
     s.resident = (s.active + s.dirty + s.metadata).min(s.mapped);
     s.retained = s.mapped - s.resident;
     s.huge_allocs = h.allocs;

@@ -33,6 +33,17 @@ macro_rules! weak {
     }};
 }
 
+/// Whether the C library knows that the process has one thread. `false`: it has more, or the library does not say.
+#[inline]
+pub fn is_single_threaded() -> bool {
+    if cfg!(miri) {
+        return false;
+    }
+    let flag: *const u8 = crate::weak!("__libc_single_threaded").cast();
+    // SAFETY: null, or the C library's variable, which the only thread changes before there is a second one.
+    unsafe { flag.as_ref() }.is_some_and(|&flag| flag != 0)
+}
+
 /// A `pthread_key_t`.
 pub type Key = u32;
 

@@ -41,10 +41,14 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
 }
 
 fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
+    mmap_as(addr, len, PROT_READ_WRITE, flags)
+}
+
+fn mmap_as(addr: usize, len: usize, protection: usize, flags: usize) -> Result<usize, Errno> {
     let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS;
-    // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the two callers that pass
+    // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the callers that pass
     // MAP_FIXED own the range (see `map_over`).
-    unsafe { call(nr::MMAP, [addr, len, PROT_READ_WRITE, flags, usize::MAX, 0]) }
+    unsafe { call(nr::MMAP, [addr, len, protection, flags, usize::MAX, 0]) }
 }
 
 /// Maps `len` fresh zero bytes, readable and writable, exactly at `addr`, which must be free.
@@ -96,6 +100,23 @@ pub fn map(len: usize) -> Result<usize, Errno> {
 /// The kernel's reason.
 pub fn reserve(len: usize) -> Result<usize, Errno> {
     mmap(0, len, MAP_NORESERVE)
+}
+
+/// Takes `len` bytes of addresses wherever there is room, which nobody can access until [`protect`] opens them.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn reserve_closed(len: usize) -> Result<usize, Errno> {
+    mmap_as(0, len, PROT_NONE, MAP_NORESERVE)
+}
+
+/// Replaces the engine's own mapping by addresses that nobody can access; its pages go back. `false`: the kernel
+/// refused.
+///
+/// # Safety
+/// As for [`map_over`].
+pub unsafe fn close_over(addr: usize, len: usize) -> bool {
+    mmap_as(addr, len, PROT_NONE, MAP_FIXED | MAP_NORESERVE).is_ok()
 }
 
 /// Maps `len` fresh zero bytes wherever there is room, at a multiple of `align`, a power of two.
@@ -186,6 +207,14 @@ pub fn is_resident(addr: usize) -> bool {
     let asked =
         unsafe { call(nr::MINCORE, [addr, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
     asked.is_ok() && pages & 1 != 0
+}
+
+/// Which pages from `addr` on have memory of their own: a byte for each, whose lowest bit says so. `false`: the kernel
+/// does not say.
+pub fn which_are_resident(addr: usize, pages: &mut [u8]) -> bool {
+    let (at, len) = (pages.as_mut_ptr().expose_provenance(), pages.len() * auxv::page_size());
+    // SAFETY: the kernel writes a byte for each page.
+    unsafe { call(nr::MINCORE, [addr, len, at, 0, 0, 0]) }.is_ok()
 }
 
 /// Whether nothing is mapped in the page that holds `addr`. `false` too if the kernel does not say.

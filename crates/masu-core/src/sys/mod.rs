@@ -3,7 +3,7 @@
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
 //! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
 //! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), who may
-//! read the process ([`ptracer`]), the background thread's creation ([`thread`]), what is asked of the host C
+//! read the process ([`ptracer`]), random words ([`random`]), the background thread's creation ([`thread`]), what is asked of the host C
 //! library when there is one ([`host`]), descriptors to write to ([`output`]), a handler of faults ([`signal`])
 //! and the one way to die ([`fatal`]).
 //!
@@ -21,6 +21,7 @@ pub mod mem;
 pub mod output;
 pub mod place;
 pub mod ptracer;
+pub mod random;
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "raw_x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]

@@ -24,4 +24,5 @@ pub const MINCORE: usize = 232;
 pub const MPROTECT: usize = 226;
 pub const MADVISE: usize = 233;
 pub const PRLIMIT64: usize = 261;
+pub const GETRANDOM: usize = 278;
 pub const MEMBARRIER: usize = 283;

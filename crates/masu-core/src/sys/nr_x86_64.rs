@@ -24,4 +24,5 @@ pub const CLOCK_GETTIME: usize = 228;
 pub const TGKILL: usize = 234;
 pub const OPENAT: usize = 257;
 pub const PRLIMIT64: usize = 302;
+pub const GETRANDOM: usize = 318;
 pub const MEMBARRIER: usize = 324;

@@ -104,6 +104,32 @@ pub mod report {
     }
 }
 
+/// The hardened heap: there is none.
+pub mod hardened {
+    use crate::lock::Lock;
+
+    /// Its locks.
+    pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+        core::iter::empty()
+    }
+
+    /// The lock of its beginnings.
+    pub fn begin_for_fork() -> Option<&'static Lock> {
+        None
+    }
+
+    /// Nothing is drawn.
+    pub fn after_fork_in_child() {}
+
+    /// There is no block to free.
+    ///
+    /// # Safety
+    /// Never called.
+    pub unsafe fn free_deferred(p: *mut u8) {
+        panic!("a hardened block: {p:?}");
+    }
+}
+
 /// Medium blocks: there are none.
 pub mod run {
     pub use super::pages::Affinity;

@@ -1,0 +1,311 @@
+//! Blocks that lie in no slab: each is a mapping of its own between guards of random lengths, and is recorded in a table
+//! elsewhere. What was freed stays inaccessible for a while before its addresses go back.
+//!
+//! ```text
+//!  │ guard: a page and more, random │ block, whole pages │ guard: 1 MiB and more, random │
+//! ```
+//!
+//! That takes two mappings a block, of which a process can have 65,530. So where there are many, their guards are a page
+//! each, which the kernel marks as such without a mapping, if it can.
+//!
+//! Invariants:
+//! 1. the table, the stream and the quarantine are touched under the lock.
+//! 2. an entry's mapping is the block's: who takes the entry out of the table owns the mapping.
+
+use super::around::overrun;
+use super::table::{Entry, KEPT_LONGEST, Kept, Range, Table, peek};
+use super::trailer;
+use super::{Freed, options};
+use crate::ledger;
+use crate::lock::{Lock, fork};
+use crate::report::Wrong;
+use crate::size_class::UNIT;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::mem;
+use crate::sys::rlimit::{self, Limit};
+use core::cell::UnsafeCell;
+use core::ptr::null_mut;
+
+/// Longer mappings do not wait in quarantine.
+const MOST_WAITING: usize = 32 << 20;
+/// Bytes of a block from which on the kernel is asked whether the process may have so much at once: 64 MiB.
+const JUDGED: usize = 64 << 20;
+
+/// All of it.
+struct Large {
+    lock: Lock,
+    table: UnsafeCell<Table>,
+}
+
+// SAFETY: invariant 1.
+unsafe impl Sync for Large {}
+
+/// Where it lies, in the reservation of metadata's style: a mapping of its own. 0: nowhere.
+static AT: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of live blocks.
+pub(super) static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of their pages.
+static PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the table. `false`: there is no memory.
+pub fn start() -> bool {
+    let Ok(at) = mem::map(size_of::<Large>()) else { return false };
+    // SAFETY: fresh and zero, which is an empty table and a free lock; nobody knows of it.
+    let table = unsafe { &mut *(*(at as *const Large)).table.get() };
+    table.stream.renew();
+    table.narrow = rlimit::get(Limit::AddressSpace).is_some();
+    AT.store(at, Ordering::Release);
+    true
+}
+
+fn large() -> Option<&'static Large> {
+    let at = AT.load(Ordering::Acquire);
+    // SAFETY: null, or made by `start`, for ever.
+    unsafe { (at as *const Large).as_ref() }
+}
+
+/// Runs `f` with the table; `None`: there is none, or a fork stands still.
+fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
+    let large = large()?;
+    let _guard = large.lock.enter()?;
+    // SAFETY: invariant 1.
+    Some(f(unsafe { &mut *large.table.get() }))
+}
+
+/// The lock, once there is a table.
+pub fn lock_for_fork() -> Option<&'static Lock> {
+    large().map(|large| &large.lock)
+}
+
+/// Draws everything anew, in a fork's child.
+pub fn after_fork_in_child() {
+    if let Some(large) = large() {
+        // SAFETY: invariant 1: there is one thread.
+        unsafe { &mut *large.table.get() }.stream.renew();
+    }
+}
+
+/// A block of `size` bytes, not 0, all zero, at a multiple of `align`; null when memory is out. `None`: a fork stands
+/// still.
+pub fn alloc(size: usize, align: usize) -> Option<*mut u8> {
+    let Some(len) = size.checked_next_multiple_of(UNIT).filter(|&len| len <= isize::MAX as usize)
+    else {
+        return Some(null_mut());
+    };
+    let drawn = with(|table| {
+        table.make_room().then(|| {
+            let guards = table.guards(len);
+            (guards, guards.and_then(|_| table.take_kept(len)))
+        })
+    })?;
+    let Some((guards, kept)) = drawn else { return Some(null_mut()) };
+    let mapped = if ledger::has_room(len) { map(len, align.max(UNIT), guards) } else { None };
+    let moved = mapped.is_none_or(|entry| kept.is_none_or(|kept| take_over(&entry, &kept)));
+    if let Some(kept) = kept {
+        retire(kept.mapping);
+    }
+    let Some(mut entry) = mapped.filter(|_| moved) else { return Some(null_mut()) };
+    entry.asked = size;
+    let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
+    if done != Some(true) {
+        let mapping = entry.mapping();
+        mem::unmap(mapping.at, mapping.len);
+        return done.map(|_| null_mut());
+    }
+    charge(entry.len(), size, true);
+    Some(entry.address as *mut u8)
+}
+
+/// Moves kept pages to where a block is to be. `false`: the block's mapping is lost.
+fn take_over(entry: &Entry, kept: &Kept) -> bool {
+    let (at, len) = (entry.address, entry.len());
+    // SAFETY: both are the caller's alone. What is moved is as inaccessible as it was.
+    unsafe {
+        let done = mem::move_pages(kept.pages.at, at, kept.pages.len.min(len)).is_ok()
+            && mem::protect(at, len, true);
+        done || mem::map_over(at, len).is_ok() || {
+            let mapping = entry.mapping();
+            mem::unmap(mapping.at, mapping.len);
+            false
+        }
+    }
+}
+
+/// Makes a freed block's mapping one that waits, without pages.
+fn retire(range: Range) {
+    // SAFETY: invariant 2: nobody uses it.
+    let closed = range.len < MOST_WAITING && unsafe { mem::close_over(range.at, range.len) };
+    let out = if closed { with(|table| table.wait(range)) } else { Some(range) };
+    if let Some(out) = out.filter(|out| out.len != 0) {
+        mem::unmap(out.at, out.len);
+    }
+}
+
+/// Zeroes a freed block's pages, those that there are, and makes it inaccessible. `false`: it was not worth it, or the
+/// kernel refused.
+///
+/// # Safety
+/// The mapping is the caller's (invariant 2).
+unsafe fn close_and_keep(entry: &Entry) -> bool {
+    let len = entry.len();
+    let mut pages = [0u8; KEPT_LONGEST / UNIT];
+    let Some(pages) = pages.get_mut(..len / UNIT) else { return false };
+    if !mem::which_are_resident(entry.address, pages) {
+        return false;
+    }
+    let resident = pages.iter().filter(|&&page| page & 1 != 0).count();
+    if resident * 2 < pages.len() {
+        return false;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        for (i, _) in pages.iter().enumerate().filter(|(_, page)| **page & 1 != 0) {
+            ((entry.address + i * UNIT) as *mut u8).write_bytes(0, UNIT);
+        }
+        mem::protect(entry.address, len, false)
+    }
+}
+
+fn charge(pages: usize, asked: usize, more: bool) {
+    for (account, bytes) in [(&ledger::HARDENED, pages), (&PAGES, pages), (&LIVE, asked)] {
+        if more {
+            account.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            account.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry> {
+    let (low, high) = guards.unwrap_or((UNIT, UNIT));
+    // Both ends of what an alignment leaves over are part of the guards.
+    let total = len.checked_add(low + high)?.checked_add(align - UNIT)?;
+    // What is only reserved the kernel does not judge.
+    if len >= JUDGED && !mem::judge(len) {
+        return None;
+    }
+    let wide = guards.is_some();
+    let at = if wide { mem::reserve_closed(total) } else { mem::map(total) }.ok()?;
+    let address = (at + low).next_multiple_of(align);
+    let (low, high) = (address - at, at + total - address - len);
+    // SAFETY: just mapped, and nobody knows of it.
+    let done = unsafe {
+        if wide {
+            mem::protect(address, len, true)
+        } else {
+            // Of so many blocks the kernel may not have mappings for guards.
+            !options::has_marks()
+                || mem::guard_install(at, low) && mem::guard_install(address + len, high)
+        }
+    };
+    if !done {
+        mem::unmap(at, total);
+    }
+    done.then_some(Entry { address, asked: len, low, high })
+}
+
+/// The bytes of the block at `p`, or what is wrong with it; `None`: it is nowhere near.
+pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
+    let large = large()?;
+    loop {
+        let found = with(|table| match table.find(p) {
+            Some((_, entry)) => Some(Ok(entry.asked)),
+            None => table.explain(p).map(Err),
+        });
+        if let Some(found) = found {
+            return found;
+        }
+        // A fork that stands still holds the lock, and nobody writes.
+        // SAFETY: a table, for ever.
+        if let Some(entry) = unsafe { peek(large.table.get(), p) } {
+            return Some(Ok(entry.asked));
+        }
+        if fork::is_in_progress() {
+            return None;
+        }
+    }
+}
+
+/// Frees the block at `p`. Its bytes, or what is wrong. `None`: a fork stands still.
+///
+/// # Safety
+/// The block is the caller's.
+pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
+    let taken = with(|table| match table.find(p) {
+        Some((index, entry)) => {
+            table.take(index);
+            Ok(entry)
+        }
+        None => Err(table.explain(p).unwrap_or(Wrong::Elsewhere)),
+    })?;
+    let entry = match taken {
+        Ok(entry) => entry,
+        Err(wrong) => return Some(Err(wrong)),
+    };
+    // SAFETY: invariant 2.
+    if let Some(at) = unsafe { trailer::first_not_zero(p + entry.asked, entry.len() - entry.asked) }
+    {
+        overrun(p, entry.asked, at);
+    }
+    charge(entry.len(), entry.asked, false);
+    // SAFETY: invariant 2.
+    let keep = entry.low + entry.high > 2 * UNIT && unsafe { close_and_keep(&entry) };
+    let kept = Kept {
+        pages: Range { at: entry.address, len: entry.len() },
+        mapping: entry.mapping(),
+        old: false,
+    };
+    let out = if keep { with(|table| table.keep(kept)) } else { None };
+    match out {
+        None => retire(kept.mapping),
+        Some(out) => out.into_iter().for_each(|out| retire(out.mapping)),
+    }
+    Some(Ok(Freed { bytes: entry.asked, emptied: out.is_some() }))
+}
+
+/// Gives kept pages back, all, or those that were there the last time. Returns their bytes.
+pub fn purge(all: bool) -> usize {
+    let mut bytes = 0;
+    while let Some(kept) = with(|table| table.take_old(all)).flatten() {
+        bytes += kept.pages.len;
+        retire(kept.mapping);
+    }
+    with(Table::grow_old);
+    bytes
+}
+
+/// Makes the block at `p` one of `size` bytes, in as many pages as before or fewer. `false`: it is none, or needs more.
+///
+/// # Safety
+/// The block is the caller's.
+pub unsafe fn resize(p: usize, size: usize) -> bool {
+    let done = with(|table| {
+        let (index, mut entry) = table.find(p)?;
+        let (old, old_len, len) = (entry.asked, entry.len(), size.next_multiple_of(UNIT));
+        if len > old_len {
+            return None;
+        }
+        // SAFETY: the block's own pages, which are the caller's.
+        unsafe {
+            if len < old_len && !mem::close_over(p + len, old_len - len) {
+                return None;
+            }
+            let end = old.min(p.wrapping_add(len) - p);
+            if size < end {
+                ((p + size) as *mut u8).write_bytes(0, end - size);
+            }
+        }
+        entry.high += old_len - len;
+        entry.asked = size;
+        table.change(index, entry);
+        charge(old_len, old, false);
+        charge(len, size, true);
+        Some(())
+    });
+    done.flatten().is_some()
+}
+
+/// Bytes of live blocks, and of their pages.
+pub fn usage() -> (usize, usize) {
+    (LIVE.load(Ordering::Relaxed), PAGES.load(Ordering::Relaxed))
+}

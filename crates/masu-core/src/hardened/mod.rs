@@ -1,0 +1,474 @@
+//! The hardened heap: every block of a process that asks for it, where a mistake harms least and is found soonest.
+//!
+//! In such a process bins stay empty, so that every request comes to its slow path, which comes here; no other process
+//! pays anything. Up to 128 KiB a block is a [slot](shape) of a [slab](slab) of a [pool](pool), above a [mapping of its
+//! own](large).
+//!
+//! ```text
+//!  alloc ─▶ class and arena ─▶ pool ─▶ a slab with room, a slot by chance ─▶ is it zero yet? ─▶ trailer
+//!  free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ zeroed ─▶ neighbours whole?
+//!                                                   ─▶ quarantine: a place by chance, then a queue ─▶ a free slot
+//! ```
+//!
+//! - Metadata lies in a reservation of its own, at a place that is drawn, between inaccessible pages.
+//! - An address belongs to one class for ever.
+//! - What was freed is zero, and still is when it is handed out: a write after a free shows.
+//! - Blocks hold as many bytes as were asked for; what follows is known, and looked at.
+//! - Frees, resizes and measurements of what is not the start of a live block end the process.
+//!
+//! Locks: one for each pool, and one for all large blocks; `BEGIN` comes before a pool's first use. None is held while
+//! another is taken. A block's owner reads its slab's maps and canary without the lock (invariant 2 of
+//! `hardened::slab`), and zeroes it before it takes the lock.
+
+mod around;
+mod large;
+mod options;
+mod place;
+mod pool;
+mod quarantine;
+mod random;
+mod shape;
+mod slab;
+mod table;
+mod trailer;
+
+pub use options::Options;
+
+use crate::deferred;
+use crate::ledger;
+use crate::lock::Lock;
+use crate::report::{self, Act, Wrong};
+use crate::settings;
+use crate::size_class::UNIT;
+use crate::spare;
+use crate::sync::{AtomicBool, Ordering};
+use crate::sys::{auxv, cpu, host, mem};
+use around::{damaged, look_around, overrun};
+use core::ptr::null_mut;
+use pool::{Locked, Spot};
+use shape::{ALL, CLASSES, EMPTY};
+
+/// Taken before a pool's first use.
+static BEGIN: Lock = Lock::new();
+
+/// Whether there is a thread that the C library does not know of.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// From now on there is one.
+pub fn share() {
+    SHARED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the calling thread is the only one.
+#[inline]
+fn is_alone() -> bool {
+    host::is_single_threaded() && !SHARED.load(Ordering::Relaxed)
+}
+
+/// The longest slots that are looked at although they may never have been used: their pages are there in any case.
+const SAME_PAGE: usize = 1024;
+
+/// Begins to serve every request. `false`: there are no addresses for it, or pages are not of 4 KiB.
+#[cold]
+pub fn start(options: &Options) -> bool {
+    if settings::hardened() {
+        return true;
+    }
+    if auxv::page_size() != UNIT || !large::start() || !place::reserve(cpu::count(false) as usize) {
+        return false;
+    }
+    options::set(options, has_marks());
+    settings::set_hardened();
+    true
+}
+
+/// Whether the kernel guards without mappings.
+fn has_marks() -> bool {
+    let Ok(at) = mem::map(UNIT) else { return false };
+    // SAFETY: just mapped.
+    let has = unsafe { mem::guard_install(at, UNIT) };
+    mem::unmap(at, UNIT);
+    has
+}
+
+/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two; null when memory is out. `number` is the
+/// calling thread's, from which comes its arena.
+#[inline]
+pub fn alloc(size: usize, align: usize, number: usize) -> *mut u8 {
+    let Some(class) = shape::class_of(size, align) else {
+        return large::alloc(size.max(1), align)
+            .unwrap_or_else(|| spare::alloc(size.max(1), align));
+    };
+    let arenas = place::arenas().max(1);
+    let first = if number < arenas { number } else { number % arenas };
+    let p = in_arena(class, size, align, first);
+    if p.is_null() { elsewhere(class, size, align, first) } else { p }
+}
+
+/// An arena's region is full, or memory is out.
+#[cold]
+#[inline(never)]
+fn elsewhere(class: usize, size: usize, align: usize, not: usize) -> *mut u8 {
+    let others = (0..place::arenas()).filter(|&arena| arena != not);
+    let mut found = others.map(|arena| in_arena(class, size, align, arena));
+    found.find(|p| !p.is_null()).unwrap_or_else(|| {
+        large::alloc(size.max(1), align).unwrap_or_else(|| spare::alloc(size.max(1), align))
+    })
+}
+
+#[inline]
+fn in_arena(class: usize, size: usize, align: usize, arena: usize) -> *mut u8 {
+    let region = arena * CLASSES + class;
+    let pool = place::pool(region);
+    if !pool.is_ready() {
+        let Some(_guard) = BEGIN.enter() else { return spare::alloc(size.max(1), align) };
+        pool.prepare(region);
+    }
+    let Some(mut pool) = pool.enter(class) else { return spare::alloc(size.max(1), align) };
+    let Some((at, spot, used)) = pool.take() else { return null_mut() };
+    drop(pool);
+    // SAFETY: the slot is this thread's, and nobody has seen it.
+    unsafe { begin(at, class, size, spot, used) };
+    at as *mut u8
+}
+
+/// Makes a slot that was just taken a block.
+///
+/// # Safety
+/// It is the caller's alone.
+#[inline]
+unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
+    let room = shape::room(class);
+    // SAFETY: passed on.
+    unsafe {
+        if shape::is_pages(class) {
+            spot.slab.asked(spot.slot).store(size as u32, Ordering::Relaxed);
+            if !used && options::has_marks() {
+                mem::guard_install(at + room, UNIT);
+            }
+        } else if class != EMPTY {
+            // Before the look: so a fresh page is faulted in once.
+            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
+            trailer::write(at + room + shape::TRAILER, canary, room - size);
+        } else {
+            return;
+        }
+        if (used || room <= SAME_PAGE) && !trailer::is_zero(at, room) {
+            report::written_after_free(at as *const u8);
+        }
+    }
+}
+
+/// A block's pool and place; or what is wrong with a pointer into a region.
+#[inline]
+fn spot(address: usize) -> Result<(&'static pool::Pool, usize, Spot), Wrong> {
+    let region = place::region_of(address);
+    let (pool, class) = (place::pool(region), region % CLASSES);
+    match pool.spot(address, class) {
+        Some(spot) if spot.within == 0 && spot.slab.is_live(spot.slot) => Ok((pool, class, spot)),
+        None => Err(Wrong::NoBlock),
+        Some(spot) => Err(why(address, class, spot)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn why(address: usize, class: usize, spot: Spot) -> Wrong {
+    if !spot.slab.is_live(spot.slot) {
+        return match spot.slab.is_taken(spot.slot) || spot.within == 0 {
+            true => Wrong::Freed { bytes: shape::room(class) },
+            false => Wrong::NoBlock,
+        };
+    }
+    let start = address - spot.within;
+    // SAFETY: a live slot's.
+    let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
+    Wrong::Inside { start, bytes }
+}
+
+/// The bytes of a live block; `None`: its trailer is destroyed.
+///
+/// # Safety
+/// It is live.
+#[inline]
+unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
+    if shape::is_pages(class) {
+        return Some(spot.slab.asked(spot.slot).load(Ordering::Relaxed) as usize);
+    }
+    if class == EMPTY {
+        return Some(0);
+    }
+    let stride = ALL[class % CLASSES].stride as usize;
+    let canary = spot.slab.header.canary.load(Ordering::Relaxed);
+    // SAFETY: passed on.
+    let slack = unsafe { trailer::slack(at + stride, canary, stride) }?;
+    Some(stride - shape::TRAILER - slack)
+}
+
+/// The bytes of the live block that starts at `p`, or what is wrong with it; `None`: it is none of this heap's.
+#[cold]
+#[inline(never)]
+pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
+    if !settings::hardened() {
+        return None;
+    }
+    let address = p.addr();
+    if !place::holds(address) {
+        return large::look(address);
+    }
+    let (_, class, spot) = match spot(address) {
+        Ok(found) => found,
+        Err(wrong) => return Some(Err(wrong)),
+    };
+    // SAFETY: live just now.
+    let bytes = unsafe { bytes_of(address, class, spot) };
+    Some(Ok(bytes.unwrap_or_else(|| {
+        let room = shape::room(class);
+        overrun(address, room, 0);
+        room
+    })))
+}
+
+/// Whether a pointer lies where small blocks of this heap do.
+#[inline(always)]
+pub fn holds(p: *const u8) -> bool {
+    place::holds(p.addr())
+}
+
+/// What a free has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// The bytes of the block.
+    pub bytes: usize,
+    /// There are more pages that could go back.
+    pub emptied: bool,
+}
+
+/// Frees the block that starts at `p`: what that did, or what is wrong with it.
+///
+/// # Safety
+/// The block is the caller's.
+#[inline(never)]
+pub unsafe fn free(p: *mut u8) -> Result<Freed, Wrong> {
+    let address = p.addr();
+    if !place::holds(address) {
+        // SAFETY: passed on.
+        return unsafe { large::free(address) }.unwrap_or_else(|| later(p, usize::MAX));
+    }
+    // SAFETY: passed on.
+    spot(address).and_then(|found| unsafe { free_at(p, found) })
+}
+
+/// Leaves a block for later: a fork stands still.
+#[cold]
+fn later(p: *mut u8, room: usize) -> Result<Freed, Wrong> {
+    if room != 0 {
+        // SAFETY: at least a word, which the caller gives up.
+        unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
+    }
+    Ok(Freed { bytes: 0, emptied: false })
+}
+
+/// # Safety
+/// As for [`free`].
+#[inline]
+unsafe fn free_at(
+    p: *mut u8,
+    (pool, class, spot): (&'static pool::Pool, usize, Spot),
+) -> Result<Freed, Wrong> {
+    let address = p.addr();
+    let room = shape::room(class);
+    let end = address + ALL[class % CLASSES].stride as usize;
+    // SAFETY: a live block of the caller's, with its slack and its trailer.
+    let bytes = unsafe {
+        let bytes = bytes_of(address, class, spot);
+        let past = match bytes {
+            None => Some(0),
+            Some(bytes) => trailer::first_not_zero(address + bytes, room - bytes),
+        };
+        if let Some(at) = past {
+            if !spot.slab.is_live(spot.slot) {
+                // Another thread frees it at this moment.
+                return Err(Wrong::Freed { bytes: room });
+            }
+            overrun(address, bytes.unwrap_or(room), at);
+        }
+        let wiped = if past.is_some() { room } else { bytes.unwrap_or(room) };
+        p.write_bytes(0, wiped);
+        if class != EMPTY && !shape::is_pages(class) {
+            trailer::wipe(end);
+        }
+        bytes.unwrap_or(room)
+    };
+    let Some(mut pool) = pool.enter(class) else {
+        if class != EMPTY && !shape::is_pages(class) {
+            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
+            // SAFETY: still the caller's.
+            unsafe { trailer::write(end, canary, 0) };
+        } else {
+            spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
+        }
+        return later(p, room);
+    };
+    if !spot.slab.is_live(spot.slot) {
+        return Err(Wrong::Freed { bytes: room });
+    }
+    if class != EMPTY {
+        // SAFETY: the lock is held.
+        unsafe {
+            if spot.slot == 0 && !pool.is_whole_before(spot) {
+                damaged(address, class, false);
+            }
+            if !shape::is_pages(class) {
+                look_around(&pool, address, class, spot);
+            }
+        }
+    }
+    let emptied = pool.retire(spot);
+    Ok(Freed { bytes, emptied })
+}
+
+/// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is. `false`: nothing
+/// has changed.
+///
+/// # Safety
+/// A live block of this heap, and the caller's.
+pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
+    let address = p.addr();
+    if !place::holds(address) {
+        // SAFETY: passed on.
+        return size > shape::MOST && unsafe { large::resize(address, size) };
+    }
+    let Ok((_, class, spot)) = spot(address) else { return false };
+    if shape::class_of(size, 16) != Some(class) || class == EMPTY {
+        return false;
+    }
+    let room = shape::room(class);
+    // SAFETY: a live block of the caller's.
+    unsafe {
+        let Some(old) = bytes_of(address, class, spot) else { return false };
+        if size < old {
+            p.add(size).write_bytes(0, old - size);
+        } else if let Some(at) = trailer::first_not_zero(address + old, size - old) {
+            overrun(address, old, at);
+        }
+        if shape::is_pages(class) {
+            spot.slab.asked(spot.slot).store(size as u32, Ordering::Relaxed);
+        } else {
+            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
+            trailer::write(address + room + shape::TRAILER, canary, room - size);
+        }
+    }
+    true
+}
+
+/// Moves the pages of the large block at `p` to a larger one. Null: it is none, or memory is out, and nothing has changed.
+///
+/// # Safety
+/// A live block of `old` bytes of this heap, and the caller's.
+pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
+    if place::holds(p.addr()) || old <= shape::MOST || size <= old {
+        return null_mut();
+    }
+    let Some(to) = large::alloc(size, align).filter(|to| !to.is_null()) else { return null_mut() };
+    // SAFETY: two live blocks, both whole pages.
+    unsafe {
+        if mem::move_pages(p.addr(), to.addr(), old.next_multiple_of(UNIT)).is_err() {
+            host::copy(p, to, old);
+        }
+        if free(p).is_err() {
+            debug_assert!(false, "a live block");
+        }
+    }
+    to
+}
+
+/// Whether a request is given as many bytes as its size class has, for a door that counts on that.
+#[inline]
+pub fn gives_whole_classes() -> bool {
+    options::whole()
+}
+
+/// The lock without which no pool begins, once there are pools.
+pub fn begin_for_fork() -> Option<&'static Lock> {
+    settings::hardened().then_some(&BEGIN)
+}
+
+/// Every other lock.
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    let pools = place::regions().map(place::pool).filter(|pool| pool.is_ready());
+    pools.map(pool::Pool::lock_for_fork).chain(large::lock_for_fork())
+}
+
+/// Frees what was left while a fork stood still.
+///
+/// # Safety
+/// It is a block that was left so.
+pub unsafe fn free_deferred(p: *mut u8) {
+    // SAFETY: passed on.
+    if let Err(wrong) = unsafe { free(p) } {
+        report::mistake(Act::Free, p, wrong);
+    }
+}
+
+/// What the heap will draw is nothing that its parent draws.
+pub fn after_fork_in_child() {
+    place::regions()
+        .map(place::pool)
+        .filter(|pool| pool.is_ready())
+        .for_each(pool::Pool::after_fork_in_child);
+    large::after_fork_in_child();
+}
+
+fn for_each_pool(mut f: impl FnMut(&mut Locked)) {
+    for region in place::regions() {
+        let pool = place::pool(region);
+        if pool.is_ready()
+            && let Some(mut locked) = pool.enter(region % CLASSES)
+        {
+            f(&mut locked);
+        }
+    }
+}
+
+/// Gives the pages of empty slabs back, and those that freed large blocks have left: what was not needed since the last
+/// time, or all. Returns their bytes.
+pub fn purge(all: bool) -> usize {
+    let mut bytes = 0;
+    if settings::hardened() && ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
+        for_each_pool(|pool| bytes += pool.purge(all));
+        bytes += large::purge(all);
+    }
+    bytes
+}
+
+/// What the heap takes, in bytes.
+#[derive(Default)]
+pub struct Usage {
+    /// In live blocks.
+    pub live: usize,
+    /// In slabs with taken slots, and in the pages of large blocks.
+    pub resident: usize,
+    /// Of addresses that are accessible, without metadata.
+    pub mapped: usize,
+}
+
+/// What it takes now.
+#[cold]
+pub fn usage() -> Usage {
+    if !settings::hardened() {
+        return Usage::default();
+    }
+    let (live, pages) = large::usage();
+    let mapped = place::OPENED.load(Ordering::Relaxed) + pages;
+    let mut usage = Usage { live, resident: pages, mapped };
+    for_each_pool(|pool| {
+        let of_pool = pool.usage();
+        usage.live += of_pool.live;
+        usage.resident += of_pool.resident;
+    });
+    usage
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,473 @@
+//! The slabs of one class of one arena: which have free slots, which are empty, and where the next one comes from.
+//!
+//! ```text
+//!  never used ──open──▶ partial ◀──▶ full (in no list)
+//!                        ▲   │
+//!                        │   └──▶ empty ──not needed for a tick──▶ clean: its pages have gone back
+//!                        └──────────┴────────────────────────────────┘
+//! ```
+//!
+//! Every so many slabs one is a guard, which nobody can ever access.
+//!
+//! Invariants:
+//! 1. what is behind the lock is touched by who holds it.
+//! 2. `start` is written before any slab, once; slabs below `used` have been handed out, have accessible metadata, and,
+//!    unless they are guards or of the class of nothing, accessible memory.
+
+use super::around::LOOKED_AT;
+use super::quarantine::Quarantine;
+use super::random::Stream;
+use super::shape::{self, ALL, CLASSES, EMPTY, Shape};
+use super::slab::Slab;
+use super::{options, place, trailer};
+use crate::ledger;
+use crate::lock::{CachePadded, Guard, Lock};
+use crate::size_class::UNIT;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::mem;
+use core::cell::UnsafeCell;
+
+/// Bytes that are opened at once: at first, and at most.
+const STEP: usize = 64 << 10;
+const MOST_STEP: usize = 1 << 20;
+/// Where a guard takes a mapping, bytes between two at least.
+const GUARD_BYTES: usize = 1 << 20;
+
+/// A pool. All zero is one that is not ready.
+#[repr(C, align(4096))]
+pub struct Pool {
+    lock: CachePadded<Lock>,
+    start: AtomicUsize,
+    metadata: AtomicUsize,
+    used: AtomicU32,
+    behind_lock: UnsafeCell<Inner>,
+}
+
+// SAFETY: invariant 1.
+unsafe impl Sync for Pool {}
+
+const _: () = assert!(size_of::<Pool>() == 4096);
+
+/// What the lock guards. Lists are of slabs' indices plus 1.
+struct Inner {
+    stream: Stream,
+    partial: u32,
+    empty: u32,
+    clean: u32,
+    empty_count: u32,
+    /// The fewest of them since the last tick: so many were not needed.
+    idle: u32,
+    /// Bytes from `start` on that are open, of slabs and of metadata.
+    opened: usize,
+    opened_metadata: usize,
+    /// Slots that are taken, those in quarantine included, and slots in quarantine.
+    taken: usize,
+    quarantined: usize,
+    /// Slabs with taken slots, or that had some since their pages came.
+    resident: usize,
+    quarantine: Quarantine,
+}
+
+/// Where a pointer into a pool's slabs points to.
+#[derive(Clone, Copy)]
+pub struct Spot {
+    /// The slab.
+    pub slab: Slab,
+    index: u32,
+    /// The slot.
+    pub slot: usize,
+    /// Bytes from its start.
+    pub within: usize,
+}
+
+impl Spot {
+    fn block(self) -> u32 {
+        (self.index << 8 | self.slot as u32) + 1
+    }
+}
+
+/// A pool whose lock is held.
+pub struct Locked<'a> {
+    pool: &'a Pool,
+    inner: &'a mut Inner,
+    shape: &'static Shape,
+    class: usize,
+    _guard: Option<Guard<'a>>,
+}
+
+impl Pool {
+    /// Whether it has been used.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.start.load(Ordering::Acquire) != 0
+    }
+
+    /// Makes it ready. Called under the lock of all pools' beginnings.
+    pub fn prepare(&self, region: usize) {
+        if self.is_ready() {
+            return;
+        }
+        // SAFETY: invariant 1: nobody takes the lock of a pool that is not ready, and one thread is here.
+        let inner = unsafe { &mut *self.behind_lock.get() };
+        inner.stream.renew();
+        let (start, metadata) = place::draw_start(region, inner.stream.word());
+        let stride = ALL[region % CLASSES].stride as usize;
+        let (drawn, queue) = options::quarantine();
+        inner.quarantine.set(stride, drawn, queue);
+        self.metadata.store(metadata, Ordering::Relaxed);
+        self.start.store(start, Ordering::Release);
+    }
+
+    /// Takes the lock of a ready pool; `None`: a fork stands still.
+    #[inline]
+    pub fn enter(&self, class: usize) -> Option<Locked<'_>> {
+        // Who has the process to itself needs no lock: the next thread is made by this one, and not in here.
+        let guard = if super::is_alone() { None } else { Some(self.lock.enter()?) };
+        // SAFETY: invariant 1.
+        let inner = unsafe { &mut *self.behind_lock.get() };
+        Some(Locked { pool: self, inner, shape: &ALL[class % CLASSES], class, _guard: guard })
+    }
+
+    /// Its lock.
+    pub fn lock_for_fork(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Draws everything anew, in a fork's child.
+    pub fn after_fork_in_child(&self) {
+        // SAFETY: invariant 1: there is one thread.
+        unsafe { &mut *self.behind_lock.get() }.stream.renew();
+    }
+
+    #[inline]
+    fn slab(&self, index: u32, shape: &'static Shape) -> Slab {
+        let at = self.metadata.load(Ordering::Relaxed) + index as usize * shape.metadata as usize;
+        // SAFETY: invariant 2, for an index below `used`.
+        unsafe { Slab::at(at, shape) }
+    }
+
+    /// Where an address points to; `None`: into no slot of a slab that was ever used.
+    #[inline]
+    pub fn spot(&self, address: usize, class: usize) -> Option<Spot> {
+        let shape = &ALL[class % CLASSES];
+        let offset = address.checked_sub(self.start.load(Ordering::Acquire))?;
+        let index = offset >> shape.shift;
+        if index >= self.used.load(Ordering::Acquire) as usize {
+            return None;
+        }
+        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
+        let slab = self.slab(index as u32, shape);
+        (slot < usize::from(shape.slots)).then_some(Spot {
+            slab,
+            index: index as u32,
+            slot,
+            within,
+        })
+    }
+
+    #[inline]
+    fn address(&self, index: u32, slot: usize, shape: &Shape) -> usize {
+        let slab = self.start.load(Ordering::Relaxed) + ((index as usize) << shape.shift);
+        slab + slot * shape.stride as usize
+    }
+}
+
+/// What a pool has, in bytes.
+#[derive(Default)]
+pub struct Usage {
+    /// In slots that the program has.
+    pub live: usize,
+    /// In slabs with taken slots.
+    pub resident: usize,
+}
+
+impl Locked<'_> {
+    /// Takes a slot: where it begins, its slab, its index there, and whether it may have been used since its pages came
+    /// from the kernel. `None`: there is no memory or no room.
+    #[inline]
+    pub fn take(&mut self) -> Option<(usize, Spot, bool)> {
+        let index = match self.inner.partial {
+            0 => self.next_slab()?,
+            index => index - 1,
+        };
+        let slab = self.pool.slab(index, self.shape);
+        let slots = usize::from(self.shape.slots);
+        let (slot, taken) = slab.take(self.inner.stream.below(slots))?;
+        if taken as usize == slots {
+            self.unlink_partial(index, slab);
+        }
+        self.inner.taken += 1;
+        let used = slab.touch(slot);
+        let spot = Spot { slab, index, slot, within: 0 };
+        Some((self.pool.address(index, slot, self.shape), spot, used))
+    }
+
+    /// Puts a live slot into quarantine, and frees the one that comes out. `true`: a slab is empty.
+    #[inline]
+    pub fn retire(&mut self, spot: Spot) -> bool {
+        spot.slab.quarantine(spot.slot);
+        self.inner.quarantined += 1;
+        let out = self.inner.quarantine.pass(spot.block(), &mut self.inner.stream);
+        if out != 0 {
+            self.inner.quarantined -= 1;
+            return self.free((out - 1) >> 8, (out - 1) as usize & 0xff);
+        }
+        false
+    }
+
+    #[inline]
+    fn free(&mut self, index: u32, slot: usize) -> bool {
+        let slab = self.pool.slab(index, self.shape);
+        let taken = slab.release(slot);
+        self.inner.taken -= 1;
+        if taken + 1 == u32::from(self.shape.slots) {
+            self.link_partial(index, slab);
+        }
+        if taken == 0 {
+            self.unlink_partial(index, slab);
+            self.keep_empty(index, slab);
+        }
+        taken == 0
+    }
+
+    fn link_partial(&mut self, index: u32, slab: Slab) {
+        let next = core::mem::replace(&mut self.inner.partial, index + 1);
+        slab.header.previous.store(0, Ordering::Relaxed);
+        slab.header.next.store(next, Ordering::Relaxed);
+        if next != 0 {
+            let next = self.pool.slab(next - 1, self.shape);
+            next.header.previous.store(index + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn unlink_partial(&mut self, index: u32, slab: Slab) {
+        let next = slab.header.next.load(Ordering::Relaxed);
+        let previous = slab.header.previous.load(Ordering::Relaxed);
+        if next != 0 {
+            let next = self.pool.slab(next - 1, self.shape);
+            next.header.previous.store(previous, Ordering::Relaxed);
+        }
+        if previous != 0 {
+            let previous = self.pool.slab(previous - 1, self.shape);
+            previous.header.next.store(next, Ordering::Relaxed);
+        } else {
+            debug_assert_eq!(self.inner.partial, index + 1);
+            self.inner.partial = next;
+        }
+    }
+
+    #[inline(never)]
+    fn keep_empty(&mut self, index: u32, slab: Slab) {
+        slab.header.next.store(self.inner.empty, Ordering::Relaxed);
+        self.inner.empty = index + 1;
+        self.inner.empty_count += 1;
+        self.move_charge(1);
+    }
+
+    /// Takes an empty slab off its list.
+    fn take_empty(&mut self) -> Option<u32> {
+        let index = self.inner.empty.checked_sub(1)?;
+        let slab = self.pool.slab(index, self.shape);
+        self.inner.empty = slab.header.next.load(Ordering::Relaxed);
+        self.inner.empty_count -= 1;
+        self.inner.idle = self.inner.idle.min(self.inner.empty_count);
+        self.move_charge(-1);
+        Some(index)
+    }
+
+    /// Notes an empty slab more or less.
+    fn move_charge(&mut self, slabs: isize) {
+        if self.class != EMPTY {
+            let bytes = self.shape.slab().cast_signed() * slabs;
+            ledger::DIRTY_HARDENED.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+            ledger::HARDENED.fetch_sub(bytes.cast_unsigned(), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives an empty slab's pages back. `false`: the kernel refused.
+    fn clean(&mut self, index: u32, slab: Slab) -> bool {
+        let at = self.pool.address(index, 0, self.shape);
+        // SAFETY: no slot is taken, so that nobody uses any of it. (Guards stay where they are.)
+        if self.class != EMPTY && !unsafe { mem::discard(at, self.shape.slab()) } {
+            return false;
+        }
+        slab.header.touched.store(0, Ordering::Relaxed);
+        slab.header.next.store(self.inner.clean, Ordering::Relaxed);
+        self.inner.clean = index + 1;
+        self.charge(-1);
+        true
+    }
+
+    /// Notes a slab more or less whose pages may be resident.
+    fn charge(&mut self, slabs: isize) {
+        self.inner.resident = self.inner.resident.wrapping_add_signed(slabs);
+        if self.class != EMPTY {
+            let bytes = self.shape.slab().cast_signed() * slabs;
+            ledger::HARDENED.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the pages of empty slabs back: of those that were not needed since the last time, or of all. Returns their
+    /// bytes.
+    pub fn purge(&mut self, all: bool) -> usize {
+        let count = if all { self.inner.empty_count } else { self.inner.idle };
+        let mut bytes = 0;
+        for _ in 0..count {
+            let Some(index) = self.take_empty() else { break };
+            let slab = self.pool.slab(index, self.shape);
+            if !self.clean(index, slab) {
+                self.keep_empty(index, slab);
+                break;
+            }
+            bytes += self.shape.slab();
+        }
+        self.inner.idle = self.inner.empty_count;
+        bytes
+    }
+
+    /// A slab without a taken slot, which is now in the list of partial ones.
+    #[inline(never)]
+    fn next_slab(&mut self) -> Option<u32> {
+        let index = if let Some(index) = self.take_empty() {
+            index
+        } else {
+            if !ledger::has_room(self.shape.slab()) {
+                return None;
+            }
+            let index = if self.inner.clean != 0 {
+                let index = self.inner.clean - 1;
+                let slab = self.pool.slab(index, self.shape);
+                self.inner.clean = slab.header.next.load(Ordering::Relaxed);
+                index
+            } else {
+                self.fresh()?
+            };
+            self.charge(1);
+            index
+        };
+        let slab = self.pool.slab(index, self.shape);
+        slab.header.canary.store(trailer::canary(self.inner.stream.word()), Ordering::Relaxed);
+        self.link_partial(index, slab);
+        Some(index)
+    }
+
+    /// A slab that was never used.
+    fn fresh(&mut self) -> Option<u32> {
+        let mut index = self.pool.used.load(Ordering::Relaxed);
+        if self.is_guard(index as usize) {
+            index += 1;
+        }
+        let behind = (index as usize + 1) << self.shape.shift;
+        let metadata = (index as usize + 1) * self.shape.metadata as usize;
+        if behind > self.room() || !self.open_metadata(metadata) || !self.open(behind) {
+            return None;
+        }
+        self.pool.used.store(index + 1, Ordering::Release);
+        Some(index)
+    }
+
+    /// Bytes that there are for slabs.
+    fn room(&self) -> usize {
+        let start = self.pool.start.load(Ordering::Relaxed);
+        place::end_of_region(start) - start
+    }
+
+    fn is_guard(&self, index: usize) -> bool {
+        let every = match options::guard_slabs() {
+            0 => return false,
+            every if options::has_marks() => every,
+            every => every.max(GUARD_BYTES >> self.shape.shift),
+        };
+        // Not a remainder of 0: a compiler that knows adds no panic.
+        index % every.max(2) == every.max(2) - 1
+    }
+
+    fn open_metadata(&mut self, needed: usize) -> bool {
+        let opened = self.inner.opened_metadata;
+        if needed <= opened {
+            return true;
+        }
+        let step = needed.next_multiple_of(UNIT).max((opened * 2).min(opened + STEP)) - opened;
+        let at = self.pool.metadata.load(Ordering::Relaxed) + opened;
+        // SAFETY: the pool's own part of the reservation, which nobody has used.
+        let done = unsafe { mem::protect(at, step, true) };
+        if done {
+            self.inner.opened_metadata += step;
+            ledger::TABLES.fetch_add(step, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Makes slabs accessible up to an offset, and more of them.
+    fn open(&mut self, needed: usize) -> bool {
+        let opened = self.inner.opened;
+        if self.class == EMPTY || needed <= opened {
+            return true;
+        }
+        let slab = self.shape.slab();
+        let step = opened.clamp(STEP, MOST_STEP).max(slab);
+        let end = needed.max(opened + step).next_multiple_of(slab).min(self.room());
+        let start = self.pool.start.load(Ordering::Relaxed);
+        let guards = || (opened / slab..end / slab).filter(|&index| self.is_guard(index));
+        // SAFETY: the pool's own part of the reservation, which nobody has used.
+        let done = unsafe {
+            if options::has_marks() {
+                let done = mem::protect(start + opened, end - opened, true);
+                for index in guards().filter(|_| done) {
+                    mem::guard_install(start + index * slab, slab);
+                }
+                done
+            } else {
+                let mut from = opened;
+                let mut done = true;
+                for index in guards().chain([end / slab]) {
+                    let to = index * slab;
+                    done &= from >= to || mem::protect(start + from, to - from, true);
+                    from = to + slab;
+                }
+                done
+            }
+        };
+        if done {
+            self.inner.opened = end;
+            place::OPENED.fetch_add(end - opened, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Whether nobody has written to the end of the slab before a spot's. A guard cannot have been.
+    ///
+    /// # Safety
+    /// The spot is of this pool's.
+    pub unsafe fn is_whole_before(&self, spot: Spot) -> bool {
+        let Some(index) = spot.index.checked_sub(1).filter(|&index| !self.is_guard(index as usize))
+        else {
+            return true;
+        };
+        let slab = self.pool.slab(index, self.shape);
+        let end = self.pool.address(spot.index, 0, self.shape);
+        let (stride, last) = (self.shape.stride as usize, usize::from(self.shape.slots) - 1);
+        let left_over = self.shape.slab() - stride * (last + 1);
+        // SAFETY: invariant 2, of a slab that was used. What nobody has is zero while the lock is held, and so is what is
+        // left over; of a live slot the trailer alone is looked at.
+        unsafe {
+            if left_over != 0 {
+                trailer::is_zero(end - left_over.min(LOOKED_AT), left_over.min(LOOKED_AT))
+            } else if shape::is_pages(self.class) {
+                true
+            } else if slab.is_live(last) {
+                trailer::is_whole(end, slab.header.canary.load(Ordering::Relaxed), stride)
+            } else {
+                trailer::is_zero(end - LOOKED_AT.min(stride), LOOKED_AT.min(stride))
+            }
+        }
+    }
+
+    /// What the pool has.
+    pub fn usage(&self) -> Usage {
+        let live = self.inner.taken - self.inner.quarantined;
+        let in_use = self.inner.resident - self.inner.empty_count as usize;
+        let in_use = if self.class == EMPTY { 0 } else { in_use };
+        Usage { live: live * shape::room(self.class), resident: in_use * self.shape.slab() }
+    }
+}

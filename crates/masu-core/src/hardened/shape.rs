@@ -1,0 +1,211 @@
+//! Which blocks lie in slabs, how long their slots are, and from an offset in a slab to a slot.
+//!
+//! | class | slots of | behind a block |
+//! |---|---|---|
+//! | 0 | 16 bytes that nobody can access | for requests of nothing |
+//! | 1 to 35 | a small class's size | the rest of the slot, all zero, and a trailer of eight bytes |
+//! | 36 to 58 | 2 to 32 pages and one more | the rest of its last page, all zero, and a page that nobody can access |
+//!
+//! Slabs have a power of two of bytes and up to 256 slots. What is left behind the last one is never used.
+
+use crate::size_class::{
+    LAST_CLASS, SIZES, SMALL_MAX, UNIT, exact_class_of, medium_class, medium_units,
+};
+
+/// Classes, rounded up to a power of two.
+pub const CLASSES: usize = 64;
+/// The class of requests of nothing.
+pub const EMPTY: usize = 0;
+/// The first class of whole pages.
+const PAGES: usize = LAST_CLASS + 1;
+/// The class behind the last one.
+pub const END: usize = PAGES + medium_class_of(MOST_UNITS) - medium_class_of(2) + 1;
+/// Pages of the largest block in a slab.
+const MOST_UNITS: usize = 32;
+/// Bytes of the largest block in a slab.
+pub const MOST: usize = MOST_UNITS * UNIT;
+/// The largest alignment of blocks in slabs.
+pub const MOST_ALIGN: usize = UNIT;
+/// Bytes of a trailer.
+pub const TRAILER: usize = 8;
+/// Most slots of a slab.
+pub const MOST_SLOTS: usize = 256;
+/// The longest slab.
+pub const MOST_SHIFT: u32 = 20;
+
+/// `medium_class` for constants.
+const fn medium_class_of(units: usize) -> usize {
+    if units <= 16 { units - 1 } else { 15 + (units - 16) / 2 }
+}
+
+const _: () = assert!(END <= CLASSES);
+
+/// What a class's slabs are like.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Bytes from slot to slot.
+    pub stride: u32,
+    /// Slots of a slab.
+    pub slots: u16,
+    /// Bytes of a slab, as a power of two.
+    pub shift: u8,
+    /// Words of a map with a bit per slot.
+    pub words: u8,
+    /// Bytes of a slab's metadata.
+    pub metadata: u32,
+    /// 2^40 over the stride, rounded up.
+    reciprocal: u64,
+}
+
+const SHAPES: [Shape; CLASSES] = shapes();
+
+/// The classes' shapes.
+pub static ALL: [Shape; CLASSES] = SHAPES;
+
+const fn shapes() -> [Shape; CLASSES] {
+    let mut all = [shape(16, 12); CLASSES];
+    let mut class = 1;
+    while class < END {
+        let stride =
+            if class < PAGES { SIZES_OF[class] as usize } else { (units(class) + 1) * UNIT };
+        let least = if class < PAGES { 16 } else { 4 };
+        let mut shift = 12;
+        // Enough slots to choose from, and little left behind the last.
+        while shift < MOST_SHIFT
+            && (class >= PAGES || shift < 16)
+            && ((1usize << shift) / stride < least || (1usize << shift) % stride > 1 << shift >> 4)
+        {
+            shift += 1;
+        }
+        all[class] = shape(stride, shift);
+        class += 1;
+    }
+    all
+}
+
+const SIZES_OF: [u16; LAST_CLASS + 1] = SIZES;
+
+/// `units_of_medium_class` for constants.
+const fn units(class: usize) -> usize {
+    let class = class - PAGES + medium_class_of(2);
+    if class < 16 { class + 1 } else { 16 + (class - 15) * 2 }
+}
+
+const fn shape(stride: usize, shift: u32) -> Shape {
+    let fits = (1usize << shift) / stride;
+    let slots = if fits > MOST_SLOTS { MOST_SLOTS } else { fits };
+    let words = slots.div_ceil(64);
+    // Slots of pages have a word each that says what was asked for.
+    let asked = if stride > SMALL_MAX { slots.next_multiple_of(2) * 4 } else { 0 };
+    Shape {
+        stride: stride as u32,
+        slots: slots as u16,
+        shift: shift as u8,
+        words: words as u8,
+        metadata: (HEADER + 2 * 8 * words + asked) as u32,
+        reciprocal: (1u64 << 40).div_ceil(stride as u64),
+    }
+}
+
+/// Bytes of metadata before the maps.
+pub const HEADER: usize = 32;
+
+impl Shape {
+    /// The slot that an offset in a slab lies in, and how far; beyond the last one there may be none.
+    #[inline]
+    pub fn slot(&self, offset: usize) -> (usize, usize) {
+        // Exact below 2^20: the rounding adds less than a stride / 2^40 each.
+        let slot = ((offset as u64 * self.reciprocal) >> 40) as usize;
+        (slot, offset - slot * self.stride as usize)
+    }
+
+    /// Bytes of a slab.
+    #[inline]
+    pub fn slab(&self) -> usize {
+        1 << self.shift
+    }
+}
+
+/// Whether a class's blocks are whole pages.
+#[inline]
+pub fn is_pages(class: usize) -> bool {
+    class >= PAGES
+}
+
+/// Most bytes that may be asked for in a slot.
+#[inline]
+pub fn room(class: usize) -> usize {
+    let stride = ALL[class % CLASSES].stride as usize;
+    match class {
+        EMPTY => 0,
+        _ if is_pages(class) => stride - UNIT,
+        _ => stride - TRAILER,
+    }
+}
+
+/// The class for blocks of `size` bytes at a multiple of `align`, a power of two; `None`: they lie in no slab.
+#[inline]
+pub fn class_of(size: usize, align: usize) -> Option<usize> {
+    if size == 0 && align <= 16 {
+        return Some(EMPTY);
+    }
+    if size > MOST || align > MOST_ALIGN {
+        return None;
+    }
+    let needed = (size.max(1) + TRAILER + align - 1) & !(align - 1);
+    if needed <= SMALL_MAX {
+        return Some(exact_class_of(needed));
+    }
+    let units = medium_units(size).max(2);
+    Some(PAGES + medium_class(units) - medium_class_of(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size_class::units_of_medium_class;
+
+    #[test]
+    fn every_size_has_a_slot_that_is_long_and_aligned_enough() {
+        for align in (4..=12).map(|shift| 1usize << shift) {
+            for size in (0..=MOST).step_by(7).chain([MOST, SMALL_MAX, SMALL_MAX - 8, SMALL_MAX + 1])
+            {
+                let class = class_of(size, align).expect("in a slab");
+                let shape = ALL[class];
+                if size != 0 {
+                    assert!(room(class) >= size && class < END, "{size} {align}");
+                }
+                assert!(
+                    class == EMPTY || (shape.stride as usize).is_multiple_of(align),
+                    "{size} {align}"
+                );
+                assert!(shape.slab().is_multiple_of(align));
+            }
+        }
+        assert_eq!((class_of(MOST + 1, 16), class_of(16, 8192)), (None, None));
+        assert_eq!(class_of(0, 16), Some(EMPTY));
+    }
+
+    #[test]
+    fn offsets_lead_to_their_slots() {
+        for shape in &ALL[..END] {
+            let stride = shape.stride as usize;
+            for offset in (0..shape.slab()).step_by(3) {
+                assert_eq!(shape.slot(offset), (offset / stride, offset % stride), "{stride}");
+            }
+            assert!(usize::from(shape.slots) * stride <= shape.slab());
+            assert!(shape.slots >= 4 && shape.metadata.is_multiple_of(8));
+        }
+    }
+
+    #[test]
+    fn the_constants_agree_with_the_functions() {
+        for units in 2..=MOST_UNITS {
+            let units = medium_units(units * UNIT);
+            assert_eq!(medium_class_of(units), medium_class(units));
+            let class = class_of(units * UNIT, 16).expect("in a slab");
+            assert_eq!(room(class), units * UNIT);
+            assert_eq!(super::units(class), units_of_medium_class(medium_class(units)));
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The table of large blocks: an open-addressed one from addresses to lengths; and what waits or is kept of freed ones.
+
+use super::large::LIVE;
+use super::random::Stream;
+use crate::ledger;
+use crate::report::Wrong;
+use crate::size_class::UNIT;
+use crate::sync::Ordering;
+use crate::sys::mem;
+
+/// Blocks from which on guards are short.
+const MANY: usize = 8192;
+/// Least bytes of a guard behind a block, and of what is drawn for each.
+const WIDE: usize = 1 << 20;
+/// Mappings that wait: in places that are drawn, then in a queue.
+const DRAWN: usize = 64;
+const QUEUE: usize = 192;
+/// Freed blocks whose pages are kept for the next ones, the longest of them, and their bytes: so many, or one in eight
+/// of what is live.
+const KEPT: usize = 16;
+pub(super) const KEPT_LONGEST: usize = 4 << 20;
+const KEPT_LEAST: usize = 16 << 20;
+const KEPT_MOST: usize = 256 << 20;
+/// Entries of the first table.
+const FIRST: usize = 256;
+
+/// A block. All zero: there is none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Entry {
+    pub address: usize,
+    /// Bytes asked for.
+    pub asked: usize,
+    /// Bytes of the guards.
+    pub low: usize,
+    pub high: usize,
+}
+
+impl Entry {
+    pub fn len(&self) -> usize {
+        self.asked.next_multiple_of(UNIT)
+    }
+
+    pub fn mapping(&self) -> Range {
+        Range { at: self.address - self.low, len: self.low + self.len() + self.high }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    pub at: usize,
+    pub len: usize,
+}
+
+pub(super) struct Table {
+    /// Address of so many entries, a power of two; 0: there is none yet.
+    entries: usize,
+    capacity: usize,
+    count: usize,
+    pub stream: Stream,
+    /// Whether there is a limit on addresses.
+    pub narrow: bool,
+    waiting: [Range; DRAWN + QUEUE],
+    next: usize,
+    kept: [Kept; KEPT],
+    kept_bytes: usize,
+}
+
+/// A freed block's pages, all zero, and its mapping, which nobody can access.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    pub pages: Range,
+    pub mapping: Range,
+    /// It was there when the last tick came.
+    pub old: bool,
+}
+
+/// Where the search for an address begins.
+fn place(address: usize) -> usize {
+    ((address / UNIT) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24) as usize
+}
+
+/// Puts an entry among those of a table, where there is room.
+fn put(entries: &mut [Entry], entry: Entry) {
+    let mask = entries.len().wrapping_sub(1);
+    let mut at = place(entry.address) & mask;
+    while let Some(there) = entries.get_mut(at) {
+        if there.address == 0 {
+            *there = entry;
+            return;
+        }
+        at = (at + 1) & mask;
+    }
+}
+
+impl Table {
+    pub fn entries(&mut self) -> &mut [Entry] {
+        if self.entries == 0 {
+            return &mut [];
+        }
+        // SAFETY: invariant 1 of `hardened::large`; mapped for so many, for ever.
+        unsafe { core::slice::from_raw_parts_mut(self.entries as *mut Entry, self.capacity) }
+    }
+
+    /// The index of an address's entry, and what it holds.
+    pub fn find(&mut self, address: usize) -> Option<(usize, Entry)> {
+        let mask = self.capacity.wrapping_sub(1);
+        let entries = self.entries();
+        let mut at = place(address) & mask;
+        loop {
+            match *entries.get(at)? {
+                Entry { address: 0, .. } => return None,
+                entry if entry.address == address => return Some((at, entry)),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Sees to it that there is room for one more. Former tables stay mapped: see [`peek`].
+    pub fn make_room(&mut self) -> bool {
+        if (self.count + 1) * 2 <= self.capacity {
+            return true;
+        }
+        let capacity = (self.capacity * 2).max(FIRST);
+        let bytes = capacity * size_of::<Entry>();
+        let Ok(fresh) = mem::map(bytes) else { return false };
+        // SAFETY: fresh and zero, which is a table without entries.
+        let entries = unsafe { core::slice::from_raw_parts_mut(fresh as *mut Entry, capacity) };
+        for entry in self.entries().iter().filter(|entry| entry.address != 0) {
+            put(entries, *entry);
+        }
+        (self.entries, self.capacity) = (fresh, capacity);
+        ledger::TABLES.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// Puts an entry in, for which there is room.
+    pub fn put(&mut self, entry: Entry) {
+        put(self.entries(), entry);
+        self.count += 1;
+    }
+
+    /// Changes the entry at an index, not its address.
+    pub fn change(&mut self, index: usize, to: Entry) {
+        if let Some(entry) = self.entries().get_mut(index) {
+            *entry = to;
+        }
+    }
+
+    /// Takes the entry at an index out.
+    pub fn take(&mut self, index: usize) {
+        let mask = self.capacity.wrapping_sub(1);
+        let entries = self.entries();
+        // What follows without a gap may belong before it.
+        let (mut hole, mut at) = (index, (index + 1) & mask);
+        while let Some(entry) = entries.get(at).copied().filter(|entry| entry.address != 0) {
+            let home = place(entry.address) & mask;
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                if let Some(there) = entries.get_mut(hole) {
+                    *there = entry;
+                }
+                hole = at;
+            }
+            at = (at + 1) & mask;
+        }
+        if let Some(there) = entries.get_mut(hole) {
+            *there = Entry::default();
+        }
+        self.count -= 1;
+    }
+
+    /// Puts a mapping into quarantine. Returns the one that comes out.
+    pub fn wait(&mut self, range: Range) -> Range {
+        let place = self.stream.below(DRAWN);
+        let mut put = |place: usize, range| match self.waiting.get_mut(place) {
+            Some(there) => core::mem::replace(there, range),
+            None => range,
+        };
+        let drawn = put(place, range);
+        let out = put(DRAWN + self.next, drawn);
+        self.next = if self.next + 1 >= QUEUE { 0 } else { self.next + 1 };
+        out
+    }
+
+    /// Keeps a freed block's pages. Returns one whose pages are to go, perhaps the same.
+    pub fn keep(&mut self, new: Kept) -> Option<Kept> {
+        let most = (LIVE.load(Ordering::Relaxed) / 8).clamp(KEPT_LEAST, KEPT_MOST);
+        let room = self.kept_bytes + new.pages.len <= most;
+        match self.kept.iter_mut().find(|kept| room && kept.pages.len == 0) {
+            Some(place) => {
+                *place = new;
+                self.count_kept(new.pages.len.cast_signed());
+                None
+            }
+            None => Some(new),
+        }
+    }
+
+    /// Takes the shortest kept pages that are enough for `len` bytes, or else the longest.
+    pub fn take_kept(&mut self, len: usize) -> Option<Kept> {
+        let key = |kept: &Kept| match kept.pages.len {
+            0 => None,
+            bytes if bytes >= len => Some((0, bytes)),
+            bytes => Some((1, usize::MAX - bytes)),
+        };
+        let all = self.kept.iter_mut().filter_map(|kept| Some((key(kept)?, kept)));
+        let (_, found) = all.min_by_key(|(key, _)| *key)?;
+        let kept = *found;
+        found.pages.len = 0;
+        self.count_kept(-kept.pages.len.cast_signed());
+        Some(kept)
+    }
+
+    fn count_kept(&mut self, bytes: isize) {
+        self.kept_bytes = self.kept_bytes.wrapping_add_signed(bytes);
+        ledger::DIRTY_HARDENED.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Takes kept pages that were there when the last tick came, or any.
+    pub fn take_old(&mut self, any: bool) -> Option<Kept> {
+        let mut all = self.kept.iter_mut();
+        let found = all.find(|kept| kept.pages.len != 0 && (any || kept.old))?;
+        let kept = *found;
+        found.pages.len = 0;
+        self.count_kept(-kept.pages.len.cast_signed());
+        Some(kept)
+    }
+
+    /// A tick.
+    pub fn grow_old(&mut self) {
+        self.kept.iter_mut().for_each(|kept| kept.old = true);
+    }
+
+    /// The lengths of the guards of a block of `len` bytes; `None`: of a page each.
+    pub fn guards(&mut self, len: usize) -> Option<(usize, usize)> {
+        if self.count >= MANY {
+            return None;
+        }
+        if self.narrow {
+            return Some((UNIT, UNIT));
+        }
+        let most = (len / 2).clamp(WIDE, 1 << 40);
+        let mut draw = || self.stream.below_many(most) / UNIT * UNIT;
+        Some((UNIT + draw(), WIDE + UNIT + draw()))
+    }
+
+    #[cold]
+    pub fn explain(&mut self, p: usize) -> Option<Wrong> {
+        let around = self
+            .entries()
+            .iter()
+            .find(|entry| entry.address != 0 && p.wrapping_sub(entry.address) < entry.len());
+        if let Some(entry) = around {
+            return Some(Wrong::Inside { start: entry.address, bytes: entry.asked });
+        }
+        let kept = self.kept.iter().filter(|kept| kept.pages.len != 0).map(|kept| kept.mapping);
+        let waits = self
+            .waiting
+            .iter()
+            .copied()
+            .chain(kept)
+            .any(|range| p.wrapping_sub(range.at) < range.len);
+        waits.then_some(Wrong::Freed { bytes: 0 })
+    }
+}
+
+/// What [`Table::find`] finds, without the lock, if nobody writes meanwhile: who writes all the same makes it miss.
+///
+/// # Safety
+/// A table, for ever.
+pub(super) unsafe fn peek(table: *const Table, address: usize) -> Option<Entry> {
+    // SAFETY: as the caller says; former tables stay mapped, and each word is read by itself.
+    unsafe {
+        let capacity = (&raw const (*table).capacity).read_volatile();
+        let entries = (&raw const (*table).entries).read_volatile() as *const Entry;
+        let mask = capacity.wrapping_sub(1);
+        let mut at = place(address) & mask;
+        for _ in 0..capacity {
+            let entry = entries.add(at).read_volatile();
+            if entry.address == 0 || entry.address == address {
+                return (entry.address != 0).then_some(entry);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+    None
+}

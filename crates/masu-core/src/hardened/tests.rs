@@ -1,0 +1,178 @@
+use super::*;
+use crate::own_process::alone;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+const OPTIONS: Options = Options {
+    quarantine_random: 16 << 10,
+    quarantine_queue: 16 << 10,
+    guard_slabs: 8,
+    whole: false,
+};
+
+/// Sizes around every boundary.
+fn sizes() -> impl Iterator<Item = usize> {
+    let ends = (0..shape::END).map(shape::room).chain([200_000, 1 << 20, 5_000_000]);
+    ends.flat_map(|end| [end.saturating_sub(1), end, end + 1])
+}
+
+/// A block that is all zero and as it was asked for.
+fn block(size: usize, align: usize) -> *mut u8 {
+    let p = alloc(size, align, 0);
+    assert!(!p.is_null() && p.addr().is_multiple_of(align), "{size} bytes, {align}");
+    assert_eq!(look(p), Some(Ok(size)));
+    // SAFETY: a live block of so many bytes.
+    let bytes = unsafe { core::slice::from_raw_parts(p, size) };
+    assert!(bytes.iter().all(|&byte| byte == 0), "{size} bytes");
+    p
+}
+
+/// The bytes of a block that was freed.
+fn freed(what: Result<Freed, Wrong>) -> Option<usize> {
+    what.ok().map(|freed| freed.bytes)
+}
+
+#[test]
+fn blocks_are_zero_apart_and_known_until_they_are_freed() {
+    alone!(blocks_are_zero_apart_and_known_until_they_are_freed, || {
+        assert!(start(&OPTIONS));
+        for round in 0..3 {
+            let mut live = BTreeMap::new();
+            for size in sizes() {
+                for align in [16, 64, 4096, 1 << 20] {
+                    if size == 0 && align > 16 {
+                        continue;
+                    }
+                    let p = block(size, align);
+                    // SAFETY: a live block.
+                    unsafe { p.write_bytes(round + 1, size) };
+                    assert!(live.insert(p.addr(), size).is_none());
+                }
+            }
+            let all: Vec<_> = live.into_iter().collect();
+            assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "they overlap");
+            for (at, size) in all {
+                let p = at as *mut u8;
+                // SAFETY: a live block.
+                unsafe {
+                    assert_eq!(freed(free(p)), Some(size));
+                    assert!(matches!(free(p), Err(Wrong::Freed { .. })), "{size} bytes");
+                }
+                assert!(matches!(look(p), Some(Err(Wrong::Freed { .. }))));
+            }
+        }
+        let usage = usage();
+        assert_eq!(usage.live, 0);
+        assert!(purge(true) != 0);
+    });
+}
+
+#[test]
+fn what_is_no_blocks_start_is_told_apart() {
+    alone!(what_is_no_blocks_start_is_told_apart, || {
+        assert!(start(&OPTIONS));
+        for size in sizes().filter(|&size| size > 16) {
+            let p = block(size, 16);
+            for by in [1, 8, 16, size / 2 + 1, size - 1] {
+                let inside = p.wrapping_add(by);
+                let wrong = Wrong::Inside { start: p.addr(), bytes: size };
+                assert_eq!(look(inside), Some(Err(wrong)), "{size} bytes, {by}");
+                // SAFETY: it is looked at before anything is done.
+                assert_eq!(unsafe { free(inside) }, Err(wrong));
+            }
+            assert_eq!(look(p), Some(Ok(size)));
+        }
+        let mut local = 0u64;
+        assert_eq!(look((&raw mut local).cast()), None);
+        // Far from the slabs that there are, in the same region.
+        let p = block(100, 16);
+        assert_eq!(look(p.wrapping_add(1 << 29)), Some(Err(Wrong::NoBlock)));
+    });
+}
+
+#[test]
+fn a_block_comes_back_late_and_elsewhere() {
+    alone!(a_block_comes_back_late_and_elsewhere, || {
+        assert!(start(&OPTIONS));
+        for size in [8, 24, 100, 1000, 4096, 20_000, 131_072, 262_144] {
+            let (mut seen, mut last) = (BTreeSet::new(), null_mut());
+            for _ in 0..200 {
+                let p = block(size, 16);
+                assert_ne!(p, last, "{size} bytes: at once");
+                seen.insert(p);
+                last = p;
+                // SAFETY: a live block.
+                assert_eq!(freed(unsafe { free(p) }), Some(size));
+            }
+            assert!(seen.len() > 2, "{size} bytes: {} places", seen.len());
+        }
+        // Slots are drawn: neighbours in time are none in space.
+        let places: Vec<_> = (0..64).map(|_| block(56, 16).addr()).collect();
+        assert!(places.windows(2).filter(|pair| pair[0] + 64 == pair[1]).count() < 16);
+    });
+}
+
+#[test]
+fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
+    alone!(a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond, || {
+        assert!(start(&OPTIONS));
+        let p = block(100, 16);
+        // SAFETY: live blocks, as long as they are.
+        unsafe {
+            p.write_bytes(7, 100);
+            assert!(resize(p, 97) && look(p) == Some(Ok(97)));
+            assert!(resize(p, 104) && look(p) == Some(Ok(104)));
+            assert_eq!(
+                (*p.add(96), *p.add(97), *p.add(103)),
+                (7, 0, 0),
+                "what it had left is gone"
+            );
+            assert!(!resize(p, 105) && !resize(p, 30), "another class");
+            assert_eq!(freed(free(p)), Some(104));
+
+            let p = block(300_000, 16);
+            p.write_bytes(7, 300_000);
+            assert!(resize(p, 250_000) && !resize(p, 300_000));
+            let q = grow_by_moving(p, 250_000, 1 << 20, 16);
+            assert!(!q.is_null() && look(p) != Some(Ok(250_000)));
+            assert_eq!((*q, *q.add(249_999), *q.add(250_000), *q.add(299_999)), (7, 7, 0, 0));
+            assert_eq!(freed(free(q)), Some(1 << 20));
+        }
+    });
+}
+
+#[test]
+fn empty_slabs_give_their_pages_back() {
+    alone!(empty_slabs_give_their_pages_back, || {
+        assert!(start(&OPTIONS));
+        let all: Vec<_> = (0..100_000).map(|_| block(200, 16)).collect();
+        let most = usage().resident;
+        assert!(most >= 100_000 * 200);
+        for p in all {
+            // SAFETY: a live block.
+            assert_eq!(freed(unsafe { free(p) }), Some(200));
+        }
+        let dirty = || ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
+        assert!(usage().resident < 256 << 10, "{}", usage().resident);
+        assert!(dirty() > most * 3 / 4, "{}", dirty());
+        // What was needed since the last tick stays for one more.
+        purge(false);
+        let kept = dirty();
+        assert!(kept > most * 3 / 4, "{kept}");
+        purge(false);
+        assert_eq!(dirty(), 0);
+    });
+}
+
+#[test]
+fn with_few_addresses_regions_are_shorter() {
+    alone!(with_few_addresses_regions_are_shorter, || {
+        // The first mapping is the table's.
+        mem::refusals::set(0b1110);
+        assert!(start(&OPTIONS));
+        assert!(place::region_bytes() < 32 << 30);
+        let p = block(100, 16);
+        // SAFETY: a live block.
+        assert_eq!(freed(unsafe { free(p) }), Some(100));
+    });
+}

@@ -1,0 +1,164 @@
+//! What lies behind a small block: bytes that are zero up to the end of its slot, the last eight of which are a
+//! trailer: the slab's canary, and by how much the block is shorter than its slot.
+//!
+//! The canary's first byte is zero, so that no string that runs beyond its block reads the rest.
+
+use super::shape::TRAILER;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Where in a trailer the slack is.
+const SLACK_SHIFT: u32 = 8;
+
+/// A canary of a random word.
+pub fn canary(random: u64) -> u64 {
+    random << 8
+}
+
+/// The trailer of the slot that ends at `end`.
+///
+/// # Safety
+/// The engine's memory.
+#[inline]
+unsafe fn word(end: usize) -> &'static AtomicU64 {
+    // SAFETY: passed on; slots end at multiples of 16.
+    unsafe { &*((end - TRAILER) as *const AtomicU64) }
+}
+
+/// Writes the trailer of a block that is `slack` bytes shorter than its slot, which ends at `end`, with its trailer.
+///
+/// # Safety
+/// The slot is the caller's.
+#[inline]
+pub unsafe fn write(end: usize, canary: u64, slack: usize) {
+    // SAFETY: passed on.
+    unsafe { word(end) }.store(canary ^ (slack as u64) << SLACK_SHIFT, Ordering::Relaxed);
+}
+
+/// Wipes it.
+///
+/// # Safety
+/// As for [`write`].
+#[inline]
+pub unsafe fn wipe(end: usize) {
+    // SAFETY: passed on.
+    unsafe { word(end) }.store(0, Ordering::Relaxed);
+}
+
+/// By how much the block is shorter than its slot, of `stride` bytes; `None`: that is no trailer.
+///
+/// # Safety
+/// As for [`write`].
+#[inline]
+pub unsafe fn slack(end: usize, canary: u64, stride: usize) -> Option<usize> {
+    // SAFETY: passed on.
+    let said = (unsafe { word(end) }.load(Ordering::Relaxed) ^ canary).rotate_right(SLACK_SHIFT);
+    (said <= (stride - TRAILER) as u64).then_some(said as usize)
+}
+
+/// Whether the slot that ends at `end`, which another thread may just be taking or freeing, has a trailer or none.
+///
+/// # Safety
+/// The engine's memory.
+#[inline]
+pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { word(end).load(Ordering::Relaxed) == 0 || slack(end, canary, stride).is_some() }
+}
+
+/// Bytes that are looked at at once.
+const AT_ONCE: usize = 32;
+
+/// Where the first of `len` bytes is that is not zero.
+///
+/// # Safety
+/// The engine's memory, which nobody writes, and so are the eight bytes up to its end.
+#[inline]
+pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
+    // SAFETY: passed on.
+    if unsafe { is_zero(at, len) } { None } else { Some(unsafe { position(at, len) }) }
+}
+
+/// # Safety
+/// As for [`first_not_zero`].
+#[inline]
+pub unsafe fn is_zero(at: usize, len: usize) -> bool {
+    // SAFETY: passed on; any bytes are a number.
+    let word = |at: usize| unsafe { (at as *const u64).read_unaligned() };
+    let end = at + len;
+    if len < 8 {
+        // The last bytes of a word, if there are any.
+        return len == 0 || u64::from_le(word(end - 8)) >> (64 - len * 8) == 0;
+    }
+    let mut from = at;
+    while end - from >= AT_ONCE {
+        if word(from) | word(from + 8) | word(from + 16) | word(from + 24) != 0 {
+            return false;
+        }
+        from += AT_ONCE;
+    }
+    let mut or = word(end - 8);
+    while end - from > 8 {
+        or |= word(from);
+        from += 8;
+    }
+    or == 0
+}
+
+/// # Safety
+/// As for [`first_not_zero`].
+#[cold]
+#[inline(never)]
+unsafe fn position(at: usize, len: usize) -> usize {
+    // SAFETY: passed on.
+    let bytes = unsafe { core::slice::from_raw_parts(at as *const u8, len) };
+    bytes.iter().position(|&byte| byte != 0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailer_says_its_slack_and_every_changed_bit_is_seen() {
+        let mut slot = [0u64; 16];
+        let (end, stride) = (slot.as_ptr().addr() + 128, 128);
+        let canary = canary(0x0123_4567_89ab_cdef);
+        assert_eq!(canary & 0xff, 0);
+        // SAFETY: the test's own memory.
+        unsafe {
+            assert!(is_whole(end, canary, stride), "it has none");
+            assert_eq!(slack(end, canary, stride), None);
+            for said in [0, 1, 77, 120] {
+                write(end, canary, said);
+                assert_eq!(slack(end, canary, stride), Some(said));
+                assert!(is_whole(end, canary, stride));
+            }
+            write(end, canary, 0);
+            for bit in 0..64 {
+                slot[15] ^= 1 << bit;
+                let seen = slack(end, canary, stride);
+                // What makes it another slack is seen as soon as the slack is looked at.
+                assert!(seen.is_none() || (8..15).contains(&bit) && seen != Some(0), "bit {bit}");
+                slot[15] ^= 1 << bit;
+            }
+            wipe(end);
+        }
+        assert_eq!(slot[15], 0);
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_zero_is_found() {
+        let mut bytes = [0u8; 200];
+        let at = bytes.as_ptr().addr();
+        for from in [0, 1, 7, 8, 33, 150, 191, 192, 193, 199, 200] {
+            for place in 0..200 - from {
+                bytes[from + place] = 1;
+                // SAFETY: the test's own memory.
+                unsafe { assert_eq!(first_not_zero(at + from, 200 - from), Some(place)) };
+                bytes[from + place] = 0;
+            }
+            // SAFETY: as above.
+            unsafe { assert_eq!(first_not_zero(at + from, 200 - from), None) };
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Samples and guards in a hardened process, where no refill foresees them: each block is drawn for itself.
+
+use super::counted;
+use crate::guard;
+use crate::heap::birth;
+use crate::prof::{self, Draw};
+use crate::size_class::SMALL_MAX;
+use core::ptr::null_mut;
+
+/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there is
+/// room. Null otherwise.
+#[inline]
+pub fn guarded(bytes: usize, align: usize) -> *mut u8 {
+    if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX {
+        null_mut()
+    } else {
+        draw_guarded(bytes, align)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn draw_guarded(bytes: usize, align: usize) -> *mut u8 {
+    let Some(heap) = birth::current_or_new() else { return null_mut() };
+    let sampling = &heap.sampling;
+    sampling.follow();
+    if !sampling.guarded.pass(1) {
+        return null_mut();
+    }
+    sampling.redraw_guarded();
+    guard::alloc(bytes, align, Draw::of(sampling.draw.get()).coin())
+}
+
+/// [`counted`] of a block in a hardened process, if there is a profile.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub unsafe fn counted_beside_guards(p: *mut u8, size: usize) {
+    if prof::rate() != 0 || prof::is_asked() {
+        // SAFETY: passed on.
+        unsafe { counted(p, size) }
+    }
+}

@@ -1,0 +1,44 @@
+//! Random words from the kernel.
+
+use super::raw::{nr, syscall};
+use super::{auxv, result, thread, time};
+use crate::sync::{AtomicU64, Ordering};
+
+/// Rather an error than to wait for a machine that has just started.
+const GRND_NONBLOCK: usize = 1;
+
+/// Counts the words that the kernel did not give.
+static MADE_UP: AtomicU64 = AtomicU64::new(0);
+
+/// A random word. Where the kernel gives none, which a filter of system calls may see to, it is mixed from what the
+/// process was started with, the time, and where things lie.
+pub fn word() -> u64 {
+    let mut word = 0u64;
+    let at = (&raw mut word).expose_provenance();
+    // SAFETY: the kernel writes eight bytes.
+    let got = unsafe { syscall(nr::GETRANDOM, [at, size_of::<u64>(), GRND_NONBLOCK, 0, 0, 0]) };
+    if result(got) == Ok(size_of::<u64>()) { word } else { made_up(at as u64) }
+}
+
+#[cold]
+fn made_up(place: u64) -> u64 {
+    let count = MADE_UP.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+    let clock = time::nanoseconds().rotate_left(32);
+    let seed = auxv::random() ^ clock ^ place ^ u64::from(thread::id()) << 48;
+    // The finalizer of SplitMix64.
+    let mut x = seed.wrapping_add(count);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ_whoever_gives_them() {
+        assert_ne!(word(), word());
+        assert_ne!(made_up(1), made_up(1));
+    }
+}

@@ -1,0 +1,117 @@
+//! A hardened process: mistakes end it as promised, and a program without mistakes notices nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use masu_tests::{Compile, Program, Run, is_masu};
+
+const HARDENED: &str = "policy:hardened";
+
+fn mistakes() -> Program {
+    Compile::c("mistakes/mistakes.c").flags(["-O1", "-w", "-pthread", "-lstdc++"]).build()
+}
+
+/// Every case of `tests/mistakes`, several hundred, as its own list says what is promised.
+#[test]
+fn every_mistake_that_is_promised_is_stopped() {
+    if !is_masu() {
+        return;
+    }
+    let program = mistakes();
+    let list = Run::program(&program).arg("--list").bare().run().success().stdout;
+    let promises: BTreeMap<&str, &str> =
+        list.lines().filter_map(|line| line.rsplit_once(' ')).collect();
+    let promises: BTreeMap<&str, &str> = promises
+        .into_iter()
+        .filter_map(|(case, hardened)| Some((case.rsplit_once(' ')?.0, hardened)))
+        .collect();
+    assert!(promises.len() > 600, "{}", promises.len());
+    for configuration in [HARDENED, "policy:debug"] {
+        let run = Run::program(&program).arg("--all").env("MASU_CONF", configuration);
+        let ends = run.timeout(Duration::from_secs(300)).run().success().stdout;
+        let mut stopped = 0;
+        for line in ends.lines() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            let case = words[..3].join(" ");
+            match promises[&*case] {
+                "none" => assert_eq!(words[3], "on", "{configuration}: {case}"),
+                "promised" => assert_ne!(words[3], "on", "{configuration}: {case}"),
+                _ => {}
+            }
+            stopped += usize::from(words[3] != "on");
+        }
+        println!("{configuration}: {stopped} of {}", promises.len());
+    }
+}
+
+#[test]
+fn a_line_says_what_was_found() {
+    if !is_masu() {
+        return;
+    }
+    let program = mistakes();
+    for (case, size, says) in [
+        ("double_free_at_once", "100", "double free of 0x"),
+        ("double_free_at_once", "262144", "double free of 0x"),
+        ("free_by_16", "100", "it points 16 bytes into the block of 100 bytes at 0x"),
+        ("overflow_1", "100", "the block of 100 bytes was written to 1 bytes beyond its end"),
+        ("overflow_in_slack", "20000", "of 20000 bytes was written to 1 bytes beyond its end"),
+        ("underflow", "100", "somebody wrote just before the block of up to"),
+        ("write_after_free_all", "5000", "was written to after it was freed"),
+        ("free_on_another_stack", "8", "a hardened heap takes no chances"),
+        ("delete_too_small", "100", "the size said is 25 bytes, but the block has 100"),
+    ] {
+        let run = Run::program(&program).args([case, size, "0"]).env("MASU_CONF", HARDENED);
+        let outcome = run.run().killed_by(6);
+        assert!(outcome.stderr.contains(says), "{case}: {}", outcome.describe());
+    }
+}
+
+/// The mistake is told, and left alone, where somebody asked for that.
+#[test]
+fn mistakes_can_be_survived() {
+    if !is_masu() {
+        return;
+    }
+    let program = mistakes();
+    for case in ["double_free_at_once", "free_by_16", "overflow_1", "size_after_free"] {
+        let run = Run::program(&program).args([case, "100", "0"]);
+        let outcome = run.env("MASU_CONF", "policy:hardened,on_error:report").run().success();
+        assert!(outcome.stderr.starts_with("masu: "), "{case}: {}", outcome.describe());
+    }
+}
+
+#[test]
+fn under_a_limit_on_addresses_a_program_starts_all_the_same() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/hello.c").build();
+    for (kib, off) in [("100000", true), ("400000", false), ("2000000", false), ("20000000", false)]
+    {
+        let limit = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
+        let run = Run::program(&program).through("sh", &["-c", &limit]);
+        let outcome = run.env("MASU_CONF", HARDENED).run().success();
+        let said = if off { "masu: warning: hardened: no addresses" } else { "" };
+        assert!(outcome.stderr.starts_with(said), "{kib} KiB: {}", outcome.describe());
+        assert_eq!(outcome.stderr.is_empty(), !off, "{kib} KiB: {}", outcome.describe());
+    }
+}
+
+/// Without `getrandom`, without guard regions and without more address space.
+#[test]
+fn a_kernel_that_refuses_will_do() {
+    if !is_masu() {
+        return;
+    }
+    let program = mistakes();
+    for inject in ["inject=getrandom:error=EPERM", "inject=madvise:error=EINVAL"] {
+        let through = ["-f", "-o", "/dev/null", "-e", inject];
+        let run = |case: &str| {
+            let run = Run::program(&program).args([case, "100", "0"]).through("strace", &through);
+            run.env("MASU_CONF", HARDENED).run()
+        };
+        assert!(run("none").success().stdout.contains("went on"), "{inject}");
+        assert!(run("overflow_1").stderr.contains("beyond its end"), "{inject}");
+    }
+}
