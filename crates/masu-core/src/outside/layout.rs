@@ -104,7 +104,7 @@ layout! {
     span_base = offset_of!(Span, base),
     /// Blocks that exist.
     span_carved = offset_of!(Span, carved),
-    /// Purged pages, a bit each: see [`blocks_on`].
+    /// Purged pages, a bit each: see `span::purge`.
     span_purged = offset_of!(Span, purged),
     /// What the last thread of the heap left in its bin.
     span_left = offset_of!(Span, left),
