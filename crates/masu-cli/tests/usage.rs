@@ -94,10 +94,10 @@ fn mistyped_limits_and_policies() {
     };
     insta::assert_snapshot!(said(&["--limit", "512 apples"]), @r#"masu: --limit: "512 apples" is not a size like 512MiB or off"#);
     insta::assert_snapshot!(said(&["--soft-limit", "512MiB,decay:1s"]), @r#"masu: --soft-limit: "512MiB;decay:1s" is not auto, a size like 512MiB or off"#);
-    insta::assert_snapshot!(said(&["--policy", "fast"]), @r#"masu: --policy: "fast" is not default, low-memory, throughput, container or realtime"#);
-    insta::assert_snapshot!(said(&["--policy", "contianer"]), @r#"masu: --policy: "contianer" is not default, low-memory, throughput, container or realtime; did you mean container?"#);
+    insta::assert_snapshot!(said(&["--policy", "fast"]), @r#"masu: --policy: "fast" is not default, low-memory, throughput, container, realtime, hardened or debug"#);
+    insta::assert_snapshot!(said(&["--policy", "contianer"]), @r#"masu: --policy: "contianer" is not default, low-memory, throughput, container, realtime, hardened or debug; did you mean container?"#);
     insta::assert_snapshot!(said(&["--conf", "policy:low_memry"]), @r#"
-    masu: --conf: policy: "low_memry" is not default, low-memory, throughput, container or realtime; did you mean low-memory?
+    masu: --conf: policy: "low_memry" is not default, low-memory, throughput, container, realtime, hardened or debug; did you mean low-memory?
       `masu run --help` lists the keys
     "#);
     insta::assert_snapshot!(said(&["--limit", "0"]), @r"

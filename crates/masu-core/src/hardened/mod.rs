@@ -349,7 +349,7 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
         let Some(old) = bytes_of(address, class, spot) else { return false };
         if size < old {
             p.add(size).write_bytes(0, old - size);
-        } else if let Some(at) = trailer::first_not_zero(address + old, size - old) {
+        } else if let Some(at) = trailer::first_not_zero(address + old, room - old) {
             overrun(address, old, at);
         }
         if shape::is_pages(class) {

@@ -51,7 +51,12 @@ pub unsafe fn wipe(end: usize) {
 #[inline]
 pub unsafe fn slack(end: usize, canary: u64, stride: usize) -> Option<usize> {
     // SAFETY: passed on.
-    let said = (unsafe { word(end) }.load(Ordering::Relaxed) ^ canary).rotate_right(SLACK_SHIFT);
+    slack_of(unsafe { word(end) }.load(Ordering::Relaxed), canary, stride)
+}
+
+#[inline]
+fn slack_of(trailer: u64, canary: u64, stride: usize) -> Option<usize> {
+    let said = (trailer ^ canary).rotate_right(SLACK_SHIFT);
     (said <= (stride - TRAILER) as u64).then_some(said as usize)
 }
 
@@ -61,8 +66,10 @@ pub unsafe fn slack(end: usize, canary: u64, stride: usize) -> Option<usize> {
 /// The engine's memory.
 #[inline]
 pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
+    // Looked at once: the other thread may wipe it meanwhile.
     // SAFETY: passed on.
-    unsafe { word(end).load(Ordering::Relaxed) == 0 || slack(end, canary, stride).is_some() }
+    let trailer = unsafe { word(end) }.load(Ordering::Relaxed);
+    trailer == 0 || slack_of(trailer, canary, stride).is_some()
 }
 
 /// Bytes that are looked at at once.
