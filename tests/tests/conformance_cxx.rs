@@ -23,6 +23,21 @@ mod operators {
         every_delete_gives_memory_back,
         expressions_and_containers,
         new_and_free_mix_as_real_programs_do,
+    }
+}
+
+mod arrays {
+    use std::sync::LazyLock;
+
+    use masu_tests::Program;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::cxx_program("arrays"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
         arrays_and_single_objects_that_look_alike;
         apart:
         an_array_with_its_length_is_freed,
