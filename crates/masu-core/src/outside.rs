@@ -135,10 +135,26 @@ pub enum Place {
     GuardCount,
     /// Where their records begin.
     GuardRecords,
+    /// Where the pools of the hardened heap lie; 0: there is none.
+    HardenedPools,
+    /// Its arenas.
+    HardenedArenas,
+    /// Bytes of its regions that are accessible.
+    HardenedOpened,
+    /// Its free bytes that have not gone back.
+    HardenedDirty,
+    /// The shapes of its slabs, by class.
+    HardenedShapes,
+    /// What holds the table of its large blocks; 0: nothing.
+    HardenedLarge,
+    /// Bytes of its live large blocks.
+    HardenedLargeLive,
+    /// Bytes of their pages.
+    HardenedLargePages,
 }
 
 /// Words at the place that the note leads to: [`MAGIC`], then a distance for each [`Place`], then 0.
-pub const PLACES: usize = Place::GuardRecords as usize + 1;
+pub const PLACES: usize = Place::HardenedLargePages as usize + 1;
 
 /// For readers.
 #[cfg(not(miri))]
@@ -228,6 +244,14 @@ places! {
     guard_base = crate::guard::slots::BASE,
     guard_count = crate::guard::slots::COUNT,
     guard_records = crate::guard::slots::RECORDS,
+    hardened_pools = crate::hardened::place::METADATA,
+    hardened_arenas = crate::hardened::place::ARENAS,
+    hardened_opened = crate::hardened::place::OPENED,
+    hardened_dirty = crate::ledger::DIRTY_HARDENED,
+    hardened_shapes = crate::hardened::shape::ALL,
+    hardened_large = crate::hardened::large::AT,
+    hardened_large_live = crate::hardened::large::LIVE,
+    hardened_large_pages = crate::hardened::large::PAGES,
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use crate::elsewhere::{self, What};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
+use crate::hardened;
 use crate::inside;
-use crate::memory::Memory;
+use crate::memory::{Memory, Ranges};
 
 /// The largest difference, as a share of the RSS, of a sum that closes.
 pub const CLOSED: f64 = 0.01;
@@ -31,6 +32,8 @@ pub enum Kind {
     LiveMedium,
     /// Huge blocks that it holds.
     LiveHuge,
+    /// Blocks of the hardened heap that it holds, with what lies behind small ones.
+    LiveHardened,
     /// Free blocks in spans that have others in use.
     FreeInSpans,
     /// Free blocks in threads' bins, ready for their next requests.
@@ -47,6 +50,8 @@ pub enum Kind {
     HugeEnds,
     /// Parts of huge pages of 2 MiB that no block has used: they came with the rest.
     HugePages,
+    /// What is free in the hardened heap: in slabs that have blocks in use, in quarantine, or about to go back.
+    FreeHardened,
     /// masu's tables.
     Tables,
     /// The heap profile: samples and stacks.
@@ -55,6 +60,8 @@ pub enum Kind {
     Guards,
     /// What is known of guarded blocks, live and freed: their stacks.
     GuardRecords,
+    /// What the hardened heap knows of its blocks.
+    HardenedRecords,
     /// libmasu.so: its code and its variables.
     Library,
     /// What became of something else while it was read. May be negative.
@@ -87,16 +94,18 @@ impl Kind {
                 | DirtyHuge
                 | HugeEnds
                 | HugePages
+                | FreeHardened
                 | Tables
                 | Profile
                 | GuardRecords
+                | HardenedRecords
                 | Library
         )
     }
 
     /// Whether it is the program's blocks.
     pub fn is_live(self) -> bool {
-        matches!(self, Kind::LiveSmall | Kind::LiveMedium | Kind::LiveHuge)
+        matches!(self, Kind::LiveSmall | Kind::LiveMedium | Kind::LiveHuge | Kind::LiveHardened)
     }
 
     /// Whether it is not masu's at all.
@@ -192,6 +201,8 @@ pub struct Account {
     pub medium_blocks: u64,
     /// Live huge blocks.
     pub huge_blocks: u64,
+    /// Live blocks of the hardened heap.
+    pub hardened_blocks: u64,
     /// Bytes of masu's memory that is in pages of 2 MiB.
     pub huge_pages: u64,
     /// Bytes that are swapped out; not part of the RSS.
@@ -220,6 +231,7 @@ impl Account {
             rounding_at_most: 0,
             medium_blocks: 0,
             huge_blocks: 0,
+            hardened_blocks: 0,
             huge_pages: 0,
             swapped: 0,
             going_back: GoingBack { decay_ms: None, budget: 0, background: false, purged: 0 },
@@ -291,12 +303,21 @@ pub fn explain(process: u32) -> Result<Account, Error> {
 fn attempt(process: u32) -> Result<Account, Error> {
     let (memory, engines) = find::engines(process)?;
     let mut account = Account::of(process, name(process), &engines);
-    for engine in &engines {
-        inside::add(&memory, engine, &mut account)?;
-    }
-    outside(&memory, &engines, &mut account)?;
+    let owned = inside(&memory, &engines, &mut account)?;
+    outside(&memory, &engines, &owned, &mut account)?;
     account.close(rss(process)?);
     Ok(account)
+}
+
+/// Adds what is masu's. Returns where that is.
+fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<Ranges, Error> {
+    let mut owned = Vec::new();
+    for engine in engines {
+        inside::add(memory, engine, account)?;
+        owned.extend(engine.owned());
+        owned.append(&mut hardened::add(memory, engine, account)?);
+    }
+    Ok(Ranges::of(owned))
 }
 
 /// Accounts for what a core file has of its process's memory: what was dumped and is not all zero.
@@ -306,9 +327,7 @@ fn attempt(process: u32) -> Result<Account, Error> {
 pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Error> {
     let Some(core) = memory.core() else { return Err(Error::NoProcess(memory.process)) };
     let mut account = Account::of(memory.process, core.name.clone(), engines);
-    for engine in engines {
-        inside::add(memory, engine, &mut account)?;
-    }
+    let owned = inside(memory, engines, &mut account)?;
     let explained: i64 = account.parts.iter().map(|part| part.bytes).sum();
     let (mut rss, mut ours) = (0, 0);
     for (start, end) in core.parts() {
@@ -320,7 +339,7 @@ pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Erro
             rest -= bytes;
             bytes
         };
-        ours += engines.iter().flat_map(Engine::owned).map(&mut take).sum::<u64>();
+        ours += owned.within(start, end).map(&mut take).sum::<u64>();
         for (kind, ranges) in APART {
             account.add(kind, engines.iter().map(ranges).map(&mut take).sum());
         }
@@ -360,7 +379,12 @@ const APART: [(Kind, Range); 3] = [
 ];
 
 /// The parts that are not masu's, and what of masu's mappings the others do not explain.
-fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<(), Error> {
+fn outside(
+    memory: &Memory,
+    engines: &[Engine],
+    owned: &Ranges,
+    account: &mut Account,
+) -> Result<(), Error> {
     let maps = find::mappings(memory.process)?;
     let is_library = |map: &MemoryMap| {
         let start = map.address.0;
@@ -383,8 +407,8 @@ fn outside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result
         }
         let (resident, mut rest) = (elsewhere::resident(map), elsewhere::resident(map));
         if !is_named {
-            let owned = part(memory, map, engines.iter().flat_map(Engine::owned))?;
-            let owned = owned.min(resident);
+            let (from, to) = map.address;
+            let owned = part(memory, map, owned.within(from, to))?.min(resident);
             rest -= owned;
             for (kind, ranges) in APART {
                 let bytes = part(memory, map, engines.iter().map(ranges))?.min(rest);

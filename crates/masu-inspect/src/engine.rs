@@ -164,7 +164,9 @@ impl Engine {
             spans: word(Place::SpanUnits)? * unit,
             runs: word(Place::RunUnits)? * unit,
             huge: word(Place::HugeLive)?,
-            dirty: word(Place::DirtyUnits)? * unit + word(Place::HugeDirty)?,
+            dirty: word(Place::DirtyUnits)? * unit
+                + word(Place::HugeDirty)?
+                + word(Place::HardenedDirty)?,
             tables: word(Place::Tables)?,
             purged: word(Place::Purged)?,
             ticks: word(Place::Ticks)?,

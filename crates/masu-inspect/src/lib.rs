@@ -9,6 +9,7 @@
 //!   │    ├─ inside     what is masu's
 //!   │    ├─ fill       how full spans are
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
+//!   │    ├─ hardened   the hardened heap's blocks, free memory and records
 //!   │    ├─ heaps      what threads hold in bins, caches and outboxes
 //!   │    └─ elsewhere  what is not masu's
 //!   ├─ profile         samples of the heap, switched on and off
@@ -30,6 +31,7 @@ pub mod error;
 pub mod fill;
 pub mod find;
 pub mod guarded;
+pub mod hardened;
 pub mod heaps;
 mod inside;
 pub mod memory;

@@ -29,6 +29,20 @@ enum Source {
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
+    /// Of some in any order, which may overlap.
+    pub(crate) fn of(mut all: Vec<(u64, u64)>) -> Ranges {
+        all.sort_unstable();
+        let mut ranges = Ranges::default();
+        let mut behind = 0;
+        for (start, end) in all {
+            if end > behind {
+                ranges.push(start.max(behind), end);
+                behind = end;
+            }
+        }
+        ranges
+    }
+
     /// Adds a range behind the others.
     pub(crate) fn push(&mut self, start: u64, end: u64) {
         match self.0.last_mut() {
@@ -344,6 +358,12 @@ mod tests {
         assert_eq!(ranges.bytes(5, 35), 20);
         assert_eq!(ranges.bytes(20, 30), 0);
         assert!(ranges.has(19) && !ranges.has(20) && ranges.has(30));
+    }
+
+    #[test]
+    fn ranges_in_any_order_count_once() {
+        let ranges = Ranges::of(vec![(30, 40), (0, 0), (0, 10), (5, 8), (5, 20), (30, 40)]);
+        assert_eq!(ranges.0, [(0, 20), (30, 40)]);
     }
 
     #[test]

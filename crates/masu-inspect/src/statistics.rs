@@ -5,6 +5,7 @@ use masu_core::outside::Place;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
+use crate::hardened;
 use crate::memory::Memory;
 use crate::tables::{Tables, u64_at};
 
@@ -77,12 +78,13 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
             count(engine, &heap[l.arena_inner as usize..], &mut counters);
         }
     }
-    let active = f.spans + f.runs + f.huge;
-    let mapped = engine.mapped + f.tables;
+    let hardened = hardened::usage(memory, engine)?;
+    let active = f.spans + f.runs + f.huge + hardened.resident;
+    let mapped = engine.mapped + hardened.mapped + f.tables;
     let resident = (active + f.dirty + f.tables).min(mapped);
     let [refills, refilled, fresh, adopted, claimed, remote, medium] = counters;
     let statistics = vec![
-        ("allocated", small + f.runs.saturating_sub(cached) + f.huge),
+        ("allocated", small + f.runs.saturating_sub(cached) + f.huge + hardened.live),
         ("active", active),
         ("resident", resident),
         ("mapped", mapped),

@@ -74,6 +74,11 @@ pub fn u32_at(bytes: &[u8], at: u64) -> u64 {
 }
 
 /// The same.
+pub fn u8_at(bytes: &[u8], at: u64) -> u64 {
+    number::<1>(bytes, at)
+}
+
+/// The same.
 pub fn u16_at(bytes: &[u8], at: u64) -> u64 {
     number::<2>(bytes, at)
 }

@@ -26,8 +26,8 @@ const WORTH: f64 = 0.03;
 /// All that is worth a sentence, the most expensive first.
 pub fn of(account: &Account) -> Vec<Advice> {
     let all = [
-        live, spans, held, going, ends, huge_pages, tables, profile, guards, anonymous, brk,
-        programs, stacks, shared, swapped,
+        live, spans, held, going, ends, huge_pages, tables, profile, guards, hardened, anonymous,
+        brk, programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
     advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
@@ -47,7 +47,8 @@ fn some(bytes: u64, what: &str, why: impl Into<String>, todo: impl Into<String>)
 }
 
 fn live(account: &Account) -> Option<Advice> {
-    let bytes = sum(account, &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge]);
+    let bytes =
+        sum(account, &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge, Kind::LiveHardened]);
     let rounding = account.rounding_at_most.min(bytes);
     let largest = account.classes.iter().max_by_key(|class| class.live * class.size);
     let mut of = Vec::new();
@@ -71,6 +72,13 @@ fn live(account: &Account) -> Option<Advice> {
             "{} ({})",
             counted(account.huge_blocks, "huge"),
             Bytes(sum(account, &[Kind::LiveHuge]))
+        ));
+    }
+    if account.hardened_blocks > 0 {
+        of.push(format!(
+            "{} in the hardened heap ({})",
+            account.hardened_blocks,
+            Bytes(sum(account, &[Kind::LiveHardened]))
         ));
     }
     let most =
@@ -221,6 +229,20 @@ fn guards(account: &Account) -> Option<Advice> {
         "Each small block that the option guard samples has a page or two to itself while it lives, and a record with \
          the stacks of its allocation and its free.",
         "A smaller guard_slots bounds both; a rarer guard:1/N reaches that bound later.",
+    )
+}
+
+fn hardened(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::FreeHardened, Kind::HardenedRecords]),
+        "{} are free memory and records of the hardened heap.",
+        "What was freed waits in quarantine, and a slab's pages go back only when none of its blocks is in use: slots are \
+         drawn, so that the live ones lie far apart.",
+        format!(
+            "`masu purge -p {}` gives back slabs without blocks. A smaller quarantine_random and quarantine_queue hold \
+             less of what was freed.",
+            account.process
+        ),
     )
 }
 

@@ -19,12 +19,22 @@ const ROWS: usize = 6;
 const GROUPS: [(&str, &[Kind]); 4] = {
     use Kind::*;
     [
-        ("blocks that the program holds", &[LiveSmall, LiveMedium, LiveHuge]),
+        ("blocks that the program holds", &[LiveSmall, LiveMedium, LiveHuge, LiveHardened]),
         (
             "free memory that masu holds",
-            &[FreeInSpans, DirtyPages, DirtyHuge, Bins, Caches, Outboxes, HugeEnds, HugePages],
+            &[
+                FreeInSpans,
+                DirtyPages,
+                DirtyHuge,
+                Bins,
+                Caches,
+                Outboxes,
+                HugeEnds,
+                HugePages,
+                FreeHardened,
+            ],
         ),
-        ("masu itself", &[Tables, Library, Profile, Guards, GuardRecords]),
+        ("masu itself", &[Tables, Library, Profile, Guards, GuardRecords, HardenedRecords]),
         ("not masu's", &[Programs, Anonymous, Brk, Stacks, Files, Shared]),
     ]
 };
@@ -47,6 +57,9 @@ fn name(part: &Part) -> String {
         Kind::Profile => "the heap profile",
         Kind::Guards => "guarded blocks, and the rest of their pages",
         Kind::GuardRecords => "guarded blocks' stacks",
+        Kind::LiveHardened => "in the hardened heap",
+        Kind::FreeHardened => "in the hardened heap and its quarantine",
+        Kind::HardenedRecords => "the hardened heap's records",
         Kind::Library => "libmasu.so",
         Kind::InMotion => "in motion while it was read",
         Kind::Programs => "the program and its libraries",

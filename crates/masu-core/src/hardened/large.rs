@@ -24,6 +24,7 @@ use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use crate::sys::rlimit::{self, Limit};
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 use core::ptr::null_mut;
 
 /// Longer mappings do not wait in quarantine.
@@ -41,11 +42,14 @@ struct Large {
 unsafe impl Sync for Large {}
 
 /// Where it lies, in the reservation of metadata's style: a mapping of its own. 0: nowhere.
-static AT: AtomicUsize = AtomicUsize::new(0);
+pub static AT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of live blocks.
-pub(super) static LIVE: AtomicUsize = AtomicUsize::new(0);
+pub static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of their pages.
-static PAGES: AtomicUsize = AtomicUsize::new(0);
+pub static PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Where the table is in it, and its bytes, for `outside`.
+pub const TABLE: [usize; 2] = [offset_of!(Large, table), size_of::<Large>()];
 
 /// Makes the table. `false`: there is no memory.
 pub fn start() -> bool {

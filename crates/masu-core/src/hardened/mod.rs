@@ -21,15 +21,15 @@
 //! `hardened::slab`), and zeroes it before it takes the lock.
 
 mod around;
-mod large;
+pub mod large;
 mod options;
-mod place;
-mod pool;
+pub mod place;
+pub mod pool;
 mod quarantine;
 mod random;
-mod shape;
+pub mod shape;
 mod slab;
-mod table;
+pub mod table;
 mod trailer;
 
 pub use options::Options;

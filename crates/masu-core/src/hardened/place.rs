@@ -32,9 +32,11 @@ const METADATA_SHIFT: u32 = 5;
 
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static SPAN: AtomicUsize = AtomicUsize::new(0);
-static METADATA: AtomicUsize = AtomicUsize::new(0);
+/// Where the pools lie, a page each; 0: nowhere.
+pub static METADATA: AtomicUsize = AtomicUsize::new(0);
 static SHIFT: AtomicU32 = AtomicU32::new(0);
-static ARENAS: AtomicUsize = AtomicUsize::new(0);
+/// Arenas, of [`CLASSES`] pools each.
+pub static ARENAS: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that are accessible for slabs.
 pub static OPENED: AtomicUsize = AtomicUsize::new(0);
 

@@ -26,6 +26,7 @@ use crate::size_class::UNIT;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 
 /// Bytes that are opened at once: at first, and at most.
 const STEP: usize = 64 << 10;
@@ -96,6 +97,25 @@ pub struct Locked<'a> {
 }
 
 impl Pool {
+    /// Where `start`, `metadata`, `used`, and what the lock guards are, for `outside`.
+    pub const FIELDS: [usize; 4] = [
+        offset_of!(Pool, start),
+        offset_of!(Pool, metadata),
+        offset_of!(Pool, used),
+        offset_of!(Pool, behind_lock),
+    ];
+
+    /// In that, where the bytes are that are open, of slabs and of metadata; the slots taken, those in quarantine; and
+    /// the slabs with pages, those of them that are empty.
+    pub const INNER: [usize; 6] = [
+        offset_of!(Inner, opened),
+        offset_of!(Inner, opened_metadata),
+        offset_of!(Inner, taken),
+        offset_of!(Inner, quarantined),
+        offset_of!(Inner, resident),
+        offset_of!(Inner, empty_count),
+    ];
+
     /// Whether it has been used.
     #[inline]
     pub fn is_ready(&self) -> bool {

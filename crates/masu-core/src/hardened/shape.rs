@@ -17,7 +17,7 @@ pub const CLASSES: usize = 64;
 /// The class of requests of nothing.
 pub const EMPTY: usize = 0;
 /// The first class of whole pages.
-const PAGES: usize = LAST_CLASS + 1;
+pub const PAGES: usize = LAST_CLASS + 1;
 /// The class behind the last one.
 pub const END: usize = PAGES + medium_class_of(MOST_UNITS) - medium_class_of(2) + 1;
 /// Pages of the largest block in a slab.

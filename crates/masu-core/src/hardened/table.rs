@@ -7,6 +7,7 @@ use crate::report::Wrong;
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
 use crate::sys::mem;
+use core::mem::offset_of;
 
 /// Blocks from which on guards are short.
 const MANY: usize = 8192;
@@ -17,7 +18,7 @@ const DRAWN: usize = 64;
 const QUEUE: usize = 192;
 /// Freed blocks whose pages are kept for the next ones, the longest of them, and their bytes: so many, or one in eight
 /// of what is live.
-const KEPT: usize = 16;
+pub const KEPT: usize = 16;
 pub(super) const KEPT_LONGEST: usize = 4 << 20;
 const KEPT_LEAST: usize = 16 << 20;
 const KEPT_MOST: usize = 256 << 20;
@@ -26,7 +27,7 @@ const FIRST: usize = 256;
 
 /// A block. All zero: there is none.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Entry {
+pub struct Entry {
     pub address: usize,
     /// Bytes asked for.
     pub asked: usize,
@@ -46,12 +47,12 @@ impl Entry {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Range {
+pub struct Range {
     pub at: usize,
     pub len: usize,
 }
 
-pub(super) struct Table {
+pub struct Table {
     /// Address of so many entries, a power of two; 0: there is none yet.
     entries: usize,
     capacity: usize,
@@ -67,12 +68,21 @@ pub(super) struct Table {
 
 /// A freed block's pages, all zero, and its mapping, which nobody can access.
 #[derive(Clone, Copy)]
-pub(super) struct Kept {
+pub struct Kept {
     pub pages: Range,
     pub mapping: Range,
     /// It was there when the last tick came.
     pub old: bool,
 }
+
+/// Where entries and capacity are in a table, what is kept, and the address and the bytes of pages in that, for `outside`.
+pub const FIELDS: [usize; 5] = [
+    offset_of!(Table, entries),
+    offset_of!(Table, capacity),
+    offset_of!(Table, kept),
+    offset_of!(Kept, pages) + offset_of!(Range, at),
+    offset_of!(Kept, pages) + offset_of!(Range, len),
+];
 
 /// Where the search for an address begins.
 fn place(address: usize) -> usize {

@@ -3,6 +3,10 @@
 use super::VERSION;
 use crate::guard::slots::{self as guard, Record as Guarded, Trace};
 use crate::guard::state::State;
+use crate::hardened::large;
+use crate::hardened::pool::Pool;
+use crate::hardened::shape::{self, Shape};
+use crate::hardened::table::{self, Entry, Kept};
 use crate::heap::arena::Arena;
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
@@ -291,4 +295,67 @@ layout! {
     guard_frames = Trace::FIELDS[1],
     /// Most of them.
     guard_most_frames = guard::DEPTH,
+    /// Classes of the hardened heap; an arena has a pool for each.
+    pool_classes = shape::CLASSES,
+    /// The first class of whole pages. Before it a slot ends with a trailer, from there on with a page that nobody can
+    /// access. Class 0 has no bytes.
+    pool_pages = shape::PAGES,
+    /// Bytes of a trailer.
+    pool_trailer = shape::TRAILER,
+    /// Bytes of a pool.
+    pool_stride = size_of::<Pool>(),
+    /// Where its slabs begin; 0: it is not used yet.
+    pool_start = Pool::FIELDS[0],
+    /// Where their metadata begins.
+    pool_metadata = Pool::FIELDS[1],
+    /// Slabs ever used, 32 bits.
+    pool_used = Pool::FIELDS[2],
+    /// Bytes from there on that are accessible, of slabs.
+    pool_opened = Pool::FIELDS[3] + Pool::INNER[0],
+    /// Of metadata.
+    pool_opened_metadata = Pool::FIELDS[3] + Pool::INNER[1],
+    /// Slots taken, those in quarantine included.
+    pool_taken = Pool::FIELDS[3] + Pool::INNER[2],
+    /// Slots in quarantine.
+    pool_quarantined = Pool::FIELDS[3] + Pool::INNER[3],
+    /// Slabs whose pages may be resident.
+    pool_resident = Pool::FIELDS[3] + Pool::INNER[4],
+    /// Of these, empty ones, 32 bits.
+    pool_empty = Pool::FIELDS[3] + Pool::INNER[5],
+    /// Bytes of a shape.
+    shape_len = size_of::<Shape>(),
+    /// Bytes from slot to slot, 32 bits.
+    shape_stride = offset_of!(Shape, stride),
+    /// Slots of a slab, 16 bits.
+    shape_slots = offset_of!(Shape, slots),
+    /// Bytes of a slab as a power of two, 8 bits.
+    shape_shift = offset_of!(Shape, shift),
+    /// Words of each map, 8 bits.
+    shape_words = offset_of!(Shape, words),
+    /// Bytes of a slab's metadata, 32 bits.
+    shape_metadata = offset_of!(Shape, metadata),
+    /// In these, the map of the slots taken, and behind it that of those in quarantine.
+    slab_maps = shape::HEADER,
+    /// Bytes of what holds the table of large blocks.
+    large_len = large::TABLE[1],
+    /// In it, the address of the entries.
+    large_entries = large::TABLE[0] + table::FIELDS[0],
+    /// Their number.
+    large_capacity = large::TABLE[0] + table::FIELDS[1],
+    /// Bytes of one.
+    large_stride = size_of::<Entry>(),
+    /// The block's address; 0: there is none.
+    large_address = offset_of!(Entry, address),
+    /// Its bytes.
+    large_asked = offset_of!(Entry, asked),
+    /// Pages of freed blocks that are kept.
+    large_kept = large::TABLE[0] + table::FIELDS[2],
+    /// Most of them.
+    large_kept_most = table::KEPT,
+    /// Bytes of the record of one.
+    large_kept_stride = size_of::<Kept>(),
+    /// Where the pages are.
+    large_kept_at = table::FIELDS[3],
+    /// Their bytes; 0: there are none.
+    large_kept_len = table::FIELDS[4],
 }

@@ -1,0 +1,276 @@
+//! The hardened heap: what of its memory is blocks, what is free, and what its records take.
+//!
+//! Blocks lie in the slabs of pools, which count them and have a bit for each slot, or, above 128 KiB, in mappings that
+//! a table lists.
+
+use masu_core::outside::Place;
+
+use crate::account::{Account, Kind};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::memory::{Memory, Pages};
+use crate::tables::{u8_at, u16_at, u32_at, u64_at};
+
+/// What it takes, in bytes, as the process itself counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In live blocks.
+    pub live: u64,
+    /// In slabs with taken slots, and in the pages of large blocks.
+    pub resident: u64,
+    /// Of addresses that are accessible, without records.
+    pub mapped: u64,
+}
+
+/// The slabs of one class.
+struct Pool {
+    start: u64,
+    /// Bytes of slabs that are accessible.
+    opened: u64,
+    metadata: u64,
+    opened_metadata: u64,
+    /// Slabs ever used.
+    used: u64,
+    /// Slots that the program has.
+    live: u64,
+    /// Slabs with taken slots.
+    in_use: u64,
+    shape: Shape,
+}
+
+/// What these are like.
+struct Shape {
+    /// Bytes from slot to slot.
+    stride: u64,
+    /// Slots of a slab.
+    slots: u64,
+    /// Bytes of a slab that are slots or left over; 0: its blocks have no bytes.
+    slab: u64,
+    /// Bytes of a map of its slots.
+    map: u64,
+    /// Bytes of its metadata.
+    metadata: u64,
+    /// Most bytes of a block.
+    room: u64,
+    /// Bytes of a slot that its block makes resident.
+    held: u64,
+}
+
+/// Most bytes of a pool's slabs that are believed: twice a region's.
+const MOST_OPENED: u64 = 64 << 30;
+/// Most arenas.
+const MOST_ARENAS: u64 = 64;
+/// Most entries of the table of large blocks: as many as mappings that a machine can be set to have.
+const MOST_LARGE: u64 = 1 << 26;
+
+/// A range of addresses.
+type Range = (u64, u64);
+
+/// What a hardened heap takes; all zero: there is none.
+///
+/// # Errors
+/// The process cannot be read.
+pub fn usage(memory: &Memory, engine: &Engine) -> Result<Usage, Error> {
+    let word = |which| memory.word(engine.address(which));
+    let pages = word(Place::HardenedLargePages)?;
+    let mut usage = Usage {
+        live: word(Place::HardenedLargeLive)?,
+        resident: pages,
+        mapped: word(Place::HardenedOpened)? + pages,
+    };
+    for pool in pools(memory, engine)? {
+        usage.live += pool.live * pool.shape.room;
+        usage.resident += pool.in_use * pool.shape.slab;
+    }
+    Ok(usage)
+}
+
+/// Adds what it has to an account. Returns the ranges of addresses that are its own.
+///
+/// # Errors
+/// The process cannot be read.
+pub(crate) fn add(
+    memory: &Memory,
+    engine: &Engine,
+    account: &mut Account,
+) -> Result<Vec<Range>, Error> {
+    let (array, bytes) = pool_array(memory, engine)?;
+    let mut records = vec![(array, array + bytes)];
+    let mut ours = Vec::new();
+    for pool in pools(memory, engine)? {
+        records.push((pool.metadata, pool.metadata + pool.opened_metadata));
+        ours.push((pool.start, pool.start + pool.opened));
+        slabs(memory, engine, &pool, account)?;
+    }
+    large(memory, engine, account, &mut ours, &mut records)?;
+    for &(start, end) in &records {
+        let bytes = memory.pages(start, end)?.resident.bytes(start, end);
+        account.add(Kind::HardenedRecords, bytes);
+    }
+    ours.append(&mut records);
+    Ok(ours)
+}
+
+/// Where the pools lie, and their bytes.
+fn pool_array(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
+    let at = memory.word(engine.address(Place::HardenedPools))?;
+    let arenas = if at == 0 { 0 } else { memory.word(engine.address(Place::HardenedArenas))? };
+    let l = &engine.layout;
+    match arenas <= MOST_ARENAS {
+        true => Ok((at, arenas * l.pool_classes * l.pool_stride)),
+        false => Err(Error::Damaged(memory.process)),
+    }
+}
+
+/// The pools that are used.
+fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
+    let (at, bytes) = pool_array(memory, engine)?;
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let l = &engine.layout;
+    let array = memory.filled(at, bytes)?;
+    let shapes = engine.address(Place::HardenedShapes);
+    let mut shape_words = vec![0; (l.pool_classes * l.shape_len) as usize];
+    memory.read(shapes, &mut shape_words)?;
+    let mut pools = Vec::new();
+    for (region, pool) in (0..).zip(array.chunks_exact(l.pool_stride as usize)) {
+        if u64_at(pool, l.pool_start) == 0 {
+            continue;
+        }
+        let class = region % l.pool_classes;
+        let shape = Shape::of(engine, class, &shape_words[(class * l.shape_len) as usize..]);
+        let (opened, opened_metadata) =
+            (u64_at(pool, l.pool_opened), u64_at(pool, l.pool_opened_metadata));
+        if opened.max(opened_metadata) > MOST_OPENED || shape.metadata == 0 || shape.stride == 0 {
+            return Err(Error::Damaged(memory.process));
+        }
+        let taken = u64_at(pool, l.pool_taken);
+        let slabs = u64_at(pool, l.pool_resident);
+        pools.push(Pool {
+            start: u64_at(pool, l.pool_start),
+            opened,
+            metadata: u64_at(pool, l.pool_metadata),
+            opened_metadata,
+            used: u32_at(pool, l.pool_used).min(opened_metadata / shape.metadata),
+            live: taken.saturating_sub(u64_at(pool, l.pool_quarantined)),
+            in_use: slabs.saturating_sub(u32_at(pool, l.pool_empty)),
+            shape,
+        });
+    }
+    Ok(pools)
+}
+
+impl Shape {
+    fn of(engine: &Engine, class: u64, bytes: &[u8]) -> Shape {
+        let l = &engine.layout;
+        let stride = u32_at(bytes, l.shape_stride);
+        let slab = 1 << u8_at(bytes, l.shape_shift).min(40);
+        let (slab, room, held) = match class {
+            0 => (0, 0, 0),
+            _ if class < l.pool_pages => (slab, stride.saturating_sub(l.pool_trailer), stride),
+            _ => (slab, stride.saturating_sub(l.unit), stride.saturating_sub(l.unit)),
+        };
+        Shape {
+            stride,
+            slots: u16_at(bytes, l.shape_slots),
+            slab,
+            map: u8_at(bytes, l.shape_words) * 8,
+            metadata: u32_at(bytes, l.shape_metadata),
+            room,
+            held,
+        }
+    }
+}
+
+/// Adds the slabs of a pool.
+fn slabs(
+    memory: &Memory,
+    engine: &Engine,
+    pool: &Pool,
+    account: &mut Account,
+) -> Result<(), Error> {
+    let shape = &pool.shape;
+    let metadata = memory.filled(pool.metadata, pool.used * shape.metadata)?;
+    let end = pool.start + pool.opened;
+    let pages = memory.pages(pool.start, end)?;
+    let (mut blocks, mut live) = (0, 0);
+    for (index, record) in (0..).zip(metadata.chunks_exact(shape.metadata as usize)) {
+        let at = pool.start + index * shape.slab;
+        let slots: Vec<u64> = shape.live_slots(engine, record).collect();
+        blocks += slots.len() as u64;
+        live += shape.resident(at, &slots, &pages);
+    }
+    account.hardened_blocks += blocks;
+    account.allocated += blocks * shape.room;
+    account.add(Kind::LiveHardened, live);
+    account.add(Kind::FreeHardened, pages.resident.bytes(pool.start, end).saturating_sub(live));
+    Ok(())
+}
+
+impl Shape {
+    /// The slots that the program has of a slab.
+    fn live_slots(&self, engine: &Engine, record: &[u8]) -> impl Iterator<Item = u64> {
+        let taken = engine.layout.slab_maps;
+        (0..self.slots).filter(move |slot| {
+            let at = taken + slot / 64 * 8;
+            (u64_at(record, at) & !u64_at(record, at + self.map)) >> (slot % 64) & 1 != 0
+        })
+    }
+
+    /// What of these is resident, of the slab at an address.
+    fn resident(&self, at: u64, slots: &[u64], pages: &Pages) -> u64 {
+        match pages.resident.bytes(at, at + self.slab) {
+            0 => 0,
+            all if all == self.slab => slots.len() as u64 * self.held,
+            _ => {
+                let starts = slots.iter().map(|slot| at + slot * self.stride);
+                starts.map(|start| pages.resident.bytes(start, start + self.held)).sum()
+            }
+        }
+    }
+}
+
+/// Adds the large blocks, and the pages that are kept of freed ones; and where they and their table lie.
+fn large(
+    memory: &Memory,
+    engine: &Engine,
+    account: &mut Account,
+    ours: &mut Vec<Range>,
+    records: &mut Vec<Range>,
+) -> Result<(), Error> {
+    let at = memory.word(engine.address(Place::HardenedLarge))?;
+    if at == 0 {
+        return Ok(());
+    }
+    let l = &engine.layout;
+    let head = memory.filled(at, l.large_len)?;
+    let (entries, capacity) = (u64_at(&head, l.large_entries), u64_at(&head, l.large_capacity));
+    if capacity > MOST_LARGE {
+        return Err(Error::Damaged(memory.process));
+    }
+    let bytes = capacity * l.large_stride;
+    records.extend([(at, at + l.large_len), (entries, entries + bytes)]);
+    let mut add = |account: &mut Account, kind, start: u64, bytes: u64| {
+        let end = start.saturating_add(bytes).next_multiple_of(l.unit);
+        account.add(kind, memory.pages(start, end)?.resident.bytes(start, end));
+        ours.push((start, end));
+        Ok(())
+    };
+    for entry in memory.filled(entries, bytes)?.chunks_exact(l.large_stride as usize) {
+        let (start, asked) = (u64_at(entry, l.large_address), u64_at(entry, l.large_asked));
+        if start != 0 {
+            account.hardened_blocks += 1;
+            account.allocated += asked;
+            add(account, Kind::LiveHardened, start, asked)?;
+        }
+    }
+    for slot in 0..l.large_kept_most {
+        let kept = l.large_kept + slot * l.large_kept_stride;
+        let len = u64_at(&head, kept + l.large_kept_len);
+        if len != 0 {
+            add(account, Kind::FreeHardened, u64_at(&head, kept + l.large_kept_at), len)?;
+        }
+    }
+    Ok(())
+}
