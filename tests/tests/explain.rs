@@ -291,14 +291,30 @@ fn scripts_can_ask_whether_masu_holds_too_much() {
 /// `masu stats -p` says what the process says itself, in the same form.
 #[test]
 fn statistics_of_a_running_process() {
+    statistics_of(None, &["allocated", "mapped", "spans", "refilled_bytes", "huge_allocs"]);
+}
+
+/// So it does of a hardened one.
+#[test]
+fn statistics_of_a_hardened_process() {
+    let same = ["allocated", "active", "resident", "mapped", "metadata"];
+    let Some(seen) = statistics_of(Some("policy:hardened"), &same) else { return };
+    // 10,000 blocks of 1,016 bytes or less.
+    let allocated = seen["statistics"]["allocated"].as_u64().expect("a number");
+    assert!((9_900_000..10_300_000).contains(&allocated), "{seen:#}");
+}
+
+/// Compares some figures, within 1 %. Returns those of `masu stats`.
+fn statistics_of(configuration: Option<&str>, same: &[&str]) -> Option<Value> {
     if !is_masu() {
-        return;
+        return None;
     }
     let place = scratch();
     let file = place.path().join("own");
     let program = Compile::c("c/explained.c").flag("-pthread").build();
     let mut command = Command::new(program.path());
     command.env("MASU_SHOW_STATS", "json").env("MASU_STATS_FILE", &file);
+    command.envs(configuration.map(|words| ("MASU_CONF", words)));
     let mut running = Running::start(&mut command);
     running.says("ready");
     let id = running.id().to_string();
@@ -325,11 +341,12 @@ fn statistics_of_a_running_process() {
         of["statistics"].as_object().expect("figures").keys().cloned().collect()
     };
     assert_eq!(names(&seen), names(&own));
-    for name in ["allocated", "mapped", "spans", "refilled_bytes", "huge_allocs"] {
+    for name in same {
         let of = |of: &Value| of["statistics"][name].as_f64().expect("a number");
         // The exit itself frees a little.
         assert!((of(&seen) - of(&own)).abs() <= of(&own) / 100.0, "{name}: {seen:#} {own:#}");
     }
+    Some(seen)
 }
 
 /// A profile is a line of its own, not the program's.
@@ -373,6 +390,79 @@ fn what_guards_take_is_said() {
     let advice = account["advice"].as_array().expect("a list").iter();
     let said = advice.filter_map(|it| it["what"].as_str()).any(|it| it.contains("guarded blocks"));
     assert!(said, "{account:#}");
+}
+
+/// A hardened heap is no mapping of the program's: what is live and free there, and its records.
+#[test]
+fn a_hardened_heap_is_accounted_for() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut plain = Running::start(&mut Command::new(program.path()));
+    plain.says("ready");
+    let elsewhere = bytes(&closes(plain.id()), "anonymous");
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_CONF", "policy:hardened"));
+    let mut next = || {
+        running.says("ready");
+        let account = closes(running.id());
+        assert!(bytes(&account, "anonymous") <= elsewhere + (64 << 10), "{account:#}");
+        running.goes_on();
+        account
+    };
+    // The C library has a few blocks of its own.
+    let is = |account: &Value, blocks: u64, kib: i64| {
+        let live = bytes(account, "live_hardened") / 1024;
+        assert!((kib..=kib + kib / 50 + 64).contains(&live), "{live} of {kib} KiB: {account:#}");
+        let found = account["hardened_blocks"].as_u64().expect("a number");
+        assert!((blocks..=blocks + 8).contains(&found), "{found} of {blocks}: {account:#}");
+    };
+    let all = next();
+    is(&all, 10_000, 10_000);
+    // A block of its record each, 80 bytes for each slab of 16.
+    let records = bytes(&all, "hardened_records") / 1024;
+    assert!((50..1_000).contains(&records), "{all:#}");
+    let half = next();
+    is(&half, 5_000, 5_000);
+    assert!(bytes(&half, "free_hardened") >= 4_900 << 10, "{half:#}");
+    let said = half["advice"].as_array().expect("a list").iter();
+    let said = said.filter_map(|it| it["what"].as_str()).any(|it| it.contains("hardened heap"));
+    assert!(said, "{half:#}");
+    is(&next(), 5_100, 5_000 + 2_000);
+    let freed = next();
+    is(&freed, 5_000, 5_000);
+    assert!(bytes(&freed, "free_hardened") >= 6_900 << 10, "{freed:#}");
+    is(&next(), 5_001, 5_000 + (64 << 10));
+    is(&next(), 5_054, 5_000);
+}
+
+/// Large blocks of many lengths, most of them freed, some of whose pages are kept.
+#[test]
+fn large_blocks_of_a_hardened_heap_are_accounted_for() {
+    if !is_masu() {
+        return;
+    }
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+                  int main(void) { static char *p[400];\n\
+                  for (int i = 0; i < 400; i++) p[i] = memset(malloc(150000 + i * 1000), 1, 150000 + i * 1000);\n\
+                  for (int i = 0; i < 400; i++) if (i % 4) free(p[i]);\n\
+                  puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
+    let place = scratch();
+    let file = place.path().join("source.c");
+    std::fs::write(&file, source).expect("written");
+    let program = Compile::with("cc").file(&file).build();
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_CONF", "policy:hardened,decay:never"));
+    running.says("ready");
+    let account = closes(running.id());
+    let asked: i64 = (0..400).step_by(4).map(|i| 150_000 + i * 1000).sum();
+    let live = bytes(&account, "live_hardened");
+    assert!((asked..asked + asked / 50).contains(&live), "{live} of {asked}: {account:#}");
+    // Up to 16 freed blocks leave their pages.
+    let free = bytes(&account, "free_hardened");
+    assert!((1 << 20..16 << 20).contains(&free), "{account:#}");
+    assert!(bytes(&account, "anonymous") < 256 << 10, "{account:#}");
 }
 
 /// What of a huge page nothing has used is told from what is free.

@@ -52,6 +52,8 @@ struct Shape {
     metadata: u64,
     /// Most bytes of a block.
     room: u64,
+    /// The most of that that can be rounding.
+    rounding: u64,
     /// Bytes of a slot that its block makes resident.
     held: u64,
 }
@@ -139,7 +141,12 @@ fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
             continue;
         }
         let class = region % l.pool_classes;
-        let shape = Shape::of(engine, class, &shape_words[(class * l.shape_len) as usize..]);
+        let shape_of =
+            |class| Shape::of(engine, class, &shape_words[(class * l.shape_len) as usize..]);
+        let mut shape = shape_of(class);
+        if class != 0 {
+            shape.rounding = shape.room.saturating_sub(shape_of(class - 1).room + 1);
+        }
         let (opened, opened_metadata) =
             (u64_at(pool, l.pool_opened), u64_at(pool, l.pool_opened_metadata));
         if opened.max(opened_metadata) > MOST_OPENED || shape.metadata == 0 || shape.stride == 0 {
@@ -178,6 +185,7 @@ impl Shape {
             map: u8_at(bytes, l.shape_words) * 8,
             metadata: u32_at(bytes, l.shape_metadata),
             room,
+            rounding: 0,
             held,
         }
     }
@@ -203,6 +211,7 @@ fn slabs(
     }
     account.hardened_blocks += blocks;
     account.allocated += blocks * shape.room;
+    account.rounding_at_most += blocks * shape.rounding;
     account.add(Kind::LiveHardened, live);
     account.add(Kind::FreeHardened, pages.resident.bytes(pool.start, end).saturating_sub(live));
     Ok(())
