@@ -420,9 +420,9 @@ fn a_hardened_heap_is_accounted_for() {
     };
     let all = next();
     is(&all, 10_000, 10_000);
-    // A block of its record each, 80 bytes for each slab of 16.
+    // Some pools, a page each, and 48 bytes or more for each slab of 16 slots.
     let records = bytes(&all, "hardened_records") / 1024;
-    assert!((50..1_000).contains(&records), "{all:#}");
+    assert!((30..1_000).contains(&records), "{all:#}");
     let half = next();
     is(&half, 5_000, 5_000);
     assert!(bytes(&half, "free_hardened") >= 4_900 << 10, "{half:#}");

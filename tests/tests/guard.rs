@@ -153,6 +153,18 @@ fn a_core_file_says_which_block_it_was() {
             &accessed[..1],
         ),
         ("jumps_into_a_huge_block", "", "48 bytes into the block of ", &accessed[..1]),
+        (
+            "jumps_into_a_block",
+            "policy:hardened",
+            "48 bytes into a hardened block of up to ",
+            &accessed[..1],
+        ),
+        (
+            "jumps_into_a_huge_block",
+            "policy:hardened",
+            "48 bytes into a hardened block of up to ",
+            &accessed[..1],
+        ),
     ] {
         let directory = scratch();
         let core = dumped(case, configuration, directory.path());

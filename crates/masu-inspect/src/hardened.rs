@@ -104,13 +104,58 @@ pub(crate) fn add(
         ours.push((pool.start, pool.start + pool.opened));
         slabs(memory, engine, &pool, account)?;
     }
-    large(memory, engine, account, &mut ours, &mut records)?;
+    let large = Large::read(memory, engine)?;
+    records.extend(large.records);
+    account.hardened_blocks += large.live.len() as u64;
+    account.allocated += large.live.iter().map(|(_, asked)| asked).sum::<u64>();
+    for (kind, blocks) in [(Kind::LiveHardened, &large.live), (Kind::FreeHardened, &large.kept)] {
+        for &(start, len) in blocks {
+            let end = start.saturating_add(len).next_multiple_of(engine.layout.unit);
+            account.add(kind, memory.pages(start, end)?.resident.bytes(start, end));
+            ours.push((start, end));
+        }
+    }
     for &(start, end) in &records {
         let bytes = memory.pages(start, end)?.resident.bytes(start, end);
         account.add(Kind::HardenedRecords, bytes);
     }
     ours.append(&mut records);
     Ok(ours)
+}
+
+/// A block, or the slot of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins.
+    pub start: u64,
+    /// Its bytes: in a slot the most that there can be.
+    pub bytes: u64,
+    /// Whether the program has it.
+    pub is_live: bool,
+}
+
+/// The block that an address lies in, or behind which, in its slot. `None`: no slot or large block is there.
+///
+/// # Errors
+/// The process cannot be read.
+pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Block>, Error> {
+    for pool in pools(memory, engine)? {
+        let shape = &pool.shape;
+        let Some(offset) = address.checked_sub(pool.start).filter(|at| *at < pool.opened) else {
+            continue;
+        };
+        let (index, slot) = (offset / shape.slab, offset % shape.slab / shape.stride);
+        if index >= pool.used || slot >= shape.slots {
+            return Ok(None);
+        }
+        let record = memory.filled(pool.metadata + index * shape.metadata, shape.metadata)?;
+        let is_live = shape.live_slots(engine, &record).any(|live| live == slot);
+        let start = pool.start + index * shape.slab + slot * shape.stride;
+        return Ok(Some(Block { start, bytes: shape.room, is_live }));
+    }
+    let mut live = Large::read(memory, engine)?.live.into_iter();
+    let found = live.find(|(start, asked)| address.wrapping_sub(*start) < *asked);
+    Ok(found.map(|(start, bytes)| Block { start, bytes, is_live: true }))
 }
 
 /// Where the pools lie, and their bytes.
@@ -240,46 +285,40 @@ impl Shape {
     }
 }
 
-/// Adds the large blocks, and the pages that are kept of freed ones; and where they and their table lie.
-fn large(
-    memory: &Memory,
-    engine: &Engine,
-    account: &mut Account,
-    ours: &mut Vec<Range>,
-    records: &mut Vec<Range>,
-) -> Result<(), Error> {
-    let at = memory.word(engine.address(Place::HardenedLarge))?;
-    if at == 0 {
-        return Ok(());
-    }
-    let l = &engine.layout;
-    let head = memory.filled(at, l.large_len)?;
-    let (entries, capacity) = (u64_at(&head, l.large_entries), u64_at(&head, l.large_capacity));
-    if capacity > MOST_LARGE {
-        return Err(Error::Damaged(memory.process));
-    }
-    let bytes = capacity * l.large_stride;
-    records.extend([(at, at + l.large_len), (entries, entries + bytes)]);
-    let mut add = |account: &mut Account, kind, start: u64, bytes: u64| {
-        let end = start.saturating_add(bytes).next_multiple_of(l.unit);
-        account.add(kind, memory.pages(start, end)?.resident.bytes(start, end));
-        ours.push((start, end));
-        Ok(())
-    };
-    for entry in memory.filled(entries, bytes)?.chunks_exact(l.large_stride as usize) {
-        let (start, asked) = (u64_at(entry, l.large_address), u64_at(entry, l.large_asked));
-        if start != 0 {
-            account.hardened_blocks += 1;
-            account.allocated += asked;
-            add(account, Kind::LiveHardened, start, asked)?;
+/// Blocks with mappings of their own: of each where it begins, and its bytes.
+#[derive(Default)]
+struct Large {
+    live: Vec<Range>,
+    /// Freed ones whose pages are kept.
+    kept: Vec<Range>,
+    /// Where this is recorded: from where to where.
+    records: [Range; 2],
+}
+
+impl Large {
+    fn read(memory: &Memory, engine: &Engine) -> Result<Large, Error> {
+        let at = memory.word(engine.address(Place::HardenedLarge))?;
+        if at == 0 {
+            return Ok(Large::default());
         }
-    }
-    for slot in 0..l.large_kept_most {
-        let kept = l.large_kept + slot * l.large_kept_stride;
-        let len = u64_at(&head, kept + l.large_kept_len);
-        if len != 0 {
-            add(account, Kind::FreeHardened, u64_at(&head, kept + l.large_kept_at), len)?;
+        let l = &engine.layout;
+        let head = memory.filled(at, l.large_len)?;
+        let (entries, capacity) = (u64_at(&head, l.large_entries), u64_at(&head, l.large_capacity));
+        if capacity > MOST_LARGE {
+            return Err(Error::Damaged(memory.process));
         }
+        let bytes = capacity * l.large_stride;
+        let live = memory.filled(entries, bytes)?;
+        let live = live.chunks_exact(l.large_stride as usize);
+        let live = live.map(|entry| (u64_at(entry, l.large_address), u64_at(entry, l.large_asked)));
+        let kept = (0..l.large_kept_most).map(|slot| {
+            let kept = l.large_kept + slot * l.large_kept_stride;
+            (u64_at(&head, kept + l.large_kept_at), u64_at(&head, kept + l.large_kept_len))
+        });
+        Ok(Large {
+            live: live.filter(|(start, _)| *start != 0).collect(),
+            kept: kept.filter(|(_, len)| *len != 0).collect(),
+            records: [(at, at + l.large_len), (entries, entries + bytes)],
+        })
     }
-    Ok(())
 }

@@ -7,6 +7,7 @@ use masu_inspect::account::explain_core;
 use masu_inspect::core_file::{Core, Signal};
 use masu_inspect::find::engines_in;
 use masu_inspect::guarded::{self, Guarded, Trace};
+use masu_inspect::hardened;
 use masu_inspect::memory::Memory;
 use masu_inspect::tables::{Huge, Tables, Unit};
 use masu_inspect::{Engine, Error};
@@ -152,6 +153,18 @@ fn of_guarded(block: &Guarded, address: u64) -> String {
 
 /// What masu's tables have at an address. `None`: it is not masu's.
 fn of_tables(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<String>, Error> {
+    if let Some(block) = hardened::nearest(memory, engine, address)? {
+        let (end, freed) =
+            (block.start + block.bytes, if block.is_live { "" } else { ", which was freed" });
+        let how = match address < end {
+            true => format!("{} bytes into", address - block.start),
+            false => format!("{} bytes beyond the end of", address - end + 1),
+        };
+        return Ok(Some(format!(
+            "{how} a hardened block of up to {} bytes at {:#x}{freed}",
+            block.bytes, block.start
+        )));
+    }
     if !engine.owned().iter().any(|(from, to)| (*from..*to).contains(&address)) {
         return Ok(None);
     }
