@@ -294,6 +294,19 @@ pub mod fork {
         BEGUN.load(Ordering::Relaxed) != 0
     }
 
+    /// The number of forks begun so far, for [`stood_still_since`].
+    #[cfg(not(loom))]
+    pub fn begun() -> usize {
+        BEGUN.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody has found the fork with that number, or a later one, to stand still.
+    #[cfg(not(loom))]
+    pub fn stood_still_since(begun: usize) -> bool {
+        // Number 0 is no fork, and `STILL` is 0 until there is one.
+        STILL.load(Ordering::Relaxed) >= begun.max(1)
+    }
+
     /// What a thread that waits for a lock with a fork's mark knows of that fork.
     #[derive(Default)]
     pub struct Patience {

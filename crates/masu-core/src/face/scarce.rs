@@ -1,12 +1,13 @@
 //! When the pools have nothing more: everything free goes back, and the request is made once more.
 
+use crate::lock::fork;
 use crate::size_class::{UNIT, medium_units};
 use crate::space::{self, Window};
-use crate::{heap, ledger, lock, region, run};
+use crate::{heap, ledger, region, run};
 use core::ptr::null_mut;
 
-/// Asks until there is nothing more to give back; a fork may have stood in the way. If that fails too, a
-/// request has failed. `page`: except for a page of its own. `spare`: how to do without the pools.
+/// Asks until there is nothing more to give back. If that fails too, a request has failed. `page`: except for
+/// a page of its own. `spare`: how to do without the pools while a fork that stands still has them.
 #[inline(always)]
 pub(super) fn again(
     size: usize,
@@ -14,8 +15,14 @@ pub(super) fn again(
     ask: impl Fn() -> *mut u8,
     spare: impl Fn() -> *mut u8,
 ) -> *mut u8 {
-    if lock::fork::has_been() {
-        let p = if lock::fork::is_in_progress() { spare() } else { ask() };
+    // Each time it asks, another fork may stand in the way.
+    let ask = || {
+        let begun = fork::begun();
+        let p = ask();
+        if p.is_null() && fork::stood_still_since(begun) { spare() } else { p }
+    };
+    if fork::has_been() {
+        let p = ask();
         if !p.is_null() {
             return p;
         }

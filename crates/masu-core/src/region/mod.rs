@@ -274,12 +274,26 @@ pub fn place() -> Result<(), Errno> {
     place_with(0)
 }
 
+/// Unpredictable, and different for each copy of the engine in a process, however regular their distances are.
+fn seed() -> u64 {
+    // David Stafford's mixer 13, as in splitmix64.
+    let x = auxv::random() ^ &raw const BASE as u64;
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
 /// The same with so much of it mapped.
+///
+/// Where another copy of the engine is near, its tables grow into what lies between ours, or ours between its.
+/// So a place is only taken if nothing lies in its tables' span, nor in as much behind it, where ours would
+/// lie in those of a copy below.
 fn place_with(first: usize) -> Result<(), Errno> {
-    // Unpredictable, and different for each copy of the engine in a process.
-    let copy = (&raw const BASE as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for (start, capacity) in candidates((auxv::random() ^ copy).rotate_left(29)) {
+    for (start, capacity) in candidates(seed()) {
         let base = start + BELOW;
+        if capacity == MAX_CAPACITY && mem::is_taken(start, 2 * BELOW) {
+            continue;
+        }
         if first != 0 && mem::map_at(base, first).is_err() {
             continue;
         }
