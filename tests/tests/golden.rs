@@ -32,7 +32,6 @@ const UNDEFINED_WEAK: &[&str] = &[
     "_ZSt15get_new_handlerv",
     "_ZTISt9bad_alloc",
     "_ZTVSt9bad_alloc",
-    "_dl_find_object",
     "__cxa_allocate_exception",
     "__cxa_begin_catch",
     "__cxa_end_catch",

@@ -45,8 +45,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Low-memory, throughput, container, realtime, hardened, debug. `docs/configuration.md` has the same table with the reasons,
-/// and a test compares them.
+/// Low-memory, throughput, container, realtime, hardened, debug. `docs/configuration.md` has the same table with
+/// the reasons, and a test compares them.
 const TABLE: [(Key, [u64; 6]); 13] = [
     (Key::decay, [100, 10_000, 250, NEVER, SAME, SAME]),
     (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME, SAME, SAME]),
