@@ -63,7 +63,7 @@ fn trace(target: &Target, faults: &[String]) -> Traced {
     let mut run = Run::new("strace").bare().args(["-f", "--seccomp-bpf", "-qq", "-e", calls, "-o"]);
     run = run.arg(&log).args(faults.iter().flat_map(|fault| ["-e", fault]));
     run = run.args(target.environment.iter().flat_map(|pair| ["-E", pair]));
-    let outcome = run.arg(target.program.path()).timeout(Duration::from_secs(60)).run();
+    let outcome = run.arg(target.program.path()).timeout(Duration::from_secs(180)).run();
     let log = std::fs::read_to_string(&log).expect("strace wrote its log");
     Traced { outcome, log }
 }

@@ -289,10 +289,16 @@ fn seed() -> u64 {
 /// So a place is only taken if nothing lies in its tables' span, nor in as much behind it, where ours would
 /// lie in those of a copy below.
 fn place_with(first: usize) -> Result<(), Errno> {
+    // A process that may not have so many addresses is not asked twice.
+    let mut looks = first != 0;
     for (start, capacity) in candidates(seed()) {
         let base = start + BELOW;
-        if capacity == MAX_CAPACITY && mem::is_taken(start, 2 * BELOW) {
-            continue;
+        if looks && capacity == MAX_CAPACITY {
+            match mem::is_free(start, 2 * BELOW) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => looks = false,
+            }
         }
         if first != 0 && mem::map_at(base, first).is_err() {
             continue;

@@ -76,16 +76,19 @@ pub fn judge(len: usize) -> bool {
     mmap(0, len, 0).inspect(|&at| unmap(at, len)).is_ok()
 }
 
-/// Whether something is mapped anywhere in a range. `false` as well where that cannot be known, since the
-/// process may not have so many addresses.
-pub fn is_taken(addr: usize, len: usize) -> bool {
+/// Whether nothing is mapped in a range.
+///
+/// # Errors
+/// The kernel's reason why that cannot be known: as a rule the process may not have so many addresses.
+pub fn is_free(addr: usize, len: usize) -> Result<bool, Errno> {
     match mmap_as(addr, len, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE) {
         // A kernel before 4.17 takes the address as a hint only.
         Ok(got) => {
             unmap(got, len);
-            got != addr
+            Ok(got == addr)
         }
-        Err(e) => e == Errno::EEXIST,
+        Err(Errno::EEXIST) => Ok(false),
+        Err(e) => Err(e),
     }
 }
 
