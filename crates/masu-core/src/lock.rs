@@ -18,7 +18,8 @@
 //! between the two kinds of locks holds for all libraries, so nobody waits for a fork for ever:
 //! [`Lock::enter`] gives up once a fork stands still, and its callers do without (`fork.rs`). Only time
 //! tells that a fork stands still. So a fork that has all locks marks their words and wakes those who
-//! sleep at them, and who finds the mark looks at the time again and again. Without a fork sleepers have
+//! sleep at them, and who finds the mark looks at the time again and again. It cannot know of those who sleep while
+//! one that was woken is on its way to the lock: that one wakes them then. Without a fork sleepers have
 //! no timer: a thousand of them cost nothing.
 //! Only a thread's first lock can be one that a fork holds: while a thread holds any, no fork has them
 //! all. So the locks further inside are simply taken ([`Lock::lock`]).
@@ -141,6 +142,11 @@ impl Lock {
             let before = self.word.fetch_or(HELD | SLEEPERS, Ordering::Acquire);
             if before & HELD == 0 {
                 return true;
+            }
+            // Others may have slept since before the fork, which could not see that: a release took `SLEEPERS`
+            // away and woke one thread, which was to set it again.
+            if before & (FORK | SLEEPERS) == FORK {
+                self.wake(EVERYBODY);
             }
             let forks = may_give_up && before & FORK != 0;
             if forks && patience.is_over() {

@@ -179,6 +179,33 @@ fn who_waits_for_a_fork_is_woken_after_it() {
     });
 }
 
+/// Two threads sleep until a holder wakes one of them. Before that one runs, a fork takes the lock, whose word does not
+/// say that the other one still sleeps. That other one has what the fork waits for.
+#[test]
+fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
+    check(2, || {
+        let counted = Counted::new();
+        let outer = Arc::new(Mutex::new(()));
+        let guard = counted.lock.lock();
+        let woken = thread::spawn({
+            let counted = counted.clone();
+            move || counted.try_bump()
+        });
+        let has_outer = thread::spawn({
+            let (counted, outer) = (counted.clone(), outer.clone());
+            move || {
+                let _held = outer.lock().unwrap();
+                counted.try_bump();
+            }
+        });
+        drop(guard);
+        counted.fork(|| drop(outer.lock().unwrap()));
+        woken.join().unwrap();
+        has_outer.join().unwrap();
+        assert!(counted.count() <= 2);
+    });
+}
+
 /// The first fork's mark goes with it, and the second one marks anew.
 #[test]
 fn a_second_fork_is_like_the_first() {
