@@ -75,7 +75,7 @@ fn small(name: &str, kib: u64) -> Comparison {
         compare_program(program, name, &kib.to_string(), &[], |probe| Moment::at(probe, "ready"))
     };
     let mut least = once();
-    for _ in 0..9 {
+    for _ in 0..29 {
         let next = once();
         if next.system.total() < least.system.total() {
             least.system = next.system;
