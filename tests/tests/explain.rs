@@ -288,67 +288,6 @@ fn scripts_can_ask_whether_masu_holds_too_much() {
     assert_eq!(masu(&["explain", "--most", "20", &id]).status.code(), Some(1));
 }
 
-/// `masu stats -p` says what the process says itself, in the same form.
-#[test]
-fn statistics_of_a_running_process() {
-    statistics_of(None, &["allocated", "mapped", "spans", "refilled_bytes", "huge_allocs"]);
-}
-
-/// So it does of a hardened one.
-#[test]
-fn statistics_of_a_hardened_process() {
-    let same = ["allocated", "active", "resident", "mapped", "metadata"];
-    let Some(seen) = statistics_of(Some("policy:hardened"), &same) else { return };
-    // 10,000 blocks of 1,016 bytes or less.
-    let allocated = seen["statistics"]["allocated"].as_u64().expect("a number");
-    assert!((9_900_000..10_300_000).contains(&allocated), "{seen:#}");
-}
-
-/// Compares some figures, within 1 %. Returns those of `masu stats`.
-fn statistics_of(configuration: Option<&str>, same: &[&str]) -> Option<Value> {
-    if !is_masu() {
-        return None;
-    }
-    let place = scratch();
-    let file = place.path().join("own");
-    let program = Compile::c("c/explained.c").flag("-pthread").build();
-    let mut command = Command::new(program.path());
-    command.env("MASU_SHOW_STATS", "json").env("MASU_STATS_FILE", &file);
-    command.envs(configuration.map(|words| ("MASU_CONF", words)));
-    let mut running = Running::start(&mut command);
-    running.says("ready");
-    let id = running.id().to_string();
-    // It says that it is ready a moment before it waits, which takes another block.
-    std::thread::sleep(Duration::from_millis(100));
-    let output = masu(&["stats", "--json", "-p", &id]);
-    assert_eq!(output.status.code(), Some(0));
-    let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // For people, the same figures.
-    let text = String::from_utf8_lossy(&masu(&["stats", "-p", &id]).stdout).into_owned();
-    let line = text.lines().find(|line| line.contains(" allocated ")).expect("a line");
-    assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{seen:#} {text}");
-    // It ends where it waits.
-    drop(running.0.stdin.take());
-    running.0.wait().expect("it ends");
-    let own: Value =
-        serde_json::from_str(&std::fs::read_to_string(file).expect("written")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema("statistics")).expect("a schema");
-    for statistics in [&seen, &own] {
-        assert!(validator.is_valid(statistics), "{statistics:#}");
-    }
-    assert_eq!(seen["masu"], own["masu"]);
-    let names = |of: &Value| -> Vec<String> {
-        of["statistics"].as_object().expect("figures").keys().cloned().collect()
-    };
-    assert_eq!(names(&seen), names(&own));
-    for name in same {
-        let of = |of: &Value| of["statistics"][name].as_f64().expect("a number");
-        // The exit itself frees a little.
-        assert!((of(&seen) - of(&own)).abs() <= of(&own) / 100.0, "{name}: {seen:#} {own:#}");
-    }
-    Some(seen)
-}
-
 /// A profile is a line of its own, not the program's.
 #[test]
 fn what_a_profile_takes_is_said() {

@@ -135,6 +135,12 @@ pub enum Place {
     GuardCount,
     /// Where their records begin.
     GuardRecords,
+    /// Bytes of live guarded blocks.
+    GuardLive,
+    /// Bytes of the pages that they lie in.
+    GuardPages,
+    /// Bytes mapped for what is known of hook memory.
+    HookTables,
     /// Where the pools of the hardened heap lie; 0: there is none.
     HardenedPools,
     /// Its arenas.
@@ -244,6 +250,9 @@ places! {
     guard_base = crate::guard::slots::BASE,
     guard_count = crate::guard::slots::COUNT,
     guard_records = crate::guard::slots::RECORDS,
+    guard_live = crate::guard::LIVE_BYTES,
+    guard_pages = crate::guard::PAGE_BYTES,
+    hook_tables = crate::heap::arena::hooked::MAPPED,
     hardened_pools = crate::hardened::place::METADATA,
     hardened_arenas = crate::hardened::place::ARENAS,
     hardened_opened = crate::hardened::place::OPENED,

@@ -235,6 +235,20 @@ impl Engine {
         (self.guard_table, self.guard_table + self.guard_count * self.layout.guard_record_stride)
     }
 
+    /// Bytes of its profile that have been used.
+    ///
+    /// # Errors
+    /// The process cannot be read.
+    pub fn profile_used(&self, memory: &Memory) -> Result<u64, Error> {
+        if self.profile == 0 {
+            return Ok(0);
+        }
+        let l = &self.layout;
+        let word = |which| memory.word(self.address(which));
+        let records = word(Place::ProfRecords)?.saturating_mul(l.prof_record_stride);
+        Ok((l.prof_records + records).saturating_add(word(Place::ProfSites)?))
+    }
+
     /// The addresses of its profile.
     pub fn profiled(&self) -> (u64, u64) {
         let length = if self.profile == 0 { 0 } else { self.layout.prof_length };

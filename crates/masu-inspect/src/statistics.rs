@@ -13,7 +13,7 @@ use crate::tables::{Tables, u64_at};
 pub type Statistics = Vec<(&'static str, u64)>;
 
 /// How many of them, from the first on, are bytes.
-pub const IN_BYTES: usize = 10;
+pub const IN_BYTES: usize = 13;
 
 /// What a process says.
 #[derive(Debug, Clone)]
@@ -57,6 +57,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
     };
     let (mut small, mut spans, mut abandoned) = (0, 0, 0);
     let (mut counters, mut cached, mut flow) = ([0; COUNTERS], 0, 0);
+    let mut hooked = [0; 3];
     if engine.base != 0 {
         let tables = Tables::read(memory, engine)?;
         for granule in 0..tables.granules() {
@@ -76,12 +77,22 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
         let arenas = memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
         for heap in arenas.chunks_exact(l.arena_stride as usize) {
             count(engine, &heap[l.arena_inner as usize..], &mut counters);
+            let places = [l.arena_hooked_live, l.arena_hooked_used, l.arena_hooked_mapped];
+            for (sum, place) in hooked.iter_mut().zip(places) {
+                *sum += u64_at(heap, place);
+            }
         }
     }
     let hardened = hardened::usage(memory, engine)?;
-    let active = f.spans + f.runs + f.huge + hardened.resident;
-    let mapped = engine.mapped + hardened.mapped + f.tables;
-    let resident = (active + f.dirty + f.tables).min(mapped);
+    let [hooked_live, hooked, hooked_mapped] = hooked;
+    let (guarded, profile) = (word(Place::GuardPages)?, engine.profile_used(memory)?);
+    let span = |(from, to): (u64, u64)| to - from;
+    let metadata = f.tables + word(Place::HookTables)? + span(engine.guard_records()) + profile;
+    let active = f.spans + f.runs + f.huge + hardened.resident + hooked + guarded;
+    let mapped =
+        engine.mapped + hardened.mapped + hooked_mapped + span(engine.guarded()) + metadata;
+    let resident = (active + f.dirty + metadata).min(mapped);
+    let small = small + hooked_live + word(Place::GuardLive)?;
     let [refills, refilled, fresh, adopted, claimed, remote, medium] = counters;
     let statistics = vec![
         ("allocated", small + f.runs.saturating_sub(cached) + f.huge + hardened.live),
@@ -89,9 +100,12 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
         ("resident", resident),
         ("mapped", mapped),
         ("retained", mapped - resident),
-        ("metadata", f.tables),
+        ("metadata", metadata),
         ("dirty", f.dirty),
         ("thread_cached", cached),
+        ("hooked", hooked),
+        ("guarded", guarded),
+        ("profile", profile),
         ("refilled_bytes", refilled),
         ("purged_bytes", f.purged),
         ("threads", half(Place::LiveHeaps)?),

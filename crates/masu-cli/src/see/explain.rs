@@ -27,6 +27,7 @@ Examples:
   masu explain $(pidof redis-server)
   masu explain --json PID | jq '.parts[] | {kind, bytes}'
   masu explain --core core.1234
+  masu explain --core core.1234 --json | jq .fault
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
 The sum agrees with the RSS of /proc/PID/smaps_rollup within 1 %; of a process that allocates a lot at
@@ -43,7 +44,7 @@ pub struct Order {
 
     /// Instead of a process, the core file of one that has ended: which block its fault was at
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["pid", "json", "most", "schema"])]
+          conflicts_with_all = ["pid", "most"])]
     pub core: Option<PathBuf>,
 
     /// Write the answer as JSON
@@ -54,15 +55,21 @@ pub struct Order {
     #[arg(long, value_name = "PERCENT")]
     pub most: Option<f64>,
 
-    /// Print the JSON schema of the answer and do nothing else
+    /// Print the JSON schema of the answer, or of --core's, and do nothing else
     #[arg(long)]
     pub schema: bool,
 }
 
 /// Does what `order` says; the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
-    if let Some(file) = &order.core {
-        print(&core::explain(file)?)?;
+    let core = match &order.core {
+        Some(_) if order.schema => Some(core::schema()),
+        Some(file) if order.json => Some(core::json(&core::explain(file)?)),
+        Some(file) => Some(core::render(&core::explain(file)?)),
+        None => None,
+    };
+    if let Some(answer) = core {
+        print(&answer)?;
         return Ok(DONE);
     }
     let Some(process) = order.pid.filter(|_| !order.schema) else {

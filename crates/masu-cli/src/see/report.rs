@@ -22,12 +22,15 @@ struct Report<'a> {
 
 /// The JSON, with a line break at its end.
 pub fn json(account: &Account, advice: &[Advice]) -> String {
-    let report = Report { schema: "masu-explain", version: 1, account, advice };
-    serde_json::to_string_pretty(&report).expect("plain data") + "\n"
+    pretty(&Report { schema: "masu-explain", version: 1, account, advice })
 }
 
 /// The JSON schema of it.
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(Report);
-    serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
+    pretty(&schemars::schema_for!(Report))
+}
+
+/// Anything as JSON, with a line break at its end.
+pub fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("plain data") + "\n"
 }

@@ -11,9 +11,10 @@ use core::slice;
 static RATE: AtomicUsize = AtomicUsize::new(0);
 /// Blocks that are live.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Their bytes, and those of the pages that they lie in.
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-static PAGES: AtomicUsize = AtomicUsize::new(0);
+/// Their bytes.
+pub static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the pages that they lie in.
+pub static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Where the next search begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -51,7 +52,7 @@ pub struct Usage {
 /// What guards take now.
 pub fn usage() -> Usage {
     let (records, mapped) = slots::lengths();
-    let (live, pages) = (BYTES.load(Ordering::Relaxed), PAGES.load(Ordering::Relaxed));
+    let (live, pages) = (LIVE_BYTES.load(Ordering::Relaxed), PAGE_BYTES.load(Ordering::Relaxed));
     Usage { live, pages, records, mapped }
 }
 
@@ -110,8 +111,8 @@ unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
         }
     }
     let (low, high) = slot.touched();
-    BYTES.fetch_add(size, Ordering::Relaxed);
-    PAGES.fetch_add(high - low, Ordering::Relaxed);
+    LIVE_BYTES.fetch_add(size, Ordering::Relaxed);
+    PAGE_BYTES.fetch_add(high - low, Ordering::Relaxed);
     record.allocated.record();
     record.freed.clear();
     record.state.publish();
@@ -197,8 +198,8 @@ pub unsafe fn free(p: *mut u8) -> bool {
         report::damaged(slot, at as u64 + 1, true);
     }
     let (low, high) = slot.touched();
-    BYTES.fetch_sub(record.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-    PAGES.fetch_sub(high - low, Ordering::Relaxed);
+    LIVE_BYTES.fetch_sub(record.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+    PAGE_BYTES.fetch_sub(high - low, Ordering::Relaxed);
     // SAFETY: the slot is taken, and its block was freed.
     unsafe { slot.close() };
     record.state.release();

@@ -8,6 +8,7 @@ use crate::hardened::pool::Pool;
 use crate::hardened::shape::{self, Shape};
 use crate::hardened::table::{self, Entry, Kept};
 use crate::heap::arena::Arena;
+use crate::heap::arena::hooked::Memory as Hooked;
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
@@ -222,6 +223,12 @@ layout! {
     arena_stride = region::ARENA_STRIDE,
     /// Where its bins and spans are.
     arena_inner = Arena::INNER_AT,
+    /// Bytes of its live blocks in hook memory.
+    arena_hooked_live = Arena::MEMORY_AT + Hooked::FIELDS[0],
+    /// Of the pages that these are in.
+    arena_hooked_used = Arena::MEMORY_AT + Hooked::FIELDS[1],
+    /// Of all that it has.
+    arena_hooked_mapped = Arena::MEMORY_AT + Hooked::FIELDS[2],
     /// In the profile's switch, the mean distance of sample points in bytes; 0: off.
     switch_rate = profile::Switch::WORDS[0],
     /// The number of the start, 32 bits; 0: it is to be answered.

@@ -160,6 +160,11 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
     }
 }
 
+/// Bytes of memory that the profile has used.
+pub fn used_bytes() -> usize {
+    table::used_bytes()
+}
+
 /// Counts a sample that could not be kept.
 #[cold]
 pub fn dropped() {

@@ -16,7 +16,7 @@
 //!    with its frames behind it, before anything leads to it.
 
 pub use super::area::{Amount, Site};
-use super::area::{Area, FIRST_SITE, RECORDS, Record, SITE_BYTES};
+use super::area::{Area, FIRST_SITE, PARTS, RECORDS, Record, SITE_BYTES};
 use super::{DEFAULT_RATE, LIVE, draw};
 use crate::lock::{Guard, Lock};
 use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
@@ -427,6 +427,12 @@ pub fn totals() -> Totals {
         peak: TOP.load(Ordering::Relaxed),
         samples: LIVE.load(Ordering::Relaxed),
     }
+}
+
+/// Bytes of the area that have been used.
+pub fn used_bytes() -> usize {
+    let records = USED.load(Ordering::Relaxed) * size_of::<Record>();
+    Area::get().map_or(0, |_| PARTS[0] + records + SITES.load(Ordering::Relaxed))
 }
 
 /// A copy of all sites, in a mapping of its own.

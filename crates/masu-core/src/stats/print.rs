@@ -5,13 +5,14 @@ use crate::config::words::each;
 use crate::text::{Text, decimal, human_bytes};
 
 /// The names of the figures in the order of [`Stats`].
-const NAMES: &str = "allocated active resident mapped retained metadata dirty thread_cached \
-                     refilled_bytes purged_bytes threads heaps shared_heaps spans abandoned refills \
-                     fresh_spans spans_adopted spans_claimed remote_frees medium_allocs huge_allocs \
-                     huge_grown huge_moves huge_reused purge_ticks background_starts foreign_frees";
+const NAMES: &str = "allocated active resident mapped retained metadata dirty thread_cached hooked \
+                     guarded profile refilled_bytes purged_bytes threads heaps shared_heaps spans \
+                     abandoned refills fresh_spans spans_adopted spans_claimed remote_frees \
+                     medium_allocs huge_allocs huge_grown huge_moves huge_reused purge_ticks \
+                     background_starts foreign_frees";
 
 /// How many of them, from the first on, are bytes.
-const IN_BYTES: usize = 10;
+const IN_BYTES: usize = 13;
 
 const FIGURES: usize = size_of::<Stats>() / size_of::<u64>();
 

@@ -5,6 +5,7 @@ use crate::guard;
 use crate::hardened;
 use crate::heap;
 use crate::ledger;
+use crate::prof;
 use crate::run;
 use crate::space::{self, Window};
 use crate::span::pool;
@@ -32,6 +33,12 @@ pub struct Stats {
     pub dirty: usize,
     /// Bytes in threads' caches of medium blocks.
     pub thread_cached: usize,
+    /// Of `active`, bytes in memory that hooks of the program have provided.
+    pub hooked: usize,
+    /// Of `active`, bytes in the pages of guarded blocks.
+    pub guarded: usize,
+    /// Of `metadata`, bytes of the heap profile.
+    pub profile: usize,
     /// Bytes put into bins of small blocks.
     pub refilled_bytes: u64,
     /// Bytes given back to the kernel.
@@ -93,14 +100,18 @@ pub fn read() -> Stats {
     let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();
     s.allocated += hooked_live;
     s.active += hooked_used;
+    s.hooked = hooked_used;
     let guarded = guard::usage();
     s.allocated += guarded.live;
     s.active += guarded.pages;
+    s.guarded = guarded.pages;
     let hardened = hardened::usage();
     s.allocated += hardened.live;
     s.active += hardened.resident;
     s.dirty += ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
-    s.metadata = ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records;
+    s.profile = prof::used_bytes();
+    s.metadata =
+        ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records + s.profile;
     s.mapped = space::mapped_bytes(Window::Chunks)
         + h.mapped
         + hooked

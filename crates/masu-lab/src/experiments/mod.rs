@@ -14,5 +14,6 @@ pub mod memalloc;
 pub mod object_pool;
 pub mod profilers;
 pub mod programs;
+pub mod python;
 pub mod rust_programs;
 pub mod xquo;

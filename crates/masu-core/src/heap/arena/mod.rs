@@ -100,6 +100,8 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// Where the heap's bins and spans are in it.
     pub const INNER_AT: usize = core::mem::offset_of!(Arena, inner);
+    /// Where its hook memory is.
+    pub const MEMORY_AT: usize = core::mem::offset_of!(Arena, memory);
 
     fn new(id: u32) -> Self {
         let inner = Heap::new(Role::Arena);

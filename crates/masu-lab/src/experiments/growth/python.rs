@@ -1,42 +1,21 @@
 //! Programs in Python: Arrow by its own package, arrays and frames.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 
 use super::Options;
 use super::contest::{Contest, Contestant};
 use crate::arm::{self, Arm};
+use crate::experiments::python;
 use crate::paths;
 
 /// The packages that the scripts import.
 const PACKAGES: [&str; 3] = ["pyarrow", "numpy", "pandas"];
 
-/// The Python that has them: an environment of its own below `target`.
-fn interpreter() -> PathBuf {
-    paths::workspace().join("target/growth/venv/bin/python")
-}
-
-/// Makes the environment if need be.
-fn environment() -> Result<()> {
-    let succeeds = |program: &Path, arguments: &[&str]| -> Result<bool> {
-        let output = std::process::Command::new(program).args(arguments).output();
-        Ok(output.with_context(|| program.display().to_string())?.status.success())
-    };
-    let python = interpreter();
-    let imports = format!("import {}", PACKAGES.join(", "));
-    if python.is_file() && succeeds(&python, &["-c", &imports])? {
-        return Ok(());
-    }
-    let place = paths::workspace().join("target/growth/venv");
-    let made = succeeds(Path::new("python3"), &["-m", "venv", &place.display().to_string()])?;
-    ensure!(made, "cannot make a Python environment at {}", place.display());
-    let mut install = vec!["-m", "pip", "install", "--quiet"];
-    install.extend(PACKAGES);
-    if !succeeds(&python, &install)? {
-        bail!("pip could not install {}", PACKAGES.join(", "));
-    }
-    Ok(())
+/// The Python that has them.
+fn interpreter() -> Result<PathBuf> {
+    python::environment("target/growth/venv", &PACKAGES)
 }
 
 /// The path of a script beside this file.
@@ -46,11 +25,11 @@ fn script(name: &str) -> String {
 
 /// Arrow's bundled pools, and its system pool with each allocator below it.
 pub fn pyarrow(options: &Options) -> Result<Contest> {
-    environment()?;
+    let python = interpreter()?;
     let arguments = vec![script("arrow.py"), options.scale().to_owned()];
     let on = |label: &str, arm: &Arm, pool: &str| {
         let pool = [("ARROW_DEFAULT_MEMORY_POOL", pool)];
-        Contestant::program(label, arm, &interpreter(), arguments.clone(), &pool)
+        Contestant::program(label, arm, &python, arguments.clone(), &pool)
     };
     let mut contestants = vec![on("masu, system pool", &arm::masu()?, "system")];
     contestants.push(on("bundled mimalloc pool", &Arm::glibc(), "mimalloc"));
@@ -73,11 +52,11 @@ pub fn pyarrow(options: &Options) -> Result<Contest> {
 
 /// numpy and pandas with each allocator.
 pub fn frames(options: &Options) -> Result<Contest> {
-    environment()?;
+    let python = interpreter()?;
     let arguments = vec![script("frames.py"), options.scale().to_owned()];
     let on = |arm: &Arm| {
         let pool = [("ARROW_DEFAULT_MEMORY_POOL", "system")];
-        Contestant::program(&arm.name, arm, &interpreter(), arguments.clone(), &pool)
+        Contestant::program(&arm.name, arm, &python, arguments.clone(), &pool)
     };
     Ok(Contest {
         name: "frames".to_owned(),

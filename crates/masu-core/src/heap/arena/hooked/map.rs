@@ -27,7 +27,7 @@ type Root = [AtomicPtr<Leaf>; 1 << ROOT_BITS];
 static LOCK: Lock = Lock::new();
 static ROOT: AtomicPtr<Root> = AtomicPtr::new(core::ptr::null_mut());
 /// Bytes mapped for all of this.
-static MAPPED: AtomicUsize = AtomicUsize::new(0);
+pub static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes the lock.
 pub fn lock() -> Guard<'static> {

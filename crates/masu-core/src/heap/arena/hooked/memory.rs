@@ -23,6 +23,7 @@ use crate::size_class::{LAST_CLASS, UNIT};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
 use core::cell::Cell;
+use core::mem::offset_of;
 use core::sync::atomic::AtomicPtr;
 
 /// Pages of a span.
@@ -64,6 +65,10 @@ fn queue(chunk: &Chunk) -> &Links {
 }
 
 impl Memory {
+    /// Where the bytes of live blocks, of pages in use and of all chunks are counted, for `outside`.
+    pub const FIELDS: [usize; 3] =
+        [offset_of!(Memory, live), offset_of!(Memory, used), offset_of!(Memory, mapped)];
+
     /// No hooks and no memory.
     pub const fn new() -> Self {
         Memory {

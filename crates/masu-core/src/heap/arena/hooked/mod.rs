@@ -39,7 +39,7 @@ mod span;
 
 pub use default::DEFAULT;
 pub use hooks::Hooks;
-pub use map::{lock_for_fork, mapped_bytes};
+pub use map::{MAPPED, lock_for_fork, mapped_bytes};
 pub use memory::Memory;
 pub use resize::resize;
 

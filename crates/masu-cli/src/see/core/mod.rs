@@ -1,0 +1,217 @@
+//! `masu explain --core`: how a process ended that has left a core file, and which block its fault was at.
+
+mod place;
+mod text;
+
+use std::path::Path;
+
+use masu_inspect::account::{Account, explain_core};
+use masu_inspect::core_file::{Core, Signal, Thread};
+use masu_inspect::find::engines_in;
+use masu_inspect::guarded::Trace;
+use masu_inspect::memory::Memory;
+use masu_inspect::{Engine, Error};
+use masu_profile::symbols::Frame;
+use masu_profile::{Mapping, Profile, Symbols};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{failure, report};
+use crate::failure::{Failure, USAGE};
+use place::Place;
+
+pub use text::render;
+
+/// What the processor says of an address that cannot be one: nothing.
+const SI_KERNEL: i32 = 0x80;
+
+/// What `masu explain --core` says.
+#[derive(Serialize, JsonSchema)]
+pub struct Ended {
+    /// `masu-explain-core`.
+    schema: &'static str,
+    /// Bumped whenever a field changes its meaning.
+    version: u32,
+    /// The process.
+    process: u32,
+    /// Its name.
+    name: String,
+    /// The version of masu in it.
+    masu: String,
+    /// Its threads.
+    threads: usize,
+    /// The signal that ended it; null: it was dumped while it ran.
+    signal: Option<Ending>,
+    /// The access that was a fault; null: there was none that an address belongs to.
+    fault: Option<Fault>,
+    /// Where the thread was that the signal came to.
+    at: Option<Stack>,
+    /// Its memory, as far as it was dumped; null: too little of it was.
+    memory: Option<Account>,
+}
+
+/// A signal that ended a process.
+#[derive(Serialize, JsonSchema)]
+struct Ending {
+    /// Its number.
+    number: i32,
+    /// Its name.
+    name: String,
+}
+
+/// An access that was a fault.
+#[derive(Serialize, JsonSchema)]
+struct Fault {
+    /// The address, in hexadecimal digits; null: one that no program can have, a pointer was overwritten.
+    address: Option<String>,
+    /// What lies there.
+    #[serde(flatten)]
+    place: Place,
+    /// The same as a sentence.
+    text: String,
+}
+
+/// The stack of a thread, when it did something.
+#[derive(Serialize, JsonSchema)]
+struct Stack {
+    /// The thread.
+    thread: u32,
+    /// Its functions, innermost first.
+    frames: Vec<Function>,
+}
+
+/// A function on a stack.
+#[derive(Serialize, JsonSchema)]
+struct Function {
+    /// Its name; without one the file and the place in it.
+    name: String,
+    /// The source file, if debugging information has it.
+    file: Option<String>,
+    /// The line there.
+    line: Option<u32>,
+    /// All of that.
+    #[serde(skip)]
+    text: String,
+}
+
+/// The JSON of it, with a line break at its end.
+pub fn json(ended: &Ended) -> String {
+    report::pretty(ended)
+}
+
+/// The JSON schema of that.
+pub fn schema() -> String {
+    report::pretty(&schemars::schema_for!(Ended))
+}
+
+/// What a core file says.
+pub fn explain(path: &Path) -> Result<Ended, Failure> {
+    let core = Core::open(path).map_err(|error| {
+        let problem = match error.kind() {
+            std::io::ErrorKind::InvalidData => format!("--core: `{}` {error}", path.display()),
+            _ => format!("--core: `{}` cannot be read: {error}", path.display()),
+        };
+        Failure::new(USAGE, problem).remedy(
+            "`ulimit -c unlimited` has the kernel write one; `coredumpctl dump -o FILE` gets one from systemd",
+        )
+    })?;
+    let memory = Memory::of_core(core);
+    let engines = engines_in(&memory).map_err(|error| unknown(&error, path))?;
+    of(&memory, &engines).map_err(|error| failure(&error))
+}
+
+fn unknown(error: &Error, path: &Path) -> Failure {
+    match error {
+        Error::NoMasu(_) => Failure::new(
+            USAGE,
+            format!("--core: in `{}` there is no masu, or its file is no longer there", path.display()),
+        )
+        .remedy("the program's own files must be where they were, unchanged: read the core file on the same machine"),
+        error => failure(error),
+    }
+}
+
+fn of(memory: &Memory, engines: &[Engine]) -> Result<Ended, Error> {
+    let core = memory.core().expect("made of one");
+    let here = core.threads.first().map(|&Thread { id, counter }| Trace {
+        thread: id,
+        // As if it were where a call returns to.
+        frames: vec![counter.wrapping_add(1)],
+    });
+    let found = match core.signal {
+        Some(Signal { number: libc::SIGSEGV | libc::SIGBUS, code, address }) if code > 0 => {
+            let address = (code != SI_KERNEL).then_some(address);
+            let found = match address {
+                Some(address) => place::at(memory, engines, address)?,
+                None => place::Found::impossible(),
+            };
+            Some((address, found))
+        }
+        _ => None,
+    };
+    let traces = found.iter().flat_map(|(_, found)| found.traces()).chain(&here);
+    let symbols = names(core, traces);
+    let fault = found.map(|(address, found)| {
+        let (place, text) = found.named(&symbols);
+        Fault { address: address.map(|address| format!("{address:#x}")), place, text }
+    });
+    Ok(Ended {
+        schema: "masu-explain-core",
+        version: 1,
+        process: core.process,
+        name: core.name.clone(),
+        masu: engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
+        threads: core.threads.len(),
+        signal: core.signal.map(|it| Ending { number: it.number, name: name(it.number) }),
+        fault,
+        at: here.map(|trace| Stack::of(&trace, &symbols)),
+        memory: explain_core(memory, engines).ok(),
+    })
+}
+
+fn name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGSYS => "SIGSYS",
+        other => return format!("signal {other}"),
+    };
+    name.into()
+}
+
+/// The names of what some traces lead through.
+fn names<'a>(core: &Core, traces: impl Iterator<Item = &'a Trace>) -> Symbols {
+    let mappings = core.mapped.iter().filter(|mapped| mapped.is_code).map(|mapped| Mapping {
+        start: mapped.range.0,
+        end: mapped.range.1,
+        offset: mapped.offset,
+        path: mapped.path.clone(),
+        file: None,
+    });
+    let places = traces
+        .map(|trace| masu_profile::Place { frames: trace.frames.clone(), ..Default::default() });
+    Symbols::of(&Profile {
+        pid: core.process,
+        mappings: mappings.collect(),
+        places: places.collect(),
+        ..Profile::default()
+    })
+}
+
+impl Stack {
+    fn of(trace: &Trace, symbols: &Symbols) -> Stack {
+        let function = |frame: &Frame| Function {
+            name: frame.name.clone(),
+            file: frame.file.clone(),
+            line: (frame.line != 0).then_some(frame.line),
+            text: frame.to_string(),
+        };
+        let frames = symbols.stack(&trace.frames).map(function).collect();
+        Stack { thread: trace.thread, frames }
+    }
+}

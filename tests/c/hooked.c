@@ -1,0 +1,28 @@
+/* Blocks in memory that the program provides itself: 100 of 100 bytes, 10 of 100,000, one of 5 MiB. */
+#include <jemalloc/jemalloc.h>
+#include <stdio.h>
+#include <string.h>
+
+static extent_hooks_t hooks;
+
+static void fill(unsigned arena, int blocks, size_t size) {
+    for (int i = 0; i < blocks; i++) {
+        void *block = mallocx(size, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
+        if (block) memset(block, 1, size);
+    }
+}
+
+int main(void) {
+    extent_hooks_t *defaults, *own = &hooks;
+    unsigned arena;
+    size_t pointer = sizeof defaults, number = sizeof arena;
+    if (mallctl("arena.0.extent_hooks", &defaults, &pointer, NULL, 0)) return 1;
+    hooks = *defaults;
+    if (mallctl("arenas.create", &arena, &number, &own, sizeof own)) return 2;
+    fill(arena, 100, 100);
+    fill(arena, 10, 100000);
+    fill(arena, 1, 5 << 20);
+    puts("ready");
+    fflush(stdout);
+    return getchar() == 0;
+}

@@ -1,0 +1,121 @@
+//! `masu stats -p` says what the process says itself, in the same form.
+
+use std::process::Command;
+use std::time::Duration;
+
+use masu_tests::running::{Running, masu};
+use masu_tests::{Compile, Program, is_masu, library, scratch};
+use serde_json::Value;
+
+/// Figures that everything adds to.
+const SUMS: [&str; 5] = ["allocated", "active", "resident", "mapped", "metadata"];
+
+#[test]
+fn of_any_program() {
+    let same = ["allocated", "mapped", "spans", "refilled_bytes", "huge_allocs", "profile"];
+    let Some(seen) = statistics_of(&explained, None, &same) else { return };
+    for none in ["hooked", "guarded", "profile"] {
+        assert_eq!(seen["statistics"][none], 0, "{seen:#}");
+    }
+}
+
+#[test]
+fn of_a_hardened_process() {
+    let Some(seen) = statistics_of(&explained, Some("policy:hardened"), &SUMS) else { return };
+    // 10,000 blocks of 1,016 bytes or less.
+    is_within(&seen, "allocated", 9_900_000, 10_300_000);
+}
+
+/// The program has 10,000 blocks, and half of the slots are used.
+#[test]
+fn of_one_with_guarded_blocks() {
+    let configuration = Some("guard:1/1,guard_slots:1000");
+    let same = [&SUMS[..], &["guarded"]].concat();
+    let Some(seen) = statistics_of(&explained, configuration, &same) else { return };
+    is_within(&seen, "guarded", 1_900 << 10, 2_100 << 10);
+    is_within(&seen, "metadata", 500 << 10, 4 << 20);
+}
+
+#[test]
+fn of_one_with_extent_hooks() {
+    let include = masu_tests::workspace().join("crates/libmasu/include/masu/compat");
+    let program = || {
+        let door = library().expect("masu is a library");
+        Compile::c("c/hooked.c").flag("-I").flag(&include).file(door).build()
+    };
+    let same = [&SUMS[..], &["hooked"]].concat();
+    let Some(seen) = statistics_of(&program, None, &same) else { return };
+    is_within(&seen, "hooked", (5 << 20) + 1_000_000, 7 << 20);
+}
+
+#[test]
+fn of_one_that_is_profiled() {
+    let same = [&SUMS[..], &["profile"]].concat();
+    let Some(seen) = statistics_of(&explained, Some("prof:1,prof_rate:4KiB"), &same) else {
+        return;
+    };
+    // 2,500 samples of 40 bytes and some, and where they are looked for.
+    is_within(&seen, "profile", 300 << 10, 1 << 20);
+}
+
+fn explained() -> Program {
+    Compile::c("c/explained.c").flag("-pthread").build()
+}
+
+#[track_caller]
+fn is_within(seen: &Value, name: &str, low: u64, high: u64) {
+    let value = seen["statistics"][name].as_u64().expect("a number");
+    assert!((low..=high).contains(&value), "{name}: {seen:#}");
+}
+
+/// Compares some figures, within 1 %. Returns those of `masu stats`.
+fn statistics_of(
+    program: &dyn Fn() -> Program,
+    configuration: Option<&str>,
+    same: &[&str],
+) -> Option<Value> {
+    if !is_masu() {
+        return None;
+    }
+    let place = scratch();
+    let file = place.path().join("own");
+    let program = program();
+    let mut command = Command::new(program.path());
+    command.env("MASU_SHOW_STATS", "json").env("MASU_STATS_FILE", &file);
+    command.envs(configuration.map(|words| ("MASU_CONF", words)));
+    let mut running = Running::start(&mut command);
+    running.says("ready");
+    let id = running.id().to_string();
+    // It says that it is ready a moment before it waits, which takes another block.
+    std::thread::sleep(Duration::from_millis(100));
+    let output = masu(&["stats", "--json", "-p", &id]);
+    assert_eq!(output.status.code(), Some(0));
+    let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // For people, the same figures.
+    let text = String::from_utf8_lossy(&masu(&["stats", "-p", &id]).stdout).into_owned();
+    let line = text.lines().find(|line| line.contains(" allocated ")).expect("a line");
+    assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{seen:#} {text}");
+    // It ends where it waits.
+    drop(running.0.stdin.take());
+    running.0.wait().expect("it ends");
+    let own: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("written")).expect("JSON");
+    let schema = masu_tests::workspace().join("docs/statistics.schema.json");
+    let schema = std::fs::read_to_string(schema).expect("readable");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).expect("JSON"));
+    let validator = validator.expect("a schema");
+    for statistics in [&seen, &own] {
+        assert!(validator.is_valid(statistics), "{statistics:#}");
+    }
+    assert_eq!(seen["masu"], own["masu"]);
+    let names = |of: &Value| -> Vec<String> {
+        of["statistics"].as_object().expect("figures").keys().cloned().collect()
+    };
+    assert_eq!(names(&seen), names(&own));
+    for name in same {
+        let of = |of: &Value| of["statistics"][name].as_f64().expect("a number");
+        // The exit itself frees a little.
+        assert!((of(&seen) - of(&own)).abs() <= of(&own) / 100.0, "{name}: {seen:#} {own:#}");
+    }
+    Some(seen)
+}
