@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use masu_tests::running::masu;
 use masu_tests::{Compile, Outcome, Program, Run, archive, is_masu, library, scratch};
+use serde_json::Value;
 
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
@@ -189,12 +190,48 @@ fn a_core_file_says_which_block_it_was() {
             assert!(said.contains("guarded blocks' stacks"), "{case}: {said}");
         }
         assert!(said.contains("\n  sum  "), "{case}: {said}");
+        let out = masu(&["explain", "--json", "--core", &core.to_string_lossy()]);
+        is_the_same_as_json(&out.stdout, &said, line, stacks);
     }
     for (file, way) in [("Cargo.toml", "ulimit -c"), ("/none", "ulimit -c")] {
         let out = masu(&["explain", "--core", file]);
         let wrong = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.code() == Some(2) && wrong.contains(way), "{wrong}");
     }
+}
+
+/// The answer for scripts has what the answer for people has.
+#[track_caller]
+fn is_the_same_as_json(bytes: &[u8], said: &str, line: &str, stacks: &[&str]) {
+    let ended: Value = serde_json::from_slice(bytes).expect("JSON");
+    let schema = masu_tests::workspace().join("docs/explain-core.schema.json");
+    let schema = fs::read_to_string(schema).expect("readable");
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).expect("JSON"));
+    let validator = validator.expect("a schema");
+    assert!(validator.is_valid(&ended), "{:?}\n{ended:#}", validator.validate(&ended));
+    assert_eq!(ended["signal"]["name"], "SIGSEGV", "{ended:#}");
+    let (fault, block) = (&ended["fault"], &ended["fault"]["block"]);
+    let address = fault["address"].as_str().expect("an address");
+    assert!(said.contains(&format!("access to {address}: ")), "{ended:#}");
+    assert!(fault["text"].as_str().expect("a sentence").contains(line), "{ended:#}");
+    assert!(!ended["at"]["frames"].as_array().expect("a stack").is_empty(), "{ended:#}");
+    let is_guarded = fault["what"] == "guarded";
+    assert_eq!(is_guarded, stacks.len() > 1, "{ended:#}");
+    for (what, is_there) in
+        [("allocated", is_guarded), ("freed", is_guarded && stacks.contains(&"freed"))]
+    {
+        let frames = block[what]["frames"].as_array();
+        assert_eq!(frames.is_some_and(|frames| frames.len() > 1), is_there, "{ended:#}");
+    }
+    if is_guarded {
+        assert_eq!(block["is_live"], !stacks.contains(&"freed"), "{ended:#}");
+    }
+    let hex = |text: &str| i64::from_str_radix(text.trim_start_matches("0x"), 16).expect("hex");
+    match block["start"].as_str() {
+        Some(start) => assert_eq!(hex(address) - hex(start), block["offset"], "{ended:#}"),
+        None => assert_eq!(fault["what"], "null", "{ended:#}"),
+    }
+    assert!(ended["memory"]["parts"].as_array().is_some_and(|parts| parts.len() > 3), "{ended:#}");
 }
 
 #[test]

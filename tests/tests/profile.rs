@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, is_masu, library, long, scratch};
+use masu_profile::view::{margin, variance};
+use masu_tests::running::{Running, masu};
+use masu_tests::{Compile, Program, Run, is_masu, library, long, scratch, tool};
 
 /// A line of a profile.
 struct Place {
@@ -145,4 +147,131 @@ fn a_file_that_cannot_be_written_is_told_in_one_line() {
         said,
         "masu: warning: prof_file: cannot write \"/no/such/place\"; there is no profile\n"
     );
+}
+
+/// The margins that reports show hold the truth 95 times in a hundred, whether many samples make a figure or few.
+#[test]
+fn margins_hold_the_truth_as_often_as_they_say() {
+    const RUNS: usize = 100;
+    let program = compiled(ACCURACY);
+    let mut held = [0; 2];
+    for _ in 0..RUNS {
+        let Some(places) = profiled(&program, &[], "64KiB") else { return };
+        for (of_large, (truth, held)) in
+            [false, true].into_iter().zip([8e6, 3_004_950.0].into_iter().zip(&mut held))
+        {
+            let places: Vec<&Place> =
+                places.iter().filter(|it| (it.size > 8192) == of_large).collect();
+            let sum: f64 = places.iter().map(|it| it.live as f64).sum();
+            let variance =
+                places.iter().map(|it| variance(it.live as f64, it.size, 64 << 10)).sum();
+            *held += usize::from((sum - truth).abs() <= margin(variance));
+        }
+    }
+    // 95 are expected; the standard deviation is 2.2.
+    assert!(held.iter().all(|held| (87..=100).contains(held)), "{held:?} of {RUNS}");
+}
+
+/// Blocks of all sizes, 1 GiB in all, each sample of which has a stack of its own, of some thirty frames.
+const GIBIBYTE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+void *volatile kept;
+static void *ask(unsigned path, int depth, size_t size);
+__attribute__((noinline)) static void *left(unsigned path, int depth, size_t size) {
+    void *p = ask(path, depth, size);
+    __asm__ volatile("" : "+r"(p));
+    return p;
+}
+__attribute__((noinline)) static void *right(unsigned path, int depth, size_t size) {
+    void *p = ask(path, depth, size);
+    __asm__ volatile("" : "+r"(p));
+    return p;
+}
+static void *ask(unsigned path, int depth, size_t size) {
+    if (depth == 0) return malloc(size);
+    return (path & 1 ? left : right)(path >> 1, depth - 1, size);
+}
+int main(void) {
+    static const size_t sizes[] = {100, 1000, 8000, 60000, 400000, 4000000};
+    size_t sum = 0;
+    for (unsigned i = 0; sum < (size_t)1 << 30; i++) {
+        size_t size = sizes[sum < 128 << 20 ? i % 3 : 3 + i % 3];
+        kept = ask(i * 2654435761u, 28, size);
+        sum += size;
+    }
+    puts("ready");
+    fflush(stdout);
+    return getchar() == 0;
+}
+"#;
+
+/// What the profile itself takes of a heap of 1 GiB, at the usual rate, is at most 2 MiB.
+#[test]
+fn a_profile_of_a_gibibyte_takes_at_most_2_mib() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let program = compiled(GIBIBYTE);
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_PROF", "1"));
+    running.says("ready");
+    let output = masu(&["explain", "--json", &running.id().to_string()]);
+    let account: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let parts = account["parts"].as_array().expect("parts");
+    let part = parts.iter().find(|part| part["kind"] == "profile").expect("a line of its own");
+    let bytes = part["bytes"].as_u64().expect("bytes");
+    assert!(account["allocated"].as_u64() >= Some(1 << 30), "{account:#}");
+    // A thousand samples and more have a stack each.
+    assert!((600 << 10..=2 << 20).contains(&bytes), "{bytes}: {account:#}");
+}
+
+/// 2 µs are some 6,000 cycles, in which processors do 9,000 instructions of this kind and more. What is counted
+/// is the difference of two rates, so that starts and ends are not.
+#[test]
+fn a_sample_takes_few_instructions() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+static void *kept[1000];
+__attribute__((noinline)) static void *deep(int depth, int i) {
+    void *p = depth ? deep(depth - 1, i) : malloc(64 + i % 8 * 64);
+    __asm__ volatile("" : "+r"(p));
+    return p;
+}
+int main(void) {
+    for (int i = 0; i < 200000; i++) {
+        void **place = &kept[i % 1000];
+        free(*place);
+        *place = deep(12, i);
+    }
+    return 0;
+}
+"#;
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let place = scratch();
+    let program = compiled(SOURCE);
+    let counts = |rate: &str| -> (f64, f64) {
+        let file = place.path().join(rate);
+        let counted = Command::new(tool("valgrind"))
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(program.path())
+            .env("LD_PRELOAD", library().expect("masu"))
+            .env("MASU_PROF", "1")
+            .env("MASU_PROF_RATE", rate)
+            .env("MASU_PROF_FILE", &file)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&counted.stderr).into_owned();
+        let line = said.lines().find_map(|line| line.split_once("Collected : ")).expect("a count");
+        let samples: u64 = places(&file).iter().map(|it| it.samples).sum();
+        (line.1.trim().parse().expect("a number"), samples as f64)
+    };
+    let (few, many) = (counts("32KiB"), counts("4KiB"));
+    let each = (many.0 - few.0) / (many.1 - few.1);
+    println!("{each:.0} instructions a sample");
+    assert!(many.1 > 5.0 * few.1 && (1_000.0..9_000.0).contains(&each), "{each}: {few:?} {many:?}");
 }

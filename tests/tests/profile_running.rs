@@ -278,6 +278,41 @@ int main(void) {
     parent.wait().expect("it ends");
 }
 
+/// A test that leaks more than it may fails, by the exact figure.
+#[test]
+fn leaks_beyond_what_is_allowed_are_a_failure() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let source = "#include <stdlib.h>\n#include <string.h>\nvoid *volatile p;\n\
+                  int main(int n, char **words) { for (int i = 0; i < 100; i++) {\n\
+                  p = malloc(1000); if (i % 2) free(p); } return n > 1 ? 7 : 0; }";
+    let place = scratch();
+    let file = place.path().join("leaks.c");
+    fs::write(&file, source).expect("written");
+    let program = Compile::with("cc").flags(["-g", "-O0"]).file(&file).build();
+    let path = program.path().to_string_lossy().into_owned();
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let ended = |most: &[&str], words: &[&str]| {
+        let options = ["prof", "--leaks", "--rate", "1", "--lib", &library];
+        done(&mut masu(&[&options[..], most, &["--", &path], words].concat()))
+    };
+    let (code, said, wrong) = ended(&["--most", "50000"], &[]);
+    assert_eq!((code, &*wrong), (0, ""), "{said}");
+    assert!(said.starts_with("In use at the end: 49 KiB ± 0 B in 50 blocks"), "{said}");
+    let (code, _, wrong) = ended(&["--most", "49999"], &[]);
+    assert_eq!(code, 3);
+    assert_eq!(wrong, "masu: 49 KiB are in use at the end, and --most allows 49 KiB\n");
+    assert_eq!(ended(&["--most", "0"], &[]).0, 3);
+    // The program's own failure comes first.
+    assert_eq!(ended(&["--most", "0"], &["fail"]).0, 7);
+    let (code, _, wrong) = ended(&["--most", "much"], &[]);
+    assert!(code == 2 && wrong.starts_with("masu: --most: "), "{wrong}");
+    let (code, _, wrong) = done(&mut masu(&["prof", "--most", "1", "a.prof"]));
+    assert!(code == 2 && wrong.contains("--leaks"), "{wrong}");
+}
+
 #[test]
 fn what_cannot_be_had_is_said_with_the_way_out() {
     if !is_masu() {
@@ -305,6 +340,16 @@ fn what_cannot_be_had_is_said_with_the_way_out() {
     let place = scratch();
     let file: PathBuf = place.path().join("a.prof");
     fs::write(&file, "masu heap profile 1\nrate 1\nmaps\n").expect("written");
+    let cut = place.path().join("cut.prof");
+    fs::write(&cut, "masu heap profile 1\nrate 1\nplace 16 1 65536 16 655").expect("written");
+    refused(
+        &["prof", &cut.to_string_lossy()],
+        &format!(
+            "masu: `{}` is not whole: did the process end while it was written?",
+            cut.display()
+        ),
+        "--raw FILE",
+    );
     let file = file.to_string_lossy();
     refused(
         &["prof", "--retained", &file],

@@ -75,6 +75,12 @@ pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
     Ok(parse(&format!("prof_rate:{rate}"), &mut |_| {})?.prof_rate as u64)
 }
 
+/// What `--most` of `masu prof` means, in bytes.
+pub fn most_in_bytes(most: &str) -> Result<u64, Failure> {
+    single("--most", "budget", most)?;
+    Ok(parse(&format!("budget:{most}"), &mut |_| {})?.budget as u64)
+}
+
 /// The engine's own.
 pub fn usual_rate() -> u64 {
     Config::DEFAULT.prof_rate as u64

@@ -14,13 +14,19 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_schema_is_the_committed_one() {
-    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explain.schema.json");
-    let output = masu().args(["explain", "--schema"]).output().unwrap();
-    let written = fs::read_to_string(committed).unwrap();
-    assert!(stdout(&output) == written, "write it again with: masu explain --schema");
-    let validator = jsonschema::validator_for(&serde_json::from_str(&written).unwrap()).unwrap();
-    assert!(!validator.is_valid(&serde_json::json!({ "schema": "masu-explain" })));
+fn the_schemas_are_the_committed_ones() {
+    for (name, arguments) in
+        [("explain", &["--schema"][..]), ("explain-core", &["--core", "FILE", "--schema"])]
+    {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+        let output = masu().arg("explain").args(arguments).output().unwrap();
+        let written = fs::read_to_string(format!("{docs}/{name}.schema.json")).unwrap();
+        let again = arguments.join(" ");
+        assert!(stdout(&output) == written, "write it again with: masu explain {again}");
+        let schema = serde_json::from_str(&written).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        assert!(!validator.is_valid(&serde_json::json!({ "schema": format!("masu-{name}") })));
+    }
 }
 
 #[test]

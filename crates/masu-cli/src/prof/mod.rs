@@ -26,9 +26,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use masu_profile::view::bytes;
 use masu_profile::{Profile, Symbols, View};
 
+use crate::conf;
 use crate::failure::{Failure, USAGE, warn};
+
+/// More is in use at the end than the caller allows.
+const TOO_MUCH: u8 = 3;
 
 /// Who allocates what is in use? Sample a program's memory by the stacks that ask for it.
 ///
@@ -46,6 +51,7 @@ Examples:
   masu prof -o out.html -- ./server         a flame graph
   masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Pyroscope …
   masu prof --leaks -- ./server             what was still in use at the end
+  masu prof --leaks --rate 1 --most 1MiB -- ./test    fails if that is more
   masu prof --raw a.prof -- ./server        keep the profile, to look at it again:
   masu prof --lifetimes a.prof
   masu prof --growth --base a.prof b.prof   what the second had more in use
@@ -57,7 +63,8 @@ A running process is neither stopped nor prepared: sampling is switched on in it
 off again. What it allocated before is not seen.
 
 Exit codes: the program's own; before that those of `masu run`; 0 for a process or a file; 2 mistyped, no such
-process, one without masu or that may not be read, or one that somebody else profiles; 125 there is no profile.")]
+process, one without masu or that may not be read, or one that somebody else profiles; 3 more is in use than --most
+allows; 125 there is no profile.")]
 pub struct Prof {
     /// Bytes between two samples, on average: smaller is finer and costs more [default: 512KiB]
     #[arg(long, value_name = "SIZE")]
@@ -78,6 +85,10 @@ pub struct Prof {
     /// What was in use at the end
     #[arg(long, group = "view")]
     pub leaks: bool,
+
+    /// Fail, with exit code 3, if more than this is in use at the end; with --rate 1 to the byte
+    #[arg(long, value_name = "SIZE", requires = "leaks")]
+    pub most: Option<String>,
 
     /// All that was ever allocated
     #[arg(long, group = "view")]
@@ -141,6 +152,7 @@ pub struct Prof {
 pub fn run(order: &Prof) -> Result<u8, Failure> {
     let outputs = output::of(order)?;
     let view = view(order)?;
+    let most = order.most.as_deref().map(conf::most_in_bytes).transpose()?;
     let base = match &order.base {
         Some(file) => {
             let profile = parse(file, &read(file)?)?;
@@ -165,7 +177,19 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         let base = base.as_ref().map(|(profile, symbols)| (profile, symbols));
         output::write(form, &file, &profile, &symbols, view, base)?;
     }
-    Ok(code)
+    Ok(if code == 0 && most.is_some_and(|most| leaks(&profile, most)) { TOO_MUCH } else { code })
+}
+
+/// Whether more than `most` bytes are in use at the end of a profile, which is said then.
+fn leaks(profile: &Profile, most: u64) -> bool {
+    let places = profile.places.iter();
+    let leaked: f64 = places.map(|place| View::Live.of(place).bytes).sum();
+    let is_more = leaked > most as f64;
+    if is_more {
+        let (leaked, most) = (bytes(leaked), bytes(most as f64));
+        eprintln!("masu: {leaked} are in use at the end, and --most allows {most}");
+    }
+    is_more
 }
 
 fn view(order: &Prof) -> Result<View, Failure> {

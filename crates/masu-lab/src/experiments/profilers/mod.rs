@@ -7,9 +7,9 @@
 //!  └─ page  the table
 //! ```
 //!
-//! Each profiler is compared with its own allocator without it, round by round, and the median of the ratios counts.
-//! masu without a profile takes part twice: what its two entries differ by is the noise. What a sample costs is told
-//! by a program that is sampled finely: its processor time above that of a run without, divided by the samples.
+//! Each run under a profiler follows one of the same work on the same allocator without it, and the median of the
+//! ratios counts. masu without a profile takes part as a profiler too, which shows the noise. What a sample costs is
+//! told by a program that is sampled finely: its processor time above that of a run without, divided by the samples.
 
 mod page;
 mod ways;
@@ -71,7 +71,7 @@ const PYTHON: &str = "Python";
 /// It says its own peak, as the workloads do.
 const SCRIPT: &str = "\
 import json
-for i in range(30):
+for i in range(6):
     json.loads(json.dumps({str(k): [k] * 10 for k in range(8000)}))
 for line in open('/proc/self/status'):
     if line.startswith('VmHWM:'):
@@ -96,6 +96,12 @@ struct Results {
     missing: Vec<String>,
 }
 
+/// A program with a name, and the command that does a share of its work.
+struct Program {
+    name: String,
+    command: Box<dyn Fn(f64) -> Vec<String>>,
+}
+
 /// A program under a profiler.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -103,18 +109,19 @@ struct Row {
     profiler: String,
     /// What it is compared with.
     base: String,
-    /// The median of its processor time, and of its ratio to the base in the same round.
+    /// The work that was done, of that of a race.
+    work: f64,
+    /// Medians: of processor time, of its ratio to the base's, of the peak, and what that is more than the base's.
     cpu_s: f64,
     ratio: f64,
-    /// Medians.
     peak_kib: f64,
-    base_peak_kib: f64,
+    more_kib: f64,
 }
 
-/// What a run took.
-struct Figures {
-    cpu_s: f64,
-    peak_kib: f64,
+/// What a run took, and the same of its base.
+struct Pair {
+    cpu_s: [f64; 2],
+    peak_kib: [f64; 2],
 }
 
 /// Runs the experiment and writes `profilers.md` and `profilers.json`.
@@ -126,34 +133,31 @@ pub fn run(options: &Options) -> Result<()> {
     let (rounds, scale) = if options.quick { (3, 0.1) } else { (options.rounds.max(1), 0.5) };
     let mut missing = Vec::new();
     let ways = ways::all(&mut missing)?;
-    let programs = programs(options, scale, place.path())?;
-    let mut figures: BTreeMap<(usize, &str), Vec<Figures>> = BTreeMap::new();
+    let programs = programs(options, place.path())?;
+    let mut pairs: BTreeMap<(usize, &str), Vec<Pair>> = BTreeMap::new();
     for round in 0..rounds {
-        for (number, (program, command)) in programs.iter().enumerate() {
-            eprintln!("round {}, {program}", round + 1);
-            for way in ways.iter().filter(|way| way.follows(program) && round < way.rounds) {
-                let finished = finished(way, command, place.path())
-                    .with_context(|| format!("{program}, {}", way.name))?;
-                let (cpu_s, peak_kib) = (cpu(&finished), finished.sample.peak_kib as f64);
-                let of = figures.entry((number, way.name)).or_default();
-                of.push(Figures { cpu_s, peak_kib });
+        for (number, program) in programs.iter().enumerate() {
+            eprintln!("round {}, {}", round + 1, program.name);
+            for way in ways.iter().filter(|way| way.follows(&program.name) && round < way.rounds) {
+                let pair = pair(way, &(program.command)(scale * way.share), place.path())
+                    .with_context(|| format!("{}, {}", program.name, way.name))?;
+                pairs.entry((number, way.name)).or_default().push(pair);
             }
         }
     }
     let mut rows = Vec::new();
-    for (number, (program, _)) in programs.iter().enumerate() {
-        for way in ways.iter().filter(|way| way.name != way.base && way.follows(program)) {
-            let (own, base) = (&figures[&(number, way.name)], &figures[&(number, way.base)]);
-            let of = |of: fn(&Figures) -> f64, all: &[Figures]| middle(all.iter().map(of));
-            let ratios = own.iter().zip(base).map(|(own, base)| own.cpu_s / base.cpu_s.max(1e-9));
+    for (number, program) in programs.iter().enumerate() {
+        for way in ways.iter().filter(|way| way.follows(&program.name)) {
+            let pairs = &pairs[&(number, way.name)];
             rows.push(Row {
-                program: program.clone(),
+                program: program.name.clone(),
                 profiler: way.name.into(),
-                base: way.base.into(),
-                cpu_s: of(|it| it.cpu_s, own),
-                ratio: middle(ratios),
-                peak_kib: of(|it| it.peak_kib, own),
-                base_peak_kib: of(|it| it.peak_kib, base),
+                base: way.arm.name.clone(),
+                work: way.share,
+                cpu_s: middle(pairs.iter().map(|it| it.cpu_s[1])),
+                ratio: middle(pairs.iter().map(|it| it.cpu_s[1] / it.cpu_s[0].max(1e-6))),
+                peak_kib: middle(pairs.iter().map(|it| it.peak_kib[1])),
+                more_kib: middle(pairs.iter().map(|it| it.peak_kib[1] - it.peak_kib[0])),
             });
         }
     }
@@ -167,40 +171,59 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The programs, each with its command.
-fn programs(options: &Options, scale: f64, place: &Path) -> Result<Vec<(String, Vec<String>)>> {
-    let mut programs: Vec<(String, Vec<String>)> = Vec::new();
-    for name in WORKLOADS {
-        programs.push((name.into(), workload(name, scale)?));
-    }
+/// The programs.
+fn programs(options: &Options, place: &Path) -> Result<Vec<Program>> {
+    let work = work()?;
+    let workload = |name: &'static str| {
+        let work = work.clone();
+        let command: Box<dyn Fn(f64) -> Vec<String>> = Box::new(move |s| workload(&work, name, s));
+        Program { name: name.into(), command }
+    };
+    let mut programs: Vec<Program> = WORKLOADS.into_iter().map(workload).collect();
     let script = place.join("work.py");
     fs::write(&script, SCRIPT)?;
-    programs.push((PYTHON.into(), vec!["python3".into(), script.to_string_lossy().into_owned()]));
-    if !options.only.is_empty() {
-        programs.retain(|(name, _)| options.only.contains(name));
-        ensure!(
-            !programs.is_empty(),
-            "no such program; there are {} and {PYTHON}",
-            WORKLOADS.join(", ")
-        );
+    let command = vec!["python3".to_owned(), script.to_string_lossy().into_owned()];
+    programs.push(Program { name: PYTHON.into(), command: Box::new(move |_| command.clone()) });
+    let known = || programs.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+    for name in &options.only {
+        ensure!(programs.iter().any(|it| it.name == *name), "no `{name}`; there are {}", known());
     }
+    programs.retain(|it| options.only.is_empty() || options.only.contains(&it.name));
     Ok(programs)
 }
 
-fn workload(name: &str, scale: f64) -> Result<Vec<String>> {
-    let work = work::build()?.to_string_lossy().into_owned();
-    Ok(vec![work, "run".into(), name.into(), "1".into(), scale.to_string()])
+/// The program with the workloads.
+fn work() -> Result<String> {
+    Ok(work::build()?.to_string_lossy().into_owned())
 }
 
-/// Runs a program in some way.
-fn finished(way: &Way, program: &[String], place: &Path) -> Result<Finished> {
-    // A profiler that is a Python itself takes the script alone.
-    let program = if way.only.is_some() { &program[1..] } else { program };
-    let words: Vec<&String> = way.wrapper.iter().chain(program).collect();
+fn workload(work: &str, name: &str, scale: f64) -> Vec<String> {
+    [work, "run", name, "1", &scale.to_string()].map(str::to_owned).to_vec()
+}
+
+/// Runs a program on an allocator, and then with its profiler too.
+fn pair(way: &Way, program: &[String], place: &Path) -> Result<Pair> {
+    let mut pair = Pair { cpu_s: [0.0; 2], peak_kib: [0.0; 2] };
+    for (i, is_profiled) in [false, true].into_iter().enumerate() {
+        let finished = finished(way, program, is_profiled, place)?;
+        (pair.cpu_s[i], pair.peak_kib[i]) = (cpu(&finished), finished.sample.peak_kib as f64);
+    }
+    Ok(pair)
+}
+
+fn finished(way: &Way, program: &[String], is_profiled: bool, place: &Path) -> Result<Finished> {
+    let words: Vec<&String> = match is_profiled {
+        // A profiler that is a Python itself takes the script alone.
+        true if way.only.is_some() => way.wrapper.iter().chain(&program[1..]).collect(),
+        true => way.wrapper.iter().chain(program).collect(),
+        false => program.iter().collect(),
+    };
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(place).stdin(Stdio::null());
     way.arm.apply(&mut command);
-    command.envs(way.environment.iter().copied());
+    if is_profiled {
+        command.envs(way.environment.iter().copied());
+    }
     child::run(command, None, LIMIT)
 }
 
@@ -215,7 +238,7 @@ fn middle(numbers: impl Iterator<Item = f64>) -> f64 {
 
 /// What a sample costs in microseconds, and how many there were.
 fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
-    let program = workload(SAMPLED, 1.0)?;
+    let program = workload(&work()?, SAMPLED, 1.0);
     let masu = arm::masu()?;
     let file = place.join("samples.prof");
     let (mut more, mut samples) = (Vec::new(), 0);

@@ -11,7 +11,7 @@ const AIM_MIB: f64 = 2.0;
 const AIM_US: f64 = 2.0;
 
 fn more_mib(row: &Row) -> f64 {
-    (row.peak_kib - row.base_peak_kib) / 1024.0
+    row.more_kib / 1024.0
 }
 
 /// Of each profiler, over the programs of the race: how many, the mean ratio and the most memory more.
@@ -56,6 +56,7 @@ pub fn of(results: &Results) -> String {
                 row.program.clone(),
                 row.profiler.clone(),
                 row.base.clone(),
+                format!("{}", row.work),
                 format!("{:.3}", row.cpu_s),
                 format!("{:.3}", row.ratio),
                 format!("{:.1}", row.peak_kib / 1024.0),
@@ -70,10 +71,10 @@ pub fn of(results: &Results) -> String {
     format!(
         "# What a heap profile costs\n\n\
          Measured {} by `cargo run --release -p masu-lab -- profilers`: {} rounds, scale {}. {}\n\n\
-         Each program of the race of fifteen under a profiler, against the same allocator without it. masu, jemalloc \
-         and tcmalloc take a sample in 512 KiB. tcmalloc's heap profiler, heaptrack and memray follow every call; \
-         heaptrack and memray run two rounds, and memray follows a program in Python. `masu, once more` is masu \
-         without a profile: the noise.\n\n\
+         Each program of the race of fifteen under a profiler, against the same work on the same allocator without it. \
+         masu, jemalloc and tcmalloc take a sample in 512 KiB. tcmalloc's heap profiler, heaptrack and memray follow \
+         every call; they run two rounds, with less work where the table says so. memray follows a program in Python. \
+         `masu, no profile` is masu against itself: the noise.\n\n\
          Processor time is the geometric mean of the ratios, memory the most that any of the programs takes more at \
          its peak. For masu at most {AIM_RATIO} and {AIM_MIB} MiB are wanted.\n\n{}\n\
          A sample costs masu {:.2} µs, measured with {} samples of `{SAMPLED}`, one in {} KiB; {AIM_US} µs are \
@@ -91,7 +92,16 @@ pub fn of(results: &Results) -> String {
         results.samples,
         FINE >> 10,
         table(
-            &["program", "profiler", "against", "processor, s", "ratio", "peak, MiB", "more, MiB"],
+            &[
+                "program",
+                "profiler",
+                "against",
+                "work",
+                "processor, s",
+                "ratio",
+                "peak, MiB",
+                "more, MiB"
+            ],
             &rows
         ),
     )

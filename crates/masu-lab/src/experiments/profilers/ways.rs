@@ -12,17 +12,17 @@ use crate::experiments::python;
 /// A way to run a program.
 pub struct Way {
     pub name: &'static str,
-    /// The way that it is compared with; its own for those.
-    pub base: &'static str,
+    /// Its allocator, without which it is compared.
+    pub arm: Arm,
     /// What runs the program: this, then the program.
     pub wrapper: Vec<String>,
-    /// Its allocator.
-    pub arm: Arm,
-    pub environment: &'static [(&'static str, &'static str)],
+    pub environment: Variables,
     /// The only program that it can follow.
     pub only: Option<&'static str>,
-    /// Most rounds: a profiler that follows every call takes ten times as long, and needs few to show it.
+    /// Most rounds, and the share of the work that is done: a profiler that follows every call takes ten or a hundred
+    /// times as long, and needs little to show it.
     pub rounds: usize,
+    pub share: f64,
 }
 
 impl Way {
@@ -32,13 +32,22 @@ impl Way {
     }
 }
 
+type Variables = &'static [(&'static str, &'static str)];
+
 /// An allocator with a profiler of its own, from where the distribution has it.
 struct Peer {
     name: &'static str,
     package: &'static str,
     file: &'static str,
-    /// Names of its ways, and the variables that switch them on.
-    profilers: &'static [(&'static str, &'static [(&'static str, &'static str)])],
+    profilers: &'static [Profiler],
+}
+
+/// A profiler that variables switch on.
+struct Profiler {
+    name: &'static str,
+    variables: Variables,
+    /// The share of the work, if it follows every call.
+    every: Option<f64>,
 }
 
 const PEERS: [Peer; 2] = [
@@ -46,21 +55,31 @@ const PEERS: [Peer; 2] = [
         name: "jemalloc",
         package: "libjemalloc2",
         file: "libjemalloc.so.2",
-        profilers: &[(
-            "jemalloc, prof:true",
-            &[("MALLOC_CONF", "prof:true,prof_active:true,lg_prof_sample:19")],
-        )],
+        profilers: &[Profiler {
+            name: "jemalloc, prof:true",
+            variables: &[("MALLOC_CONF", "prof:true,prof_active:true,lg_prof_sample:19")],
+            every: None,
+        }],
     },
     Peer {
         name: "tcmalloc",
         package: "libgoogle-perftools4",
         file: "libtcmalloc.so.4",
         profilers: &[
-            ("tcmalloc, sampling", &[("TCMALLOC_SAMPLE_PARAMETER", "524288")]),
-            (
-                "tcmalloc, heap profiler",
-                &[("HEAPPROFILE", "tcmalloc"), ("HEAP_PROFILE_ALLOCATION_INTERVAL", "0")],
-            ),
+            Profiler {
+                name: "tcmalloc, sampling",
+                variables: &[("TCMALLOC_SAMPLE_PARAMETER", "524288")],
+                every: None,
+            },
+            Profiler {
+                name: "tcmalloc, heap profiler",
+                variables: &[
+                    ("HEAPPROFILE", "tcmalloc"),
+                    ("HEAP_PROFILE_ALLOCATION_INTERVAL", "0"),
+                    ("HEAP_PROFILE_INUSE_INTERVAL", "0"),
+                ],
+                every: Some(0.02),
+            },
         ],
     },
 ];
@@ -72,39 +91,38 @@ const FEW: usize = 2;
 
 /// The ways whose programs are here. `missing`: what is not, and how to get it.
 pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
-    let way = |name, base, arm: &Arm, environment| Way {
+    let way = |name, arm: &Arm, environment| Way {
         name,
-        base,
-        wrapper: Vec::new(),
         arm: arm.clone(),
+        wrapper: Vec::new(),
         environment,
         only: None,
         rounds: usize::MAX,
+        share: 1.0,
     };
     let (masu, glibc) = (arm::masu()?, Arm::glibc());
-    let sampling: &[_] = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", "512KiB")];
-    let mut ways = vec![
-        way("masu", "masu", &masu, &[]),
-        way("masu, sampling", "masu", &masu, sampling),
-        way("masu, once more", "masu", &masu, &[]),
-    ];
+    let sampling = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", "512KiB")];
+    let mut ways =
+        vec![way("masu, sampling", &masu, sampling), way("masu, no profile", &masu, &[])];
     for peer in &PEERS {
-        match LIBRARIES.iter().map(|place| Path::new(place).join(peer.file)).find(|at| at.is_file())
-        {
-            Some(path) => {
-                let arm = Arm::preloading(peer.name, "the distribution's", path);
-                ways.push(way(peer.name, peer.name, &arm, &[]));
-                let profilers = peer.profilers.iter();
-                ways.extend(profilers.map(|(name, on)| way(name, peer.name, &arm, on)));
+        let places = LIBRARIES.iter().map(|place| Path::new(place).join(peer.file));
+        let Some(path) = places.into_iter().find(|at| at.is_file()) else {
+            missing.push(format!("{} (apt-get install {})", peer.name, peer.package));
+            continue;
+        };
+        let arm = Arm::preloading(peer.name, "the distribution's", path);
+        ways.extend(peer.profilers.iter().map(|profiler| {
+            let way = way(profiler.name, &arm, profiler.variables);
+            match profiler.every {
+                Some(share) => Way { rounds: FEW, share, ..way },
+                None => way,
             }
-            None => missing.push(format!("{} (apt-get install {})", peer.name, peer.package)),
-        }
+        }));
     }
-    ways.push(way("glibc", "glibc", &glibc, &[]));
     if runs(Command::new("heaptrack").arg("--version")) {
-        // Its file is read by others: only what the program waits for counts.
+        // What it records is made readable by another program, later.
         let wrapper = ["heaptrack", "--raw", "-o", "heaptrack"].map(str::to_owned).to_vec();
-        ways.push(Way { wrapper, rounds: FEW, ..way("heaptrack", "glibc", &glibc, &[]) });
+        ways.push(Way { wrapper, rounds: FEW, share: 0.2, ..way("heaptrack", &glibc, &[]) });
     } else {
         missing.push("heaptrack (apt-get install heaptrack)".into());
     }
@@ -113,8 +131,8 @@ pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
             let words = ["-m", "memray", "run", "--native", "-q", "-f", "-o", "memray.bin"];
             let mut wrapper = vec![python.to_string_lossy().into_owned()];
             wrapper.extend(words.map(str::to_owned));
-            let (only, rounds) = (Some(PYTHON), FEW);
-            ways.push(Way { wrapper, only, rounds, ..way("memray", "glibc", &glibc, &[]) });
+            let only = Some(PYTHON);
+            ways.push(Way { wrapper, only, rounds: FEW, ..way("memray", &glibc, &[]) });
         }
         Err(error) => missing.push(format!("memray ({error:#})")),
     }
