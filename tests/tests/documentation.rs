@@ -161,6 +161,11 @@ fn what_holds_my_memory() {
 }
 
 #[test]
+fn find_a_leak() {
+    check("find-a-leak.md");
+}
+
+#[test]
 fn watch_a_fleet() {
     check("watch-a-fleet.md");
 }

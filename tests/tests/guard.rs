@@ -231,7 +231,10 @@ fn is_the_same_as_json(bytes: &[u8], said: &str, line: &str, stacks: &[&str]) {
         Some(start) => assert_eq!(hex(address) - hex(start), block["offset"], "{ended:#}"),
         None => assert_eq!(fault["what"], "null", "{ended:#}"),
     }
-    assert!(ended["memory"]["parts"].as_array().is_some_and(|parts| parts.len() > 3), "{ended:#}");
+    assert!(
+        ended["memory"]["parts"].as_array().is_some_and(|parts| !parts.is_empty()),
+        "{ended:#}"
+    );
 }
 
 #[test]

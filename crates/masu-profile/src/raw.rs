@@ -96,6 +96,9 @@ impl Mapping {
     }
 }
 
+/// What is wrong with one that ends too early.
+const NOT_WHOLE: &str = "is not whole: did the process end while it was written?";
+
 impl Profile {
     /// Reads one; `Err` says what is wrong with it.
     pub fn parse(text: &str) -> Result<Profile, String> {
@@ -106,7 +109,10 @@ impl Profile {
         let mut profile = Profile::default();
         let mut ended = false;
         for (number, line) in lines.by_ref() {
-            let wrong = || format!("is damaged: line {} is `{line}`", number + 1);
+            let wrong = || match text.ends_with('\n') {
+                true => format!("is damaged: line {} is `{line}`", number + 1),
+                false => NOT_WHOLE.into(),
+            };
             let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
             let value = || rest.parse().map_err(|_| wrong());
             match key {
@@ -126,7 +132,7 @@ impl Profile {
             }
         }
         if !ended || profile.rate == 0 {
-            return Err("is not whole: did the process end while it was written?".into());
+            return Err(NOT_WHOLE.into());
         }
         profile.mappings = lines.filter_map(|(_, line)| mapping(line)).collect();
         Ok(profile)
@@ -333,6 +339,7 @@ mod tests {
             ("", "no heap profile"),
             ("heap_v2/524288\n", "no heap profile"),
             ("masu heap profile 1\nrate 1\n", "not whole"),
+            ("masu heap profile 1\nrate 1\nplace 16 1 6", "not whole"),
             ("masu heap profile 1\nrate x\n", "line 2 is `rate x`"),
             ("masu heap profile 1\nrate 1\nplace 1 2 @\nmaps\n", "line 3"),
         ] {
