@@ -1,0 +1,118 @@
+//! Programs that profile their heap through jemalloc do so on masu, unchanged: `jeprof` reads what they dump.
+
+use std::path::Path;
+use std::process::Command;
+
+use masu_tests::running::Running;
+use masu_tests::{Compile, Run, is_masu, scratch, tool};
+
+const MIB: f64 = 1048576.0;
+
+/// What `jeprof` says of a dump: bytes in all, and of each function what it allocated itself, the most first.
+#[track_caller]
+fn jeprof(program: &Path, dump: &Path) -> (f64, Vec<(String, f64)>) {
+    let mut command = Command::new(tool("jeprof"));
+    command.args(["--text", "--show_bytes"]).args([program, dump]);
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = |word: &str| word.parse().expect("a number");
+    let mut total = None;
+    let mut functions = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["Total:", bytes, "B"] => total = Some(number(bytes)),
+            [own, _, _, _, _, name, ..] => functions.push((name.to_owned(), number(own))),
+            _ => {}
+        }
+    }
+    let total =
+        total.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    (total, functions)
+}
+
+#[track_caller]
+fn is_about(found: f64, truth: f64, share: f64) {
+    assert!((found / truth - 1.0).abs() <= share, "{found} for {truth}");
+}
+
+/// `prof_final` of a program that knows nothing of profiles.
+#[test]
+fn jeprof_ranks_the_places_of_a_program() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
+    let prefix = place.path().join("dump");
+    let conf = "prof:true,prof_final:true,lg_prof_sample:13,prof_prefix:";
+    Run::program(&program)
+        .arg("40")
+        .env("MALLOC_CONF", format!("{conf}{}", prefix.display()))
+        .run()
+        .success();
+    let mut dumps = std::fs::read_dir(place.path()).expect("a directory");
+    let dump = dumps.next().expect("a dump").expect("a file").path();
+    assert!(dump.to_string_lossy().ends_with(".f.heap"), "{}", dump.display());
+    let (_, functions) = jeprof(program.path(), &dump);
+    // 40,000 blocks of 512 bytes, and 40 times 1,000 of 96.
+    assert_eq!(functions[0].0, "cached", "{functions:?}");
+    assert_eq!(functions[1].0, "leak", "{functions:?}");
+    is_about(functions[0].1, 40_000.0 * 512.0, 0.1);
+    is_about(functions[1].1, 40_000.0 * 96.0, 0.2);
+}
+
+/// Redis switches a profile on and dumps it by commands of its own.
+#[test]
+fn redis_dumps_a_profile() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let (socket, dump) = (place.path().join("socket"), place.path().join("redis.heap"));
+    let redis = tool("redis-server");
+    let mut command = Command::new(&redis);
+    command.args(["--port", "0", "--save", "", "--enable-debug-command", "yes", "--unixsocket"]);
+    command.arg(&socket).current_dir(place.path());
+    let mut running = Running::start(&mut command);
+    running.says("eady to accept");
+    let ask = |words: &[&str]| {
+        let mut client = Command::new(tool("redis-cli"));
+        let output = client.arg("-s").arg(&socket).args(words).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !said.starts_with("ERR"), "{words:?}: {said}");
+        said
+    };
+    ask(&["debug", "mallctl", "prof.active", "1"]);
+    ask(&["debug", "populate", "200000", "key", "300"]);
+    let used = ask(&["info", "memory"]);
+    let used = used.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a line");
+    ask(&["debug", "mallctl-str", "prof.dump", &dump.to_string_lossy()]);
+    let (total, functions) = jeprof(&redis, &dump);
+    // What it had before it was switched on is less than a MiB; a sample is 512 KiB.
+    is_about(total, used.trim().parse().expect("a number"), 0.3);
+    assert!(functions[0].0.starts_with("zmalloc"), "{functions:?}");
+}
+
+/// RocksDB: first its memtable has all, then its cache of blocks.
+#[test]
+fn rocksdb_dumps_profiles() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let compile = Compile::cxx("cxx/rocksdb.cc").flags(["-O1", "-lrocksdb"]);
+    let program = compile.try_build().expect("RocksDB is installed: tests/install-tools");
+    let at = |name: &str| place.path().join(name);
+    let (filled, read) = (at("filled.heap"), at("read.heap"));
+    let words = [at("db"), filled.clone(), read.clone()];
+    let words = words.iter().map(|path| path.to_string_lossy().into_owned());
+    words.fold(Run::program(&program), |run, word| run.arg(&word)).run().success();
+    for (dump, function) in [(filled, "rocksdb::Arena::"), (read, "rocksdb::UncompressBlock")] {
+        let (total, functions) = jeprof(program.path(), &dump);
+        assert!(functions[0].0.starts_with(function), "{functions:?}");
+        // 50,000 values of 400 bytes.
+        is_about(total, 21.0 * MIB, 0.15);
+        assert!(functions[0].1 > total * 0.8, "{functions:?}");
+    }
+}
