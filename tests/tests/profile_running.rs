@@ -108,7 +108,14 @@ fn each_view_has_its_culprit_first() {
     assert_eq!(first(&said), "fragment", "{said}");
     let (_, peak, _) = done(&mut masu(&["prof", "--peak", &raw]));
     assert_eq!(first(&peak), "cached", "{peak}");
-    assert!(fs::read_to_string(graph).expect("written").contains("fragment"));
+    // The flame graph has the memory over time above it, also when it is made later.
+    let again = at("again.html");
+    assert_eq!(done(&mut masu(&["prof", "--flame", &again, &raw])).0, 0);
+    for page in [graph, again] {
+        let page = fs::read_to_string(page).expect("written");
+        let timeline = page.find("class='memory'").expect("a timeline");
+        assert!(page[timeline..].contains("fragment") && page.contains("at its peak"), "{page}");
+    }
     assert_eq!(fs::read(pprof).expect("written")[..2], [0x1f, 0x8b]);
     assert_eq!(sites.rate(), 0);
 

@@ -13,6 +13,6 @@ pub mod stacks;
 pub mod symbols;
 pub mod view;
 
-pub use raw::{Amount, Mapping, Place, Profile};
+pub use raw::{Amount, Mapping, Moment, Place, Profile};
 pub use symbols::Symbols;
 pub use view::View;

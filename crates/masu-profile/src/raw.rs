@@ -1,8 +1,8 @@
 //! A profile, and the file that it is kept in.
 //!
 //! The library writes lines, as `masu_core`'s `prof/dump.rs` shows them. What a command has read from outside goes
-//! to the same form, with two more pairs of numbers in each place's line: what has grown, and what is
-//! retained.
+//! to the same form, with two more pairs of numbers in each place's line, for what has grown and what is
+//! retained, and with the process's memory over time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -23,6 +23,8 @@ pub struct Profile {
     pub outside: bool,
     /// What is free in spans with blocks in use, if whose blocks keep it is known.
     pub free: Option<Free>,
+    /// Its memory over time, if somebody looked.
+    pub timeline: Vec<Moment>,
     /// Where it allocated.
     pub places: Vec<Place>,
     /// Which files' code was where.
@@ -40,6 +42,19 @@ pub struct Free {
     pub samples: f64,
     /// Milliseconds after the start, when that was so.
     pub milliseconds: u64,
+}
+
+/// The memory of a process at a moment, in KiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since the first one.
+    pub milliseconds: u64,
+    /// Resident.
+    pub resident: u64,
+    /// Free in masu, and not gone back.
+    pub free: u64,
+    /// Gone back so far.
+    pub back: u64,
 }
 
 /// A stack, and the blocks of one size that were allocated there.
@@ -122,6 +137,7 @@ impl Profile {
                 "dropped" => profile.dropped = value()?,
                 "outside" => profile.outside = value()? != 0,
                 "free" => profile.free = Some(free(rest).ok_or_else(wrong)?),
+                "time" => profile.timeline.push(moment(rest).ok_or_else(wrong)?),
                 "place" => profile.places.push(place(rest).ok_or_else(wrong)?),
                 "maps" => {
                     ended = true;
@@ -150,6 +166,9 @@ impl Profile {
         );
         if let Some(Free { bytes, unknown, samples, milliseconds }) = self.free {
             let _ = writeln!(text, "free {bytes:.0} {unknown:.0} {samples:.0} {milliseconds}");
+        }
+        for Moment { milliseconds, resident, free, back } in &self.timeline {
+            let _ = writeln!(text, "time {milliseconds} {resident} {free} {back}");
         }
         for place in &self.places {
             let _ = write!(text, "place {} {}", place.size, place.samples);
@@ -247,6 +266,14 @@ fn place(text: &str) -> Option<Place> {
         retained: rest.next().unwrap_or_default(),
         frames: frames.collect::<Option<_>>()?,
     })
+}
+
+/// What `time` says.
+fn moment(line: &str) -> Option<Moment> {
+    let mut numbers = line.split(' ').map(|word| word.parse().ok());
+    let mut next = || numbers.next()?;
+    let (milliseconds, resident, free, back) = (next()?, next()?, next()?, next()?);
+    Some(Moment { milliseconds, resident, free, back })
 }
 
 fn free(text: &str) -> Option<Free> {

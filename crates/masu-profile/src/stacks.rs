@@ -27,9 +27,9 @@ pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
     lines.map(|(stack, bytes)| format!("{stack} {bytes:.0}")).collect()
 }
 
-/// The flame graph: a page of its own, or a picture. `Err`: there is nothing to show.
+/// The flame graph: a picture, or a page of its own with what is to stand above it. `Err`: there is nothing to show.
 #[cfg(feature = "flame")]
-pub fn flame(lines: &[String], view: View, page: bool) -> Result<Vec<u8>, String> {
+pub fn flame(lines: &[String], view: View, page: Option<&str>) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.title = view.title().into();
     options.count_name = "bytes".into();
@@ -39,15 +39,13 @@ pub fn flame(lines: &[String], view: View, page: bool) -> Result<Vec<u8>, String
     let mut picture = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut picture)
         .map_err(|error| error.to_string())?;
-    if !page {
-        return Ok(picture);
-    }
+    let Some(above) = page else { return Ok(picture) };
     let text = String::from_utf8_lossy(&picture);
     let svg = text.find("<svg").map_or(&*text, |at| &text[at..]);
     let title = view.title();
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
-         <style>body {{ margin: 0 }}</style>\n{svg}\n</html>\n"
+         <style>body {{ margin: 0 }}</style>\n{above}{svg}\n</html>\n"
     )
     .into_bytes())
 }

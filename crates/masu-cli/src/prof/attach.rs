@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::Prof;
 use super::look::{Subject, now};
 use super::session::{Observed, Session, Trouble, observe};
+use super::timeline::Timeline;
 use crate::conf;
 use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::see::failure;
@@ -32,13 +33,16 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
         Failure::new(USAGE, trouble.to_string()).remedy(trouble.remedy())
     })?;
     subject.since = now();
+    let timeline = Timeline::of(process);
     let observed = observe(&mut subject, order.span.unwrap_or(DEFAULT), &stop);
     drop(session);
+    let timeline = timeline.end();
     let Observed { profile, ended } = observed.map_err(|error| failure(&error))?;
     if ended && profile.is_some() {
         warn(&format!("process {process} has ended; this is what was read until then"));
     }
-    profile.ok_or_else(|| nothing(process, ended))
+    let profile = profile.ok_or_else(|| nothing(process, ended))?;
+    Ok(Profile { timeline, ..profile })
 }
 
 fn nothing(process: u32, ended: bool) -> Failure {

@@ -6,6 +6,7 @@
 //!   │    ├─ session samples as long as somebody reads; for `masu export` too
 //!   │    └─ look    one look at it, from outside
 //!   ├─ retained     runs a command, and looks for the moment when most is free beside its blocks
+//!   ├─ timeline     memory over time, meanwhile
 //!   ├─ output       the files it goes to
 //!   └─ text         the report for a terminal
 //! ```
@@ -19,6 +20,7 @@ mod record;
 mod retained;
 pub mod session;
 pub mod text;
+mod timeline;
 
 use std::ffi::OsString;
 use std::fs;
@@ -166,8 +168,8 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         (None, Some(process)) => (attach::attach(order, process)?, 0),
         (None, None) if view == View::Retained => retained::record(order)?,
         (None, None) => {
-            let (text, code) = record::record(order)?;
-            (parse(Path::new("the profile"), &text)?, code)
+            let (text, timeline, code) = record::record(order)?;
+            (Profile { timeline, ..parse(Path::new("the profile"), &text)? }, code)
         }
     };
     has(&profile, view)?;

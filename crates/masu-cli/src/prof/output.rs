@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use masu_profile::{Profile, Symbols, View, pprof, stacks};
 
-use super::{Prof, text};
+use super::{Prof, text, timeline};
 use crate::failure::{Failure, REFUSED, USAGE};
 
 /// A form.
@@ -99,7 +99,8 @@ pub fn write(
         }
         Form::Flame => {
             let is_page = file.extension().is_none_or(|kind| kind != "svg");
-            stacks::flame(&folded(), view, is_page).map_err(|error| {
+            let above = timeline::chart(profile);
+            stacks::flame(&folded(), view, is_page.then_some(&*above)).map_err(|error| {
                 Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
                     .remedy("a smaller --rate takes more samples")
             })?

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::process::{self, Child, Command, ExitStatus};
 
 use super::Prof;
+use super::timeline::Timeline;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
 use crate::{conf, library, preload, program, run};
-use masu_profile::Profile;
+use masu_profile::{Moment, Profile};
 
 /// A directory that goes away in the end.
 struct Scratch(PathBuf);
@@ -75,14 +76,16 @@ pub fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Runs the command; its profile, and the exit code that says how it ended.
-pub fn record(order: &Prof) -> Result<(String, u8), Failure> {
+/// Runs the command; its profile, its memory over time, and the exit code that says how it ended.
+pub fn record(order: &Prof) -> Result<(String, Vec<Moment>, u8), Failure> {
     let scratch = Scratch::new()?;
     let mut file = OsString::from(&scratch.0);
     file.push("/%p");
     let Started { mut child, path } = start(order, Some(file))?;
     let pid = child.id();
+    let timeline = Timeline::of(pid);
     let status = child.wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
+    let timeline = timeline.end();
     let text = choose(&scratch, pid).ok_or_else(|| {
         let how = match status.signal() {
             Some(signal) => format!("it was ended by signal {signal}"),
@@ -91,7 +94,7 @@ pub fn record(order: &Prof) -> Result<(String, u8), Failure> {
         Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()))
             .remedy("a profile is written when a process ends by exit or returns from main")
     })?;
-    Ok((text, code(status)))
+    Ok((text, timeline, code(status)))
 }
 
 /// The profile of the process with most in use at its peak, with a word on the others.

@@ -8,6 +8,7 @@ use masu_profile::Profile;
 use super::Prof;
 use super::look::Subject;
 use super::record::{self, Started};
+use super::timeline::Timeline;
 use crate::failure::{Failure, REFUSED};
 
 /// Between two looks.
@@ -17,6 +18,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     let Started { mut child, path } = record::start(order, None)?;
     let (mut best, process): (Option<Profile>, _) = (None, child.id());
+    let timeline = Timeline::of(process);
     let free = |profile: &Profile| profile.free.map_or(0.0, |free| free.bytes);
     let status = loop {
         let status = child.try_wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
@@ -32,6 +34,7 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         }
         thread::sleep(BETWEEN);
     };
+    let timeline = timeline.end();
     let profile = best.ok_or_else(|| {
         Failure::new(
             REFUSED,
@@ -39,5 +42,5 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         )
         .remedy("--retained needs a program that runs for half a second at least")
     })?;
-    Ok((profile, record::code(status)))
+    Ok((Profile { timeline, ..profile }, record::code(status)))
 }

@@ -16,11 +16,11 @@
 mod advice;
 mod core;
 pub mod explain;
-mod page;
+pub mod page;
 mod picture;
 pub mod purge;
 mod report;
-mod sampler;
+pub mod sampler;
 pub mod stats;
 mod text;
 pub mod top;

@@ -68,9 +68,9 @@ pub fn svg(name: &str, samples: &[Sample]) -> String {
     // Room for the words above, and for the last second beside.
     let view = format!("0 -36 {} {}", WIDTH + 8.0, HEIGHT + 36.0);
     format!(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='{view}' role='img' aria-label='{title}' \
+        "<svg xmlns='http://www.w3.org/2000/svg' class='memory' viewBox='{view}' role='img' aria-label='{title}' \
          font-family='system-ui,sans-serif' font-size='14'>\n<title>{title}</title>\n\
-         <style>svg text{{fill:#777}}{COLOURS}</style>\n{legend}{}</svg>\n",
+         <style>.memory text{{fill:#777}}{COLOURS}</style>\n{legend}{}</svg>\n",
         areas(samples)
     )
 }

@@ -375,7 +375,7 @@ impl Snapshot {
     #[cfg(feature = "flamegraph")]
     pub fn flamegraph(&self) -> Result<Vec<u8>, Error> {
         let lines = masu_profile::stacks::folded(&self.0, &self.symbols(), View::Live);
-        masu_profile::stacks::flame(&lines, View::Live, false).map_err(|_| Error::Empty)
+        masu_profile::stacks::flame(&lines, View::Live, None).map_err(|_| Error::Empty)
     }
 
     #[cfg(feature = "flamegraph")]

@@ -2,7 +2,7 @@
 
 use masu_bench::stats::geometric_mean;
 
-use super::{FINE, PYTHON, Results, Row, SAMPLED};
+use super::{FINE, PYTHON, Results, Row, SAMPLED, middle};
 use crate::experiments::files::markdown;
 
 /// What is wanted: processor time with a profile against without it, MiB more at the peak, microseconds a sample.
@@ -14,8 +14,9 @@ fn more_mib(row: &Row) -> f64 {
     row.more_kib / 1024.0
 }
 
-/// Of each profiler, over the programs of the race: how many, the mean ratio and the most memory more.
-fn sums(results: &Results) -> Vec<(&str, &str, usize, f64, f64)> {
+/// Of each profiler, over the programs of the race: how many, the mean ratio, and the memory more, in the middle and at
+/// most.
+fn sums(results: &Results) -> Vec<(&str, &str, usize, f64, [f64; 2])> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for row in &results.rows {
         if !names.contains(&(&row.profiler, &row.base)) {
@@ -29,8 +30,9 @@ fn sums(results: &Results) -> Vec<(&str, &str, usize, f64, f64)> {
         // Those of Python follow Python alone.
         let rows = if race.is_empty() { rows.iter().collect() } else { race };
         let ratios: Vec<f64> = rows.iter().map(|row| row.ratio).collect();
-        let most = rows.iter().map(|row| more_mib(row)).fold(f64::MIN, f64::max);
-        (name, base, rows.len(), geometric_mean(&ratios).unwrap_or(f64::NAN), most)
+        let more: Vec<f64> = rows.iter().map(|row| more_mib(row)).collect();
+        let more = [middle(more.iter().copied()), more.iter().copied().fold(f64::MIN, f64::max)];
+        (name, base, rows.len(), geometric_mean(&ratios).unwrap_or(f64::NAN), more)
     };
     names.into_iter().map(of).collect()
 }
@@ -43,9 +45,10 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 pub fn of(results: &Results) -> String {
     let sums: Vec<Vec<String>> = sums(results)
         .into_iter()
-        .map(|(name, base, programs, ratio, most)| {
+        .map(|(name, base, programs, ratio, [more, most])| {
             let words = [name.to_owned(), base.to_owned(), programs.to_string()];
-            words.into_iter().chain([format!("{ratio:.3}"), format!("{most:+.1}")]).collect()
+            let figures = [format!("{ratio:.3}"), format!("{more:+.1}"), format!("{most:+.1}")];
+            words.into_iter().chain(figures).collect()
         })
         .collect();
     let rows: Vec<Vec<String>> = results
@@ -75,8 +78,8 @@ pub fn of(results: &Results) -> String {
          masu, jemalloc and tcmalloc take a sample in 512 KiB. tcmalloc's heap profiler, heaptrack and memray follow \
          every call; they run two rounds, with less work where the table says so. memray follows a program in Python. \
          `masu, no profile` is masu against itself: the noise.\n\n\
-         Processor time is the geometric mean of the ratios, memory the most that any of the programs takes more at \
-         its peak. For masu at most {AIM_RATIO} and {AIM_MIB} MiB are wanted.\n\n{}\n\
+         Processor time is the geometric mean of the ratios. Memory is what a program takes more at its peak: the \
+         median of the programs, and the most. For masu at most {AIM_RATIO} and {AIM_MIB} MiB are wanted.\n\n{}\n\
          A sample costs masu {:.2} µs, measured with {} samples of `{SAMPLED}`, one in {} KiB; {AIM_US} µs are \
          wanted.\n{missing}\n\
          ## Each program\n\n{}",
@@ -85,7 +88,7 @@ pub fn of(results: &Results) -> String {
         results.scale,
         results.machine,
         table(
-            &["profiler", "against", "programs", "processor time", "most memory more, MiB"],
+            &["profiler", "against", "programs", "processor time", "more, MiB", "at most, MiB"],
             &sums
         ),
         results.sample_us,
