@@ -54,7 +54,7 @@ const BYTES: Option<Unit> = Some(Unit::Bytes);
 const SECONDS: Option<Unit> = Some(Unit::Seconds);
 
 /// All of them.
-const FAMILIES: [Family; 24] = [
+const FAMILIES: [Family; 25] = [
     gauge(
         "process_resident",
         BYTES,
@@ -87,6 +87,7 @@ const FAMILIES: [Family; 24] = [
         field!(retained),
     ),
     gauge("metadata", BYTES, "Tables of masu", field!(metadata)),
+    gauge("profile", BYTES, "Of these, what the heap profile has used", field!(profile)),
     gauge("dirty", BYTES, "Free memory that has not gone back to the system yet", field!(dirty)),
     gauge(
         "thread_cached",

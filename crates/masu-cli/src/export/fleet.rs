@@ -40,6 +40,8 @@ pub struct Process {
     pub retained: u64,
     /// Bytes of masu's tables.
     pub metadata: u64,
+    /// Of these, bytes of the heap profile.
+    pub profile: u64,
     /// Free bytes that have not gone back.
     pub dirty: u64,
     /// Bytes in threads' caches of medium blocks.
@@ -230,6 +232,7 @@ impl Known {
             mapped: of("mapped"),
             retained: of("retained"),
             metadata: of("metadata"),
+            profile: of("profile"),
             dirty: of("dirty"),
             cached: of("thread_cached"),
             threads: of("threads"),
