@@ -45,6 +45,20 @@ fn of_one_with_extent_hooks() {
     };
     let same = [&SUMS[..], &["hooked"]].concat();
     let Some(seen) = statistics_of(&program, None, &same) else { return };
+    // The account has it, too.
+    let program = program();
+    let mut running = Running::start(&mut Command::new(program.path()));
+    running.says("ready");
+    let output = masu(&["explain", "--json", &running.id().to_string()]);
+    let account: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bytes = |kind: &str| {
+        let mut parts = account["parts"].as_array().expect("parts").iter();
+        parts.find(|part| part["kind"] == kind).and_then(|part| part["bytes"].as_u64()).unwrap_or(0)
+    };
+    assert_eq!(account["closes"], true, "{account:#}");
+    let live = (5 << 20) + 1_000_000 + 11_200;
+    assert!((live..live + (64 << 10)).contains(&bytes("live_hooked")), "{account:#}");
+    assert!(bytes("free_hooked") < 128 << 10 && bytes("anonymous") < 256 << 10, "{account:#}");
     // The largest has three units of 2 MiB.
     is_within(&seen, "hooked", (6 << 20) + 1_000_000, 8 << 20);
 }

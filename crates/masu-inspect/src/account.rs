@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
 use crate::hardened;
+use crate::hooked;
 use crate::inside;
 use crate::memory::{Memory, Ranges};
 
@@ -34,6 +35,8 @@ pub enum Kind {
     LiveHuge,
     /// Blocks of the hardened heap that it holds, with what lies behind small ones.
     LiveHardened,
+    /// Blocks in memory that the program's extent hooks have provided.
+    LiveHooked,
     /// Free blocks in spans that have others in use.
     FreeInSpans,
     /// Free blocks in threads' bins, ready for their next requests.
@@ -52,6 +55,8 @@ pub enum Kind {
     HugePages,
     /// What is free in the hardened heap: in slabs that have blocks in use, in quarantine, or about to go back.
     FreeHardened,
+    /// What is free in memory of extent hooks.
+    FreeHooked,
     /// masu's tables.
     Tables,
     /// The heap profile: samples and stacks.
@@ -95,6 +100,7 @@ impl Kind {
                 | HugeEnds
                 | HugePages
                 | FreeHardened
+                | FreeHooked
                 | Tables
                 | Profile
                 | GuardRecords
@@ -105,7 +111,8 @@ impl Kind {
 
     /// Whether it is the program's blocks.
     pub fn is_live(self) -> bool {
-        matches!(self, Kind::LiveSmall | Kind::LiveMedium | Kind::LiveHuge | Kind::LiveHardened)
+        use Kind::*;
+        matches!(self, LiveSmall | LiveMedium | LiveHuge | LiveHardened | LiveHooked)
     }
 
     /// Whether it is not masu's at all.
@@ -309,15 +316,25 @@ fn attempt(process: u32) -> Result<Account, Error> {
     Ok(account)
 }
 
+/// Addresses that are masu's.
+struct Owned {
+    /// All of them.
+    all: Ranges,
+    /// Those that hooks have provided, which may be mapped files.
+    hooked: Ranges,
+}
+
 /// Adds what is masu's. Returns where that is.
-fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<Ranges, Error> {
-    let mut owned = Vec::new();
+fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<Owned, Error> {
+    let (mut owned, mut hooks) = (Vec::new(), Vec::new());
     for engine in engines {
         inside::add(memory, engine, account)?;
         owned.extend(engine.owned());
         owned.append(&mut hardened::add(memory, engine, account)?);
+        hooks.append(&mut hooked::add(memory, engine, account)?);
     }
-    Ok(Ranges::of(owned))
+    owned.extend(&hooks);
+    Ok(Owned { all: Ranges::of(owned), hooked: Ranges::of(hooks) })
 }
 
 /// Accounts for what a core file has of its process's memory: what was dumped and is not all zero.
@@ -339,7 +356,7 @@ pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Erro
             rest -= bytes;
             bytes
         };
-        ours += owned.within(start, end).map(&mut take).sum::<u64>();
+        ours += owned.all.within(start, end).map(&mut take).sum::<u64>();
         for (kind, ranges) in APART {
             account.add(kind, engines.iter().map(ranges).map(&mut take).sum());
         }
@@ -382,7 +399,7 @@ const APART: [(Kind, Range); 3] = [
 fn outside(
     memory: &Memory,
     engines: &[Engine],
-    owned: &Ranges,
+    owned: &Owned,
     account: &mut Account,
 ) -> Result<(), Error> {
     let maps = find::mappings(memory.process)?;
@@ -406,16 +423,17 @@ fn outside(
             continue;
         }
         let (resident, mut rest) = (elsewhere::resident(map), elsewhere::resident(map));
+        let (from, to) = map.address;
+        let owned = if is_named { &owned.hooked } else { &owned.all };
+        let owned = part(memory, map, owned.within(from, to))?.min(resident);
+        rest -= owned;
+        ours += owned;
         if !is_named {
-            let (from, to) = map.address;
-            let owned = part(memory, map, owned.within(from, to))?.min(resident);
-            rest -= owned;
             for (kind, ranges) in APART {
                 let bytes = part(memory, map, engines.iter().map(ranges))?.min(rest);
                 account.add(kind, bytes);
                 rest -= bytes;
             }
-            ours += owned;
             if owned != 0 {
                 let huge = map.extension.map.get("AnonHugePages").copied().unwrap_or(0);
                 account.huge_pages += huge.min(owned);

@@ -10,6 +10,7 @@
 //!   │    ├─ fill       how full spans are
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
 //!   │    ├─ hardened   the hardened heap's blocks, free memory and records
+//!   │    ├─ hooked     what is in memory of extent hooks
 //!   │    ├─ heaps      what threads hold in bins, caches and outboxes
 //!   │    └─ elsewhere  what is not masu's
 //!   ├─ profile         samples of the heap, switched on and off
@@ -33,6 +34,7 @@ pub mod find;
 pub mod guarded;
 pub mod hardened;
 pub mod heaps;
+mod hooked;
 mod inside;
 pub mod memory;
 pub mod profile;

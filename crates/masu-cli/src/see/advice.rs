@@ -47,8 +47,10 @@ fn some(bytes: u64, what: &str, why: impl Into<String>, todo: impl Into<String>)
 }
 
 fn live(account: &Account) -> Option<Advice> {
-    let bytes =
-        sum(account, &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge, Kind::LiveHardened]);
+    let bytes = sum(
+        account,
+        &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge, Kind::LiveHardened, Kind::LiveHooked],
+    );
     let rounding = account.rounding_at_most.min(bytes);
     let largest = account.classes.iter().max_by_key(|class| class.live * class.size);
     let mut of = Vec::new();

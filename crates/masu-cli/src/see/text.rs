@@ -19,7 +19,10 @@ const ROWS: usize = 6;
 const GROUPS: [(&str, &[Kind]); 4] = {
     use Kind::*;
     [
-        ("blocks that the program holds", &[LiveSmall, LiveMedium, LiveHuge, LiveHardened]),
+        (
+            "blocks that the program holds",
+            &[LiveSmall, LiveMedium, LiveHuge, LiveHardened, LiveHooked],
+        ),
         (
             "free memory that masu holds",
             &[
@@ -32,6 +35,7 @@ const GROUPS: [(&str, &[Kind]); 4] = {
                 HugeEnds,
                 HugePages,
                 FreeHardened,
+                FreeHooked,
             ],
         ),
         ("masu itself", &[Tables, Library, Profile, Guards, GuardRecords, HardenedRecords]),
@@ -59,6 +63,8 @@ fn name(part: &Part) -> String {
         Kind::GuardRecords => "guarded blocks' stacks",
         Kind::LiveHardened => "in the hardened heap",
         Kind::FreeHardened => "in the hardened heap and its quarantine",
+        Kind::LiveHooked => "in memory of the program's own hooks",
+        Kind::FreeHooked => "in memory of the program's own hooks",
         Kind::HardenedRecords => "the hardened heap's records",
         Kind::Library => "libmasu.so",
         Kind::InMotion => "in motion while it was read",

@@ -8,7 +8,7 @@ use crate::hardened::pool::Pool;
 use crate::hardened::shape::{self, Shape};
 use crate::hardened::table::{self, Entry, Kept};
 use crate::heap::arena::Arena;
-use crate::heap::arena::hooked::Memory as Hooked;
+use crate::heap::arena::hooked::{Memory as Hooked, records_at};
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
@@ -229,6 +229,32 @@ layout! {
     arena_hooked_used = Arena::MEMORY_AT + Hooked::FIELDS[1],
     /// Of all that it has.
     arena_hooked_mapped = Arena::MEMORY_AT + Hooked::FIELDS[2],
+    /// The record of its first chunk of hook memory; 0: it has none.
+    arena_hooked_chunks = Arena::MEMORY_AT + Hooked::FIELDS[3],
+    /// Bytes of such a record.
+    hooked_chunk_len = records_at::CHUNK_LEN,
+    /// Its state, 8 bits: 1 has blocks in its pages, 2 is part of a huge block.
+    hooked_chunk_state = records_at::CHUNK[0],
+    /// Where the chunk is.
+    hooked_chunk_at = records_at::CHUNK[1],
+    /// Bytes of the huge block that begins there.
+    hooked_chunk_bytes = records_at::CHUNK[2],
+    /// The record of its pages; 0: there is none.
+    hooked_chunk_pages = records_at::CHUNK[3],
+    /// The record of the heap's next chunk; 0: it is the last.
+    hooked_chunk_next = records_at::CHUNK[4],
+    /// Bytes of a record of pages.
+    hooked_pages_len = records_at::PAGES_LEN,
+    /// In it, pages in use, a bit each.
+    hooked_pages_used = records_at::PAGES[0],
+    /// The spans, one for each granule.
+    hooked_pages_spans = records_at::PAGES[1],
+    /// Bytes of one.
+    hooked_span_stride = records_at::SPAN_LEN,
+    /// Its class; 0: there is none.
+    hooked_span_class = records_at::SPAN[0],
+    /// Its live blocks.
+    hooked_span_live = records_at::SPAN[1],
     /// In the profile's switch, the mean distance of sample points in bytes; 0: off.
     switch_rate = profile::Switch::WORDS[0],
     /// The number of the start, 32 bits; 0: it is to be answered.

@@ -22,6 +22,7 @@ use crate::run::{Bits, UNITS};
 use crate::size_class::{UNIT, size_of_class};
 use crate::sync::{AtomicU32, Ordering};
 use core::cell::Cell;
+use core::mem::offset_of;
 
 /// What a chunk is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +100,9 @@ pub fn mark(set: &Bits, first: usize, n: usize, member: bool) {
 }
 
 impl Pages {
+    /// Where it is said which are used, and where the spans are, for `outside`.
+    pub const FIELDS: [usize; 2] = [offset_of!(Pages, used), offset_of!(Pages, spans)];
+
     /// As for a chunk of which nothing is used.
     fn begin(&self, chunk: &Chunk) {
         let sets = [
@@ -133,6 +137,15 @@ impl Pages {
 }
 
 impl Chunk {
+    /// Where its state, address, block's bytes, pages and the next chunk of the heap are, for `outside`.
+    pub const FIELDS: [usize; 5] = [
+        offset_of!(Chunk, state),
+        offset_of!(Chunk, at),
+        offset_of!(Chunk, bytes),
+        offset_of!(Chunk, pages),
+        offset_of!(Chunk, all) + Links::NEXT,
+    ];
+
     /// Makes it one of a heap's, at an address, of which nothing is used.
     pub fn begin(&self, heap: u32, at: usize, zero: bool, committed: bool) {
         self.state.set(State::Free);

@@ -3,6 +3,7 @@
 
 use super::chunk::Chunk;
 use core::cell::Cell;
+use core::mem::offset_of;
 
 /// A place in a list.
 #[derive(Default)]
@@ -20,7 +21,15 @@ pub struct List {
     links: fn(&Chunk) -> &Links,
 }
 
+impl Links {
+    /// Where the next member is, for `outside`.
+    pub const NEXT: usize = offset_of!(Links, next);
+}
+
 impl List {
+    /// Where the first member is, for `outside`.
+    pub const FRONT: usize = offset_of!(List, front);
+
     /// An empty one.
     pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
         List { front: Cell::new(None), back: Cell::new(None), len: Cell::new(0), links }

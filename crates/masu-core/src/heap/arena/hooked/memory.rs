@@ -65,9 +65,14 @@ fn queue(chunk: &Chunk) -> &Links {
 }
 
 impl Memory {
-    /// Where the bytes of live blocks, of pages in use and of all chunks are counted, for `outside`.
-    pub const FIELDS: [usize; 3] =
-        [offset_of!(Memory, live), offset_of!(Memory, used), offset_of!(Memory, mapped)];
+    /// Where the bytes of live blocks, of pages in use and of all chunks are counted, and where the first chunk is, for
+    /// `outside`.
+    pub const FIELDS: [usize; 4] = [
+        offset_of!(Memory, live),
+        offset_of!(Memory, used),
+        offset_of!(Memory, mapped),
+        offset_of!(Memory, all) + List::FRONT,
+    ];
 
     /// No hooks and no memory.
     pub const fn new() -> Self {

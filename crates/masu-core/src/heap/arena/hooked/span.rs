@@ -7,6 +7,7 @@
 use crate::region::GRANULE;
 use crate::size_class::size_of_class;
 use core::cell::Cell;
+use core::mem::offset_of;
 
 /// A span: a granule of blocks of one class.
 pub struct Span {
@@ -22,6 +23,9 @@ pub struct Span {
 }
 
 impl Span {
+    /// Where its class and the number of its live blocks are, for `outside`.
+    pub const FIELDS: [usize; 2] = [offset_of!(Span, class), offset_of!(Span, live)];
+
     fn capacity(&self) -> usize {
         GRANULE / size_of_class(self.class.get()).max(16)
     }
