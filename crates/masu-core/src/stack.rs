@@ -8,6 +8,9 @@ use core::mem::transmute;
 /// neither allocates nor takes a lock.
 pub type Unwinder = fn(&mut [usize]) -> usize;
 
+/// Frames of a stack that a report about one block has.
+pub const DEPTH: usize = 29;
+
 /// As an address; 0: there is none.
 static UNWINDER: AtomicUsize = AtomicUsize::new(0);
 

@@ -180,12 +180,16 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         return unsafe { grow_huge(p, &block, new, align, zeroed) };
     }
     if block.kind == Kind::Hardened {
+        let sample = if sampling::any_live() { prof::set_aside(p) } else { None };
         // SAFETY: a live block of the caller's.
         let to = unsafe { hardened::grow_by_moving(p, old, if exact { new } else { size }, align) };
         if !to.is_null() {
             thread_bytes::resized(old, size);
+            // SAFETY: a live block.
+            unsafe { sampling::counted_beside_guards(to, size) };
             return to;
         }
+        sample.map(prof::put_back);
     }
     let to = match block.heap() {
         Some(heap) => heap.alloc(size, align, false),
@@ -217,7 +221,7 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     }
     if block.kind == Kind::Hardened {
         // SAFETY: passed on.
-        return size == block.bytes || unsafe { hardened::resize(p, size) };
+        return size == block.bytes || unsafe { hardened::resize(p, size) && recounted(p, size) };
     }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);
@@ -227,6 +231,19 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
     size > least && unsafe { resize(p, block, size, false) }
+}
+
+/// A hardened block has `size` bytes now: that is a new one for the profile. `true`.
+///
+/// # Safety
+/// It is a live block at `p`, and the caller's.
+unsafe fn recounted(p: *mut u8, size: usize) -> bool {
+    if sampling::any_live() {
+        sampling::freed(p);
+    }
+    // SAFETY: passed on.
+    unsafe { sampling::counted_beside_guards(p, size) };
+    true
 }
 
 /// Resizes a block where it is to exactly `new` bytes. What becomes of another kind moves to where its size

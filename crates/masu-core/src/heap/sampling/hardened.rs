@@ -37,6 +37,7 @@ fn draw_guarded(bytes: usize, align: usize) -> *mut u8 {
 /// As there.
 #[inline]
 pub unsafe fn counted_beside_guards(p: *mut u8, size: usize) {
+    // Where every block is recorded, there is a rate too.
     if prof::rate() != 0 || prof::is_asked() {
         // SAFETY: passed on.
         unsafe { counted(p, size) }

@@ -1,0 +1,125 @@
+//! Every block recorded, not only samples: for tests. The profile is exact then, and a report about any block has the
+//! stacks of its allocation and of its free.
+//!
+//! Live blocks have the profile's records, and each stack is kept once, as a site; the site of a free has no blocks.
+//! What was freed is remembered until [`FREED`](super::area::FREED) others were.
+
+use super::area::{Area, Ended, Record};
+use super::table::{self, Drawn};
+use super::{keep, outside};
+use crate::stack::{self, DEPTH};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sys::thread;
+
+/// Whether every block is.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Frees so far. Changed under the table's lock.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+/// The kind of sites of frees: no block's.
+const FREES: u16 = u16::MAX;
+/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for certain.
+const NEAR: usize = 4095;
+
+/// Whether every block is recorded.
+#[inline(always)]
+pub fn is_every() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Has every block recorded of which the engine tells, with the stack of its free, from now on and for ever. A profile has
+/// been started, with a rate of 1.
+pub fn set_every() {
+    IS_ON.store(true, Ordering::Relaxed);
+}
+
+pub(super) fn allocated(address: usize, size: usize) {
+    let mut frames = [0; DEPTH];
+    let frames = stack::walk(&mut frames);
+    let thread = thread::id();
+    keep(Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread }, frames);
+}
+
+/// The block at an address is about to be freed, if there is one.
+pub(super) fn freed(address: usize) {
+    let Some(area) = Area::get().filter(|&area| table::may_have(area, address)) else { return };
+    let mut frames = [0; DEPTH];
+    let frames = stack::walk(&mut frames);
+    let thread = thread::id();
+    let Some(table) = table::Changing::enter() else { return table::leave_for_later(address) };
+    let Some(block) = table::take(area, address, &table) else { return };
+    // SAFETY: under the lock; invariant 1 of `prof::area`.
+    unsafe {
+        let site = table::site_of(area, frames, FREES).unwrap_or(0);
+        let number = ENDED.load(Ordering::Relaxed);
+        area.ended(number).write(Ended { block, site, thread });
+        ENDED.store(number + 1, Ordering::Release);
+    }
+}
+
+/// Who did something, and from where.
+#[derive(Clone, Copy)]
+pub struct Event {
+    /// The kernel's number of the thread.
+    pub thread: u32,
+    /// The site; see [`frames_of`].
+    site: u32,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Where it begins.
+    pub start: usize,
+    /// Its bytes.
+    pub bytes: usize,
+    /// Its allocation.
+    pub allocated: Event,
+    /// Its free; `None`: it is live.
+    pub freed: Option<Event>,
+}
+
+impl Known {
+    fn of(block: Record, freed: Option<Event>) -> Known {
+        let allocated = Event { thread: block.thread, site: block.site };
+        Known { start: block.address, bytes: block.bytes as usize, allocated, freed }
+    }
+
+    /// How far an address is from it; 0: it is inside, or the block's start.
+    fn distance(&self, address: usize) -> usize {
+        let end = self.start + self.bytes.max(1);
+        self.start.saturating_sub(address).max((address + 1).saturating_sub(end))
+    }
+}
+
+/// The block that an address lies in, or that was freed there last, or the live one that it is near. `None`: there is
+/// none, or not every block is recorded. Takes no lock: what changes meanwhile may be missed.
+#[cold]
+#[inline(never)]
+pub fn known(address: usize) -> Option<Known> {
+    let area = Area::get().filter(|_| is_every() && address <= isize::MAX as usize)?;
+    let live = (0..outside::USED.load(Ordering::Relaxed) as u32).filter_map(|index| {
+        // SAFETY: invariant 1 of `prof::area`; any bits are a record, of which nothing is followed.
+        let record = unsafe { area.record(index).read_volatile() };
+        (record.address != 0).then(|| Known::of(record, None))
+    });
+    let near = live.map(|block| (block.distance(address), block)).min_by_key(|(far, _)| *far);
+    if let Some((0, block)) = near {
+        return Some(block);
+    }
+    let count = ENDED.load(Ordering::Acquire);
+    let ended = (0..count.min(super::area::FREED)).map(|age| {
+        // SAFETY: as above.
+        let Ended { block, site, thread } = unsafe { area.ended(count - 1 - age).read_volatile() };
+        Known::of(block, Some(Event { thread, site }))
+    });
+    let mut ended = ended.filter(|block| block.distance(address) == 0);
+    ended.next().or(near.filter(|(far, _)| *far <= NEAR).map(|(_, block)| block))
+}
+
+/// The return addresses of an event's stack, innermost first.
+pub fn frames_of(event: Event) -> &'static [usize] {
+    let Some(area) = Area::get().filter(|_| event.site != 0) else { return &[] };
+    // SAFETY: invariant 3 of `prof::table`: it was a site when the event was recorded, and no site goes away where
+    // every block is recorded.
+    unsafe { table::frames_of(area.site(event.site)) }
+}
