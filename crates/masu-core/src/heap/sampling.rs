@@ -74,6 +74,8 @@ pub struct Sampling {
     hit: Cell<Drawn>,
     /// The thread does not take part in profiles.
     muted: Cell<bool>,
+    /// Where every block is recorded, the site of the request that is being served; 0: it is not known yet.
+    site: Cell<u32>,
 }
 
 impl Sampling {
@@ -88,6 +90,7 @@ impl Sampling {
             guards: Cell::new(0),
             hit: Cell::new(Drawn::NOTHING),
             muted: Cell::new(false),
+            site: Cell::new(0),
         }
     }
 
@@ -422,8 +425,9 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
 #[inline(never)]
 pub unsafe fn counted(p: *mut u8, size: usize) {
     if prof::is_every() {
+        let site = current().sampling.site.replace(0);
         if !p.is_null() {
-            prof::allocated(p, size);
+            prof::allocated(p, size, site);
         }
         return;
     }

@@ -5,9 +5,9 @@
 //! What was freed is remembered until [`FREED`](super::area::FREED) others were.
 
 use super::area::{Area, Ended, Record};
-use super::table::{self, Drawn};
-use super::{keep, outside};
-use crate::stack::{self, DEPTH};
+use super::table::{self, Drawn, Origin};
+use super::{dropped, outside};
+use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::thread;
 
@@ -17,8 +17,12 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 /// The kind of sites of frees: no block's.
 const FREES: u16 = u16::MAX;
-/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for certain.
+/// Frames of a stack: there is a walk for each allocation and each free.
+const DEPTH: usize = 12;
+/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for certain,
+/// and behind blocks of more than 128 KiB, whose guards are long.
 const NEAR: usize = 4095;
+const NEAR_LARGE: usize = 1 << 20;
 
 /// Whether every block is recorded.
 #[inline(always)]
@@ -32,11 +36,33 @@ pub fn set_every() {
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-pub(super) fn allocated(address: usize, size: usize) {
+/// The site of blocks of `size` bytes that the calling stack allocates, and how many it has allocated. `None`: there is
+/// no room, or a fork stands in the way.
+#[cold]
+#[inline(never)]
+pub fn site_here(size: usize) -> Option<(u32, u64)> {
     let mut frames = [0; DEPTH];
     let frames = stack::walk(&mut frames);
+    let area = Area::get()?;
+    let _table = table::Changing::enter()?;
+    // SAFETY: under the lock.
+    unsafe {
+        let site = table::site_of(area, frames, table::kind_of(size.max(1)))?;
+        Some((site, (*area.site(site)).samples))
+    }
+}
+
+pub(super) fn allocated(address: usize, size: usize, site: u32) {
+    let mut frames = [0; DEPTH];
+    let origin = match site {
+        0 => Origin::Stack(stack::walk(&mut frames)),
+        site => Origin::Site(site),
+    };
     let thread = thread::id();
-    keep(Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread }, frames);
+    let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread };
+    if !table::insert(drawn, origin) {
+        dropped();
+    }
 }
 
 /// The block at an address is about to be freed, if there is one.
@@ -113,7 +139,11 @@ pub fn known(address: usize) -> Option<Known> {
         Known::of(block, Some(Event { thread, site }))
     });
     let mut ended = ended.filter(|block| block.distance(address) == 0);
-    ended.next().or(near.filter(|(far, _)| *far <= NEAR).map(|(_, block)| block))
+    let near = near.filter(|&(far, Known { start, bytes, .. })| {
+        let is_behind_large = bytes > 128 << 10 && address > start;
+        far <= if is_behind_large { NEAR_LARGE } else { NEAR }
+    });
+    ended.next().or(near.map(|(_, block)| block))
 }
 
 /// The return addresses of an event's stack, innermost first.

@@ -31,7 +31,7 @@ mod table;
 
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
 pub use draw::Draw;
-pub use every::{Event, Known, frames_of, is_every, known, set_every};
+pub use every::{Event, Known, frames_of, is_every, known, set_every, site_here};
 pub use table::{FRAMES, Totals, lock_for_fork};
 
 use crate::stack;
@@ -39,7 +39,7 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
 use crate::sys::time;
 use switch::Switch;
-use table::Drawn;
+use table::{Drawn, Origin};
 
 /// What lies where, for who reads the process from outside.
 pub mod outside {
@@ -162,20 +162,18 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
     }
     let mut frames = [0usize; FRAMES];
     let frames = stack::walk(&mut frames);
-    keep(Drawn { address: p.addr(), size, usable, rate, home, thread: 0 }, frames);
-}
-
-fn keep(drawn: Drawn, frames: &[usize]) {
-    if !table::insert(drawn, frames) {
+    let drawn = Drawn { address: p.addr(), size, usable, rate, home, thread: 0 };
+    if !table::insert(drawn, Origin::Stack(frames)) {
         dropped();
     }
 }
 
-/// Records a block of `size` bytes that was allocated just now, where every one is: see [`set_every`].
+/// Records a block of `size` bytes that was allocated just now, where every one is: see [`set_every`]. `site`: what
+/// [`site_here`] has said of it, or 0.
 #[cold]
 #[inline(never)]
-pub fn allocated(p: *const u8, size: usize) {
-    every::allocated(p.addr(), size);
+pub fn allocated(p: *const u8, size: usize, site: u32) {
+    every::allocated(p.addr(), size, site);
 }
 
 /// Counts a sample that could not be kept.

@@ -157,8 +157,16 @@ pub struct Drawn {
     pub thread: u32,
 }
 
+/// Where a sample was allocated.
+pub enum Origin<'a> {
+    /// A stack.
+    Stack(&'a [usize]),
+    /// A site that is there for ever.
+    Site(u32),
+}
+
 /// Keeps a sample. `false`: there is no room, or a fork stands in the way.
-pub fn insert(drawn: Drawn, frames: &[usize]) -> bool {
+pub fn insert(drawn: Drawn, origin: Origin) -> bool {
     let Drawn { address, size, usable, rate, home, thread } = drawn;
     let Some(area) = Area::get() else { return false };
     let chance = if rate == 0 { 1.0 } else { draw::probability(usable, rate) };
@@ -172,7 +180,11 @@ pub fn insert(drawn: Drawn, frames: &[usize]) -> bool {
     take(area, address, &table);
     // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
-        let Some(site) = site_of(area, frames, kind) else { return false };
+        let site = match origin {
+            Origin::Stack(frames) => site_of(area, frames, kind),
+            Origin::Site(site) => Some(site),
+        };
+        let Some(site) = site else { return false };
         let Some(index) = new_record(area) else { return false };
         link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
         let s = &mut *area.site(site);
