@@ -20,8 +20,7 @@ pub fn set_unwinder(unwinder: Unwinder) {
 }
 
 /// The frames of the calling thread's stack, as many as fit.
-#[cold]
-#[inline(never)]
+#[inline]
 pub fn walk(frames: &mut [usize]) -> &[usize] {
     let unwinder = UNWINDER.load(Ordering::Acquire);
     if unwinder == 0 {

@@ -54,7 +54,7 @@ impl Told {
                     by(who, what, trace.frames(&mut [0; DEPTH]), text);
                 }
             }
-            Told::Every(event) => by(event.thread, what, prof::frames_of(*event), text),
+            Told::Every(event) => by(event.thread(), what, prof::frames_of(*event), text),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::table::{self, Drawn, Origin};
 use super::{dropped, outside};
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::sys::thread;
+use crate::sys::{host, output, thread};
 
 /// Whether every block is.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -58,7 +58,7 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
         0 => Origin::Stack(stack::walk(&mut frames)),
         site => Origin::Site(site),
     };
-    let thread = thread::id();
+    let thread = calling_thread();
     let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread };
     if !table::insert(drawn, origin) {
         dropped();
@@ -70,7 +70,7 @@ pub(super) fn freed(address: usize) {
     let Some(area) = Area::get().filter(|&area| table::may_have(area, address)) else { return };
     let mut frames = [0; DEPTH];
     let frames = stack::walk(&mut frames);
-    let thread = thread::id();
+    let thread = calling_thread();
     let Some(table) = table::Changing::enter() else { return table::leave_for_later(address) };
     let Some(block) = table::take(area, address, &table) else { return };
     // SAFETY: under the lock; invariant 1 of `prof::area`.
@@ -82,13 +82,25 @@ pub(super) fn freed(address: usize) {
     }
 }
 
+/// The kernel's number of the calling thread; 0, without a system call: it is the only one.
+fn calling_thread() -> u32 {
+    if host::is_single_threaded() { 0 } else { thread::id() }
+}
+
 /// Who did something, and from where.
 #[derive(Clone, Copy)]
 pub struct Event {
-    /// The kernel's number of the thread.
-    pub thread: u32,
+    /// The thread; 0: the only one.
+    thread: u32,
     /// The site; see [`frames_of`].
     site: u32,
+}
+
+impl Event {
+    /// The kernel's number of the thread: the only one's is its process's.
+    pub fn thread(&self) -> u32 {
+        if self.thread == 0 { output::process() } else { self.thread }
+    }
 }
 
 /// What is known of a block.
