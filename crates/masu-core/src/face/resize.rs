@@ -185,6 +185,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         let to = unsafe { hardened::grow_by_moving(p, old, if exact { new } else { size }, align) };
         if !to.is_null() {
             thread_bytes::resized(old, size);
+            sample.map(prof::moved);
             // SAFETY: a live block.
             unsafe { sampling::counted_beside_guards(to, size) };
             return to;

@@ -67,12 +67,26 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
 
 /// The block at an address is about to be freed, if there is one.
 pub(super) fn freed(address: usize) {
-    let Some(area) = Area::get().filter(|&area| table::may_have(area, address)) else { return };
+    let is_one = |area: &Area| table::may_have(*area, address);
+    if let Some(area) = Area::get().filter(is_one) {
+        end(area, |table| table::take(area, address, table), || table::leave_for_later(address));
+    }
+}
+
+/// A block that was [set aside](super::set_aside) has moved, which ends it.
+pub fn moved(block: Record) {
+    if let Some(area) = Area::get().filter(|_| is_every()) {
+        end(area, |_| Some(block), || {});
+    }
+}
+
+/// Remembers the end of what `take` has; `later`: a fork stands in the way.
+fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later: impl FnOnce()) {
     let mut frames = [0; DEPTH];
     let frames = stack::walk(&mut frames);
     let thread = calling_thread();
-    let Some(table) = table::Changing::enter() else { return table::leave_for_later(address) };
-    let Some(block) = table::take(area, address, &table) else { return };
+    let Some(table) = table::Changing::enter() else { return later() };
+    let Some(block) = take(&table) else { return };
     // SAFETY: under the lock; invariant 1 of `prof::area`.
     unsafe {
         let site = table::site_of(area, frames, FREES).unwrap_or(0);

@@ -3,8 +3,8 @@
 //! They multiply each stack's line by 1/(1 − e^(−x/rate)), where x is its average size. The sums here are
 //! weighed already, sample by sample, so what is written is what becomes of them by the inverse.
 
-use super::dump::{maps, stack};
 use super::copy::Copy;
+use super::dump::{maps, stack};
 use super::table::{Amount, ONE};
 use super::{Refused, draw, last_rate};
 use crate::sys::output::Descriptor;

@@ -31,7 +31,7 @@ mod table;
 
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
 pub use draw::Draw;
-pub use every::{Event, Known, frames_of, is_every, known, set_every, site_here};
+pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
 pub use table::{FRAMES, Totals, lock_for_fork};
 
 use crate::stack;
