@@ -88,7 +88,7 @@ impl Outlet {
     /// At exit: has `f` write to what was opened.
     #[cold]
     #[inline(never)]
-    pub fn report(&self, f: impl FnOnce(&mut Text)) {
+    pub fn report(&self, f: &mut dyn FnMut(&mut Text)) {
         let Some((descriptor, is_ours)) = self.place() else { return };
         let mut report = Report { bytes: [0; REPORT], len: 0, descriptor };
         let mut sink = |bytes: &[u8]| report.add(bytes);

@@ -164,7 +164,7 @@ pub fn double_free(p: *const u8) {
 #[cold]
 #[inline(never)]
 pub fn written_after_free(p: *const u8) -> ! {
-    guard::with_text(|text| {
+    guard::with_text(&mut |text| {
         text.str("masu: free block at ").hex(p.addr() as u64);
         text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
             .line();
@@ -181,7 +181,7 @@ pub fn bad_free(p: *const u8) {
 }
 
 fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
-    guard::with_text(|text| say_to(text, act, p, wrong, at));
+    guard::with_text(&mut |text| say_to(text, act, p, wrong, at));
 }
 
 fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {

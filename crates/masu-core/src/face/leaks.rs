@@ -33,7 +33,7 @@ pub(super) fn report() {
     let mut all = Sum::default();
     snapshot.places().for_each(|place| all.add(&place));
     if all.blocks != 0 {
-        OUTLET.report(|text| list(&snapshot, &all, text));
+        OUTLET.report(&mut |text| list(&snapshot, &all, text));
     }
 }
 

@@ -28,7 +28,8 @@ fn write(bytes: &[u8]) {
 }
 
 /// Runs `f` with the text that is written, and with the file open, if there is one.
-pub fn with_text(f: impl FnOnce(&mut Text)) {
+#[inline(never)]
+pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
     let file = FILE.append().ok();
     OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
     let mut sink = write as fn(&[u8]);
@@ -115,7 +116,7 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
     if then == OnError::Ignore || then == OnError::Report && !settings::show_errors() {
         return;
     }
-    with_text(|text| {
+    with_text(&mut |text| {
         let story = Story::of_slot(slot);
         text.str("masu: ").str(if behind { "overflow" } else { "underflow" }).str(" of ");
         story.name(text);
@@ -154,7 +155,7 @@ pub fn fault(address: usize, writes: Option<bool>) {
     }
     let Story { start, bytes, .. } = story;
     let end = start + bytes;
-    with_text(|text| {
+    with_text(&mut |text| {
         text.str("masu: ").str(match writes {
             Some(true) => "write to ",
             Some(false) => "read of ",

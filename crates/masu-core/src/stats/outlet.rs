@@ -32,7 +32,7 @@ pub fn open(file: &File) {
 #[cold]
 #[inline(never)]
 pub fn report() {
-    OUTLET.report(|text| {
+    OUTLET.report(&mut |text| {
         let (mut name, process) = ([0; 16], output::process());
         if settings::stats_as_json() {
             print::json(process, output::name(&mut name), text);
