@@ -1,5 +1,5 @@
-//! What is in use at exit, by the stacks that allocated it: exact, since every block was recorded. Whether anything still
-//! leads to a block is not known, so what a program keeps on purpose is listed with what it has lost.
+//! What is in use at exit, by the stacks that allocated it: exact, since every block was recorded. Whether anything
+//! still leads to a block is not known, so what a program keeps on purpose is listed with what it has lost.
 
 use crate::config::File;
 use crate::guard;

@@ -19,8 +19,8 @@ static ENDED: AtomicUsize = AtomicUsize::new(0);
 const FREES: u16 = u16::MAX;
 /// Frames of a stack: there is a walk for each allocation and each free.
 const DEPTH: usize = 12;
-/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for certain,
-/// and behind blocks of more than 128 KiB, whose guards are long.
+/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for
+/// certain, and behind blocks of more than 128 KiB, whose guards are long.
 const NEAR: usize = 4095;
 const NEAR_LARGE: usize = 1 << 20;
 
@@ -30,8 +30,8 @@ pub fn is_every() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Has every block recorded of which the engine tells, with the stack of its free, from now on and for ever. A profile has
-/// been started, with a rate of 1.
+/// Has every block recorded of which the engine tells, with the stack of its free, from now on and for ever. A profile
+/// has been started, with a rate of 1.
 pub fn set_every() {
     IS_ON.store(true, Ordering::Relaxed);
 }
@@ -178,4 +178,111 @@ pub fn frames_of(event: Event) -> &'static [usize] {
     // SAFETY: invariant 3 of `prof::table`: it was a site when the event was recorded, and no site goes away where
     // every block is recorded.
     unsafe { table::frames_of(area.site(event.site)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own_process::alone;
+    use crate::prof;
+
+    /// Stacks that say who has asked last.
+    fn walk(frames: &mut [usize]) -> usize {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        frames[..3].copy_from_slice(&[0x1000 + asked % 4, 0x2000, 0x3000]);
+        3
+    }
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+    fn begin() {
+        stack::set_unwinder(walk);
+        prof::start(1).expect("memory");
+        set_every();
+    }
+
+    #[test]
+    fn each_block_counts_as_one_from_its_allocation_to_its_free() {
+        alone!(each_block_counts_as_one_from_its_allocation_to_its_free, || {
+            begin();
+            for i in 1..=1000 {
+                allocated(i << 20, i, 0);
+            }
+            for i in (2..=1000).step_by(2) {
+                freed(i << 20);
+                // No block's: nothing happens.
+                freed(i << 20);
+                freed((i << 20) + 8);
+            }
+            let snapshot = prof::Snapshot::take().expect("a profile");
+            let sum = |amount: fn(&prof::Place) -> prof::Amount| {
+                snapshot.places().fold([0, 0], |[blocks, bytes], place| {
+                    [blocks + amount(&place).blocks(), bytes + amount(&place).bytes]
+                })
+            };
+            assert_eq!(sum(|place| place.allocated), [1000, 500_500]);
+            assert_eq!(sum(|place| place.live), [500, 250_000]);
+            assert!(snapshot.places().all(|place| place.samples != 0), "a free is no place");
+            assert_eq!(snapshot.dropped, 0);
+            // Nothing changes that any more.
+            prof::reset();
+            prof::stop();
+            assert_eq!((prof::totals().live, prof::rate()), (250_000, 1));
+        });
+    }
+
+    #[test]
+    fn a_block_is_known_by_what_is_in_it_and_near_it() {
+        alone!(a_block_is_known_by_what_is_in_it_and_near_it, || {
+            assert!(known(1 << 20).is_none(), "nothing is recorded");
+            begin();
+            allocated(1 << 20, 100, 0);
+            allocated(2 << 20, 0, 0);
+            allocated(4 << 20, 1 << 20, 0);
+            let at = |address: usize| known(address).map(|it| (it.start >> 20, it.freed.is_some()));
+            for inside in [0, 1, 99, 100, 4000] {
+                assert_eq!(at((1 << 20) + inside), Some((1, false)), "{inside}");
+            }
+            assert_eq!(at((1 << 20) - 4000), Some((1, false)));
+            assert_eq!(at((1 << 20) + 5000), None);
+            assert_eq!((at(2 << 20), at(usize::MAX), at(0)), (Some((2, false)), None, None));
+            // The guard behind a large block is long, that before it may be a page.
+            assert_eq!(
+                (at((5 << 20) + 900_000), at((4 << 20) - 900_000)),
+                (Some((4, false)), None)
+            );
+
+            freed(1 << 20);
+            assert_eq!((at((1 << 20) + 50), at((1 << 20) + 150)), (Some((1, true)), None));
+            // The last that was there, and nobody once another one is.
+            allocated((1 << 20) + 16, 16, 0);
+            assert_eq!(at((1 << 20) + 20), Some((1, false)));
+            freed((1 << 20) + 16);
+            let last = known((1 << 20) + 20).expect("a block");
+            assert_eq!((last.start, last.bytes), ((1 << 20) + 16, 16));
+            let stacks = [last.allocated, last.freed.expect("it is")].map(frames_of);
+            assert!(
+                stacks[0][0] != stacks[1][0] && stacks.iter().all(|it| it[1..] == [0x2000, 0x3000])
+            );
+
+            // What was freed long ago is forgotten.
+            for _ in 0..super::super::area::FREED {
+                allocated(3 << 20, 10, 0);
+                freed(3 << 20);
+            }
+            assert_eq!((at((1 << 20) + 20), at(3 << 20)), (None, Some((3, true))));
+        });
+    }
+
+    #[test]
+    fn a_site_is_found_before_its_block() {
+        alone!(a_site_is_found_before_its_block, || {
+            begin();
+            for i in 0..40 {
+                let (site, before) = site_here(64).expect("room");
+                assert_eq!(before, i / 4, "four stacks take turns");
+                allocated((i as usize + 1) << 12, 64, site);
+            }
+            assert_eq!(prof::totals().samples, 40);
+        });
+    }
 }

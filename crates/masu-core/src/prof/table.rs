@@ -446,8 +446,8 @@ pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
 
-/// Copies the sites to a mapping of `length` bytes. Where they end in it, and the number of the last peak; `None`: a fork
-/// stands in the way.
+/// Copies the sites to a mapping of `length` bytes. Where they end in it, and the number of the last peak; `None`: a
+/// fork stands in the way.
 ///
 /// # Safety
 /// The mapping is the caller's.

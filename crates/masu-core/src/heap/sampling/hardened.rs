@@ -10,8 +10,8 @@ use core::ptr::null_mut;
 /// So many blocks of a place are drawn where every one is recorded, and then one in so many.
 const SURE: u64 = 64;
 
-/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there is
-/// room. Null otherwise.
+/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there
+/// is room. Null otherwise.
 #[inline]
 pub fn guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
     if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX {
