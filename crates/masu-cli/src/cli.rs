@@ -138,6 +138,8 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   quarantine_random:16KiB freed blocks that wait at drawn places, by size
   quarantine_queue:16KiB  and then in a queue
   guard_slabs:8           of so many slabs one is inaccessible
+  block_stacks:0          each hardened block's stacks in reports
+  show_leaks:0            with them: what is in use at exit
   guard:off               small blocks between inaccessible pages: 1/5000
   guard_slots:256         room for them, freed ones included
   guard_report:1          a fault near one is told of, with stacks

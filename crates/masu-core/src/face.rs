@@ -58,6 +58,7 @@ pub fn purge() -> bool {
 pub mod control;
 mod guard;
 mod hardened;
+mod leaks;
 pub mod profile;
 mod start;
 

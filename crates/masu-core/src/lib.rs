@@ -35,6 +35,8 @@ mod limit;
 #[cfg(not(loom))]
 mod named_file;
 #[cfg(not(loom))]
+mod outlet;
+#[cfg(not(loom))]
 pub mod outside;
 #[cfg(all(test, not(loom)))]
 mod own_process;

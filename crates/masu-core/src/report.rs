@@ -164,12 +164,12 @@ pub fn double_free(p: *const u8) {
 #[cold]
 #[inline(never)]
 pub fn written_after_free(p: *const u8) -> ! {
-    let mut sink = fatal::write_stderr as fn(&[u8]);
-    let mut text = Text::new(&mut sink);
-    text.str("masu: free block at ").hex(p.addr() as u64);
-    text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
-        .line();
-    drop(text);
+    guard::with_text(&mut |text| {
+        text.str("masu: free block at ").hex(p.addr() as u64);
+        text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
+            .line();
+        guard::tell(p, false, text);
+    });
     fatal::abort()
 }
 
@@ -181,8 +181,10 @@ pub fn bad_free(p: *const u8) {
 }
 
 fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
-    let mut sink = fatal::write_stderr as fn(&[u8]);
-    let mut text = Text::new(&mut sink);
+    guard::with_text(&mut |text| say_to(text, act, p, wrong, at));
+}
+
+fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
     let what = match (act, wrong) {
         (Act::Free, Wrong::Freed { .. } | Wrong::Tangled) => "double free of ",
         (Act::Free, Wrong::Size { .. }) => "sized free of ",
@@ -234,10 +236,10 @@ fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
             text.str(" the block of up to ").decimal(bytes as u64);
             text.str(" bytes (an overflow, or a write to freed memory?)");
         }
-        Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, &mut text),
+        Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, text),
     }
     text.line().flush();
-    guard::tell(p);
+    guard::tell(p, matches!(wrong, Wrong::Overrun { .. } | Wrong::Near { .. }), text);
 }
 
 fn say_place(at: Place, act: Act, text: &mut Text) {

@@ -8,6 +8,9 @@ use core::mem::transmute;
 /// neither allocates nor takes a lock.
 pub type Unwinder = fn(&mut [usize]) -> usize;
 
+/// Frames of a stack that a report about one block has.
+pub const DEPTH: usize = 29;
+
 /// As an address; 0: there is none.
 static UNWINDER: AtomicUsize = AtomicUsize::new(0);
 
@@ -17,8 +20,7 @@ pub fn set_unwinder(unwinder: Unwinder) {
 }
 
 /// The frames of the calling thread's stack, as many as fit.
-#[cold]
-#[inline(never)]
+#[inline]
 pub fn walk(frames: &mut [usize]) -> &[usize] {
     let unwinder = UNWINDER.load(Ordering::Acquire);
     if unwinder == 0 {

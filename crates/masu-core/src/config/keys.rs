@@ -181,6 +181,10 @@ keys! {
     quarantine_queue: Size = 16 << 10;
     /// Of so many slabs one is inaccessible; 0: none.
     guard_slabs: Count = 8;
+    /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
+    block_stacks: Flag = false;
+    /// Whether blocks that are in use at exit are listed by these stacks.
+    show_leaks: Flag = false;
     /// How many small blocks lie between inaccessible pages: one in so many; 0: none.
     guard: OneIn = 0;
     /// Most of them at a time, times two: what was freed has its slot too.

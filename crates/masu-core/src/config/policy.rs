@@ -47,7 +47,7 @@ const GIB: u64 = 1 << 30;
 
 /// Low-memory, throughput, container, realtime, hardened, debug. `docs/configuration.md` has the same table with
 /// the reasons, and a test compares them.
-const TABLE: [(Key, [u64; 6]); 13] = [
+const TABLE: [(Key, [u64; 6]); 15] = [
     (Key::decay, [100, 10_000, 250, NEVER, SAME, SAME]),
     (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME, SAME, SAME]),
     (Key::background_thread, [ON, SAME, ON, OFF, SAME, SAME]),
@@ -59,6 +59,8 @@ const TABLE: [(Key, [u64; 6]); 13] = [
     (Key::limit_soft, [SAME, SAME, SAME, 0, SAME, SAME]),
     (Key::cgroup, [SAME, SAME, SAME, 0, SAME, SAME]),
     (Key::hardened, [SAME, SAME, SAME, SAME, 1, 1]),
+    (Key::block_stacks, [SAME, SAME, SAME, SAME, SAME, 1]),
+    (Key::show_leaks, [SAME, SAME, SAME, SAME, SAME, 1]),
     (Key::guard, [SAME, SAME, SAME, SAME, SAME, 1]),
     (Key::guard_slots, [SAME, SAME, SAME, SAME, SAME, 20_000]),
 ];

@@ -110,6 +110,8 @@ every_key! {
     quarantine_random: "1MiB" => 1 << 20, not "long";
     quarantine_queue: "0" => 0, not "short";
     guard_slabs: "2" => 2, not "all";
+    block_stacks: "on" => true, not "some";
+    show_leaks: "1" => true, not "most";
     guard: "1/5000" => 5000, not "2/3";
     guard_slots: "64" => 64, not "many";
     guard_report: "0" => false, not "loud";
@@ -361,6 +363,8 @@ masu:   hardened            off         built-in
 masu:   quarantine_random   16KiB       built-in
 masu:   quarantine_queue    16KiB       built-in
 masu:   guard_slabs         8           built-in
+masu:   block_stacks        off         built-in
+masu:   show_leaks          off         built-in
 masu:   guard               off         built-in
 masu:   guard_slots         256         built-in
 masu:   guard_report        on          built-in

@@ -192,7 +192,7 @@ fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8 {
         let Some(request) = Request::new(bytes, align, false) else { return null_mut() };
         bytes = request.bytes();
     }
-    let mut p = sampling::guarded(bytes, align);
+    let mut p = sampling::guarded(bytes, align, size);
     if p.is_null() {
         p = hardened::alloc(bytes, align, heap::number());
     }

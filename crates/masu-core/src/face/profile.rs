@@ -3,10 +3,12 @@
 //! Sampling costs the hot paths nothing, on or off. While it is on, the program's slow paths count bytes, and a
 //! block in every [`rate`] bytes on average is recorded with the stack that asked for it.
 
-use crate::config::Config;
+use super::leaks;
+use crate::config::{Config, File};
 use crate::heap::sampling;
 use crate::named_file::NamedFile;
 use crate::prof;
+use crate::settings;
 use crate::sys::fatal::write_stderr;
 use crate::sys::output::{self, Descriptor};
 use crate::text::{Text, decimal};
@@ -26,10 +28,28 @@ static FILE: NamedFile = NamedFile::new();
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config) {
-    if start(config.prof_rate).is_err() && config.show_errors {
-        let mut sink = write_stderr as fn(&[u8]);
-        Text::new(&mut sink).str("masu: warning: no memory for a profile: prof is off").line();
-        return;
+    let warn = |what| {
+        if config.show_errors {
+            let mut sink = write_stderr as fn(&[u8]);
+            Text::new(&mut sink).str("masu: warning: ").str(what).line();
+        }
+    };
+    // Small blocks of another heap come from bins, which know of samples only.
+    let every = config.block_stacks && settings::hardened();
+    if config.block_stacks && !every {
+        warn("block_stacks: only hardened:on has them");
+        if !config.prof && config.prof_file == File::STDERR {
+            return;
+        }
+    }
+    if start(if every { 1 } else { config.prof_rate }).is_err() {
+        return warn("no memory for a profile: prof is off");
+    }
+    if every {
+        prof::set_every();
+        if config.show_leaks {
+            leaks::open();
+        }
     }
     FILE.name(&config.prof_file);
 }

@@ -181,9 +181,8 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     }
     if block.kind == Kind::Hardened {
         // SAFETY: a live block of the caller's.
-        let to = unsafe { hardened::grow_by_moving(p, old, if exact { new } else { size }, align) };
+        let to = unsafe { hardened_moved(p, old, if exact { new } else { size }, align) };
         if !to.is_null() {
-            thread_bytes::resized(old, size);
             return to;
         }
     }
@@ -217,7 +216,7 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     }
     if block.kind == Kind::Hardened {
         // SAFETY: passed on.
-        return size == block.bytes || unsafe { hardened::resize(p, size) };
+        return size == block.bytes || unsafe { hardened_stays(p, size) };
     }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);
@@ -227,6 +226,46 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
     size > least && unsafe { resize(p, block, size, false) }
+}
+
+/// Resizes a hardened block where it is, which makes it a new one for the profile. `false`: it has to move.
+///
+/// # Safety
+/// It is a live block at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+unsafe fn hardened_stays(p: *mut u8, size: usize) -> bool {
+    // SAFETY: passed on.
+    let stays = unsafe { hardened::resize(p, size) };
+    if stays {
+        if sampling::any_live() {
+            sampling::freed(p);
+        }
+        // SAFETY: passed on.
+        unsafe { sampling::counted_beside_guards(p, size) };
+    }
+    stays
+}
+
+/// Moves the pages of a large hardened block to a larger one of `size` bytes. Null: nothing has changed.
+///
+/// # Safety
+/// It is a live hardened block of `old` bytes at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+unsafe fn hardened_moved(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
+    let sample = if sampling::any_live() { prof::set_aside(p) } else { None };
+    // SAFETY: passed on.
+    let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
+    if to.is_null() {
+        sample.map(prof::put_back);
+        return to;
+    }
+    sample.map(prof::moved);
+    thread_bytes::resized(old, size);
+    // SAFETY: a live block.
+    unsafe { sampling::counted_beside_guards(to, size) };
+    to
 }
 
 /// Resizes a block where it is to exactly `new` bytes. What becomes of another kind moves to where its size

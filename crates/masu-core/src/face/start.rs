@@ -1,6 +1,6 @@
 //! A process's start and end, as doors see them.
 
-use super::{guard, hardened, profile};
+use super::{guard, hardened, leaks, profile};
 use crate::config::{Config, File};
 use crate::region::GRANULE;
 use crate::sys::{fatal, ptracer};
@@ -48,7 +48,7 @@ pub unsafe fn start_configured(
     if config.guard != 0 {
         guard::start_configured(&config);
     }
-    if config.prof || config.prof_file != File::STDERR {
+    if config.block_stacks || config.prof || config.prof_file != File::STDERR {
         profile::start_configured(&config);
     }
 }
@@ -69,6 +69,7 @@ pub fn exit_report() {
         crate::stats::report();
     }
     if prof::last_rate() != 0 {
+        leaks::report();
         profile::report();
     }
 }

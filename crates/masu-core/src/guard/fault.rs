@@ -2,7 +2,6 @@
 //! that the program had, to which every fault goes on.
 
 use super::report;
-use super::slots::Slot;
 use crate::sys::signal::{self, Fault};
 
 /// Has faults in the slots told of. `false`: the C library has no `sigaction` at hand.
@@ -11,7 +10,5 @@ pub fn catch() -> bool {
 }
 
 fn told(fault: Fault) {
-    if Slot::around(fault.address).is_some() {
-        report::fault(fault.address, fault.writes);
-    }
+    report::fault(fault.address, fault.writes);
 }

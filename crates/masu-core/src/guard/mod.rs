@@ -22,7 +22,7 @@ pub mod state;
 #[cfg(not(loom))]
 pub use pool::*;
 #[cfg(not(loom))]
-pub use {fault::catch, report::FILE, report::tell};
+pub use {fault::catch, report::FILE, report::say_frames, report::tell, report::with_text};
 
 #[cfg(not(loom))]
 mod pool;

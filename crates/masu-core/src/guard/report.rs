@@ -1,10 +1,12 @@
-//! What is said about a guarded block: a line, and the stacks that belong to it.
+//! What is said about a guarded block, and about any block where every one is recorded: a line, and the stacks that
+//! belong to it.
 
-use super::slots::{DEPTH, Slot, Trace};
+use super::slots::{Slot, Trace};
 use crate::config::OnError;
 use crate::named_file::NamedFile;
+use crate::prof::{self, Event, Known};
 use crate::settings;
-use crate::stack;
+use crate::stack::{self, DEPTH};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::sys::output::Descriptor;
 use crate::sys::{fatal, host, thread};
@@ -26,7 +28,8 @@ fn write(bytes: &[u8]) {
 }
 
 /// Runs `f` with the text that is written, and with the file open, if there is one.
-fn with_text(f: impl FnOnce(&mut Text)) {
+#[inline(never)]
+pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
     let file = FILE.append().ok();
     OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
     let mut sink = write as fn(&[u8]);
@@ -37,6 +40,75 @@ fn with_text(f: impl FnOnce(&mut Text)) {
     }
 }
 
+/// Who did something to a block, and from where.
+enum Told {
+    Guard(&'static Trace),
+    Every(Event),
+}
+
+impl Told {
+    fn say(&self, what: &str, text: &mut Text) {
+        match self {
+            Told::Guard(trace) => {
+                let who = trace.thread.load(Ordering::Relaxed);
+                if who != 0 {
+                    by(who, what, trace.frames(&mut [0; DEPTH]), text);
+                }
+            }
+            Told::Every(event) => by(event.thread(), what, prof::frames_of(*event), text),
+        }
+    }
+}
+
+/// What is known of a block.
+struct Story {
+    start: usize,
+    bytes: usize,
+    is_live: bool,
+    allocated: Told,
+    freed: Option<Told>,
+}
+
+impl Story {
+    /// Of the block that an address is in, or near to.
+    fn of(address: usize) -> Option<Story> {
+        match Slot::around(address) {
+            Some(slot) => Some(Story::of_slot(slot)),
+            None => prof::known(address).map(Story::of_known),
+        }
+    }
+
+    fn of_slot(slot: Slot) -> Story {
+        let record = slot.record();
+        Story {
+            start: record.start.load(Ordering::Relaxed),
+            bytes: record.bytes.load(Ordering::Relaxed),
+            is_live: record.state.is_live(),
+            allocated: Told::Guard(&record.allocated),
+            freed: Some(Told::Guard(&record.freed)),
+        }
+    }
+
+    fn of_known(known: Known) -> Story {
+        let Known { start, bytes, allocated, freed } = known;
+        let (allocated, is_live) = (Told::Every(allocated), freed.is_none());
+        Story { start, bytes, is_live, allocated, freed: freed.map(Told::Every) }
+    }
+
+    fn name(&self, text: &mut Text) {
+        text.str("the block of ").decimal(self.bytes as u64);
+        text.str(" bytes at ").hex(self.start as u64);
+    }
+
+    /// The stacks; that of the free unless it is `ending` at this moment.
+    fn tell(&self, ending: bool, text: &mut Text) {
+        self.allocated.say("allocated", text);
+        if let Some(freed) = self.freed.as_ref().filter(|_| !ending) {
+            freed.say("freed", text);
+        }
+    }
+}
+
 /// At the free of a block: bytes around it were written to, the nearest so many from it.
 #[cold]
 pub fn damaged(slot: Slot, far: u64, behind: bool) {
@@ -44,47 +116,46 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
     if then == OnError::Ignore || then == OnError::Report && !settings::show_errors() {
         return;
     }
-    with_text(|text| {
+    with_text(&mut |text| {
+        let story = Story::of_slot(slot);
         text.str("masu: ").str(if behind { "overflow" } else { "underflow" }).str(" of ");
-        say_block(slot, text);
+        story.name(text);
         text.str(": it was written to ").decimal(far);
         text.str(if behind { " bytes beyond its end" } else { " bytes before its start" });
         text.str(", as its free found").line();
-        say_stacks(slot, text);
+        story.tell(false, text);
     });
     if then == OnError::Abort {
         fatal::abort();
     }
 }
 
-/// After a line about a mistake with `p`: the stacks of the guarded block there, if it is one.
-pub fn tell(p: *const u8) {
-    if let Some(slot) = Slot::around(p.addr()) {
-        with_text(|text| {
-            if OPEN.load(Ordering::Relaxed) != 0 {
-                text.str("masu: ");
-                say_block(slot, text);
-                text.str(
-                    " was freed, resized or measured by a pointer that is not its own, or twice",
-                )
-                .line();
-            }
-            say_here(0, "now", text);
-            say_stacks(slot, text);
-        });
+/// After a line about a mistake with `p`: the present stack and those of the block there, if it is a guarded one, or
+/// every block is recorded. `ending`: it is being freed at this moment.
+pub fn tell(p: *const u8, ending: bool, text: &mut Text) {
+    let story = Story::of(p.addr());
+    if story.is_some() || prof::is_every() {
+        say_here(0, "now", text);
+    }
+    if let Some(story) = story {
+        story.tell(ending, text);
     }
 }
 
-/// An access to `address` has failed, and `address` is in the slots or their guards. Says so, once in a process.
+/// An access to `address` has failed. If it is in the slots or their guards, or in a block that is recorded or near it,
+/// that is said, once in a process.
 pub fn fault(address: usize, writes: Option<bool>) {
-    let Some(slot) = nearest(address) else { return };
+    let near = match Slot::around(address) {
+        Some(_) => nearest(address).map(Story::of_slot),
+        None => prof::known(address).map(Story::of_known),
+    };
+    let Some(story) = near else { return };
     if settings::on_error() == OnError::Ignore || TOLD.swap(true, Ordering::Relaxed) {
         return;
     }
-    let record = slot.record();
-    let start = record.start.load(Ordering::Relaxed);
-    let end = start + record.bytes.load(Ordering::Relaxed);
-    with_text(|text| {
+    let Story { start, bytes, .. } = story;
+    let end = start + bytes;
+    with_text(&mut |text| {
         text.str("masu: ").str(match writes {
             Some(true) => "write to ",
             Some(false) => "read of ",
@@ -98,11 +169,11 @@ pub fn fault(address: usize, writes: Option<bool>) {
         } else {
             text.decimal((address - start) as u64).str(" bytes into ");
         }
-        say_block(slot, text);
-        text.str(if record.state.is_live() { "" } else { ", which was freed" }).line();
+        story.name(text);
+        text.str(if story.is_live { "" } else { ", which was freed" }).line();
         // The outermost frame of the handler is the C library's return from signals.
         say_here(1, "accessed", text);
-        say_stacks(slot, text);
+        story.tell(false, text);
     });
 }
 
@@ -124,35 +195,21 @@ fn nearest(address: usize) -> Option<Slot> {
         .map(|(_, slot)| slot)
 }
 
-fn say_block(slot: Slot, text: &mut Text) {
-    let record = slot.record();
-    text.str("the block of ").decimal(record.bytes.load(Ordering::Relaxed) as u64);
-    text.str(" bytes at ").hex(record.start.load(Ordering::Relaxed) as u64);
-}
-
-fn say_stacks(slot: Slot, text: &mut Text) {
-    let record = slot.record();
-    say(&record.allocated, "allocated", text);
-    say(&record.freed, "freed", text);
-}
-
-fn say(trace: &Trace, what: &str, text: &mut Text) {
-    let who = trace.thread.load(Ordering::Relaxed);
-    if who != 0 {
-        say_frames(who, what, trace.frames(&mut [0; DEPTH]), text);
-    }
-}
-
 /// The calling thread's stack, without its innermost frames.
 fn say_here(skip: usize, what: &str, text: &mut Text) {
     let mut frames = [0; DEPTH];
     let frames = stack::walk(&mut frames);
-    say_frames(thread::id(), what, frames.get(skip..).unwrap_or(&[]), text);
+    by(thread::id(), what, frames.get(skip..).unwrap_or(&[]), text);
 }
 
-#[inline(never)]
-fn say_frames(who: u32, what: &str, frames: &[usize], text: &mut Text) {
+fn by(who: u32, what: &str, frames: &[usize], text: &mut Text) {
     text.str("masu:   ").str(what).str(" by thread ").decimal(who.into()).line();
+    say_frames(frames, text);
+}
+
+/// A stack, a line for each frame.
+#[inline(never)]
+pub fn say_frames(frames: &[usize], text: &mut Text) {
     for (i, &frame) in frames.iter().enumerate() {
         // The call, not what follows it.
         let frame = frame - 1;

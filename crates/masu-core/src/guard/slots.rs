@@ -16,13 +16,10 @@
 //!    time.
 
 use super::state::State;
-use crate::stack;
+use crate::stack::{self, DEPTH};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{auxv, mem, thread};
 use core::mem::offset_of;
-
-/// Frames that are kept of a stack.
-pub const DEPTH: usize = 29;
 
 /// Least bytes of a slot: the largest small block's.
 pub const SLOT: usize = 8 << 10;

@@ -160,16 +160,16 @@ pub fn why(p: *const u8) -> Wrong {
 /// The block is what [`Block::find`] has found at `p`, and the caller's.
 #[inline(always)]
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
-    if sampling::any_live() {
-        sampling::freed(p);
-    }
     // SAFETY: passed on, here and below.
     unsafe {
-        if let Kind::Own | Kind::Remote = block.kind {
-            return free::remote_free(span::span_of(region::offset(p)), p.cast());
-        }
         if block.kind == Kind::Hardened {
             return free_hardened(p);
+        }
+        if sampling::any_live() {
+            sampling::freed(p);
+        }
+        if let Kind::Own | Kind::Remote = block.kind {
+            return free::remote_free(span::span_of(region::offset(p)), p.cast());
         }
         thread_bytes::freed(block.bytes);
         if let Some(heap) = block.heap() {
@@ -200,6 +200,9 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 /// The block is the caller's.
 #[inline(never)]
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
+    if sampling::any_live() {
+        sampling::freed(p);
+    }
     // SAFETY: passed on.
     match unsafe { hardened::free(p) } {
         Ok(freed) => {

@@ -11,7 +11,7 @@
 //!                 └ sample point
 //! ```
 //!
-//! A small sample's block is one of an arena that nobody else has ([`blocks`]), so its free comes to the
+//! A small sample's block is one of an arena that nobody else has ([`mod@blocks`]), so its free comes to the
 //! slow path by itself. Blocks above 8 KiB, and those of arenas, always do: they are counted one by one,
 //! and samples are found by their addresses.
 //!
@@ -29,16 +29,17 @@ use crate::request::{Request, Source};
 use crate::settings;
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
-use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::time;
 use core::cell::Cell;
 use core::ptr::{from_ref, null_mut};
 
+mod blocks;
 mod gap;
 mod hardened;
 
 use gap::{FAR, Gap};
 
+pub use blocks::{is_of_samples, prepare};
 pub use hardened::{counted_beside_guards, guarded};
 
 pub use crate::prof::{any_live, freed, lock_for_fork};
@@ -74,6 +75,8 @@ pub struct Sampling {
     hit: Cell<Drawn>,
     /// The thread does not take part in profiles.
     muted: Cell<bool>,
+    /// Where every block is recorded, the site of the request that is being served; 0: it is not known yet.
+    site: Cell<u32>,
 }
 
 impl Sampling {
@@ -88,6 +91,7 @@ impl Sampling {
             guards: Cell::new(0),
             hit: Cell::new(Drawn::NOTHING),
             muted: Cell::new(false),
+            site: Cell::new(0),
         }
     }
 
@@ -406,7 +410,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
     }
     if drawn.sample {
         if p.is_null() {
-            return small(heap, request.size, class, home);
+            return blocks::small(heap, request.size, class, home);
         }
         let usable = size_of_class(class);
         prof::sample(p, request.size, usable, heap.sampling.sample.rate.get(), home);
@@ -421,6 +425,13 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
 #[cold]
 #[inline(never)]
 pub unsafe fn counted(p: *mut u8, size: usize) {
+    if prof::is_every() {
+        let site = current().sampling.site.replace(0);
+        if !p.is_null() {
+            prof::allocated(p, size, site);
+        }
+        return;
+    }
     if prof::is_asked() {
         answer();
     }
@@ -441,57 +452,12 @@ unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
     }
 }
 
-/// The heap of small samples' blocks.
-static BLOCKS: AtomicPtr<Arena> = AtomicPtr::new(null_mut());
-
-fn blocks() -> Option<&'static Arena> {
-    // SAFETY: null, or a heap that is never destroyed.
-    unsafe { BLOCKS.load(Ordering::Acquire).as_ref() }
-}
-
-/// Whether a heap is the one of small samples' blocks, which belong to no heap in the program's eyes.
-#[inline]
-pub fn is_of_samples(heap: &Arena) -> bool {
-    core::ptr::eq(heap, BLOCKS.load(Ordering::Relaxed))
-}
-
-/// Makes that heap, before the first sample. `false`: memory is out.
-pub fn prepare() -> bool {
-    blocks().is_some() || keep_blocks(Arena::create())
-}
-
 /// Somebody outside has asked for a profile. Called in slow paths, where the thread holds no lock.
 #[cold]
 #[inline(never)]
 fn answer() {
     // It tries again if a fork stands in the way.
-    if blocks().is_some() || keep_blocks(Arena::create_or_give_up()) {
+    if blocks::is_there() || blocks::keep(Arena::create_or_give_up()) {
         prof::answer();
     }
-}
-
-fn keep_blocks(heap: Option<&'static Arena>) -> bool {
-    let Some(heap) = heap else { return false };
-    let heap_at = from_ref(heap).cast_mut();
-    if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: nobody has seen it.
-        unsafe { heap.destroy() };
-    }
-    true
-}
-
-/// A small sample's block, all zero, or null: there is none, and the sample is lost.
-/// `home`: see [`prof::Sample`].
-fn small(heap: &Heap, size: usize, class: usize, home: u32) -> *mut u8 {
-    let usable = size_of_class(class);
-    let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(class, size));
-    if block.is_null() {
-        prof::dropped();
-        return null_mut();
-    }
-    let p: *mut u8 = block.cast();
-    // SAFETY: a block of the class, which is the caller's.
-    unsafe { p.write_bytes(0, usable) };
-    prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
-    p
 }

@@ -327,7 +327,7 @@ layout! {
     /// The frames.
     guard_frames = Trace::FIELDS[1],
     /// Most of them.
-    guard_most_frames = guard::DEPTH,
+    guard_most_frames = crate::stack::DEPTH,
     /// Classes of the hardened heap; an arena has a pool for each.
     pool_classes = shape::CLASSES,
     /// The first class of whole pages. Before it a slot ends with a trailer, from there on with a page that nobody can

@@ -2,7 +2,7 @@
 //! are written.
 //!
 //! ```text
-//!  heads: a word for each value of an address's hash │ stacks' heads │ records │ sites
+//!  heads: a word for each value of an address's hash │ stacks' heads │ records │ blocks freed │ sites
 //! ```
 //!
 //! Invariants:
@@ -17,6 +17,8 @@ pub const HEADS: usize = 1 << 16;
 pub const SITE_HEADS: usize = 1 << 12;
 /// Most samples alive: at 512 KiB each, half a terabyte.
 pub const RECORDS: usize = 1 << 20;
+/// Blocks of which the end is remembered, where every one is recorded.
+pub const FREED: usize = 1 << 16;
 /// Most bytes of sites at any rate.
 pub const SITE_BYTES: usize = 64 << 20;
 
@@ -42,6 +44,20 @@ pub struct Record {
     /// The granule, plus 1, of the span that the block would be in if it were no sample: a small sample has
     /// a block of an arena that nobody else has. 0: the block is where it would be; [`NO_HOME`]: not known.
     pub home: u32,
+    /// The thread that allocated it, where every block is recorded.
+    pub thread: u32,
+}
+
+/// A block that was freed.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Ended {
+    /// As long as it lived.
+    pub block: Record,
+    /// The site of its free, which has no blocks.
+    pub site: u32,
+    /// The thread that freed it.
+    pub thread: u32,
 }
 
 /// What a place in the program has allocated, of one size. Its frames follow, a word each.
@@ -81,6 +97,11 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// Whole blocks.
+    pub fn blocks(&self) -> u64 {
+        self.objects / super::table::ONE
+    }
+
     /// More.
     pub fn add(&mut self, objects: u64, bytes: u64) {
         self.objects = self.objects.wrapping_add(objects);
@@ -102,7 +123,8 @@ pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 const HEADS_AT: usize = 0;
 const SITE_HEADS_AT: usize = HEADS_AT + HEADS * 4;
 const RECORDS_AT: usize = SITE_HEADS_AT + SITE_HEADS * 4;
-const SITES_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
+const FREED_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
+const SITES_AT: usize = FREED_AT + FREED * size_of::<Ended>();
 /// Bytes of the mapping.
 pub const LENGTH: usize = SITES_AT + SITE_BYTES;
 
@@ -146,6 +168,11 @@ impl Area {
     /// A record. Under the lock.
     pub fn record(self, index: u32) -> *mut Record {
         (self.0 + RECORDS_AT + index as usize % RECORDS * size_of::<Record>()) as *mut Record
+    }
+
+    /// What is known of the free of this number. Written under the lock.
+    pub fn ended(self, number: usize) -> *mut Ended {
+        (self.0 + FREED_AT + number % FREED * size_of::<Ended>()) as *mut Ended
     }
 
     /// A site, by its offset / 8. Under the lock.

@@ -3,8 +3,9 @@
 //! They multiply each stack's line by 1/(1 − e^(−x/rate)), where x is its average size. The sums here are
 //! weighed already, sample by sample, so what is written is what becomes of them by the inverse.
 
+use super::copy::Copy;
 use super::dump::{maps, stack};
-use super::table::{self, Amount, ONE};
+use super::table::{Amount, ONE};
 use super::{Refused, draw, last_rate};
 use crate::sys::output::Descriptor;
 use crate::text::Text;
@@ -17,7 +18,7 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     if rate == 0 {
         return Err(Refused::NotStarted);
     }
-    let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
+    let copy = Copy::of_all().ok_or(Refused::Busy)?;
     let mut sink = |bytes: &[u8]| to.write(bytes);
     let mut text = Text::new(&mut sink);
     text.str("heap_v2/").decimal(rate as u64).line();

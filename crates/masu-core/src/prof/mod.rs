@@ -21,14 +21,17 @@
 //! Locks: `table` has one, innermost. Who finds it held by a fork that stands still does without the sample.
 
 mod area;
+mod copy;
 mod draw;
 mod dump;
+mod every;
 mod heap_v2;
 pub mod switch;
 mod table;
 
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
 pub use draw::Draw;
+pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
 pub use table::{FRAMES, Totals, lock_for_fork};
 
 use crate::stack;
@@ -36,7 +39,7 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
 use crate::sys::time;
 use switch::Switch;
-use table::Drawn;
+use table::{Drawn, Origin};
 
 /// What lies where, for who reads the process from outside.
 pub mod outside {
@@ -86,7 +89,7 @@ pub fn start(rate: usize) -> Result<(), Refused> {
     }
     IS_OWN.store(true, Ordering::Relaxed);
     let _ = BEGUN.compare_exchange(0, time::now_ms().max(1), Ordering::Relaxed, Ordering::Relaxed);
-    let rate = rate.max(1);
+    let rate = if is_every() { 1 } else { rate.max(1) };
     LAST_RATE.store(rate, Ordering::Relaxed);
     SWITCH.start(rate);
     Ok(())
@@ -118,14 +121,18 @@ pub fn is_asked() -> bool {
     SWITCH.is_asked()
 }
 
-/// Stops sampling. What is alive is still followed to its end.
+/// Stops sampling. What is alive is still followed to its end. Where every block is recorded, nothing happens.
 pub fn stop() {
-    SWITCH.stop();
+    if !is_every() {
+        SWITCH.stop();
+    }
 }
 
-/// Forgets everything sampled so far.
+/// Forgets everything sampled so far. Where every block is recorded, nothing happens: reports need what there is.
 pub fn reset() {
-    table::clear();
+    if !is_every() {
+        table::clear();
+    }
 }
 
 /// Mean distance of sample points in bytes; 0: off.
@@ -155,7 +162,8 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
     }
     let mut frames = [0usize; FRAMES];
     let frames = stack::walk(&mut frames);
-    if !table::insert(Drawn { address: p as usize, size, usable, rate, home }, frames) {
+    let drawn = Drawn { address: p.addr(), size, usable, rate, home, thread: 0 };
+    if !table::insert(drawn, Origin::Stack(frames)) {
         dropped();
     }
 }
@@ -163,6 +171,14 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
 /// Bytes of memory that the profile has used.
 pub fn used_bytes() -> usize {
     table::used_bytes()
+}
+
+/// Records a block of `size` bytes that was allocated just now, where every one is: see [`set_every`]. `site`: what
+/// [`site_here`] has said of it, or 0.
+#[cold]
+#[inline(never)]
+pub fn allocated(p: *const u8, size: usize, site: u32) {
+    every::allocated(p.addr(), size, site);
 }
 
 /// Counts a sample that could not be kept.
@@ -176,7 +192,11 @@ pub fn dropped() {
 #[cold]
 #[inline(never)]
 pub fn freed(p: *const u8) {
-    table::remove(p as usize);
+    if is_every() {
+        every::freed(p.addr());
+    } else {
+        table::remove(p.addr());
+    }
 }
 
 /// A block is about to move: takes its sample out, if it is one.
@@ -226,7 +246,7 @@ pub struct Place<'a> {
 
 /// The profile at some moment, in memory of its own.
 pub struct Snapshot {
-    copy: table::Copy,
+    copy: copy::Copy,
     /// The rate that was last started with.
     pub rate: usize,
     /// Milliseconds since the first start.
@@ -244,7 +264,7 @@ impl Snapshot {
         if last_rate() == 0 {
             return Err(Refused::NotStarted);
         }
-        let copy = table::Copy::of_all().ok_or(Refused::Busy)?;
+        let copy = copy::Copy::of_all().ok_or(Refused::Busy)?;
         let milliseconds = time::now_ms().saturating_sub(BEGUN.load(Ordering::Relaxed));
         let dropped = DROPPED.load(Ordering::Relaxed);
         Ok(Snapshot { copy, rate: last_rate(), milliseconds, dropped })

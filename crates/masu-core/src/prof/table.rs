@@ -56,7 +56,7 @@ impl<'a> Changing<'a> {
     }
 
     /// `None`: a fork stands in the way.
-    fn enter() -> Option<Changing<'static>> {
+    pub(super) fn enter() -> Option<Changing<'static>> {
         LOCK.enter().map(Changing::under)
     }
 
@@ -149,29 +149,44 @@ pub struct Drawn {
     pub size: usize,
     /// Bytes of the block.
     pub usable: usize,
-    /// The rate that it was drawn with.
+    /// The rate that it was drawn with; 0: every block is.
     pub rate: usize,
     /// See [`Record`].
     pub home: u32,
+    /// See [`Record`].
+    pub thread: u32,
+}
+
+/// Where a sample was allocated.
+pub enum Origin<'a> {
+    /// A stack.
+    Stack(&'a [usize]),
+    /// A site that is there for ever.
+    Site(u32),
 }
 
 /// Keeps a sample. `false`: there is no room, or a fork stands in the way.
-pub fn insert(drawn: Drawn, frames: &[usize]) -> bool {
-    let Drawn { address, size, usable, rate, home } = drawn;
+pub fn insert(drawn: Drawn, origin: Origin) -> bool {
+    let Drawn { address, size, usable, rate, home, thread } = drawn;
     let Some(area) = Area::get() else { return false };
-    let objects = (ONE as f64 / draw::probability(usable, rate)) as u64;
+    let chance = if rate == 0 { 1.0 } else { draw::probability(usable, rate) };
+    let objects = (ONE as f64 / chance) as u64;
     let bytes = ((size as u128 * u128::from(objects)) >> ONE.trailing_zeros()) as u64;
     let kind = kind_of(usable);
     let born = time::now_ms();
-    let Some(_guard) = Changing::enter() else { return false };
-    end_what_was_left(area);
+    let Some(table) = Changing::enter() else { return false };
+    end_what_was_left(area, &table);
     // One whose end found no place.
-    take(area, address);
+    take(area, address, &table);
     // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
-        let Some(site) = site_of(area, frames, kind) else { return false };
+        let site = match origin {
+            Origin::Stack(frames) => site_of(area, frames, kind),
+            Origin::Site(site) => Some(site),
+        };
+        let Some(site) = site else { return false };
         let Some(index) = new_record(area) else { return false };
-        link(area, index, Record { address, bytes, objects, born, next: 0, site, home });
+        link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
         let s = &mut *area.site(site);
         s.samples += 1;
         s.allocated.add(objects, bytes);
@@ -183,13 +198,18 @@ pub fn insert(drawn: Drawn, frames: &[usize]) -> bool {
 /// Ends the sample of a block, if it is one.
 pub fn remove(address: usize) {
     let Some(area) = Area::get() else { return };
-    if area.head(hash_of(address)).load(Ordering::Relaxed) == 0 {
+    if !may_have(area, address) {
         return;
     }
     match Changing::enter() {
-        Some(_guard) => take(area, address),
+        Some(table) => _ = take(area, address, &table),
         None => leave_for_later(address),
     }
+}
+
+/// Whether a block of the caller's may have a record.
+pub(super) fn may_have(area: Area, address: usize) -> bool {
+    area.head(hash_of(address)).load(Ordering::Relaxed) != 0
 }
 
 /// Addresses whose samples ended while a fork stood still; 0: none. Whoever has the lock next ends them, before
@@ -199,7 +219,7 @@ static LATER: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 static ANY_LATER: AtomicBool = AtomicBool::new(false);
 
 #[cold]
-fn leave_for_later(address: usize) {
+pub(super) fn leave_for_later(address: usize) {
     let free = |slot: &&AtomicUsize| {
         slot.compare_exchange(0, address, Ordering::Release, Ordering::Relaxed).is_ok()
     };
@@ -208,13 +228,13 @@ fn leave_for_later(address: usize) {
     }
 }
 
-/// Ends what was left. Under the lock.
-fn end_what_was_left(area: Area) {
+/// Ends what was left.
+fn end_what_was_left(area: Area, table: &Changing) {
     if ANY_LATER.swap(false, Ordering::Acquire) {
         for slot in &LATER {
             let address = slot.swap(0, Ordering::Acquire);
             if address != 0 {
-                take(area, address);
+                take(area, address, table);
             }
         }
     }
@@ -223,12 +243,12 @@ fn end_what_was_left(area: Area) {
 /// Ends the samples of all blocks that `ends` says so of.
 pub fn remove_all(ends: impl Fn(usize) -> bool) {
     let Some(area) = Area::get() else { return };
-    let Some(_guard) = Changing::enter() else { return };
+    let Some(table) = Changing::enter() else { return };
     for index in 0..USED.load(Ordering::Relaxed) as u32 {
         // SAFETY: under the lock, and invariant 1 of `prof::area`.
         let address = unsafe { (*area.record(index)).address };
         if address != 0 && ends(address) {
-            take(area, address);
+            take(area, address, &table);
         }
     }
 }
@@ -236,17 +256,7 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
 /// Takes the sample of a block out, if it is one, for who may put it back.
 pub fn set_aside(address: usize) -> Option<Record> {
     let area = Area::get()?;
-    let _guard = Changing::enter()?;
-    let mut at = area.head(hash_of(address)).load(Ordering::Relaxed);
-    // SAFETY: under the lock, chains consist of records in use (invariant 1).
-    unsafe {
-        while at != 0 && (*area.record(at - 1)).address != address {
-            at = (*area.record(at - 1)).next;
-        }
-        let found = (at != 0).then(|| *area.record(at - 1));
-        take(area, address);
-        found
-    }
+    take(area, address, &Changing::enter()?)
 }
 
 /// Puts back what was taken out: nothing has become of the block.
@@ -291,8 +301,8 @@ fn count(bytes: u64) {
     LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Takes a block's record out. Under the lock.
-fn take(area: Area, address: usize) {
+/// Takes a block's record out, if it has one.
+pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
     let head = area.head(hash_of(address));
     let mut before = 0;
     let mut at = head.load(Ordering::Relaxed);
@@ -318,11 +328,13 @@ fn take(area: Area, address: usize) {
             s.lived = s.lived.saturating_add(lived as u64);
             TOTAL.fetch_sub(bytes, Ordering::Relaxed);
             LIVE.fetch_sub(1, Ordering::Relaxed);
+            let taken = *record;
             (*record).address = 0;
             (*record).next = FREE.swap(at as usize, Ordering::Relaxed) as u32;
-            return;
+            return Some(taken);
         }
     }
+    None
 }
 
 /// Before a site changes: what was alive there at the last peak, unless it has changed since.
@@ -358,7 +370,7 @@ fn new_record(area: Area) -> Option<u32> {
 ///
 /// # Safety
 /// The lock is held.
-unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
+pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
     let depth = frames.len().min(FRAMES);
     let mut hash = u64::from(kind) | (depth as u64) << 32;
     for &frame in frames {
@@ -435,60 +447,26 @@ pub fn used_bytes() -> usize {
     Area::get().map_or(0, |_| PARTS[0] + records + SITES.load(Ordering::Relaxed))
 }
 
-/// A copy of all sites, in a mapping of its own.
-pub struct Copy {
-    start: usize,
-    length: usize,
-    end: usize,
-    /// The number of the last peak.
-    pub peak: u64,
-}
-
-impl Copy {
-    /// As of now. `None` without a profile, without memory, or if a fork stands in the way.
-    pub fn of_all() -> Option<Copy> {
-        let area = Area::get()?;
-        let length = MOST.load(Ordering::Relaxed);
-        // Before the lock, since a system call takes a while. Its pages come with what is copied.
-        let start = mem::reserve(length).ok()?;
-        let Some(_guard) = LOCK.enter() else {
-            mem::unmap(start, length);
-            return None;
-        };
-        end_what_was_left(area);
-        let end = SITES.load(Ordering::Relaxed).min(length);
-        // SAFETY: both are mapped and so long; under the lock nobody writes the sites.
-        unsafe {
-            (start as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end);
-        }
-        Some(Copy { start, length, end, peak: PEAK.load(Ordering::Relaxed) })
-    }
-
-    /// Every site with its frames.
-    pub fn sites(&self) -> impl Iterator<Item = (&Site, &[usize])> {
-        let mut offset = FIRST_SITE;
-        core::iter::from_fn(move || {
-            if offset + size_of::<Site>() > self.end {
-                return None;
-            }
-            // SAFETY: invariant 3: sites lie one behind the other, each with its frames, up to `end`.
-            unsafe {
-                let s = (self.start + offset) as *const Site;
-                let frames = frames_of(s);
-                offset += size_of::<Site>() + frames.len() * 8;
-                Some((&*s, frames))
-            }
-        })
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        mem::unmap(self.start, self.length);
-    }
-}
-
 /// The lock, for fork.
 pub fn lock_for_fork() -> &'static Lock {
     &LOCK
+}
+
+/// Copies the sites to a mapping of `length` bytes. Where they end in it, and the number of the last peak; `None`: a
+/// fork stands in the way.
+///
+/// # Safety
+/// The mapping is the caller's.
+pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<(usize, u64)> {
+    let table = Changing::enter()?;
+    end_what_was_left(area, &table);
+    let end = SITES.load(Ordering::Relaxed).min(length);
+    // SAFETY: both are mapped and so long; under the lock nobody writes the sites.
+    unsafe { (to as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end) };
+    Some((end, PEAK.load(Ordering::Relaxed)))
+}
+
+/// Most bytes of sites.
+pub(super) fn most_bytes_of_sites() -> usize {
+    MOST.load(Ordering::Relaxed)
 }

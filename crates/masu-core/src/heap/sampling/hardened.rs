@@ -7,22 +7,34 @@ use crate::prof::{self, Draw};
 use crate::size_class::SMALL_MAX;
 use core::ptr::null_mut;
 
-/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there is
-/// room. Null otherwise.
+/// So many blocks of a place are drawn where every one is recorded, and then one in so many.
+const SURE: u64 = 64;
+
+/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there
+/// is room. Null otherwise.
 #[inline]
-pub fn guarded(bytes: usize, align: usize) -> *mut u8 {
+pub fn guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
     if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX {
         null_mut()
     } else {
-        draw_guarded(bytes, align)
+        draw_guarded(bytes, align, size)
     }
 }
 
 #[cold]
 #[inline(never)]
-fn draw_guarded(bytes: usize, align: usize) -> *mut u8 {
+fn draw_guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
     let Some(heap) = birth::current_or_new() else { return null_mut() };
     let sampling = &heap.sampling;
+    // What is allocated again and again at one place is guarded at first, and then now and then.
+    if prof::is_every()
+        && let Some((site, before)) = prof::site_here(size)
+    {
+        sampling.site.set(site);
+        if before >= SURE && !before.is_multiple_of(SURE) {
+            return null_mut();
+        }
+    }
     sampling.follow();
     if !sampling.guarded.pass(1) {
         return null_mut();
@@ -37,6 +49,7 @@ fn draw_guarded(bytes: usize, align: usize) -> *mut u8 {
 /// As there.
 #[inline]
 pub unsafe fn counted_beside_guards(p: *mut u8, size: usize) {
+    // Where every block is recorded, there is a rate too.
     if prof::rate() != 0 || prof::is_asked() {
         // SAFETY: passed on.
         unsafe { counted(p, size) }

@@ -1,0 +1,59 @@
+//! Where small samples' blocks come from: an arena that nobody else has.
+
+use crate::heap::Heap;
+use crate::heap::arena::Arena;
+use crate::prof;
+use crate::size_class::size_of_class;
+use crate::sync::{AtomicPtr, Ordering};
+use core::ptr::{from_ref, null_mut};
+
+/// It; null: not yet.
+static BLOCKS: AtomicPtr<Arena> = AtomicPtr::new(null_mut());
+
+fn blocks() -> Option<&'static Arena> {
+    // SAFETY: null, or a heap that is never destroyed.
+    unsafe { BLOCKS.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether a heap is the one of small samples' blocks, which belong to no heap in the program's eyes.
+#[inline]
+pub fn is_of_samples(heap: &Arena) -> bool {
+    core::ptr::eq(heap, BLOCKS.load(Ordering::Relaxed))
+}
+
+/// Makes that heap, before the first sample. `false`: memory is out.
+pub fn prepare() -> bool {
+    blocks().is_some() || keep(Arena::create())
+}
+
+/// Whether there is one.
+pub(super) fn is_there() -> bool {
+    blocks().is_some()
+}
+
+/// Takes a heap for it, unless there is one. `false`: `heap` is none.
+pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
+    let Some(heap) = heap else { return false };
+    let heap_at = from_ref(heap).cast_mut();
+    if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: nobody has seen it.
+        unsafe { heap.destroy() };
+    }
+    true
+}
+
+/// A small sample's block, all zero, or null: there is none, and the sample is lost.
+/// `home`: see [`prof::Sample`].
+pub(super) fn small(heap: &Heap, size: usize, class: usize, home: u32) -> *mut u8 {
+    let usable = size_of_class(class);
+    let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(class, size));
+    if block.is_null() {
+        prof::dropped();
+        return null_mut();
+    }
+    let p: *mut u8 = block.cast();
+    // SAFETY: a block of the class, which is the caller's.
+    unsafe { p.write_bytes(0, usable) };
+    prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
+    p
+}

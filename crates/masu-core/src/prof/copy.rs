@@ -1,0 +1,54 @@
+//! A copy of the sites, to be read at leisure.
+
+use super::area::{Area, FIRST_SITE, Site};
+use super::table::{copy_sites, frames_of, most_bytes_of_sites};
+use crate::sys::mem;
+
+/// A copy of all sites, in a mapping of its own.
+pub struct Copy {
+    start: usize,
+    length: usize,
+    end: usize,
+    /// The number of the last peak.
+    pub peak: u64,
+}
+
+impl Copy {
+    /// As of now. `None` without a profile, without memory, or if a fork stands in the way.
+    pub fn of_all() -> Option<Copy> {
+        let area = Area::get()?;
+        let length = most_bytes_of_sites();
+        // Before the lock, since a system call takes a while. Its pages come with what is copied.
+        let start = mem::reserve(length).ok()?;
+        // SAFETY: just mapped.
+        let Some((end, peak)) = (unsafe { copy_sites(area, start, length) }) else {
+            mem::unmap(start, length);
+            return None;
+        };
+        Some(Copy { start, length, end, peak })
+    }
+
+    /// Every site that has allocated, with its frames.
+    pub fn sites(&self) -> impl Iterator<Item = (&Site, &[usize])> {
+        let mut offset = FIRST_SITE;
+        let all = core::iter::from_fn(move || {
+            if offset + size_of::<Site>() > self.end {
+                return None;
+            }
+            // SAFETY: invariant 3 of `prof::table`: sites lie one behind the other, each with its frames, up to `end`.
+            unsafe {
+                let s = (self.start + offset) as *const Site;
+                let frames = frames_of(s);
+                offset += size_of::<Site>() + frames.len() * 8;
+                Some((&*s, frames))
+            }
+        });
+        all.filter(|(site, _)| site.samples != 0)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        mem::unmap(self.start, self.length);
+    }
+}
