@@ -26,8 +26,8 @@ const WORTH: f64 = 0.03;
 /// All that is worth a sentence, the most expensive first.
 pub fn of(account: &Account) -> Vec<Advice> {
     let all = [
-        live, spans, held, going, ends, huge_pages, tables, profile, guards, hardened, anonymous,
-        brk, programs, stacks, shared, swapped,
+        live, spans, held, going, ends, huge_pages, tables, profile, guards, hardened, hooked,
+        anonymous, brk, programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
     advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
@@ -82,6 +82,10 @@ fn live(account: &Account) -> Option<Advice> {
             account.hardened_blocks,
             Bytes(sum(account, &[Kind::LiveHardened]))
         ));
+    }
+    let hooked = sum(account, &[Kind::LiveHooked]);
+    if hooked > 0 {
+        of.push(format!("{} in memory of the program's own hooks", Bytes(hooked)));
     }
     let most =
         if of.is_empty() { String::new() } else { format!(", most of all {}", of.join(", ")) };
@@ -231,6 +235,16 @@ fn guards(account: &Account) -> Option<Advice> {
         "Each small block that the option guard samples has a page or two to itself while it lives, and a record with \
          the stacks of its allocation and its free.",
         "A smaller guard_slots bounds both; a rarer guard:1/N reaches that bound later.",
+    )
+}
+
+fn hooked(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::FreeHooked]),
+        "{} are free in memory of the program's own hooks.",
+        "It goes back after the decay time, if the hooks take it back, and only by calls of the program: \
+         the background thread calls no hooks.",
+        "`mallctl(\"arena.<i>.purge\")` has it go now; hooks without `dalloc`, `decommit` and purges keep it for ever.",
     )
 }
 
