@@ -258,10 +258,14 @@ unsafe fn hardened_moved(p: *mut u8, old: usize, size: usize, align: usize) -> *
     // SAFETY: passed on.
     let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
     if to.is_null() {
-        sample.map(prof::put_back);
+        if let Some(sample) = sample {
+            prof::put_back(sample);
+        }
         return to;
     }
-    sample.map(prof::moved);
+    if let Some(sample) = sample {
+        prof::moved(sample);
+    }
     thread_bytes::resized(old, size);
     // SAFETY: a live block.
     unsafe { sampling::counted_beside_guards(to, size) };

@@ -21,6 +21,9 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{auxv, mem, thread};
 use core::mem::offset_of;
 
+/// Inaccessible bytes before and behind all slots: what runs far beyond a block reaches nothing else.
+const MARGIN: usize = 1 << 20;
+
 /// Least bytes of a slot: the largest small block's.
 pub const SLOT: usize = 8 << 10;
 
@@ -99,7 +102,7 @@ pub fn make(count: usize) -> bool {
     if BASE.load(Ordering::Relaxed) != 0 || count == 0 {
         return false;
     }
-    let len = auxv::page_size() + count * stride();
+    let len = MARGIN + auxv::page_size() + count * stride() + MARGIN;
     let Ok(records) = mem::reserve(count * size_of::<Record>()) else { return false };
     let Ok(base) = mem::reserve(len) else {
         mem::unmap(records, count * size_of::<Record>());
@@ -118,7 +121,7 @@ pub fn make(count: usize) -> bool {
     }
     RECORDS.store(records, Ordering::Relaxed);
     COUNT.store(count, Ordering::Relaxed);
-    BASE.store(base, Ordering::Release);
+    BASE.store(base + MARGIN, Ordering::Release);
     true
 }
 
