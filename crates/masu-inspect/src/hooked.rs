@@ -41,7 +41,7 @@ pub(crate) fn add(
             let chunk = memory.filled(record, l.hooked_chunk_len)?;
             let at = u64_at(&chunk, l.hooked_chunk_at);
             record = u64_at(&chunk, l.hooked_chunk_next);
-            if at == 0 || at % l.chunk != 0 || at.checked_add(l.chunk).is_none() {
+            if at == 0 || !at.is_multiple_of(l.chunk) || at.checked_add(l.chunk).is_none() {
                 break;
             }
             let resident = memory.pages(at, at + l.chunk)?.resident.bytes(at, at + l.chunk);
