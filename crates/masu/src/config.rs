@@ -157,6 +157,11 @@ setters! {
         "quarantine_queue of more than 128 TiB", bytes, "64 << 10";
     /// Of so many slabs of a hardened heap one is inaccessible; 0: none. By default 8.
     guard_slabs(every: u32), guard_slabs, true, "", every, "2";
+    /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports:
+    /// that takes the feature `prof`. By default none is; [`Policy::Debug`] says so, too.
+    block_stacks(each: bool), block_stacks, true, "", each, "true";
+    /// Whether blocks that are in use at exit are then listed by these stacks. By default they are not.
+    show_leaks(show: bool), show_leaks, true, "", show, "true";
     /// How many small blocks lie between inaccessible pages, so that what runs beyond them, or uses them after they
     /// were freed, stops where it happens: one in so many; 0, the default: none.
     guard(one_in: usize), guard, one_in <= u32::MAX as usize, "guard of more than 1/4294967295", one_in, "5000";
