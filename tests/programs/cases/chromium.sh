@@ -1,6 +1,7 @@
 packages='chromium'
 needs='chromium'
 maps='chromium'
+long=yes
 limit=300
 stderr=varies
 

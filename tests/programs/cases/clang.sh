@@ -1,6 +1,7 @@
 packages='clang libc6-dev'
 needs='clang'
 maps='clang'
+long=yes
 
 prepare() {
     local i

@@ -1,6 +1,7 @@
 packages='openjdk-17-jdk-headless'
 needs='java javac'
 maps='java'
+long=yes
 limit=300
 
 prepare() {

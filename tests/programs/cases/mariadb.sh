@@ -1,6 +1,7 @@
 packages='mariadb-server'
 needs='mariadbd mariadb mariadb-install-db'
 maps='mariadbd mariadb'
+long=yes
 limit=300
 stderr=varies
 
