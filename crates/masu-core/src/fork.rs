@@ -32,8 +32,9 @@
 //! allocates from one waits for its lock.
 //!
 //! Invariants:
-//! 1. the locks are the same before and after: the table of arenas and the beginnings of the hardened heap's pools
-//!    are locked first and last, so no heap and no pool comes or goes.
+//! 1. the locks are the same before and after: the table of arenas, the beginnings of the hardened heap's pools
+//!    and the growth of the shards of pages are locked first and last, so no heap, no pool and no shard comes or
+//!    goes.
 //! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
 //!    fork: nobody waits for ever.
 
@@ -42,35 +43,45 @@ use crate::lock::{DISCARD, Lock, fork};
 use crate::sys::ptracer;
 use crate::{hardened, purge, run, settings, space, span};
 
-/// All locks but the [`first`] ones, in their order.
-fn locks() -> impl Iterator<Item = &'static Lock> {
+/// Takes all locks but the [`first`] ones in their order, or does something else with them.
+#[inline(never)]
+fn each_inner_lock(f: fn(&'static Lock)) {
     let discard: &Lock = &DISCARD;
     arena::heap_locks_for_fork()
         .chain([heap::shared_arena_lock_for_fork(), discard])
         .chain(span::abandoned::locks_for_fork())
+        .chain(run::pool::locks_for_fork())
         .chain([
-            run::pool::lock_for_fork(),
             space::lock_for_fork(),
             heap::lock_for_fork(),
             arena::hooked::lock_for_fork(),
             heap::sampling::lock_for_fork(),
         ])
         .chain(hardened::locks_for_fork())
+        .for_each(f);
 }
 
 /// What is locked first and given back last: so the other locks are the same before and after.
 fn first() -> impl Iterator<Item = &'static Lock> {
-    [arena::lock_for_fork()].into_iter().chain(hardened::begin_for_fork())
+    [arena::lock_for_fork(), run::pool::growth_for_fork()]
+        .into_iter()
+        .chain(hardened::begin_for_fork())
+}
+
+/// All locks, which the caller has: the first ones last.
+fn each_lock(f: fn(&'static Lock)) {
+    each_inner_lock(f);
+    first().for_each(f);
 }
 
 /// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
 /// free.
 pub fn prepare() {
     first().for_each(Lock::acquire);
-    locks().for_each(Lock::acquire);
+    each_inner_lock(Lock::acquire);
     fork::begin();
     // SAFETY: taken above, and the fork has begun.
-    locks().chain(first()).for_each(|lock| unsafe { lock.mark_fork() });
+    each_lock(|lock| unsafe { lock.mark_fork() });
 }
 
 /// After a fork, in the parent.
@@ -79,11 +90,8 @@ pub fn prepare() {
 /// The calling thread called [`prepare`].
 pub unsafe fn parent() {
     fork::end();
-    // SAFETY: taken in `prepare`. The order does not matter, but that there are as many.
-    unsafe {
-        locks().for_each(|lock| lock.release());
-        first().for_each(|lock| lock.release());
-    }
+    // SAFETY: taken in `prepare`; there are as many while the first ones are held.
+    each_lock(|lock| unsafe { lock.release() });
     heap::fork::free_deferred();
 }
 
@@ -94,10 +102,7 @@ pub unsafe fn parent() {
 pub unsafe fn child() {
     fork::end();
     // SAFETY: the holder is this thread; sleepers do not exist here.
-    unsafe {
-        locks().for_each(|lock| lock.reset());
-        first().for_each(|lock| lock.reset());
-    }
+    each_lock(|lock| unsafe { lock.reset() });
     if settings::observe() {
         ptracer::allow_any();
     }

@@ -10,23 +10,130 @@
 //! failure has been delivered ([`failed`]), so that the program can still say so, unwind, and save what
 //! it has; it is held back again once twice as much is not taken.
 
+use crate::lock::{CachePadded, Lock};
 use crate::settings;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering, shared_static};
-use crate::tuning::{BUFFER, SURPLUS_FROM};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static};
+use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
+
+/// A shard of the page pool: its lock, and the account that it guards, in units. What else it guards is the
+/// pool's. A chunk that goes to another shard takes what is dirty of it along, and not the rest: of the others
+/// only the sums over all shards mean something, and each account wraps around.
+pub struct Pages {
+    /// The lock, on one line with what every holder writes.
+    pub lock: Lock,
+    /// In spans.
+    pub spans: AtomicUsize,
+    /// In live runs, those in threads' caches included.
+    pub runs: AtomicUsize,
+    /// Free, and not given back.
+    pub dirty: AtomicUsize,
+    /// Not resident before they were handed out or faulted in, so far.
+    pub fresh: AtomicUsize,
+    /// Times that the lock was taken since its holders were last counted, and those of them that waited.
+    pub takes: AtomicUsize,
+    /// See there.
+    pub waits: AtomicUsize,
+    /// Shards that there were when that began.
+    pub shards_then: AtomicUsize,
+}
+
+impl Pages {
+    const_unless_loom! {
+        fn new() -> Self {
+            Pages {
+                lock: Lock::new(),
+                spans: AtomicUsize::new(0),
+                runs: AtomicUsize::new(0),
+                dirty: AtomicUsize::new(0),
+                fresh: AtomicUsize::new(0),
+                takes: AtomicUsize::new(0),
+                waits: AtomicUsize::new(0),
+                shards_then: AtomicUsize::new(0),
+            }
+        }
+    }
+}
 
 shared_static! {
-    /// Units in spans. Under the page pool's lock, as are the next two.
-    pub static SPAN_UNITS: AtomicUsize = AtomicUsize::new(0);
+    /// The first shard's, beside what every program writes.
+    pub static FIRST: CachePadded<Pages> = CachePadded(Pages::new());
 }
 shared_static! {
-    /// Units in live runs, those in threads' caches included.
-    pub static RUN_UNITS: AtomicUsize = AtomicUsize::new(0);
+    /// The others'.
+    pub static OTHERS: [CachePadded<Pages>; SHARDS - 1] =
+        array_of![CachePadded(Pages::new()); SHARDS - 1];
 }
 shared_static! {
-    /// Free units of the page pool that have not gone back.
-    pub static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
+    /// Shards in use beside the first, all ones in binary. Only grows.
+    pub static MORE_SHARDS: AtomicUsize = AtomicUsize::new(0);
 }
+shared_static! {
+    /// Units of the page pool that the kernel is taking back. Under [`crate::lock::DISCARD`].
+    pub static LEAVING: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Changes a counter that a lock guards, so that no atomic addition is needed.
+#[inline]
+pub fn change(counter: &AtomicUsize, by: usize) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
+/// A shard of the page pool.
+#[inline]
+pub fn shard(number: usize) -> &'static Pages {
+    match number.checked_sub(1) {
+        None => &FIRST,
+        Some(index) => &OTHERS[index % (SHARDS - 1)],
+    }
+}
+
+/// The number of the last shard in use: a power of two, less one.
+#[inline]
+pub fn last_shard() -> usize {
+    get(&MORE_SHARDS) % SHARDS
+}
+
+/// An account of all shards. While a chunk moves, or others take and give, it may be off by what they do.
+fn sum(of: fn(&Pages) -> &AtomicUsize) -> usize {
+    let mut sum = get(of(&FIRST));
+    for others in OTHERS.iter().take(last_shard()) {
+        sum = sum.wrapping_add(get(of(others)));
+    }
+    sum
+}
+
+/// The same of units that are there at one time: never so far off that it is less than none.
+#[inline(never)]
+fn present(of: fn(&Pages) -> &AtomicUsize) -> usize {
+    (sum(of) as isize).max(0) as usize
+}
+
+/// Units in spans.
+#[inline]
+pub fn span_units() -> usize {
+    present(|pages| &pages.spans)
+}
+
+/// Units in live runs, those in threads' caches included.
+#[inline]
+pub fn run_units() -> usize {
+    present(|pages| &pages.runs)
+}
+
+/// Free units of the page pool that have not gone back.
+#[inline]
+pub fn dirty_units() -> usize {
+    present(|pages| &pages.dirty) + get(&LEAVING)
+}
+
+/// Units of the page pool that were not resident before they were handed out or faulted in, so far. Wraps
+/// around.
+#[inline]
+pub fn fresh_units() -> usize {
+    sum(|pages| &pages.fresh)
+}
+
 shared_static! {
     /// Bytes of live huge blocks.
     pub static HUGE: AtomicUsize = AtomicUsize::new(0);
@@ -67,6 +174,7 @@ pub fn freed_run(bytes: usize) {
     }
 }
 
+#[inline]
 fn get(account: &AtomicUsize) -> usize {
     account.load(Ordering::Relaxed)
 }
@@ -79,13 +187,13 @@ pub fn used() -> usize {
 /// Bytes in use that are free.
 #[inline]
 pub fn dirty() -> usize {
-    get(&DIRTY_UNITS) * UNIT + get(&DIRTY_HUGE) + get(&DIRTY_HARDENED)
+    dirty_units() * UNIT + get(&DIRTY_HUGE) + get(&DIRTY_HARDENED)
 }
 
 /// Bytes in spans and in live runs.
 #[inline]
 pub fn pages() -> usize {
-    (get(&SPAN_UNITS) + get(&RUN_UNITS)) * UNIT
+    (span_units() + run_units()) * UNIT
 }
 
 /// Bytes mapped for the engine's tables.

@@ -8,10 +8,11 @@
 //! ones it holds:
 //!
 //! table of arenas → beginnings of the hardened heap → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
-//! (by class) → `runs` → `space` → `heaps` → records of hook memory → the profile →
+//! (by class) → each shard of the pages (by number) → `space` → `heaps` → records of hook memory → the profile →
 //! pools of the hardened heap (by region) → its large blocks
 //!
-//! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold.
+//! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. Likewise what
+//! guards the growth of the shards, which a fork takes after the table of arenas.
 //!
 //! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
 //! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order

@@ -19,6 +19,7 @@ use crate::region;
 
 pub use crate::prof::outside::{Word, ask};
 pub use crate::span::blocks_on;
+pub use crate::tuning::MOST_SHARDS;
 pub use layout::Layout;
 
 /// Changes whenever a word comes to mean something else under the same name.
@@ -67,12 +68,14 @@ pub enum Place {
     Arenas,
     /// The heap that lends blocks.
     SharedArena,
-    /// Units in spans.
-    SpanUnits,
-    /// Units in runs.
-    RunUnits,
-    /// Free units that have not gone back.
-    DirtyUnits,
+    /// The account of the first shard of the page pool.
+    Pages,
+    /// Those of the others.
+    OtherPages,
+    /// How many of these are in use.
+    MoreShards,
+    /// Free units that are about to go back, on nobody's account.
+    Leaving,
     /// Bytes of live huge blocks.
     HugeLive,
     /// Bytes kept of freed ones.
@@ -216,9 +219,10 @@ places! {
     left_heap = crate::heap::table::LEFT,
     arenas = crate::heap::arena::MADE,
     shared_arena = crate::heap::ARENA,
-    span_units = crate::ledger::SPAN_UNITS,
-    run_units = crate::ledger::RUN_UNITS,
-    dirty_units = crate::ledger::DIRTY_UNITS,
+    pages = crate::ledger::FIRST,
+    other_pages = crate::ledger::OTHERS,
+    more_shards = crate::ledger::MORE_SHARDS,
+    leaving = crate::ledger::LEAVING,
     huge_live = crate::ledger::HUGE,
     huge_dirty = crate::ledger::DIRTY_HUGE,
     tables = crate::ledger::TABLES,

@@ -94,8 +94,32 @@ pub const CACHE_MISSES: u32 = or_loom(1024, 1);
 pub const CACHE_MISSES_SHARED: u32 = or_loom(32, 1);
 /// Blocks that go back to the pool under one lock. †
 pub const CACHE_BATCH: usize = 16;
-/// Caches of full size that all threads may have together. §5
+/// Caches of full size that all threads may have together, or as many as there are processors. §5
 pub const CACHES: usize = 4;
+
+// Shards of the page pool.
+
+/// Most shards. †
+pub const MOST_SHARDS: usize = 32;
+/// See [`MOST_SHARDS`].
+pub const SHARDS: usize = or_loom(MOST_SHARDS as u32, 2) as usize;
+/// Processors from which on there may be more than one. §5
+pub const SHARDED_FROM: usize = 4;
+/// Threads that wait for a shard's lock between two looks at how often that happens. §5
+pub const SHARD_WAITS: usize = or_loom(1024, 1) as usize;
+/// The part of those that took the lock, one in so many, that waited, if there shall be more shards. †
+pub const SHARD_WAITS_PART: usize = 8;
+
+/// Most shards on so many processors: no more than these, and a power of two.
+pub const fn most_shards(processors: usize) -> usize {
+    if processors < SHARDED_FROM {
+        1
+    } else if processors < SHARDS {
+        1 << processors.ilog2()
+    } else {
+        SHARDS
+    }
+}
 
 // The purge.
 

@@ -1,6 +1,6 @@
 //! One copy of masu: what its variables say.
 
-use masu_core::outside::{Layout, MAGIC, PLACES, Place, VERSION};
+use masu_core::outside::{Layout, MAGIC, MOST_SHARDS, PLACES, Place, VERSION};
 
 use crate::error::Error;
 use crate::memory::Memory;
@@ -160,11 +160,22 @@ impl Engine {
         let (guards, guard_table) = (word(Place::GuardBase)?, word(Place::GuardRecords)?);
         let guard_count = if guards == 0 { 0 } else { word(Place::GuardCount)? };
         let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
+        let more_shards = word(Place::MoreShards)?.min(MOST_SHARDS as u64 - 1);
+        // Chunks that move while this is read may be missed or counted twice.
+        let in_pool = |field: u64| -> Result<u64, Error> {
+            let mut units = memory.word(self.address(Place::Pages) + field)?;
+            for shard in 0..more_shards {
+                let at = self.address(Place::OtherPages) + shard * self.layout.pages_stride;
+                units = units.wrapping_add(memory.word(at + field)?);
+            }
+            Ok((units as i64).max(0) as u64 * unit)
+        };
         let figures = Figures {
-            spans: word(Place::SpanUnits)? * unit,
-            runs: word(Place::RunUnits)? * unit,
+            spans: in_pool(self.layout.pages_spans)?,
+            runs: in_pool(self.layout.pages_runs)?,
             huge: word(Place::HugeLive)?,
-            dirty: word(Place::DirtyUnits)? * unit
+            dirty: in_pool(self.layout.pages_dirty)?
+                + word(Place::Leaving)? * unit
                 + word(Place::HugeDirty)?
                 + word(Place::HardenedDirty)?,
             tables: word(Place::Tables)?,

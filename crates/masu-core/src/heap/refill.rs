@@ -9,7 +9,7 @@ use super::tls::current;
 use super::{Heap, Role, birth, event, exit, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
-use crate::run::Affinity;
+use crate::run::{Affinity, Home};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
@@ -267,7 +267,7 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
         }
         // A class that has filled a span fills the next one too, unless many threads share the work.
         let dense = heap.full(class).len() != 0 && heap.mode() != Mode::Oversubscribed;
-        let span = pool::take(dense, affinity(heap))?;
+        let span = pool::take(dense, affinity(heap), Home::near(heap))?;
         heap.counters.fresh_spans.add(1);
         span::init(span, class, heap.id.get());
         Some(span)

@@ -21,7 +21,8 @@
 //! | [`shared_arena`] | `heap/shared_arena.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
-//! | [`pages`] | `run/{pool,chunk,chunk_set}.rs` |
+//! | [`pages`] | `run/{pool,purge,chunk,chunk_set}.rs` |
+//! | [`shards`] | `run/{shard,steal}.rs` on top of those |
 //! | [`cache`] | `run/cache.rs` on top of those and of `handshake.rs` |
 //! | [`gate`] | `heap/arena/gate.rs` on top of `lock.rs` |
 //! | [`guard`] | `guard/state.rs` |
@@ -54,6 +55,8 @@ mod outbox;
 mod pages;
 #[cfg(test)]
 mod remote_word;
+#[cfg(test)]
+mod shards;
 #[cfg(test)]
 mod shared_arena;
 #[cfg(test)]

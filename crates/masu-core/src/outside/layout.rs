@@ -12,6 +12,8 @@ use crate::heap::arena::hooked::{Memory as Hooked, records_at};
 use crate::heap::outbox::Outbox;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
+use crate::ledger::Pages;
+use crate::lock::CachePadded;
 use crate::prof::outside as profile;
 use crate::prof::{self, Sample, Site};
 use crate::region::{self, PageMapEntry};
@@ -141,6 +143,14 @@ layout! {
     run_units = RunChunk::UNITS_AT,
     /// In a length: the run was freed, and waits in a thread's cache.
     run_freed = RunChunk::FREED_FLAG,
+    /// Bytes of a shard's account. Each figure is a sum over all shards and wraps around.
+    pages_stride = size_of::<CachePadded<Pages>>(),
+    /// In these, units in spans.
+    pages_spans = offset_of!(Pages, spans),
+    /// Units in runs.
+    pages_runs = offset_of!(Pages, runs),
+    /// Free units that have not gone back.
+    pages_dirty = offset_of!(Pages, dirty),
     /// The threads' heaps.
     heaps_below = region::HEAPS_BELOW,
     /// Bytes of one.

@@ -64,8 +64,10 @@ pub const TAG_STRIDE: usize = 16;
 pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
-/// Bytes of the sets of chunks that the pool of pages keeps, for 64 chunks.
-pub const CHUNK_SETS_STRIDE: usize = 192;
+/// Bytes of the sets of chunks that a shard of the pool of pages keeps, for 64 chunks.
+pub const SHARD_SETS_STRIDE: usize = 192;
+/// The same of all shards.
+pub const CHUNK_SETS_STRIDE: usize = SHARD_SETS_STRIDE * crate::tuning::MOST_SHARDS;
 /// Distance of those sets below the base.
 pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SETS_STRIDE;
 /// Chunks whose sets are not in that table, beside other variables: those of small programs.

@@ -1,6 +1,6 @@
 //! Chunks in lists by the length of their longest free range.
 //!
-//! Everything is under the lock of the pool of pages.
+//! Everything is under the lock of the shard.
 //!
 //! Invariants:
 //! 1. bit `b` of the index says whether bucket `b` has a chunk; bucket 0 never has.
@@ -78,6 +78,33 @@ impl Buckets {
                 chunk = next;
             }
         }
+    }
+
+    /// Of the first few chunks from the highest bucket down, but none below `units`, one that is `wanted`.
+    pub fn find_down(
+        &self,
+        units: usize,
+        wanted: impl Fn(&'static RunChunk) -> bool,
+    ) -> Option<u32> {
+        const FEW: usize = 16;
+        let mut looks = 0;
+        for (bucket, head) in self.heads.iter().enumerate().skip(units).rev() {
+            let word = self.index.get(bucket / 64).map_or(0, Cell::get);
+            let mut chunk = if word >> (bucket % 64) & 1 != 0 { head.get() } else { NIL };
+            while chunk != NIL {
+                // SAFETY: invariant 2.
+                let c = unsafe { record(chunk) };
+                if wanted(c) {
+                    return Some(chunk);
+                }
+                looks += 1;
+                if looks == FEW {
+                    return None;
+                }
+                chunk = c.next.get();
+            }
+        }
+        None
     }
 
     /// The first chunk of the first bucket at or above `units`.

@@ -4,7 +4,7 @@
 //! [`CACHE_FIRST`] bytes at first. When [`CACHE_MISSES`] requests (where threads meet,
 //! [`CACHE_MISSES_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
 //! doubles, up to the option `run_cache`, of which no run is more than a part ([`CACHE_LONGEST`]). All caches
-//! together may hold [`CACHES`] times that: where many threads are at it, each gets its share, and where
+//! together may hold [`CACHES`] times that, or as many times as there are processors: where many threads are at it, each gets its share, and where
 //! that is below [`CACHE_LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
 //! not keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
@@ -229,7 +229,10 @@ impl RunCache {
 /// What one cache may hold at most, given how many there are and how many `more` are about to be.
 fn share(more: usize) -> usize {
     let most = settings::run_cache();
-    let share = most.saturating_mul(CACHES) / (TOTAL.holders() + more).max(CACHES);
+    let holders = TOTAL.holders() + more;
+    // Nobody counts processors for less.
+    let full = if holders > CACHES { CACHES.max(settings::processors() as usize) } else { CACHES };
+    let share = most.saturating_mul(full) / holders.max(full);
     // In an oversubscribed process little caches would only be filled and emptied: the pool serves all.
     if share < CACHE_LEAST.min(most) { 0 } else { share }
 }

@@ -1,6 +1,6 @@
 //! One chunk of the pool: 512 units, described by bitmaps.
 //!
-//! Invariants (under the pool's lock):
+//! Invariants (under the lock of its shard):
 //! 1. `units[u]` is the length of the run that starts at unit `u`, else 0, with [`FREED`] for one that was
 //!    freed and waits in a thread's cache; the runs do not
 //!    overlap, and `used` has exactly their bits (and those that a purge holds for a moment).
@@ -13,6 +13,7 @@ use crate::region::{
     self, CHUNK, GRANULE, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW,
 };
 use crate::size_class::UNIT;
+use crate::sync::AtomicU32;
 use core::cell::Cell;
 
 /// Units in a chunk.
@@ -101,6 +102,11 @@ impl Bits {
         Gaps { set: self, word: 0, bits: !self.0[0].get() }
     }
 
+    /// How many members it has.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.get().count_ones() as usize).sum()
+    }
+
     /// The granules in which the set has a member, a bit each.
     pub fn granules(&self) -> u32 {
         // Per word, the highest bit of each of its four granules, then these four side by side.
@@ -186,6 +192,8 @@ pub struct RunChunk {
     pub old: Bits,
     /// Whether it was taken for spans, and not for runs.
     pub for_spans: Cell<bool>,
+    #[cfg(not(loom))]
+    shard: AtomicU32,
     /// Whose spans it is for.
     pub affinity: Cell<Option<Affinity>>,
     /// Granules that are not mapped, a bit each.
@@ -215,6 +223,29 @@ pub unsafe fn record(chunk: u32) -> &'static RunChunk {
     unsafe {
         &*(region::entry(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE, chunk as usize) as *const RunChunk)
     }
+}
+
+/// The number of the shard that a chunk is in.
+///
+/// # Safety
+/// The region has mapped the chunk's record.
+#[cfg(not(loom))]
+#[inline]
+pub unsafe fn shard_of(chunk: u32) -> &'static AtomicU32 {
+    // SAFETY: as the caller says.
+    unsafe { &record(chunk).shard }
+}
+
+/// The same under the model checker, whose atomics cannot lie in a record.
+///
+/// # Safety
+/// None is needed.
+#[cfg(loom)]
+pub unsafe fn shard_of(chunk: u32) -> &'static AtomicU32 {
+    loom::lazy_static! {
+        static ref SHARDS: [AtomicU32; 4] = core::array::from_fn(|_| AtomicU32::new(0));
+    }
+    &SHARDS[chunk as usize]
 }
 
 impl RunChunk {

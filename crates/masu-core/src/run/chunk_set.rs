@@ -1,14 +1,16 @@
-//! Sets of chunks, by number, for finding the lowest chunk that has something.
+//! Sets of a shard's chunks, by number, for finding the lowest chunk that has something.
 //!
-//! All sets lie in one table, a word of each beside the other's, so that a small program touches one
-//! page: its beginning is a static, the rest is a table of the region's.
+//! All sets of a shard lie in one table, a word of each beside the other's, so that a small program touches one
+//! page: its beginning lies with the shard, the rest is a table of the region's.
 //!
 //! Invariants:
-//! 1. everything is under the lock of the pool of runs; the words are atomic only so that the table can be a
-//!    static.
+//! 1. everything is under the lock of the shard; the words are atomic only so that they can be a static.
 
-use crate::region::{self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, shared_static};
+use crate::region::{
+    self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS, SHARD_SETS_STRIDE,
+};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom};
+use crate::tuning::SHARDS;
 
 /// Whose spans a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
 /// threads share by their numbers.
@@ -73,87 +75,121 @@ const WORDS: usize = if cfg!(loom) { 2 } else { region::MAX_CAPACITY / CHUNK / 6
 /// Words that are no part of the region's table.
 const FIRST: usize = if cfg!(loom) { WORDS } else { FIRST_CHUNK_SETS / 64 };
 
-const _: () = assert!(SETS * size_of::<u64>() <= CHUNK_SETS_STRIDE);
+/// What the sets say of 64 chunks.
+type Words = [AtomicU64; SETS];
 
-shared_static! {
-    static MEMBERS: [[AtomicU64; SETS]; FIRST] =
-        array_of![array_of![AtomicU64::new(0); SETS]; FIRST];
-}
-shared_static! {
-    /// Words below these are empty. They start at 0, so that the table lies in zero memory.
-    static LOWEST: [AtomicUsize; SETS] = array_of![AtomicUsize::new(0); SETS];
-}
+const _: () = assert!(cfg!(loom) || size_of::<Words>() <= SHARD_SETS_STRIDE);
 
-/// The words of all sets for 64 chunks.
-fn words(index: usize) -> &'static [AtomicU64; SETS] {
-    // Chunks number at most 64 * WORDS, the region's capacity.
-    let index = index % WORDS;
-    MEMBERS.get(index).unwrap_or_else(|| {
-        let at = region::entry(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, index);
-        // SAFETY: invariant 1 of `region`: the entries of all chunks below the limit are mapped; zero bytes are
-        // empty sets.
-        unsafe { &*(at as *const [AtomicU64; SETS]) }
-    })
+/// The sets of a shard.
+#[repr(C)]
+pub struct Sets {
+    /// Words below these are empty. They start at 0, so that they lie in zero memory.
+    lowest: [AtomicUsize; SETS],
+    first: [Words; FIRST],
 }
 
-fn word(has: Has, index: usize) -> &'static AtomicU64 {
-    &words(index)[has.index() % SETS]
-}
-
-/// Adds a chunk to a set.
-pub fn add(has: Has, chunk: u32) {
-    let index = chunk as usize / 64;
-    let word = word(has, index);
-    word.store(word.load(Ordering::Relaxed) | 1 << (chunk % 64), Ordering::Relaxed);
-    let lowest = &LOWEST[has.index() % SETS];
-    if index < lowest.load(Ordering::Relaxed) {
-        lowest.store(index, Ordering::Relaxed);
+impl Sets {
+    const_unless_loom! {
+        /// Empty ones.
+        pub fn new() -> Self {
+            Sets {
+                lowest: array_of![AtomicUsize::new(0); SETS],
+                first: array_of![array_of![AtomicU64::new(0); SETS]; FIRST],
+            }
+        }
     }
-}
 
-/// Takes a chunk out of a set.
-pub fn remove(has: Has, chunk: u32) {
-    let word = word(has, chunk as usize / 64);
-    word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
-}
+    /// The words of all sets for 64 chunks.
+    fn words(&self, shard: usize, index: usize) -> &Words {
+        // Chunks number at most 64 * WORDS, the region's capacity.
+        let index = index % WORDS;
+        self.first.get(index).unwrap_or_else(|| {
+            let at = region::entry(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, index)
+                + shard % SHARDS * SHARD_SETS_STRIDE;
+            // SAFETY: invariant 1 of `region`: the entries of all chunks below the limit are mapped, with a place
+            // for each shard; zero bytes are empty sets.
+            unsafe { &*(at as *const Words) }
+        })
+    }
 
-/// Takes a chunk out of all sets.
-pub fn forget(chunk: u32) {
-    for word in words(chunk as usize / 64) {
+    #[inline(never)]
+    fn word(&self, shard: usize, set: usize, index: usize) -> &AtomicU64 {
+        &self.words(shard, index)[set % SETS]
+    }
+
+    fn insert(&self, shard: usize, set: usize, chunk: u32) {
+        let index = chunk as usize / 64;
+        let word = self.word(shard, set, index);
+        word.store(word.load(Ordering::Relaxed) | 1 << (chunk % 64), Ordering::Relaxed);
+        let lowest = &self.lowest[set % SETS];
+        if index < lowest.load(Ordering::Relaxed) {
+            lowest.store(index, Ordering::Relaxed);
+        }
+    }
+
+    fn take_out(&self, shard: usize, set: usize, chunk: u32) {
+        let word = self.word(shard, set, chunk as usize / 64);
         word.store(word.load(Ordering::Relaxed) & !(1 << (chunk % 64)), Ordering::Relaxed);
     }
-}
 
-/// Whether a chunk is in a set.
-pub fn contains(has: Has, chunk: u32) -> bool {
-    word(has, chunk as usize / 64).load(Ordering::Relaxed) >> (chunk % 64) & 1 != 0
-}
-
-/// The lowest member.
-pub fn first(has: Has) -> Option<u32> {
-    let lowest = &LOWEST[has.index() % SETS];
-    let found = find(has, lowest.load(Ordering::Relaxed), u64::MAX);
-    lowest.store(found.map_or(WORDS, |chunk| chunk as usize / 64), Ordering::Relaxed);
-    found
-}
-
-/// The lowest member above a chunk.
-pub fn after(has: Has, chunk: u32) -> Option<u32> {
-    let next = chunk as usize + 1;
-    find(has, next / 64, u64::MAX << (next % 64))
-}
-
-/// The lowest member from a word on, of that word's only those in `mask`.
-fn find(has: Has, mut index: usize, mut mask: u64) -> Option<u32> {
-    // Nothing is set beyond the window's end.
-    let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);
-    while index < end {
-        let bits = word(has, index).load(Ordering::Relaxed) & mask;
-        if bits != 0 {
-            return Some((index * 64) as u32 + bits.trailing_zeros());
-        }
-        mask = u64::MAX;
-        index += 1;
+    fn has(&self, shard: usize, set: usize, chunk: u32) -> bool {
+        let word = self.word(shard, set, chunk as usize / 64);
+        word.load(Ordering::Relaxed) >> (chunk % 64) & 1 != 0
     }
-    None
+
+    /// Adds a chunk to a set.
+    pub fn add(&self, shard: usize, has: Has, chunk: u32) {
+        self.insert(shard, has.index(), chunk);
+    }
+
+    /// Takes a chunk out of a set.
+    pub fn remove(&self, shard: usize, has: Has, chunk: u32) {
+        self.take_out(shard, has.index(), chunk);
+    }
+
+    /// Takes a chunk out of all sets.
+    pub fn forget(&self, shard: usize, chunk: u32) {
+        (0..SETS).for_each(|set| self.take_out(shard, set, chunk));
+    }
+
+    /// Adds a chunk to those sets of another shard that it is in here.
+    pub fn copy(&self, shard: usize, to: (&Sets, usize), chunk: u32) {
+        for set in (0..SETS).filter(|&set| self.has(shard, set, chunk)) {
+            to.0.insert(to.1, set, chunk);
+        }
+    }
+
+    /// Whether a chunk is in a set.
+    pub fn contains(&self, shard: usize, has: Has, chunk: u32) -> bool {
+        self.has(shard, has.index(), chunk)
+    }
+
+    /// The lowest member.
+    pub fn first(&self, shard: usize, has: Has) -> Option<u32> {
+        let lowest = &self.lowest[has.index() % SETS];
+        let found = self.find(shard, has, lowest.load(Ordering::Relaxed), u64::MAX);
+        lowest.store(found.map_or(WORDS, |chunk| chunk as usize / 64), Ordering::Relaxed);
+        found
+    }
+
+    /// The lowest member above a chunk.
+    pub fn after(&self, shard: usize, has: Has, chunk: u32) -> Option<u32> {
+        let next = chunk as usize + 1;
+        self.find(shard, has, next / 64, u64::MAX << (next % 64))
+    }
+
+    /// The lowest member from a word on, of that word's only those in `mask`.
+    fn find(&self, shard: usize, has: Has, mut index: usize, mut mask: u64) -> Option<u32> {
+        // Nothing is set beyond the window's end.
+        let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);
+        while index < end {
+            let bits = self.word(shard, has.index(), index).load(Ordering::Relaxed) & mask;
+            if bits != 0 {
+                return Some((index * 64) as u32 + bits.trailing_zeros());
+            }
+            mask = u64::MAX;
+            index += 1;
+        }
+        None
+    }
 }

@@ -1,9 +1,8 @@
 //! Medium blocks, 8 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
-//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool under its lock, from
-//! which spans come too,
-//! [`scarce`] which granules are mapped where
-//! addresses are few,
+//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too,
+//! [`shard`] its parts, each under a lock, [`steal`] what one of them takes of the others, [`purge`] what goes
+//! back to the kernel, [`scarce`] which granules are mapped where addresses are few,
 //! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
 //! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
 //! requests; pages that the program does not touch cost nothing.
@@ -13,11 +12,15 @@ pub mod cache;
 mod chunk;
 mod chunk_set;
 pub mod pool;
+mod purge;
 mod scarce;
+mod shard;
+mod steal;
 
 pub use chunk::{Bits, RunChunk, UNITS};
 pub use chunk_set::Affinity;
 pub use scarce::unmap_free;
+pub use shard::Home;
 
 use crate::ledger;
 use crate::region::{self, CHUNK, CHUNK_SHIFT};
@@ -48,12 +51,12 @@ fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool)
         chunk.set_live(unit, units, true);
         return (p, false);
     }
-    from_pool(units, align)
+    from_pool(units, align, cache.map_or(Home::ANY, Home::near))
 }
 
 #[inline(never)]
-fn from_pool(units: usize, align: usize) -> (*mut u8, bool) {
-    pool::take(units, align).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
+fn from_pool(units: usize, align: usize, home: Home) -> (*mut u8, bool) {
+    pool::take(units, align, home).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
 }
 
 /// The record of the chunk that `p` lies in, and its unit there.

@@ -5,11 +5,13 @@
 //! that is larger. When a request would fail, free granules become absent: their addresses go to whoever
 //! needs them.
 //!
-//! Everything is under the pool's lock.
+//! Everything is under the lock of the chunk's shard.
 
 use super::chunk::{RunChunk, UNITS_PER_GRANULE, record};
-use super::chunk_set::{self, Has};
-use super::pool::{self, Locked};
+use super::chunk_set::Has;
+use super::pool;
+use super::shard::Locked;
+use crate::ledger::{change, last_shard};
 use crate::region::{GRANULE, GRANULES_PER_CHUNK};
 use crate::space;
 use crate::sys::Errno;
@@ -17,10 +19,10 @@ use core::iter;
 use core::ops::Range;
 
 /// Makes the record that of a chunk that is not mapped.
-pub fn init(chunk: u32, c: &RunChunk) {
+pub fn init(pool: &Locked, chunk: u32, c: &RunChunk) {
     c.set_absent(0, GRANULES_PER_CHUNK, true);
     c.longest.set(0);
-    chunk_set::add(Has::Absent, chunk);
+    pool.add(Has::Absent, chunk);
 }
 
 /// A chunk for spans or for runs with `units` free units in a row, some of which are mapped now; or `None`
@@ -31,7 +33,7 @@ pub fn init(chunk: u32, c: &RunChunk) {
 #[cold]
 #[inline(never)]
 pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<u32>, Errno> {
-    let mut next = chunk_set::first(Has::Absent);
+    let mut next = pool.first(Has::Absent);
     while let Some(chunk) = next {
         // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
@@ -46,7 +48,7 @@ pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<
                 done => return done.map(|()| Some(chunk)),
             }
         }
-        next = chunk_set::after(Has::Absent, chunk);
+        next = pool.after(Has::Absent, chunk);
     }
     Ok(None)
 }
@@ -63,7 +65,7 @@ fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> 
         pool.has_room(chunk, c);
     }
     if c.absent.get() == 0 {
-        chunk_set::remove(Has::Absent, chunk);
+        pool.remove(Has::Absent, chunk);
     }
     done
 }
@@ -102,13 +104,21 @@ pub fn close(chunk: u32, c: &RunChunk) -> bool {
 /// Makes all free granules absent. Returns whether there were any.
 #[cold]
 pub fn unmap_free() -> bool {
-    let Some(pool) = Locked::enter() else { return false };
+    let mut any = false;
+    for shard in 0..=last_shard() {
+        any |= unmap_free_of(shard);
+    }
+    any
+}
+
+fn unmap_free_of(shard: usize) -> bool {
+    let Some(pool) = Locked::enter(shard) else { return false };
     let mut any = false;
     pool.each_with_room(UNITS_PER_GRANULE, |chunk, c| {
         for (first, n) in stretches(!c.used.granules()) {
             space::unmap_granules(chunk, first, n);
-            pool::no_longer_dirty(c.set_absent(first, n, true));
-            chunk_set::add(Has::Absent, chunk);
+            change(&pool.account().dirty, c.set_absent(first, n, true).wrapping_neg());
+            pool.add(Has::Absent, chunk);
             any = true;
         }
         pool.update(chunk, c);

@@ -1,6 +1,6 @@
 //! What a fresh chunk takes over, and that nothing of it is left in the end.
 
-use super::pool;
+use super::{Home, pool};
 use crate::config::Delay;
 use crate::own_process::alone;
 use crate::region::{CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, base, granule_address};
@@ -47,12 +47,12 @@ fn mappings(at: usize) -> usize {
 fn a_fresh_chunk_takes_over_a_kept_unit() {
     alone!(a_fresh_chunk_takes_over_a_kept_unit, || {
         // Whatever the pool maps besides is there.
-        let (at, _) = pool::take(UNITS, 1).unwrap();
+        let (at, _) = pool::take(UNITS, 1, Home::ANY).unwrap();
         pool::give(&[at]);
         pool::purge(true);
         let before = kept();
         let mapped = mappings(at);
-        let (again, zero) = pool::take(UNITS, 1).unwrap();
+        let (again, zero) = pool::take(UNITS, 1, Home::ANY).unwrap();
         assert!(again == at && !zero);
         assert_eq!(space::dirty_bytes(), before - CHUNK);
         // SAFETY: the test's run.
@@ -63,7 +63,7 @@ fn a_fresh_chunk_takes_over_a_kept_unit() {
         assert!(!is_apart(at));
         assert_eq!(mappings(at), mapped);
         // The chunk comes again, and with it the next unit.
-        let (again, zero) = pool::take(UNITS, 1).unwrap();
+        let (again, zero) = pool::take(UNITS, 1, Home::ANY).unwrap();
         assert!(again == at && !zero);
         assert_eq!(space::dirty_bytes(), before - 2 * CHUNK);
     });
@@ -74,15 +74,15 @@ fn chunks_take_over_as_much_as_is_kept() {
     alone!(chunks_take_over_as_much_as_is_kept, || {
         let before = kept();
         for kept in [before - CHUNK, before - 2 * CHUNK, before - 3 * CHUNK] {
-            let (_, zero) = pool::take(2 * UNITS, 1).unwrap();
+            let (_, zero) = pool::take(2 * UNITS, 1, Home::ANY).unwrap();
             assert!(!zero);
             assert_eq!(space::dirty_bytes(), kept);
         }
-        let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
+        let (at, zero) = pool::take(2 * UNITS, 1, Home::ANY).unwrap();
         assert!(zero && !mem::is_resident(at));
         // What is not whole stays for the next huge block.
         let left = keep(CHUNK / 2);
-        let (at, zero) = pool::take(2 * UNITS, 1).unwrap();
+        let (at, zero) = pool::take(2 * UNITS, 1, Home::ANY).unwrap();
         assert!(zero && !mem::is_resident(at));
         assert!(left != 0 && space::dirty_bytes() == left);
     });
@@ -93,10 +93,10 @@ fn a_refused_move_leaves_a_chunk_that_can_be_used() {
     alone!(a_refused_move_leaves_a_chunk_that_can_be_used, || {
         let before = kept();
         // A first chunk, so that the window need not grow when the next one is taken.
-        pool::take(2 * UNITS, 1).unwrap();
+        pool::take(2 * UNITS, 1, Home::ANY).unwrap();
         assert_eq!(space::dirty_bytes(), before - CHUNK);
         refusals::set(1);
-        let (granule, touched) = pool::take_granule(false, None).unwrap();
+        let (granule, touched) = pool::take_granule(false, None, Home::ANY).unwrap();
         assert_eq!((space::dirty_bytes(), touched), (before - CHUNK, 0));
         assert_eq!(granule % GRANULES_PER_CHUNK, 0);
         let at = granule_address(granule) as *mut u8;

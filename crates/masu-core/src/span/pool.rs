@@ -7,15 +7,16 @@
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;
 use crate::region::{GRANULE, NIL, granule_address};
-use crate::run::{self, Affinity};
+use crate::run::{self, Affinity, Home};
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
 use crate::sys::auxv;
 
 /// A free span; `None` when memory is out. `dense`: spans are filled rather than sprinkled, so that
 /// fresh memory may be taken in as a huge page. `own`: whose chunks are to be looked at first.
-pub fn take(dense: bool, own: Option<Affinity>) -> Option<u32> {
-    let (granule, touched) = run::pool::take_granule(dense, own)?;
+/// `home`: who takes it.
+pub fn take(dense: bool, own: Option<Affinity>, home: Home) -> Option<u32> {
+    let (granule, touched) = run::pool::take_granule(dense, own, home)?;
     // SAFETY: invariant 2, and invariant 1 of `region`: the line is mapped.
     unsafe { (*record(granule as u32)).set_touched(touched as u32) };
     Some(granule as u32)

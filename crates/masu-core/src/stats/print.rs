@@ -72,7 +72,7 @@ fn rows(text: &mut Text) {
 fn locks(text: &mut Text) {
     use crate::lock::{DISCARD, count::row};
     use crate::{heap, run, space, span};
-    row("pages", [run::pool::lock_for_fork()].into_iter(), text);
+    row("pages", run::pool::locks_for_fork(), text);
     row("abandoned spans", span::abandoned::locks_for_fork(), text);
     row("shared arena", [heap::shared_arena_lock_for_fork()].into_iter(), text);
     row("heaps", [heap::lock_for_fork()].into_iter(), text);

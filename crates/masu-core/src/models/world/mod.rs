@@ -132,7 +132,7 @@ pub mod hardened {
 
 /// Medium blocks: there are none.
 pub mod run {
-    pub use super::pages::Affinity;
+    pub use super::pages::{Affinity, Home};
 
     /// Their caches.
     pub mod cache {
@@ -150,9 +150,15 @@ pub mod run {
 
     /// Their pool, which spans come from too.
     pub mod pool {
-        pub use crate::span::pool::lock_for_fork;
+        use super::super::pages::pool;
+        use crate::lock::Lock;
 
-        pub use super::super::pages::pool::give;
+        pub use pool::{give, growth_for_fork};
+
+        /// The lock of the spans' pool, and those of the pages'.
+        pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+            core::iter::once(crate::span::pool::lock_for_fork()).chain(pool::locks_for_fork())
+        }
     }
 }
 

@@ -13,10 +13,17 @@ mod chunk;
 mod chunk_set;
 #[path = "../../run/pool.rs"]
 pub mod pool;
+#[path = "../../run/purge.rs"]
+mod purge;
 #[path = "../../run/scarce.rs"]
 mod scarce;
+#[path = "../../run/shard.rs"]
+mod shard;
+#[path = "../../run/steal.rs"]
+mod steal;
 
 pub use chunk_set::Affinity;
+pub use shard::Home;
 
 #[cfg(test)]
 pub use face::*;
@@ -25,20 +32,41 @@ pub use face::*;
 mod face {
     use super::cache::RunCache;
     use super::chunk::{self, UNITS, UNITS_PER_GRANULE};
-    use super::chunk_set::{self, Affinity, Has};
+    use super::chunk_set::{Affinity, Has};
     use super::pool;
+    use super::shard::{self, Home, Locked};
+    use crate::ledger;
     use crate::lock::fork;
+    use crate::models::world::sys::cpu;
     use crate::models::world::{process, region};
     use crate::region::{GRANULES_PER_CHUNK, Kind};
     use crate::size_class::UNIT;
-    use crate::sync::spin_hint;
+    use crate::sync::{Ordering, spin_hint};
+    use crate::tuning::{SHARDED_FROM, SHARDS};
     use std::ops::Range;
     use std::sync::Arc;
 
-    /// The first thing that a model does.
+    /// The first thing that a model does. There is one processor, and so one shard.
     pub fn reset() {
         region::reset();
         region::reset_chunks();
+        cpu::set_count(1);
+    }
+
+    /// The same where there may be more shards.
+    pub fn reset_for_shards() {
+        reset();
+        cpu::set_count(SHARDED_FROM as u32);
+    }
+
+    /// Makes them, unless somebody else is at it or forks.
+    pub fn grow_shards() {
+        shard::grow(0);
+    }
+
+    /// The thread's that has this number.
+    pub fn home(number: usize) -> Home {
+        Home::of(number)
     }
 
     /// Units that are somebody's from here on. Those of the range `zero` read as zeroes.
@@ -60,9 +88,14 @@ mod face {
 
     /// A run, by its address.
     pub fn take(units: usize) -> usize {
+        take_from(Home::ANY, units)
+    }
+
+    /// The same for a thread.
+    pub fn take_from(home: Home, units: usize) -> usize {
         process::call(|| {
             loop {
-                if let Some((at, zero)) = pool::take(units, 1) {
+                if let Some((at, zero)) = pool::take(units, 1, home) {
                     occupy(at, units, 0..if zero { units } else { 0 });
                     return at;
                 }
@@ -100,8 +133,13 @@ mod face {
 
     /// A granule for a span, of the affinity of the thread that has this number, if any.
     pub fn take_granule(own: Option<u32>) -> usize {
+        take_granule_from(Home::ANY, own)
+    }
+
+    /// The same for a thread.
+    pub fn take_granule_from(home: Home, own: Option<u32>) -> usize {
         process::call(|| {
-            let (granule, touched) = pool::take_granule(true, own.map(Affinity::of))
+            let (granule, touched) = pool::take_granule(true, own.map(Affinity::of), home)
                 .expect("the world is out of chunks");
             // SAFETY: a granule of the world's.
             assert_eq!(unsafe { region::page_map(granule) }.kind(), Kind::Span);
@@ -131,10 +169,11 @@ mod face {
 
     /// The pool's invariants while no call of it is in progress. Returns the units in use.
     pub fn inspect() -> usize {
-        let (mut used, mut dirty) = (0, 0);
+        let (mut used, mut dirty) = (0, [0; SHARDS]);
         for number in region::chunks() {
             // SAFETY: a chunk that is taken has a record.
             let c = unsafe { chunk::record(number) };
+            let pool = Locked::lock_of(number);
             let mut runs = [false; UNITS];
             for start in 0..UNITS {
                 let end = start + c.units(start);
@@ -145,15 +184,15 @@ mod face {
                 assert_eq!(!c.used.none(unit, 1), taken, "unit {unit} of no run is in use");
                 assert!(c.dirty.none(unit, 1) || !taken, "unit {unit} is dirty and in use");
                 assert!(c.old.none(unit, 1) || !c.dirty.none(unit, 1), "unit {unit} is old");
-                dirty += usize::from(!c.dirty.none(unit, 1));
+                dirty[pool.number()] += usize::from(!c.dirty.none(unit, 1));
                 used += usize::from(taken);
             }
             assert_eq!(c.measure(), c.longest.get() as usize, "the longest range");
             let any = c.dirty.next(0, true) != UNITS;
-            assert!(
-                chunk_set::contains(Has::Dirty, number) || !any,
-                "nobody looks for dirty units"
-            );
+            assert!(pool.contains(Has::Dirty, number) || !any, "nobody looks for dirty units");
+            let mut listed = 0;
+            pool.each_with_room(1, |chunk, _| listed += usize::from(chunk == number));
+            assert_eq!(listed, usize::from(c.longest.get() != 0), "places in the shard's buckets");
             for granule in 0..GRANULES_PER_CHUNK {
                 let number = number as usize * GRANULES_PER_CHUNK + granule;
                 // SAFETY: a granule of the world's.
@@ -163,7 +202,11 @@ mod face {
                 );
             }
         }
-        assert_eq!(pool::dirty_bytes(), dirty * UNIT, "dirty units are miscounted");
+        for (shard, dirty) in dirty.into_iter().enumerate() {
+            let counted = ledger::shard(shard).dirty.load(Ordering::Relaxed);
+            assert_eq!(counted, dirty, "dirty units of shard {shard} are miscounted");
+        }
+        assert_eq!(pool::dirty_bytes(), dirty.iter().sum::<usize>() * UNIT);
         let counted = pool::used_bytes() / UNIT + pool::granules_in_use() * UNITS_PER_GRANULE;
         assert_eq!(counted, used, "units in use are miscounted");
         used
@@ -176,6 +219,11 @@ mod face {
         assert_eq!(inspect(), 0);
         assert_eq!(pool::dirty_bytes(), 0, "the purge leaves dirty units");
         assert_eq!(region::chunks(), [], "the purge leaves a chunk");
+    }
+
+    /// The shard that a chunk is in, by an address in it.
+    pub fn shard_at(at: usize) -> usize {
+        Locked::lock_of((region::offset(at as *const u8) / region::CHUNK) as u32).number()
     }
 
     /// A thread's cache, which the purge can visit.

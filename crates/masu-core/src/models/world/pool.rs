@@ -4,7 +4,7 @@
 use crate::deferred;
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, SPANS};
-use crate::run::Affinity;
+use crate::run::{Affinity, Home};
 use crate::span::{self, Block, Place};
 use crate::sync::{Cell, Ordering};
 use std::collections::HashSet;
@@ -33,7 +33,7 @@ fn with<R>(f: impl FnOnce(&mut [bool; SPANS]) -> R) -> Option<R> {
 }
 
 /// A free span.
-pub fn take(_: bool, _: Option<Affinity>) -> Option<u32> {
+pub fn take(_: bool, _: Option<Affinity>, _: Home) -> Option<u32> {
     with(|in_use| {
         let span = in_use.iter().position(|used| !used)?;
         in_use[span] = true;

@@ -267,6 +267,11 @@ loom::lazy_static! {
     static ref LOCK: Lock = Lock::new();
 }
 
+/// The lock, for fork.
+pub fn chunks_lock_for_fork() -> &'static Lock {
+    &LOCK
+}
+
 /// There is no lack of addresses.
 pub fn is_scarce() -> bool {
     false

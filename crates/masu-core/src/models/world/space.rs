@@ -1,6 +1,6 @@
 //! The space: the chunks of pages, whose memory [`region`](super::region) has.
 
-pub use super::pages::pool::lock_for_fork;
+pub use super::region::chunks_lock_for_fork as lock_for_fork;
 
 use super::region::{self, CHUNK, GRANULES_PER_CHUNK, granule_address};
 use super::sys::Errno;

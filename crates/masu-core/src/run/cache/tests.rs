@@ -1,6 +1,7 @@
 //! Which runs are kept.
 
 use super::*;
+use crate::run::Home;
 
 #[test]
 fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
@@ -8,7 +9,7 @@ fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
     let longest = most / CACHE_LONGEST / UNIT;
     let cache = RunCache::new();
     for (units, kept) in [(1, true), (longest, true), (longest + 4, false), (256, false)] {
-        let (at, _) = pool::take(units, 1).expect("memory");
+        let (at, _) = pool::take(units, 1, Home::ANY).expect("memory");
         cache.begin();
         cache.limit.set(most);
         // SAFETY: the test's run, so long.

@@ -1,35 +1,8 @@
-//! What the purge takes out of a set of units, for all page sizes.
+//! Where chunks for spans and for runs come from.
 
 use super::*;
 use crate::own_process::alone;
-use proptest::prelude::*;
-
-proptest! {
-    /// All whole pages of the set, each once, in their order, and nothing else.
-    #[test]
-    fn the_purge_takes_whole_pages(
-        ranges in prop::collection::vec((0..UNITS, 1..40usize), 0..24),
-        page in prop::sample::select(vec![1usize, 4, 16]),
-    ) {
-        // SAFETY: zero bytes are a valid set.
-        let set = unsafe { core::mem::zeroed::<Bits>() };
-        let mut model = [false; UNITS];
-        for (start, n) in ranges {
-            let end = (start + n).min(UNITS);
-            set.set(start, end - start);
-            model[start..end].fill(true);
-        }
-        let (mut taken, mut from) = (Vec::new(), 0);
-        while let Some((start, n)) = next_range(&set, from, page) {
-            prop_assert!(n != 0 && start % page == 0 && n % page == 0 && start >= from);
-            taken.extend(start / page..(start + n) / page);
-            from = start + n;
-        }
-        let whole = |p: &usize| model[p * page..(p + 1) * page].iter().all(|member| *member);
-        let expected: Vec<_> = (0..UNITS / page).filter(whole).collect();
-        prop_assert_eq!(taken, expected);
-    }
-}
+use crate::sys::mem;
 
 /// A heap of few runs takes no page ahead; one that has grown takes chunks as huge pages, which count as
 /// dirty.
@@ -38,10 +11,10 @@ fn chunks_are_faulted_in_once_runs_have_grown() {
     alone!(chunks_are_faulted_in_once_runs_have_grown, || {
         settings::set_huge_pages(true);
         while used_bytes() < GROWING_RUNS {
-            let (at, zero) = take(16, 1).unwrap();
+            let (at, zero) = take(16, 1, Home::ANY).unwrap();
             assert!(zero && !mem::is_resident(at), "{} bytes", used_bytes());
         }
-        let (_, zero) = take(16, 1).unwrap();
+        let (_, zero) = take(16, 1, Home::ANY).unwrap();
         assert!(!zero);
     });
 }
@@ -50,7 +23,7 @@ const ANN: Option<Affinity> = Some(Affinity::of(0));
 const BOB: Option<Affinity> = Some(Affinity::of(1));
 
 fn span(own: Option<Affinity>) -> usize {
-    take_granule(false, own).unwrap().0
+    take_granule(false, own, Home::ANY).unwrap().0
 }
 
 fn chunk_of(granule: usize) -> usize {

@@ -1,6 +1,7 @@
 //! Both tests against division, for every class, offset and number of blocks.
 
 use super::*;
+use crate::run::Home;
 use crate::size_class::size_of_class;
 use crate::span::{init, pool};
 
@@ -19,7 +20,8 @@ fn whoever_does_not_own_a_span_knows_where_blocks_start() {
 fn the_bound_tells_the_starts_of_blocks_that_exist() {
     region::init().expect("address space");
     // Spans of the same chunk have other factors, since they have other addresses.
-    let spans: Vec<u32> = (0..3).map(|_| pool::take(false, None).expect("memory")).collect();
+    let spans: Vec<u32> =
+        (0..3).map(|_| pool::take(false, None, Home::ANY).expect("memory")).collect();
     for &span in &spans {
         for class in 1..=LAST_CLASS {
             // SAFETY: from the pool, this thread's alone.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::region;
+use crate::run::Home;
 use crate::span::pool;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ struct Spans(Vec<u32>);
 impl Spans {
     fn new(n: usize) -> Self {
         region::init().expect("address space");
-        Spans((0..n).map(|_| pool::take(false, None).expect("memory")).collect())
+        Spans((0..n).map(|_| pool::take(false, None, Home::ANY).expect("memory")).collect())
     }
 }
 

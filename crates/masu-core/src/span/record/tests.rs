@@ -1,6 +1,7 @@
 //! The arithmetic of spans, for every class.
 
 use super::*;
+use crate::run::Home;
 use crate::size_class::LAST_CLASS;
 use crate::span::pool;
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ struct Owned(u32);
 impl Owned {
     fn new(class: usize) -> Self {
         region::init().expect("address space");
-        let span = pool::take(false, None).expect("memory");
+        let span = pool::take(false, None, Home::ANY).expect("memory");
         // SAFETY: from the pool, this thread's alone.
         unsafe { init(span, class, u32::MAX - 1) };
         Owned(span)

@@ -75,7 +75,7 @@ impl Masu {
             heaps: (0..=threads).map(|_| Heap::new()).collect(),
             spans: Vec::new(),
             links: Vec::new(),
-            pages: Pages::new(if variant.shards == 0 { cores } else { variant.shards }),
+            pages: Pages::new(variant.shards_on(cores)),
             caches: Caches::new(if variant.caches { cores } else { 0 }),
             abandoned: [List::default(); CLASSES],
             abandoned_lines: [Copied::of(What::Abandoned); CLASSES],

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Error, bail};
+use masu_core::rules::most_shards;
 
 /// Counts and locks of abandoned spans on one cache line, in the engine.
 const CLASSES_PER_LINE: usize = 4;
@@ -11,7 +12,7 @@ const CLASSES_PER_LINE: usize = 4;
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// Shards of the page pool; 0: as many as there are cores.
+    /// Shards of the page pool; 0: as many as there are cores. [`ENGINE`]: as many as the engine comes to have.
     pub shards: usize,
     /// There may be as many full caches of medium blocks as there are cores, rather than four.
     pub caches: bool,
@@ -19,13 +20,26 @@ pub struct Variant {
     pub lists: bool,
 }
 
+/// See there.
+const ENGINE: usize = usize::MAX;
+
 impl Default for Variant {
+    /// The engine.
     fn default() -> Self {
-        Variant { shards: 1, caches: false, lists: false }
+        Variant { shards: ENGINE, caches: true, lists: false }
     }
 }
 
 impl Variant {
+    /// Shards on so many cores. The engine's come while threads wait for each other; here they are there at once.
+    pub fn shards_on(self, cores: usize) -> usize {
+        match self.shards {
+            0 => cores,
+            ENGINE => most_shards(cores),
+            some => some,
+        }
+    }
+
     /// Classes whose lists of abandoned spans share a line.
     pub fn classes_per_line(self) -> usize {
         if self.lists { 1 } else { CLASSES_PER_LINE }
@@ -37,6 +51,7 @@ impl fmt::Display for Variant {
         match self.shards {
             0 => f.write_str("a shard for each core")?,
             1 => f.write_str("one shard")?,
+            ENGINE => f.write_str("its shards")?,
             some => write!(f, "{some} shards")?,
         }
         let more = [(self.caches, "caches"), (self.lists, "lists")];
@@ -53,7 +68,7 @@ impl FromStr for Variant {
         let Ok(shards) = shards.parse() else {
             bail!("`{shards}` is no number of shards; 0 stands for one for each core");
         };
-        let mut variant = Variant { shards, ..Variant::default() };
+        let mut variant = Variant { shards, caches: false, lists: false };
         for part in parts {
             match part {
                 "caches" => variant.caches = true,
@@ -77,7 +92,7 @@ mod tests {
         assert_eq!(all, Variant { shards: 0, caches: true, lists: true });
         assert_eq!(all.to_string(), "a shard for each core, caches, lists");
         let eight: Variant = "8".parse().unwrap();
-        assert_eq!(eight, Variant { shards: 8, ..Variant::default() });
+        assert_eq!(eight, Variant { shards: 8, caches: false, lists: false });
         for (text, way_out) in
             [("many", "0 stands for"), ("1+luck", "use +caches"), ("", "0 stands")]
         {

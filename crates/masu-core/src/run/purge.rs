@@ -1,0 +1,98 @@
+//! What is free goes back to the kernel: the pages of a chunk outside of all locks but `DISCARD`, and a chunk
+//! that is all free to the space.
+
+use super::chunk::{Bits, UNITS, record};
+use super::chunk_set::Has;
+use super::pool::address;
+use super::scarce;
+use super::shard::Locked;
+use crate::ledger::{LEAVING, change, last_shard};
+use crate::lock::DISCARD;
+use crate::size_class::UNIT;
+use crate::space;
+use crate::sync::Ordering;
+use crate::sys::{auxv, mem};
+
+/// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
+/// already; the rest is marked as old. Returns the bytes given back.
+pub fn purge(all: bool) -> usize {
+    let mut purged = 0;
+    for shard in 0..=last_shard() {
+        let mut next = Locked::enter(shard).and_then(|pool| pool.first(Has::Dirty));
+        while let Some(chunk) = next {
+            purged += purge_chunk(chunk, all);
+            next = Locked::enter(shard).and_then(|pool| pool.after(Has::Dirty, chunk));
+        }
+    }
+    purged
+}
+
+fn purge_chunk(chunk: u32, all: bool) -> usize {
+    let page = auxv::page_size() / UNIT;
+    let mut purged = 0;
+    let mut from = 0;
+    loop {
+        let Some(_discard) = DISCARD.enter() else { return purged };
+        let pool = Locked::lock_of(chunk);
+        if !pool.contains(Has::Dirty, chunk) {
+            return purged;
+        }
+        // SAFETY: invariant 5 of `run::pool`.
+        let c = unsafe { record(chunk) };
+        let Some((start, n)) = next_range(if all { &c.dirty } else { &c.old }, from, page) else {
+            c.old.assign(&c.dirty);
+            if c.dirty.next(0, true) == UNITS {
+                pool.remove(Has::Dirty, chunk);
+                if c.is_unused() {
+                    pool.forget(chunk, c);
+                    let mapped = scarce::close(chunk, c);
+                    space::free_chunk(chunk, mapped);
+                }
+            }
+            return purged;
+        };
+        // While the kernel works, the units count as used: nobody takes them.
+        c.used.set(start, n);
+        c.old.clear(start, n);
+        let dirty = c.dirty.clear(start, n);
+        change(&pool.account().dirty, dirty.wrapping_neg());
+        LEAVING.store(dirty, Ordering::Relaxed);
+        pool.update(chunk, c);
+        drop(pool);
+        // SAFETY: the range is free and held by this purge.
+        let done = unsafe { mem::discard(address(chunk, start), n * UNIT) };
+        // The chunk may be in another shard by now.
+        let pool = Locked::lock_of(chunk);
+        c.used.clear(start, n);
+        if done {
+            purged += dirty * UNIT;
+        } else {
+            c.dirty.set(start, n);
+            change(&pool.account().dirty, n);
+        }
+        LEAVING.store(0, Ordering::Relaxed);
+        pool.freed(chunk, c, start, n);
+        from = start + n;
+    }
+}
+
+/// The next range of members from `from` on, shrunk to whole pages.
+fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
+    let mut from = from;
+    loop {
+        let start = bits.next(from, true);
+        if start >= UNITS {
+            return None;
+        }
+        let end = bits.next(start, false);
+        let (first, last) = (start.next_multiple_of(page), end / page * page);
+        if first < last {
+            return Some((first, last - first));
+        }
+        from = end;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "purge/tests.rs"]
+mod tests;

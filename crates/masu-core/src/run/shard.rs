@@ -1,0 +1,303 @@
+//! The shards of the pool of pages: which one a thread takes chunks from, and whose a chunk is.
+//!
+//! A shard has a lock, chunks, and an account in the ledger. There is one, so that free pages serve everybody,
+//! until its lock makes threads wait: once an eighth of those who took it in a row have waited
+//! ([`contended`]), there are twice as many, up to the number of processors. Not where these are few: two
+//! of them gain nothing by two shards, and free memory in two parts is more. A thread takes from the shard of its
+//! number, modulo the shards in use. What is freed goes back to the shard that its chunk is in. There are
+//! never fewer again: what a shard keeps that nobody takes from goes back to the kernel by age as all else, and
+//! serves others meanwhile.
+//!
+//! ```text
+//!                ┌──────── take, give: the lock of the chunk's shard ────────┐
+//!  space ─fresh─▶ shard A ──move: both locks, the lower number first──▶ shard B ─all free, purged─▶ space
+//! ```
+//!
+//! Invariants:
+//! 1. a chunk's number of its shard ([`shard_of`]) changes only under the locks of both shards, or while the
+//!    chunk is the space's. So who locks the shard that it names, and finds it unchanged, has the chunk.
+//! 2. what is known of a chunk, its record and its places in buckets and sets, is under its shard's lock.
+//! 3. the shards in use become more under [`GROWTH`] only, which a fork has before it takes their locks: so
+//!    it has the locks of all that were ever used.
+
+use super::buckets::Buckets;
+use super::chunk::{RunChunk, record, shard_of};
+use super::chunk_set::{Has, Sets};
+use crate::ledger::{self, MORE_SHARDS, Pages, change, last_shard};
+use crate::lock::{Guard, Lock};
+use crate::region::{self, HEAP_STRIDE};
+use crate::settings;
+use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
+use crate::tuning::{SHARD_WAITS, SHARD_WAITS_PART, SHARDS, most_shards};
+use core::cell::UnsafeCell;
+
+/// What a shard's lock guards, which lies with the account so that a fork, which takes all locks, touches few
+/// pages. On cache lines of its own, two of them since processors fetch pairs.
+#[repr(C, align(128))]
+struct Shard {
+    sets: Sets,
+    /// Those of chunks for runs, and those of chunks for spans.
+    buckets: Held<UnsafeCell<[Buckets; 2]>>,
+}
+
+/// A value in its place.
+#[cfg(not(loom))]
+type Held<T> = T;
+/// The model checker's stacks are too small for it.
+#[cfg(loom)]
+type Held<T> = std::boxed::Box<T>;
+
+// SAFETY: `buckets` is touched under the lock only; the rest is atomic.
+unsafe impl Sync for Shard {}
+// SAFETY: as above.
+unsafe impl Send for Shard {}
+
+impl Shard {
+    const_unless_loom! {
+        fn new() -> Self {
+            Shard {
+                sets: Sets::new(),
+                #[cfg(not(loom))]
+                buckets: UnsafeCell::new([const { Buckets::new() }; 2]),
+                #[cfg(loom)]
+                buckets: std::boxed::Box::new(UnsafeCell::new([const { Buckets::new() }; 2])),
+            }
+        }
+    }
+}
+
+shared_static! { static TABLE: [Shard; SHARDS] = array_of![Shard::new(); SHARDS]; }
+shared_static! { static GROWTH: Lock = Lock::new(); }
+
+/// Who takes: a thread, by where its heap is.
+#[derive(Clone, Copy, Debug)]
+pub struct Home(usize);
+
+impl Home {
+    /// Of nobody in particular: the first shard.
+    pub const ANY: Home = Home(0);
+
+    /// That of the thread which has this.
+    #[inline(always)]
+    pub fn near<T>(of: &T) -> Self {
+        Home(core::ptr::from_ref(of) as usize)
+    }
+
+    /// That of the thread with this number.
+    #[cfg(all(test, loom))]
+    pub const fn of(number: usize) -> Self {
+        Home(number * HEAP_STRIDE)
+    }
+
+    /// Heaps lie in a row.
+    #[inline]
+    fn shard(self) -> usize {
+        self.0 / HEAP_STRIDE & last_shard()
+    }
+}
+
+/// Takes a shard's lock. `None`: a fork stands still.
+#[inline]
+fn lock(shard: &'static Pages) -> Option<Guard<'static>> {
+    let guard = match shard.lock.try_lock() {
+        Some(guard) => guard,
+        None => contended(shard)?,
+    };
+    change(&shard.takes, 1);
+    Some(guard)
+}
+
+/// The same when others hold it. A look now and then at how many of those who took it had to wait says whether
+/// there shall be more shards: how often that happened before does not matter.
+#[cold]
+#[inline(never)]
+fn contended(shard: &'static Pages) -> Option<Guard<'static>> {
+    let guard = shard.lock.enter()?;
+    change(&shard.waits, 1);
+    let waits = shard.waits.load(Ordering::Relaxed);
+    if waits >= SHARD_WAITS {
+        let last = last_shard();
+        let since = shard.shards_then.load(Ordering::Relaxed);
+        if shard.takes.load(Ordering::Relaxed) < waits * SHARD_WAITS_PART && since == last {
+            grow(last);
+        }
+        shard.takes.store(0, Ordering::Relaxed);
+        shard.waits.store(0, Ordering::Relaxed);
+        shard.shards_then.store(last_shard(), Ordering::Relaxed);
+    }
+    Some(guard)
+}
+
+/// Doubles the shards in use, whose last one has this number, unless that makes more than there may be. Not where
+/// addresses are scarce: a chunk for each shard takes some of them.
+pub fn grow(last: usize) {
+    let shards = (last + 1) * 2;
+    if shards > most_shards(settings::processors() as usize) || region::is_scarce() {
+        return;
+    }
+    // Whoever holds it is doing the same, or forking.
+    if let Some(_growth) = GROWTH.try_lock()
+        && last_shard() == last
+    {
+        MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
+    }
+}
+
+/// A shard whose lock the holder has.
+pub struct Locked {
+    _guard: Guard<'static>,
+    number: usize,
+}
+
+impl Locked {
+    /// The shard that a thread takes from. `None`: a fork stands still.
+    #[inline]
+    pub fn home(of: Home) -> Option<Self> {
+        Locked::enter(of.shard())
+    }
+
+    /// The shard of that number. `None`: a fork stands still.
+    #[inline(never)]
+    pub fn enter(number: usize) -> Option<Self> {
+        lock(ledger::shard(number)).map(|guard| Locked { _guard: guard, number })
+    }
+
+    /// The same for who holds a lock further out.
+    pub fn lock(number: usize) -> Self {
+        Locked { _guard: ledger::shard(number).lock.lock(), number }
+    }
+
+    /// The shard that a chunk is in. `None`: a fork stands still.
+    #[inline(never)]
+    pub fn of(chunk: u32) -> Option<Self> {
+        loop {
+            let pool = Locked::enter(number_of(chunk))?;
+            if pool.has(chunk) {
+                return Some(pool);
+            }
+        }
+    }
+
+    /// The same for who holds a lock further out.
+    pub fn lock_of(chunk: u32) -> Self {
+        loop {
+            let pool = Locked::lock(number_of(chunk));
+            if pool.has(chunk) {
+                return pool;
+            }
+        }
+    }
+
+    /// Two shards, of which the caller has one. `None`: a fork stands still, and the caller has none.
+    #[cold]
+    #[inline(never)]
+    pub fn both(self, other: usize) -> Option<(Self, Self)> {
+        let number = self.number;
+        if number < other {
+            return Some((self, Locked::lock(other)));
+        }
+        drop(self);
+        let other = Locked::enter(other)?;
+        Some((Locked::lock(number), other))
+    }
+
+    /// Its number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether a chunk is in it.
+    #[inline]
+    pub fn has(&self, chunk: u32) -> bool {
+        number_of(chunk) == self.number
+    }
+
+    /// Its account.
+    #[inline]
+    pub fn account(&self) -> &'static Pages {
+        ledger::shard(self.number)
+    }
+
+    /// The chunks for runs, or those for spans, by their longest free ranges.
+    pub fn buckets(&self, for_spans: bool) -> &Buckets {
+        // SAFETY: the lock makes the holder the only user.
+        unsafe { &(&*self.table().buckets.get())[usize::from(for_spans)] }
+    }
+
+    fn table(&self) -> &'static Shard {
+        &TABLE[self.number % SHARDS]
+    }
+
+    fn sets(&self) -> &'static Sets {
+        &self.table().sets
+    }
+
+    /// Adds a chunk to a set.
+    pub fn add(&self, has: Has, chunk: u32) {
+        self.sets().add(self.number, has, chunk);
+    }
+
+    /// Takes a chunk out of a set.
+    pub fn remove(&self, has: Has, chunk: u32) {
+        self.sets().remove(self.number, has, chunk);
+    }
+
+    /// Whether a chunk is in a set.
+    pub fn contains(&self, has: Has, chunk: u32) -> bool {
+        self.sets().contains(self.number, has, chunk)
+    }
+
+    /// The lowest member of a set.
+    pub fn first(&self, has: Has) -> Option<u32> {
+        self.sets().first(self.number, has)
+    }
+
+    /// The lowest member above a chunk.
+    pub fn after(&self, has: Has, chunk: u32) -> Option<u32> {
+        self.sets().after(self.number, has, chunk)
+    }
+
+    /// A chunk of the space's becomes the shard's, in no bucket and no set.
+    pub fn begin(&self, chunk: u32) {
+        // SAFETY: invariant 5 of `run::pool`.
+        unsafe { shard_of(chunk) }.store(self.number as u32, Ordering::Relaxed);
+    }
+
+    /// Takes a chunk out of the bucket and all sets.
+    pub fn forget(&self, chunk: u32, c: &RunChunk) {
+        self.buckets(c.for_spans.get()).remove(c);
+        self.sets().forget(self.number, chunk);
+    }
+
+    /// Moves a chunk to another shard.
+    #[cold]
+    #[inline(never)]
+    pub fn move_to(&self, other: &Locked, chunk: u32) {
+        // SAFETY: invariant 5 of `run::pool`.
+        let c = unsafe { record(chunk) };
+        self.sets().copy(self.number, (other.sets(), other.number), chunk);
+        self.forget(chunk, c);
+        other.begin(chunk);
+        other.buckets(c.for_spans.get()).insert(chunk, c);
+        let dirty = c.dirty.count();
+        change(&self.account().dirty, dirty.wrapping_neg());
+        change(&other.account().dirty, dirty);
+    }
+}
+
+/// The shard that a chunk is in at this moment.
+#[inline]
+fn number_of(chunk: u32) -> usize {
+    // SAFETY: the callers' chunks have records.
+    unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
+}
+
+/// The locks of the shards in use in their order, for a fork, which has [`growth_for_fork`].
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    (0..=last_shard()).map(|number| &ledger::shard(number).lock)
+}
+
+/// What a fork takes first, so that no shards come.
+pub fn growth_for_fork() -> &'static Lock {
+    &GROWTH
+}
