@@ -92,7 +92,7 @@ impl Home {
     /// Heaps lie in a row.
     #[inline]
     fn shard(self) -> usize {
-        self.0 / HEAP_STRIDE & last_shard()
+        (self.0 / HEAP_STRIDE) & last_shard()
     }
 }
 
