@@ -19,10 +19,11 @@
 use super::check;
 use super::world::pages::{
     give, give_granule, grow_shards, home, inspect, purge, reset_for_shards, settled, shard_at,
-    take_from, take_granule_from,
+    take_from, take_granule_from, try_take_from, UNITS,
 };
 use super::world::process::{self, fork, spawn};
 use super::world::region;
+use super::world::sys::mem;
 use crate::ledger;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,21 +77,42 @@ fn two_shards_take_chunks_of_each_other() {
     });
 }
 
-/// The purge has some of its units with the kernel.
+/// Both shards have free pages, and want more than either has.
 #[test]
-fn a_chunk_moves_while_it_is_purged() {
-    check(3, || {
+fn two_shards_look_into_each_other() {
+    check(2, || {
         reset();
-        let kept = much_is_free();
-        let other = spawn(|| {
-            purge();
-        });
-        let mine = take_from(home(0), 100);
-        give(mine, 100);
+        let runs = [0, 1].map(|number| [3, MOST].map(|units| take_from(home(number), units)));
+        runs.map(|[_, rest]| give(rest, MOST));
+        let other = spawn(|| assert_eq!(try_take_from(home(1), UNITS), None));
+        assert_eq!(try_take_from(home(0), UNITS), None);
         other.join().unwrap();
-        give(kept, 3);
+        runs.map(|[kept, _]| give(kept, 3));
         settled();
     });
+}
+
+/// The purge has some of its units with the kernel, which takes them or refuses; the others move.
+#[test]
+fn a_chunk_moves_while_it_is_purged() {
+    for refuse in [false, true] {
+        check(3, move || {
+            reset();
+            let [first, kept, second] = [MOST, 1, 50].map(|units| take_from(home(1), units));
+            give(first, MOST);
+            give(second, 50);
+            mem::refuse(refuse);
+            let other = spawn(|| {
+                purge();
+            });
+            let mine = take_from(home(0), 40);
+            give(mine, 40);
+            other.join().unwrap();
+            mem::refuse(false);
+            give(kept, 1);
+            settled();
+        });
+    }
 }
 
 #[test]

@@ -31,7 +31,8 @@ pub use face::*;
 #[cfg(test)]
 mod face {
     use super::cache::RunCache;
-    use super::chunk::{self, UNITS, UNITS_PER_GRANULE};
+    pub use super::chunk::UNITS;
+    use super::chunk::{self, UNITS_PER_GRANULE};
     use super::chunk_set::{Affinity, Has};
     use super::pool;
     use super::shard::{self, Home, Locked};
@@ -93,16 +94,22 @@ mod face {
 
     /// The same for a thread.
     pub fn take_from(home: Home, units: usize) -> usize {
-        process::call(|| {
-            loop {
-                if let Some((at, zero)) = pool::take(units, 1, home) {
-                    occupy(at, units, 0..if zero { units } else { 0 });
-                    return at;
-                }
-                // A fork stood still. The engine serves the caller from elsewhere meanwhile.
-                assert!(fork::has_been(), "the world is out of chunks");
-                spin_hint();
+        loop {
+            if let Some(at) = try_take_from(home, units) {
+                return at;
             }
+            // A fork stood still. The engine serves the caller from elsewhere meanwhile.
+            assert!(fork::has_been(), "the world is out of chunks");
+            spin_hint();
+        }
+    }
+
+    /// The same if there is room for it, and no fork stands still.
+    pub fn try_take_from(home: Home, units: usize) -> Option<usize> {
+        process::call(|| {
+            let (at, zero) = pool::take(units, 1, home)?;
+            occupy(at, units, 0..if zero { units } else { 0 });
+            Some(at)
         })
     }
 
