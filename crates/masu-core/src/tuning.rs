@@ -123,6 +123,10 @@ pub const fn most_shards(processors: usize) -> usize {
 
 // The purge.
 
+/// System calls of a tick for pages of the pool after which short ranges of further shards wait. †
+pub const TICK_CALLS: usize = 128;
+/// Units from which on a range is not short: its pages take longer to fault in than the call does. †
+pub const TICK_LONG: usize = 16;
 /// Ticks after which what has not been used has rested. §2, §7
 pub const RESTED: u32 = 2;
 /// Ticks during which a heap counts as one that shares. §2

@@ -6,40 +6,68 @@ use super::chunk_set::Has;
 use super::pool::address;
 use super::scarce;
 use super::shard::Locked;
+use crate::clock::Tick;
 use crate::ledger::{LEAVING, change, last_shard};
 use crate::lock::DISCARD;
 use crate::size_class::UNIT;
 use crate::space;
 use crate::sync::Ordering;
 use crate::sys::{auxv, mem};
+use crate::tuning::{TICK_CALLS, TICK_LONG};
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
 /// already; the rest is marked as old. Returns the bytes given back.
+///
+/// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards shall not
+/// mean more calls. So a tick gives back all ranges of one shard, the next one's at the next tick. Once that
+/// took [`TICK_CALLS`], short ranges of the others wait for their shard's turn.
 pub fn purge(all: bool) -> usize {
-    let mut purged = 0;
-    for shard in 0..=last_shard() {
+    let last = last_shard();
+    let turn = Tick::NEVER.age() as usize;
+    let mut visit = Visit { all, whole: true, calls: 0, purged: 0 };
+    for shard in (0..=last).map(|number| (number + turn) & last) {
         let mut next = Locked::enter(shard).and_then(|pool| pool.first(Has::Dirty));
         while let Some(chunk) = next {
-            purged += purge_chunk(chunk, all);
+            purge_chunk(chunk, &mut visit);
             next = Locked::enter(shard).and_then(|pool| pool.after(Has::Dirty, chunk));
         }
+        visit.whole = all;
     }
-    purged
+    visit.purged
 }
 
-fn purge_chunk(chunk: u32, all: bool) -> usize {
+/// What a purge does.
+struct Visit {
+    /// See [`purge`].
+    all: bool,
+    /// Whether short ranges go back whatever that takes.
+    whole: bool,
+    /// System calls so far.
+    calls: usize,
+    /// Bytes given back so far.
+    purged: usize,
+}
+
+impl Visit {
+    /// Units of the shortest range that goes back.
+    fn shortest(&self) -> usize {
+        if self.whole || self.calls < TICK_CALLS { 1 } else { TICK_LONG }
+    }
+}
+
+fn purge_chunk(chunk: u32, visit: &mut Visit) {
     let page = auxv::page_size() / UNIT;
-    let mut purged = 0;
     let mut from = 0;
     loop {
-        let Some(_discard) = DISCARD.enter() else { return purged };
+        let Some(_discard) = DISCARD.enter() else { return };
         let pool = Locked::lock_of(chunk);
         if !pool.contains(Has::Dirty, chunk) {
-            return purged;
+            return;
         }
         // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
-        let Some((start, n)) = next_range(if all { &c.dirty } else { &c.old }, from, page) else {
+        let set = if visit.all { &c.dirty } else { &c.old };
+        let Some((start, n)) = next_range(set, from, page, visit.shortest()) else {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 pool.remove(Has::Dirty, chunk);
@@ -49,7 +77,7 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
                     space::free_chunk(chunk, mapped);
                 }
             }
-            return purged;
+            return;
         };
         // While the kernel works, the units count as used: nobody takes them.
         c.used.set(start, n);
@@ -64,8 +92,9 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
         // The chunk may be in another shard by now.
         let pool = Locked::lock_of(chunk);
         c.used.clear(start, n);
+        visit.calls += 1;
         if done {
-            purged += dirty * UNIT;
+            visit.purged += dirty * UNIT;
         } else {
             c.dirty.set(start, n);
             change(&pool.account().dirty, n);
@@ -76,8 +105,8 @@ fn purge_chunk(chunk: u32, all: bool) -> usize {
     }
 }
 
-/// The next range of members from `from` on, shrunk to whole pages.
-fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
+/// The next range of members from `from` on, shrunk to whole pages, that is not too short then.
+fn next_range(bits: &Bits, from: usize, page: usize, shortest: usize) -> Option<(usize, usize)> {
     let mut from = from;
     loop {
         let start = bits.next(from, true);
@@ -86,7 +115,7 @@ fn next_range(bits: &Bits, from: usize, page: usize) -> Option<(usize, usize)> {
         }
         let end = bits.next(start, false);
         let (first, last) = (start.next_multiple_of(page), end / page * page);
-        if first < last {
+        if first + shortest <= last {
             return Some((first, last - first));
         }
         from = end;

@@ -84,7 +84,7 @@ impl Home {
     }
 
     /// That of the thread with this number.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub const fn of(number: usize) -> Self {
         Home(number * HEAP_STRIDE)
     }

@@ -1,14 +1,49 @@
-//! What the purge takes out of a set of units, for all page sizes.
+//! What the purge takes out of a set of units, for all page sizes, and out of all shards.
 
 use super::*;
+use crate::clock;
+use crate::ledger::{self, MORE_SHARDS};
+use crate::own_process::alone;
+use crate::run::{Home, pool};
 use proptest::prelude::*;
 
+/// A tick takes all of one shard, and of the others what a bound on system calls leaves room for; long ranges always.
+#[test]
+fn ticks_visit_all_shards_for_as_many_calls_as_one() {
+    alone!(ticks_visit_all_shards_for_as_many_calls_as_one, || {
+        const SHORT: usize = 200;
+        const LONG: usize = 100;
+        let tick = || {
+            clock::advance();
+            purge(false)
+        };
+        MORE_SHARDS.store(3, Ordering::Relaxed);
+        let runs = [0, 1, 2, 3].map(|shard| {
+            let take = |units| pool::take(units, 1, Home::of(shard)).unwrap().0;
+            let short: Vec<_> = (0..2 * SHORT).map(|_| take(1)).collect();
+            (short, take(LONG))
+        });
+        for (shard, (short, long)) in runs.iter().enumerate() {
+            short.iter().step_by(2).for_each(|&at| pool::give(&[at]));
+            pool::give(&[*long]);
+            assert_eq!(ledger::shard(shard).dirty.load(Ordering::Relaxed), SHORT + LONG);
+        }
+        assert_eq!(tick(), 0, "what is new stays");
+        assert_eq!(tick(), (SHORT + 4 * LONG) * UNIT, "one shard's, and what is long");
+        for _ in 1..4 {
+            assert_eq!(tick(), SHORT * UNIT, "the next shard's");
+        }
+        assert_eq!(pool::dirty_bytes(), 0);
+    });
+}
+
 proptest! {
-    /// All whole pages of the set, each once, in their order, and nothing else.
+    /// All whole pages of the set, each once, in their order, and nothing else; of short ranges none.
     #[test]
     fn the_purge_takes_whole_pages(
         ranges in prop::collection::vec((0..UNITS, 1..40usize), 0..24),
         page in prop::sample::select(vec![1usize, 4, 16]),
+        shortest in prop::sample::select(vec![1usize, 16]),
     ) {
         // SAFETY: zero bytes are a valid set.
         let set = unsafe { core::mem::zeroed::<Bits>() };
@@ -19,13 +54,16 @@ proptest! {
             model[start..end].fill(true);
         }
         let (mut taken, mut from) = (Vec::new(), 0);
-        while let Some((start, n)) = next_range(&set, from, page) {
+        while let Some((start, n)) = next_range(&set, from, page, shortest) {
             prop_assert!(n != 0 && start % page == 0 && n % page == 0 && start >= from);
             taken.extend(start / page..(start + n) / page);
             from = start + n;
         }
         let whole = |p: &usize| model[p * page..(p + 1) * page].iter().all(|member| *member);
-        let expected: Vec<_> = (0..UNITS / page).filter(whole).collect();
+        let pages: Vec<_> = (0..UNITS / page).filter(whole).collect();
+        let in_a_row = pages.chunk_by(|page, next| page + 1 == *next);
+        let expected = in_a_row.filter(|row| row.len() * page >= shortest).flatten();
+        let expected: Vec<_> = expected.copied().collect();
         prop_assert_eq!(taken, expected);
     }
 }
