@@ -60,17 +60,12 @@ shared_static! {
     pub static FIRST: CachePadded<Pages> = CachePadded(Pages::new());
 }
 shared_static! {
-    /// The others'.
-    pub static OTHERS: [CachePadded<Pages>; SHARDS - 1] =
-        array_of![CachePadded(Pages::new()); SHARDS - 1];
+    /// The others', by their numbers.
+    pub static OTHERS: [CachePadded<Pages>; SHARDS] = array_of![CachePadded(Pages::new()); SHARDS];
 }
 shared_static! {
     /// Shards in use beside the first, all ones in binary. Only grows.
     pub static MORE_SHARDS: AtomicUsize = AtomicUsize::new(0);
-}
-shared_static! {
-    /// Units of the page pool that the kernel is taking back. Under [`crate::lock::DISCARD`].
-    pub static LEAVING: AtomicUsize = AtomicUsize::new(0);
 }
 
 /// Changes a counter that a lock guards, so that no atomic addition is needed.
@@ -82,9 +77,9 @@ pub fn change(counter: &AtomicUsize, by: usize) {
 /// A shard of the page pool.
 #[inline]
 pub fn shard(number: usize) -> &'static Pages {
-    match number.checked_sub(1) {
-        None => &FIRST,
-        Some(index) => &OTHERS[index % (SHARDS - 1)],
+    match number {
+        0 => &FIRST,
+        _ => &OTHERS[number % SHARDS],
     }
 }
 
@@ -95,16 +90,20 @@ pub fn last_shard() -> usize {
 }
 
 /// An account of all shards. While a chunk moves, or others take and give, it may be off by what they do.
+#[inline]
 fn sum(of: fn(&Pages) -> &AtomicUsize) -> usize {
-    let mut sum = get(of(&FIRST));
-    for others in OTHERS.iter().take(last_shard()) {
-        sum = sum.wrapping_add(get(of(others)));
-    }
-    sum
+    if last_shard() == 0 { get(of(&FIRST)) } else { sum_all(of) }
+}
+
+#[cold]
+#[inline(never)]
+fn sum_all(of: fn(&Pages) -> &AtomicUsize) -> usize {
+    let accounts = (0..=last_shard()).map(|number| get(of(shard(number))));
+    accounts.fold(0, usize::wrapping_add)
 }
 
 /// The same of units that are there at one time: never so far off that it is less than none.
-#[inline(never)]
+#[inline]
 fn present(of: fn(&Pages) -> &AtomicUsize) -> usize {
     (sum(of) as isize).max(0) as usize
 }
@@ -121,10 +120,10 @@ pub fn run_units() -> usize {
     present(|pages| &pages.runs)
 }
 
-/// Free units of the page pool that have not gone back.
+/// Free units of the page pool that have not gone back, nor are with the kernel.
 #[inline]
 pub fn dirty_units() -> usize {
-    present(|pages| &pages.dirty) + get(&LEAVING)
+    present(|pages| &pages.dirty)
 }
 
 /// Units of the page pool that were not resident before they were handed out or faulted in, so far. Wraps

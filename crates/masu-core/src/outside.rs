@@ -70,12 +70,10 @@ pub enum Place {
     SharedArena,
     /// The account of the first shard of the page pool.
     Pages,
-    /// Those of the others.
+    /// Those of the others, by their numbers.
     OtherPages,
-    /// How many of these are in use.
+    /// How many of them are in use.
     MoreShards,
-    /// Free units that are about to go back, on nobody's account.
-    Leaving,
     /// Bytes of live huge blocks.
     HugeLive,
     /// Bytes kept of freed ones.
@@ -222,7 +220,6 @@ places! {
     pages = crate::ledger::FIRST,
     other_pages = crate::ledger::OTHERS,
     more_shards = crate::ledger::MORE_SHARDS,
-    leaving = crate::ledger::LEAVING,
     huge_live = crate::ledger::HUGE,
     huge_dirty = crate::ledger::DIRTY_HUGE,
     tables = crate::ledger::TABLES,

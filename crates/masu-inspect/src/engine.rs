@@ -164,7 +164,7 @@ impl Engine {
         // Chunks that move while this is read may be missed or counted twice.
         let in_pool = |field: u64| -> Result<u64, Error> {
             let mut units = memory.word(self.address(Place::Pages) + field)?;
-            for shard in 0..more_shards {
+            for shard in 1..=more_shards {
                 let at = self.address(Place::OtherPages) + shard * self.layout.pages_stride;
                 units = units.wrapping_add(memory.word(at + field)?);
             }
@@ -175,7 +175,6 @@ impl Engine {
             runs: in_pool(self.layout.pages_runs)?,
             huge: word(Place::HugeLive)?,
             dirty: in_pool(self.layout.pages_dirty)?
-                + word(Place::Leaving)? * unit
                 + word(Place::HugeDirty)?
                 + word(Place::HardenedDirty)?,
             tables: word(Place::Tables)?,

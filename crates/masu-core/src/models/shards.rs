@@ -83,11 +83,11 @@ fn two_shards_look_into_each_other() {
     check(2, || {
         reset();
         let runs = [0, 1].map(|number| [3, MOST].map(|units| take_from(home(number), units)));
-        runs.map(|[_, rest]| give(rest, MOST));
+        runs.iter().for_each(|&[_, rest]| give(rest, MOST));
         let other = spawn(|| assert_eq!(try_take_from(home(1), UNITS), None));
         assert_eq!(try_take_from(home(0), UNITS), None);
         other.join().unwrap();
-        runs.map(|[kept, _]| give(kept, 3));
+        runs.iter().for_each(|&[kept, _]| give(kept, 3));
         settled();
     });
 }

@@ -227,6 +227,7 @@ impl RunCache {
 }
 
 /// What one cache may hold at most, given how many there are and how many `more` are about to be.
+#[inline]
 fn share(more: usize) -> usize {
     let most = settings::run_cache();
     let holders = TOTAL.holders() + more;

@@ -177,6 +177,50 @@ impl Locked {
         None
     }
 
+    /// A chunk with so many free units in a row.
+    #[inline]
+    fn room_for_run(&self, units: usize) -> Option<u32> {
+        [false, true].into_iter().find_map(|for_spans| self.buckets(for_spans).find(units))
+    }
+
+    /// A granule for a span, as [`take_granule`] says.
+    #[inline(never)]
+    fn room_for_span(&self, dense: bool, own: Option<Affinity>) -> Option<(u32, usize)> {
+        let find = |has| self.find_granule(has);
+        let others = || if plenty_is_free() { find(Has::DirtyRoom) } else { None };
+        let found = match own {
+            Some(own) => find(Has::DirtyRoomOf(own))
+                .or_else(|| self.free_chunk())
+                .or_else(|| find(Has::RoomOf(own)))
+                .or_else(others),
+            None => find(Has::DirtyRoom).or_else(|| find(Has::Room)),
+        };
+        // What a span leaves unused of dirty pages is lost to runs.
+        found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None })
+    }
+
+    /// Room for a request: a chunk, and of one for a span the granule there.
+    fn room(&self, want: Want) -> Option<(u32, usize)> {
+        match want {
+            Want::Run(units) => self.room_for_run(units).map(|chunk| (chunk, 0)),
+            Want::Span { dense, own } => self.room_for_span(dense, own),
+        }
+    }
+
+    /// The same where nobody has been, or for spans wherever there is any.
+    fn fresh_room(&self, want: Want) -> Option<(u32, usize)> {
+        match want {
+            Want::Run(units) => self.more(false, true, units).map(|chunk| (chunk, 0)),
+            Want::Span { dense, .. } => {
+                let granule = self.more(true, dense, UNITS_PER_GRANULE).and_then(|chunk| {
+                    // SAFETY: invariant 5.
+                    unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
+                });
+                granule.or_else(|| self.find_granule(Has::Room)).or_else(|| self.borrow_granule())
+            }
+        }
+    }
+
     /// A chunk that is all free.
     fn free_chunk(&self) -> Option<(u32, usize)> {
         let chunk = [true, false].into_iter().find_map(|spans| self.buckets(spans).find(UNITS))?;
@@ -207,39 +251,23 @@ pub(super) fn address(chunk: u32, unit: usize) -> usize {
     granule_address(chunk as usize * GRANULES_PER_CHUNK) + unit * UNIT
 }
 
-/// What `look` finds in the shard that a thread takes from, or once that has a chunk of another's; else what
-/// `fresh` makes. With the shard's lock. `None` when memory is out, or a fork stands still.
-#[inline(always)]
-fn find_somewhere<T>(
-    home: Home,
-    want: Want,
-    look: impl Fn(&Locked) -> Option<T>,
-    fresh: impl Fn(&Locked) -> Option<T>,
-) -> Option<(Locked, T)> {
-    let mut pool = Locked::home(home)?;
-    let (mut looked, mut all) = (false, false);
-    loop {
-        if let Some(found) = look(&pool) {
-            return Some((pool, found));
-        }
-        let alone = last_shard() == 0;
-        if !alone && !looked {
-            looked = true;
-            let stolen;
-            (pool, stolen) = steal::from_fullest(pool, want)?;
-            if stolen {
-                continue;
-            }
-        }
-        if let Some(found) = fresh(&pool) {
-            return Some((pool, found));
-        }
-        if alone || all {
-            return None;
-        }
-        all = true;
-        pool = steal::all(pool)?;
+/// Room for a request of a thread whose shard, which the caller has, is without. With the lock of that shard. `None`
+/// when memory is out, or a fork stands still.
+#[cold]
+#[inline(never)]
+fn elsewhere(mut pool: Locked, want: Want) -> Option<(Locked, (u32, usize))> {
+    let alone = last_shard() == 0;
+    let mut found = None;
+    if !alone {
+        pool = steal::from_fullest(pool, want)?;
+        found = pool.room(want);
     }
+    found = found.or_else(|| pool.fresh_room(want));
+    if found.is_none() && !alone {
+        pool = steal::all(pool)?;
+        found = pool.room(want).or_else(|| pool.fresh_room(want));
+    }
+    Some((pool, found?))
 }
 
 /// A run of `units` that starts at a multiple of `align` units (a power of two), and whether it
@@ -251,11 +279,14 @@ pub fn take(units: usize, align: usize, home: Home) -> Option<(usize, bool)> {
     // A range of that length surely has an aligned start; a shorter one may, but is not worth
     // the search.
     let enough = units + align - 1;
-    let look = |pool: &Locked| {
-        [false, true].into_iter().find_map(|for_spans| pool.buckets(for_spans).find(enough))
+    let pool = Locked::home(home)?;
+    let (pool, chunk) = match pool.room_for_run(enough) {
+        Some(chunk) => (pool, chunk),
+        None => {
+            let (pool, (chunk, _)) = elsewhere(pool, Want::Run(enough))?;
+            (pool, chunk)
+        }
     };
-    let fresh = |pool: &Locked| pool.more(false, true, enough);
-    let (pool, chunk) = find_somewhere(home, Want::Run(enough), look, fresh)?;
     // SAFETY: invariant 5.
     let c = unsafe { record(chunk) };
     pool.adapt(chunk, c, false);
@@ -278,27 +309,11 @@ pub fn take_granule(dense: bool, own: Option<Affinity>, home: Home) -> Option<(u
     if !ledger::has_room(GRANULE) {
         return None;
     }
-    let look = |pool: &Locked| {
-        let find = |has| pool.find_granule(has);
-        let others = || if plenty_is_free() { find(Has::DirtyRoom) } else { None };
-        let found = match own {
-            Some(own) => find(Has::DirtyRoomOf(own))
-                .or_else(|| pool.free_chunk())
-                .or_else(|| find(Has::RoomOf(own)))
-                .or_else(others),
-            None => find(Has::DirtyRoom).or_else(|| find(Has::Room)),
-        };
-        // What a span leaves unused of dirty pages is lost to runs.
-        found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None })
+    let pool = Locked::home(home)?;
+    let (pool, (chunk, granule)) = match pool.room_for_span(dense, own) {
+        Some(found) => (pool, found),
+        None => elsewhere(pool, Want::Span { dense, own })?,
     };
-    let fresh = |pool: &Locked| {
-        let granule = pool.more(true, dense, UNITS_PER_GRANULE).and_then(|chunk| {
-            // SAFETY: invariant 5.
-            unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
-        });
-        granule.or_else(|| pool.find_granule(Has::Room)).or_else(|| pool.borrow_granule())
-    };
-    let (pool, (chunk, granule)) = find_somewhere(home, Want::Span, look, fresh)?;
     // SAFETY: invariant 5.
     let c = unsafe { record(chunk) };
     let start = granule * UNITS_PER_GRANULE;

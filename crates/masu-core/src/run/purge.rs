@@ -7,11 +7,10 @@ use super::pool::address;
 use super::scarce;
 use super::shard::Locked;
 use crate::clock::Tick;
-use crate::ledger::{LEAVING, change, last_shard};
+use crate::ledger::{change, last_shard};
 use crate::lock::DISCARD;
 use crate::size_class::UNIT;
 use crate::space;
-use crate::sync::Ordering;
 use crate::sys::{auxv, mem};
 use crate::tuning::{TICK_CALLS, TICK_LONG};
 
@@ -84,7 +83,6 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
         c.old.clear(start, n);
         let dirty = c.dirty.clear(start, n);
         change(&pool.account().dirty, dirty.wrapping_neg());
-        LEAVING.store(dirty, Ordering::Relaxed);
         pool.update(chunk, c);
         drop(pool);
         // SAFETY: the range is free and held by this purge.
@@ -99,7 +97,6 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
             c.dirty.set(start, n);
             change(&pool.account().dirty, n);
         }
-        LEAVING.store(0, Ordering::Relaxed);
         pool.freed(chunk, c, start, n);
         from = start + n;
     }

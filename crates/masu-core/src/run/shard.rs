@@ -96,23 +96,14 @@ impl Home {
     }
 }
 
-/// Takes a shard's lock. `None`: a fork stands still.
-#[inline]
-fn lock(shard: &'static Pages) -> Option<Guard<'static>> {
-    let guard = match shard.lock.try_lock() {
-        Some(guard) => guard,
-        None => contended(shard)?,
-    };
-    change(&shard.takes, 1);
-    Some(guard)
-}
 
-/// The same when others hold it. A look now and then at how many of those who took it had to wait says whether
+/// Takes a shard's lock that others hold. A look now and then at how many of those who took it had to wait says whether
 /// there shall be more shards: how often that happened before does not matter.
 #[cold]
 #[inline(never)]
-fn contended(shard: &'static Pages) -> Option<Guard<'static>> {
-    let guard = shard.lock.enter()?;
+fn contended(number: usize) -> Option<Locked> {
+    let shard = ledger::shard(number);
+    let locked = Locked::new(shard.lock.enter()?, number);
     change(&shard.waits, 1);
     let waits = shard.waits.load(Ordering::Relaxed);
     if waits >= SHARD_WAITS {
@@ -125,7 +116,7 @@ fn contended(shard: &'static Pages) -> Option<Guard<'static>> {
         shard.waits.store(0, Ordering::Relaxed);
         shard.shards_then.store(last_shard(), Ordering::Relaxed);
     }
-    Some(guard)
+    Some(locked)
 }
 
 /// Doubles the shards in use, whose last one has this number, unless that makes more than there may be. Not where
@@ -145,33 +136,58 @@ pub fn grow(last: usize) {
 
 /// A shard whose lock the holder has.
 pub struct Locked {
-    _guard: Guard<'static>,
+    pages: &'static Pages,
     number: usize,
 }
 
+impl Drop for Locked {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it took the guard's place.
+        unsafe { self.pages.lock.release() };
+    }
+}
+
 impl Locked {
+    /// The shard of that number, whose lock this is.
+    #[inline]
+    fn new(guard: Guard<'static>, number: usize) -> Self {
+        core::mem::forget(guard);
+        Locked { pages: ledger::shard(number), number }
+    }
+
     /// The shard that a thread takes from. `None`: a fork stands still.
     #[inline]
     pub fn home(of: Home) -> Option<Self> {
-        Locked::enter(of.shard())
+        Locked::take(of.shard())
+    }
+
+    #[inline(always)]
+    fn take(number: usize) -> Option<Self> {
+        let locked = match ledger::shard(number).lock.try_lock() {
+            Some(guard) => Locked::new(guard, number),
+            None => contended(number)?,
+        };
+        change(&locked.pages.takes, 1);
+        Some(locked)
     }
 
     /// The shard of that number. `None`: a fork stands still.
     #[inline(never)]
     pub fn enter(number: usize) -> Option<Self> {
-        lock(ledger::shard(number)).map(|guard| Locked { _guard: guard, number })
+        Locked::take(number)
     }
 
     /// The same for who holds a lock further out.
     pub fn lock(number: usize) -> Self {
-        Locked { _guard: ledger::shard(number).lock.lock(), number }
+        Locked::new(ledger::shard(number).lock.lock(), number)
     }
 
     /// The shard that a chunk is in. `None`: a fork stands still.
     #[inline(never)]
     pub fn of(chunk: u32) -> Option<Self> {
         loop {
-            let pool = Locked::enter(number_of(chunk))?;
+            let pool = Locked::take(number_of(chunk))?;
             if pool.has(chunk) {
                 return Some(pool);
             }
@@ -215,7 +231,7 @@ impl Locked {
     /// Its account.
     #[inline]
     pub fn account(&self) -> &'static Pages {
-        ledger::shard(self.number)
+        self.pages
     }
 
     /// The chunks for runs, or those for spans, by their longest free ranges.
@@ -286,8 +302,14 @@ impl Locked {
 }
 
 /// The shard that a chunk is in at this moment.
+///
+/// While there is one, nobody looks at the chunk for that. Whoever put it into another one knew that there are more, and
+/// so does who has had a block of the chunk since, or that one's lock.
 #[inline]
 fn number_of(chunk: u32) -> usize {
+    if last_shard() == 0 {
+        return 0;
+    }
     // SAFETY: the callers' chunks have records.
     unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
 }

@@ -7,7 +7,7 @@
 //! - Everything with room, if there is no fresh chunk to be had.
 
 use super::chunk::{UNITS, record};
-use super::chunk_set::Has;
+use super::chunk_set::{Affinity, Has};
 use super::pool::plenty_is_free;
 use super::shard::Locked;
 use crate::ledger::{self, last_shard};
@@ -18,26 +18,30 @@ use crate::sync::Ordering;
 pub enum Want {
     /// A run, with so many free units in a row.
     Run(usize),
-    /// A span.
-    Span,
+    /// A span: see [`take_granule`](super::pool::take_granule).
+    Span {
+        /// Whether spans are filled.
+        dense: bool,
+        /// Whose chunks are looked at first.
+        own: Option<Affinity>,
+    },
 }
 
-/// Moves a chunk of the fullest shard to the caller's. Returns that, and whether there was one. `None`: a fork
-/// stands still.
+/// Moves a chunk of the fullest shard, if there is one, to the caller's, which it returns. `None`: a fork stands
+/// still.
 #[cold]
 #[inline(never)]
-pub fn from_fullest(pool: Locked, want: Want) -> Option<(Locked, bool)> {
+pub fn from_fullest(pool: Locked, want: Want) -> Option<Locked> {
     let Some(fullest) = fullest(pool.number()).filter(|_| plenty_is_free()) else {
-        return Some((pool, false));
+        return Some(pool);
     };
     let (pool, other) = pool.both(fullest)?;
-    let chunk = other.spare(want);
-    if let Some(chunk) = chunk {
+    if let Some(chunk) = other.spare(want) {
         other.move_to(&pool, chunk);
         // SAFETY: invariant 5 of `run::pool`.
-        pool.adapt(chunk, unsafe { record(chunk) }, matches!(want, Want::Span));
+        pool.adapt(chunk, unsafe { record(chunk) }, matches!(want, Want::Span { .. }));
     }
-    Some((pool, chunk.is_some()))
+    Some(pool)
 }
 
 /// The other shard with the most free units, if any has some.
@@ -57,12 +61,12 @@ impl Locked {
     fn spare(&self, want: Want) -> Option<u32> {
         let (for_spans, units) = match want {
             Want::Run(units) => (false, units),
-            Want::Span => (true, 1),
+            Want::Span { .. } => (true, 1),
         };
         for (kind, units) in [(for_spans, UNITS), (!for_spans, UNITS), (for_spans, units)] {
             let chunk = self.buckets(kind).find_down(units, |c| match want {
                 Want::Run(units) => c.dirty.count() >= units,
-                Want::Span => c.free_granule(true).is_some(),
+                Want::Span { .. } => c.free_granule(true).is_some(),
             });
             if chunk.is_some() {
                 return chunk;
