@@ -93,9 +93,9 @@ impl Chunk {
         self.old = self.dirty;
     }
 
-    /// Ranges of units that have been dirty since the tick.
-    pub fn old_ranges(&self) -> usize {
-        ranges(self.old).count()
+    /// Ranges of units that have been dirty since the tick, of so many units at least.
+    pub fn old_ranges(&self, shortest: usize) -> usize {
+        ranges(self.old).filter(|(start, end)| end - start >= shortest).count()
     }
 
     /// Dirty units.
@@ -174,13 +174,13 @@ mod tests {
         let mut chunk = Chunk::new(false, 0);
         assert_eq!((chunk.take(0, 10), chunk.take(10, 70), chunk.take(80, 4)), (0, 0, 0));
         chunk.give(10, 70, 70);
-        assert_eq!((chunk.longest, chunk.old_ranges()), (UNITS - 84, 0));
+        assert_eq!((chunk.longest, chunk.old_ranges(1)), (UNITS - 84, 0));
         chunk.tick();
-        assert_eq!(chunk.old_ranges(), 1);
+        assert_eq!((chunk.old_ranges(70), chunk.old_ranges(71)), (1, 0));
         assert_eq!(chunk.find(60), Some(10), "not behind all others");
         assert_eq!((chunk.take(10, 60), chunk.length(10)), (60, 60));
         chunk.give(10, 60, 60);
-        assert_eq!(chunk.old_ranges(), 1, "the rest, which nobody has taken");
+        assert_eq!(chunk.old_ranges(1), 1, "the rest, which nobody has taken");
         chunk.take(10, 60);
         assert_eq!(chunk.find(11), Some(84));
         assert_eq!(chunk.find(UNITS), None);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use masu_core::rules::{Affinity, UNITS};
+use masu_core::rules::{Affinity, TICK_CALLS, TICK_LONG, UNITS};
 
 use super::super::super::machine::{Copied, Line};
 use super::super::super::what::What;
@@ -114,9 +114,21 @@ impl Pages {
         self.chunks.iter_mut().for_each(Chunk::tick);
     }
 
-    /// Ranges of pages that have been free since the tick, and have been touched.
+    /// Ranges of pages that have been free since the tick and have been touched, which the next tick would give back:
+    /// all of the shard that has most, and of the others short ones only while that takes few calls.
     pub fn old_ranges(&self) -> usize {
-        self.chunks.iter().map(Chunk::old_ranges).sum()
+        let count = |shortest| {
+            let mut of = vec![0; self.shards.len()];
+            for chunk in &self.chunks {
+                of[chunk.shard] += chunk.old_ranges(shortest);
+            }
+            of
+        };
+        let (all, long) = (count(1), count(TICK_LONG));
+        let shorts = || all.iter().zip(&long).map(|(all, long)| all - long);
+        let most = shorts().max().unwrap_or(0);
+        let short = most.max(shorts().sum::<usize>().min(TICK_CALLS));
+        long.iter().sum::<usize>() + short
     }
 
     fn shard_of(&self, caller: &Caller<'_>) -> usize {
