@@ -109,13 +109,13 @@ fn present(of: fn(&Pages) -> &AtomicUsize) -> usize {
 }
 
 /// Units in spans.
-#[inline]
+#[inline(never)]
 pub fn span_units() -> usize {
     present(|pages| &pages.spans)
 }
 
 /// Units in live runs, those in threads' caches included.
-#[inline]
+#[inline(never)]
 pub fn run_units() -> usize {
     present(|pages| &pages.runs)
 }

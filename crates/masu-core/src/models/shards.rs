@@ -18,8 +18,8 @@
 
 use super::check;
 use super::world::pages::{
-    give, give_granule, grow_shards, home, inspect, purge, reset_for_shards, settled, shard_at,
-    take_from, take_granule_from, try_take_from, UNITS,
+    UNITS, give, give_granule, grow_shards, home, inspect, purge, reset_for_shards, settled,
+    shard_at, take_from, take_granule_from, try_take_from,
 };
 use super::world::process::{self, fork, spawn};
 use super::world::region;

@@ -81,10 +81,11 @@ impl Buckets {
     }
 
     /// Of the first few chunks from the highest bucket down, but none below `units`, one that is `wanted`.
+    #[inline(never)]
     pub fn find_down(
         &self,
         units: usize,
-        wanted: impl Fn(&'static RunChunk) -> bool,
+        wanted: &dyn Fn(&'static RunChunk) -> bool,
     ) -> Option<u32> {
         const FEW: usize = 16;
         let mut looks = 0;

@@ -96,7 +96,6 @@ impl Home {
     }
 }
 
-
 /// Takes a shard's lock that others hold. A look now and then at how many of those who took it had to wait says whether
 /// there shall be more shards: how often that happened before does not matter.
 #[cold]
@@ -179,6 +178,7 @@ impl Locked {
     }
 
     /// The same for who holds a lock further out.
+    #[inline(never)]
     pub fn lock(number: usize) -> Self {
         Locked::new(ledger::shard(number).lock.lock(), number)
     }

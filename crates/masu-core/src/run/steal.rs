@@ -64,7 +64,7 @@ impl Locked {
             Want::Span { .. } => (true, 1),
         };
         for (kind, units) in [(for_spans, UNITS), (!for_spans, UNITS), (for_spans, units)] {
-            let chunk = self.buckets(kind).find_down(units, |c| match want {
+            let chunk = self.buckets(kind).find_down(units, &|c| match want {
                 Want::Run(units) => c.dirty.count() >= units,
                 Want::Span { .. } => c.free_granule(true).is_some(),
             });
