@@ -16,12 +16,23 @@ use crate::size_class::UNIT;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
 
-/// A shard of the page pool: its lock, and the account that it guards, in units. What else it guards is the
-/// pool's. A chunk that goes to another shard takes what is dirty of it along, and not the rest: of the others
-/// only the sums over all shards mean something, and each account wraps around.
+/// A shard of the page pool: its lock, and the account that it guards. What else it guards is the pool's.
 pub struct Pages {
-    /// The lock, on one line with what every holder writes.
+    /// The lock, on a line with what only its holders look at.
     pub lock: Lock,
+    /// Times that the lock was taken since its holders were last counted, and those of them that waited.
+    pub takes: AtomicUsize,
+    /// See there.
+    pub waits: AtomicUsize,
+    /// Shards that there were when that began.
+    pub shards_then: AtomicUsize,
+    /// On lines of its own: everybody reads it.
+    pub account: CachePadded<Account>,
+}
+
+/// Units of a shard. A chunk that goes to another one takes what is dirty of it along, and not the rest: of the others
+/// only the sums over all shards mean something, and each account wraps around.
+pub struct Account {
     /// In spans.
     pub spans: AtomicUsize,
     /// In live runs, those in threads' caches included.
@@ -30,12 +41,6 @@ pub struct Pages {
     pub dirty: AtomicUsize,
     /// Not resident before they were handed out or faulted in, so far.
     pub fresh: AtomicUsize,
-    /// Times that the lock was taken since its holders were last counted, and those of them that waited.
-    pub takes: AtomicUsize,
-    /// See there.
-    pub waits: AtomicUsize,
-    /// Shards that there were when that began.
-    pub shards_then: AtomicUsize,
 }
 
 impl Pages {
@@ -43,13 +48,15 @@ impl Pages {
         fn new() -> Self {
             Pages {
                 lock: Lock::new(),
-                spans: AtomicUsize::new(0),
-                runs: AtomicUsize::new(0),
-                dirty: AtomicUsize::new(0),
-                fresh: AtomicUsize::new(0),
                 takes: AtomicUsize::new(0),
                 waits: AtomicUsize::new(0),
                 shards_then: AtomicUsize::new(0),
+                account: CachePadded(Account {
+                    spans: AtomicUsize::new(0),
+                    runs: AtomicUsize::new(0),
+                    dirty: AtomicUsize::new(0),
+                    fresh: AtomicUsize::new(0),
+                }),
             }
         }
     }
@@ -91,46 +98,46 @@ pub fn last_shard() -> usize {
 
 /// An account of all shards. While a chunk moves, or others take and give, it may be off by what they do.
 #[inline]
-fn sum(of: fn(&Pages) -> &AtomicUsize) -> usize {
-    if last_shard() == 0 { get(of(&FIRST)) } else { sum_all(of) }
+fn sum(of: fn(&Account) -> &AtomicUsize) -> usize {
+    if last_shard() == 0 { get(of(&FIRST.account)) } else { sum_all(of) }
 }
 
 #[cold]
 #[inline(never)]
-fn sum_all(of: fn(&Pages) -> &AtomicUsize) -> usize {
-    let accounts = (0..=last_shard()).map(|number| get(of(shard(number))));
+fn sum_all(of: fn(&Account) -> &AtomicUsize) -> usize {
+    let accounts = (0..=last_shard()).map(|number| get(of(&shard(number).account)));
     accounts.fold(0, usize::wrapping_add)
 }
 
 /// The same of units that are there at one time: never so far off that it is less than none.
 #[inline]
-fn present(of: fn(&Pages) -> &AtomicUsize) -> usize {
+fn present(of: fn(&Account) -> &AtomicUsize) -> usize {
     (sum(of) as isize).max(0) as usize
 }
 
 /// Units in spans.
 #[inline(never)]
 pub fn span_units() -> usize {
-    present(|pages| &pages.spans)
+    present(|account| &account.spans)
 }
 
 /// Units in live runs, those in threads' caches included.
 #[inline(never)]
 pub fn run_units() -> usize {
-    present(|pages| &pages.runs)
+    present(|account| &account.runs)
 }
 
 /// Free units of the page pool that have not gone back, nor are with the kernel.
 #[inline]
 pub fn dirty_units() -> usize {
-    present(|pages| &pages.dirty)
+    present(|account| &account.dirty)
 }
 
 /// Units of the page pool that were not resident before they were handed out or faulted in, so far. Wraps
 /// around.
 #[inline]
 pub fn fresh_units() -> usize {
-    sum(|pages| &pages.fresh)
+    sum(|account| &account.fresh)
 }
 
 shared_static! {

@@ -146,11 +146,11 @@ layout! {
     /// Bytes of a shard's account. Each figure is a sum over all shards and wraps around.
     pages_stride = size_of::<CachePadded<Pages>>(),
     /// In these, units in spans.
-    pages_spans = offset_of!(Pages, spans),
+    pages_spans = offset_of!(Pages, account.0.spans),
     /// Units in runs.
-    pages_runs = offset_of!(Pages, runs),
+    pages_runs = offset_of!(Pages, account.0.runs),
     /// Free units that have not gone back.
-    pages_dirty = offset_of!(Pages, dirty),
+    pages_dirty = offset_of!(Pages, account.0.dirty),
     /// The threads' heaps.
     heaps_below = region::HEAPS_BELOW,
     /// Bytes of one.

@@ -23,7 +23,7 @@
 use super::buckets::Buckets;
 use super::chunk::{RunChunk, record, shard_of};
 use super::chunk_set::{Has, Sets};
-use crate::ledger::{self, MORE_SHARDS, Pages, change, last_shard};
+use crate::ledger::{self, Account, MORE_SHARDS, Pages, change, last_shard};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, HEAP_STRIDE};
 use crate::settings;
@@ -230,8 +230,8 @@ impl Locked {
 
     /// Its account.
     #[inline]
-    pub fn account(&self) -> &'static Pages {
-        self.pages
+    pub fn account(&self) -> &'static Account {
+        &self.pages.account
     }
 
     /// The chunks for runs, or those for spans, by their longest free ranges.

@@ -48,7 +48,7 @@ pub fn from_fullest(pool: Locked, want: Want) -> Option<Locked> {
 fn fullest(own: usize) -> Option<usize> {
     let (mut fullest, mut most) = (None, 0);
     for number in (0..=last_shard()).filter(|&number| number != own) {
-        let dirty = ledger::shard(number).dirty.load(Ordering::Relaxed);
+        let dirty = ledger::shard(number).account.dirty.load(Ordering::Relaxed);
         if dirty > most {
             (fullest, most) = (Some(number), dirty);
         }

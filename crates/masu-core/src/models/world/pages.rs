@@ -210,7 +210,7 @@ mod face {
             }
         }
         for (shard, dirty) in dirty.into_iter().enumerate() {
-            let counted = ledger::shard(shard).dirty.load(Ordering::Relaxed);
+            let counted = ledger::shard(shard).account.dirty.load(Ordering::Relaxed);
             assert_eq!(counted, dirty, "dirty units of shard {shard} are miscounted");
         }
         assert_eq!(pool::dirty_bytes(), dirty.iter().sum::<usize>() * UNIT);

@@ -26,7 +26,7 @@ fn ticks_visit_all_shards_for_as_many_calls_as_one() {
         for (shard, (short, long)) in runs.iter().enumerate() {
             short.iter().step_by(2).for_each(|&at| pool::give(&[at]));
             pool::give(&[*long]);
-            assert_eq!(ledger::shard(shard).dirty.load(Ordering::Relaxed), SHORT + LONG);
+            assert_eq!(ledger::shard(shard).account.dirty.load(Ordering::Relaxed), SHORT + LONG);
         }
         assert_eq!(tick(), 0, "what is new stays");
         assert_eq!(tick(), (SHORT + 4 * LONG) * UNIT, "one shard's, and what is long");
