@@ -5,6 +5,7 @@ use crate::clock;
 use crate::ledger::{self, MORE_SHARDS};
 use crate::own_process::alone;
 use crate::run::{Home, pool};
+use crate::sync::Ordering;
 use proptest::prelude::*;
 
 /// A tick takes all of one shard, and of the others what a bound on system calls leaves room for; long ranges always.
