@@ -12,7 +12,7 @@ const CLASSES_PER_LINE: usize = 4;
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// Shards of the page pool; 0: as many as there are cores. [`ENGINE`]: as many as the engine comes to have.
+    /// Shards of the page pool; 0: as many as there are cores. `ENGINE`: as many as the engine comes to have.
     pub shards: usize,
     /// There may be as many full caches of medium blocks as there are cores, rather than four.
     pub caches: bool,
