@@ -6,8 +6,8 @@
 use crate::cfi::{Rule, WORDS};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Entries. A program has some hundred return addresses in the stacks that allocate, and an address has one place.
-const ENTRIES: usize = 4096;
+/// Entries. A program has some hundred return addresses in the stacks that allocate.
+const ENTRIES: usize = 2048;
 
 struct Entry {
     key: AtomicU64,
