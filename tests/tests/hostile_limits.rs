@@ -95,9 +95,8 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// The library itself, in which the shards of the page pool have 184 KiB that few programs touch, a page of a table, and a
-/// span of 64 KiB for each of some classes are what masu needs beyond
-/// glibc's heap.
+/// The library itself, in which the shards of the page pool have 184 KiB that few programs touch, a page of a table, and
+/// a span of 64 KiB for each of some classes are what masu needs beyond glibc's heap.
 #[test]
 fn small_programs_need_hardly_more_address_space() {
     if !is_masu() {
