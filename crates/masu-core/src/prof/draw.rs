@@ -5,6 +5,7 @@
 //!
 //! The engine has no library for logarithms; the two series here are exact to 2⁻⁴⁰.
 
+use crate::sys::random;
 use core::f64::consts::LN_2;
 
 /// A thread's source of distances.
@@ -62,12 +63,9 @@ impl Draw {
     }
 }
 
-/// A word in which every bit depends on every bit of `n` (the finalizer of splitmix64).
+/// [`random::mixed`], which leaves 0 as it is, of a word that may be 0.
 fn mixed(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    random::mixed(n.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// With which probability a block of `size` bytes is sampled: 1 − e^(−size / rate).

@@ -36,7 +36,7 @@ pub use table::Table;
 
 use crate::lock::Lock;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
-use crate::sys::{Errno, auxv, mem};
+use crate::sys::{Errno, auxv, mem, random};
 
 /// Start of the window; 0 until the first allocation.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -276,11 +276,7 @@ pub fn place() -> Result<(), Errno> {
 
 /// Unpredictable, and different for each copy of the engine in a process, however regular their distances are.
 fn seed() -> u64 {
-    // David Stafford's mixer 13, as in splitmix64.
-    let x = auxv::random() ^ &raw const BASE as u64;
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
+    random::mixed(auxv::random() ^ &raw const BASE as u64)
 }
 
 /// The same with so much of it mapped.

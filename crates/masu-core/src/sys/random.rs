@@ -25,10 +25,13 @@ fn made_up(place: u64) -> u64 {
     let count = MADE_UP.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
     let clock = time::nanoseconds().rotate_left(32);
     let seed = auxv::random() ^ clock ^ place ^ u64::from(thread::id()) << 48;
-    // The finalizer of SplitMix64.
-    let mut x = seed.wrapping_add(count);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed(seed.wrapping_add(count))
+}
+
+/// A word in which every bit depends on every bit of `x`: the finalizer of SplitMix64.
+pub fn mixed(x: u64) -> u64 {
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
 }
 
