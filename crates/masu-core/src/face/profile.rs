@@ -24,6 +24,11 @@ pub use crate::stack::{Unwinder, set_unwinder};
 /// What the profile goes to at exit.
 static FILE: NamedFile = NamedFile::new();
 
+/// Whether a configuration asks for a profile.
+pub(super) fn is_configured(config: &Config) -> bool {
+    config.prof || config.prof_file != File::STDERR
+}
+
 /// What the configuration says of the profile.
 #[cold]
 #[inline(never)]
@@ -38,7 +43,7 @@ pub(super) fn start_configured(config: &Config) {
     let every = config.block_stacks && settings::hardened();
     if config.block_stacks && !every {
         warn("block_stacks: only hardened:on has them");
-        if !config.prof && config.prof_file == File::STDERR {
+        if !is_configured(config) {
             return;
         }
     }

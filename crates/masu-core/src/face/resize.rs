@@ -254,7 +254,7 @@ unsafe fn hardened_stays(p: *mut u8, size: usize) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn hardened_moved(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
-    let sample = if sampling::any_live() { prof::set_aside(p) } else { None };
+    let sample = prof::set_aside(p);
     // SAFETY: passed on.
     let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
     if to.is_null() {
@@ -351,7 +351,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
         }
     };
     // What moves may leave its address to another thread's sample at any moment.
-    let sample = if sampling::any_live() { prof::set_aside(p) } else { None };
+    let sample = prof::set_aside(p);
     let mut to = grow();
     if to.is_null() && block.heap().is_none_or(|heap| heap.has_room(new - old)) {
         let spare = || {

@@ -1,7 +1,7 @@
 //! A process's start and end, as doors see them.
 
 use super::{guard, hardened, leaks, profile};
-use crate::config::{Config, File};
+use crate::config::Config;
 use crate::region::GRANULE;
 use crate::sys::{fatal, ptracer};
 use crate::{heap, limit, prof, region, settings};
@@ -48,7 +48,7 @@ pub unsafe fn start_configured(
     if config.guard != 0 {
         guard::start_configured(&config);
     }
-    if config.block_stacks || config.prof || config.prof_file != File::STDERR {
+    if config.block_stacks || profile::is_configured(&config) {
         profile::start_configured(&config);
     }
 }

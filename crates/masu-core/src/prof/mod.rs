@@ -200,10 +200,9 @@ pub fn freed(p: *const u8) {
 }
 
 /// A block is about to move: takes its sample out, if it is one.
-#[cold]
-#[inline(never)]
+#[inline]
 pub fn set_aside(p: *const u8) -> Option<Sample> {
-    table::set_aside(p as usize)
+    if any_live() { table::set_aside(p as usize) } else { None }
 }
 
 /// It did not move.

@@ -254,6 +254,8 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
 }
 
 /// Takes the sample of a block out, if it is one, for who may put it back.
+#[cold]
+#[inline(never)]
 pub fn set_aside(address: usize) -> Option<Record> {
     let area = Area::get()?;
     take(area, address, &Changing::enter()?)
