@@ -71,14 +71,18 @@ pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
 /// The same in bytes; that of the engine if nothing is said.
 pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
     let Some(rate) = rate else { return Ok(usual_rate()) };
-    single("--rate", "prof_rate", rate)?;
-    Ok(parse(&format!("prof_rate:{rate}"), &mut |_| {})?.prof_rate as u64)
+    Ok(value("--rate", "prof_rate", rate)?.prof_rate as u64)
 }
 
 /// What `--most` of `masu prof` means, in bytes.
 pub fn most_in_bytes(most: &str) -> Result<u64, Failure> {
-    single("--most", "budget", most)?;
-    Ok(parse(&format!("budget:{most}"), &mut |_| {})?.budget as u64)
+    Ok(value("--most", "budget", most)?.budget as u64)
+}
+
+/// A configuration in which a key has the value of an option, which must be one for it.
+fn value(option: &str, key: &str, value: &str) -> Result<Config, Failure> {
+    single(option, key, value)?;
+    parse(&format!("{key}:{value}"), &mut |_| {})
 }
 
 /// The engine's own.
