@@ -70,6 +70,11 @@ pub const SHARD_SETS_STRIDE: usize = 192;
 pub const CHUNK_SETS_STRIDE: usize = SHARD_SETS_STRIDE * crate::tuning::MOST_SHARDS;
 /// Distance of those sets below the base.
 pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SETS_STRIDE;
+/// Bytes of what a shard of the pool of pages guards. The size is asserted where it is defined.
+pub const SHARD_STRIDE: usize = 5888;
+/// Distance of the shards below the base. The first one lies elsewhere.
+pub const SHARDS_BELOW: usize =
+    CHUNK_SETS_BELOW + (crate::tuning::MOST_SHARDS * SHARD_STRIDE).next_multiple_of(65536);
 /// Chunks whose sets are not in that table, beside other variables: those of small programs.
 pub const FIRST_CHUNK_SETS: usize = 512;
 /// All that lies below the base.
@@ -81,7 +86,7 @@ pub const BELOW: usize = crate::sys::raw::TABLES;
 
 // x86-64 addresses both tables of the fast path by a 32-bit displacement from the base.
 const _: () = assert!(SPANS_BELOW < 1 << 31);
-const _: () = assert!(CHUNK_SETS_BELOW <= BELOW);
+const _: () = assert!(SHARDS_BELOW <= BELOW);
 const _: () =
     assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
 

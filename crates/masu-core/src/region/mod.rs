@@ -55,6 +55,7 @@ static SPANS: Table = Table::new(SPANS_BELOW, LINE);
 static REMOTES: Table = Table::new(REMOTES_BELOW, LINE);
 static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
 static CHUNK_SETS: Table = Table::new(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE);
+static SHARDS: Table = Table::new(SHARDS_BELOW, SHARD_STRIDE);
 
 /// The tables with what they hold for each chunk, in bytes: what may be discarded while nobody has it.
 pub static OF_CHUNKS: [(&Table, usize, usize); 4] = [
@@ -344,6 +345,13 @@ pub fn ensure_tables(chunks: usize) -> Result<(), Errno> {
         CHUNK_SETS.ensure(base, chunks.div_ceil(64))?;
     }
     Ok(())
+}
+
+/// Maps the table of so many shards of the pool of pages. `false`: the kernel gives no memory.
+#[cold]
+pub fn map_shards(shards: usize) -> bool {
+    let _guard = LOCK.lock();
+    SHARDS.ensure(base(), shards).is_ok()
 }
 
 /// Has [`limit`] cover a chunk, and maps its record as one of the pool of pages. Called under [`LOCK`].

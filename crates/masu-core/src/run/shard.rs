@@ -19,13 +19,14 @@
 //! 2. what is known of a chunk, its record and its places in buckets and sets, is under its shard's lock.
 //! 3. the shards in use become more under [`GROWTH`] only, which a fork has before it takes their locks: so
 //!    it has the locks of all that were ever used.
+//! 4. the shards in use are mapped; zero bytes are an empty one.
 
 use super::buckets::Buckets;
 use super::chunk::{RunChunk, record, shard_of};
 use super::chunk_set::{Has, Sets};
 use crate::ledger::{self, Account, MORE_SHARDS, Pages, change, last_shard};
 use crate::lock::{Guard, Lock};
-use crate::region::{self, HEAP_STRIDE};
+use crate::region::{self, HEAP_STRIDE, SHARD_STRIDE, SHARDS_BELOW};
 use crate::settings;
 use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{SHARD_WAITS, SHARD_WAITS_PART, SHARDS, most_shards};
@@ -66,7 +67,12 @@ impl Shard {
     }
 }
 
-shared_static! { static TABLE: [Shard; SHARDS] = array_of![Shard::new(); SHARDS]; }
+const _: () = assert!(cfg!(loom) || size_of::<Shard>() == SHARD_STRIDE);
+
+/// Shards that are no part of the region's table: most programs have one.
+const FIRST: usize = if cfg!(loom) { SHARDS } else { 1 };
+
+shared_static! { static TABLE: [Shard; FIRST] = array_of![Shard::new(); FIRST]; }
 shared_static! { static GROWTH: Lock = Lock::new(); }
 
 /// Who takes: a thread, by where its heap is.
@@ -128,8 +134,10 @@ pub fn grow(last: usize) {
     // Whoever holds it is doing the same, or forking.
     if let Some(_growth) = GROWTH.try_lock()
         && last_shard() == last
+        && region::map_shards(shards)
     {
-        MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
+        // So that whoever sees the number sees invariant 4.
+        MORE_SHARDS.store(shards - 1, Ordering::Release);
     }
 }
 
@@ -241,7 +249,11 @@ impl Locked {
     }
 
     fn table(&self) -> &'static Shard {
-        &TABLE[self.number % SHARDS]
+        TABLE.get(self.number).unwrap_or_else(|| {
+            let at = region::entry(SHARDS_BELOW, SHARD_STRIDE, self.number % SHARDS);
+            // SAFETY: invariant 4; what is not atomic is under the lock.
+            unsafe { &*(at as *const Shard) }
+        })
     }
 
     fn sets(&self) -> &'static Sets {

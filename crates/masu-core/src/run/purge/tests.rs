@@ -4,6 +4,7 @@ use super::*;
 use crate::clock;
 use crate::ledger::{self, MORE_SHARDS};
 use crate::own_process::alone;
+use crate::region;
 use crate::run::{Home, pool};
 use crate::sync::Ordering;
 use proptest::prelude::*;
@@ -18,6 +19,8 @@ fn ticks_visit_all_shards_for_as_many_calls_as_one() {
             clock::advance();
             purge(false)
         };
+        region::init().unwrap();
+        assert!(region::map_shards(4));
         MORE_SHARDS.store(3, Ordering::Relaxed);
         let runs = [0, 1, 2, 3].map(|shard| {
             let take = |units| pool::take(units, 1, Home::of(shard)).unwrap().0;
