@@ -14,13 +14,30 @@ use crate::pprof::Decoded;
 
 /// A program with two hundred places that allocate, at work from now on.
 fn sites(conf: &str) -> (Running, Program) {
+    let (mut process, program) = waiting_sites(conf);
+    begin(&mut process);
+    (process, program)
+}
+
+/// The same before it begins.
+fn waiting_sites(conf: &str) -> (Running, Program) {
     let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
     let mut command = Command::new(program.path());
     command.env("LD_PRELOAD", library().expect("masu")).env("MASU_CONF", conf);
-    let (mut process, line) = Running::start(&mut command);
+    let (process, line) = Running::start(&mut command);
     assert_eq!(line, "ready\n");
-    process.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
     (process, program)
+}
+
+fn begin(process: &mut Running) {
+    process.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+}
+
+/// KiB of a process's memory that are resident.
+fn resident(process: &Running) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// The rate that a process samples at.
@@ -95,21 +112,23 @@ fn requests_that_overlap_share_the_sampling() {
     if !is_masu() {
         return;
     }
-    let (process, _program) = sites("");
+    let (mut process, _program) = waiting_sites("");
     let (_exporter, address) = exporter(&["--rate", "16KiB"]);
+    let id = process.id();
     let ask = |what: &str, seconds| {
-        let path = format!("/debug/pprof/{what}?pid={}&seconds={seconds}", process.id());
+        let path = format!("/debug/pprof/{what}?pid={id}&seconds={seconds}");
         let to = address.clone();
         thread::spawn(move || get(&to, &path))
     };
     let first = ask("allocs", 2);
     until("it samples", || rate(&process) != 0);
-    sleep(Duration::from_millis(500));
+    begin(&mut process);
+    until("it fills its cache of 20 MB", || resident(&process) > 24 << 10);
     let (second, delta) = (ask("allocs", 4), ask("delta_heap", 3));
     let first = first.join().expect("an answer");
     assert_eq!(rate(&process), 16 << 10, "the first to be done has ended it for the others");
     // Another command is told.
-    let refused = masu().args(["prof", "-p", &process.id().to_string()]).output().expect("built");
+    let refused = masu().args(["prof", "-p", &id.to_string()]).output().expect("built");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(2) && said.contains("just being profiled"), "{said}");
     let answers = [first, delta.join().expect("an answer"), second.join().expect("an answer")];
