@@ -2,11 +2,20 @@
 //! stacks itself.
 
 use crate::sync::{AtomicUsize, Ordering};
-use core::mem::transmute;
+use core::mem::{MaybeUninit, transmute};
 
-/// Writes the return addresses of the calling thread's stack, innermost first, and returns their number. It
-/// neither allocates nor takes a lock.
-pub type Unwinder = fn(&mut [usize]) -> usize;
+/// The return addresses of the calling thread's stack, innermost first, as many as there is room for. It neither
+/// allocates nor takes a lock.
+pub type Unwinder = fn(&mut Room) -> &[usize];
+
+/// Where a stack's frames are written: nobody has to clear it.
+pub type Room = [MaybeUninit<usize>];
+
+/// Room for so many frames.
+#[inline(always)]
+pub const fn room<const N: usize>() -> [MaybeUninit<usize>; N] {
+    [MaybeUninit::uninit(); N]
+}
 
 /// Frames of a stack that a report about one block has.
 pub const DEPTH: usize = 29;
@@ -21,12 +30,11 @@ pub fn set_unwinder(unwinder: Unwinder) {
 
 /// The frames of the calling thread's stack, as many as fit.
 #[inline]
-pub fn walk(frames: &mut [usize]) -> &[usize] {
+pub fn walk(room: &mut Room) -> &[usize] {
     let unwinder = UNWINDER.load(Ordering::Acquire);
     if unwinder == 0 {
         return &[];
     }
     // SAFETY: stored by `set_unwinder`, from a function of this type.
-    let depth = unsafe { transmute::<usize, Unwinder>(unwinder)(frames) };
-    frames.get(..depth).unwrap_or(&[])
+    unsafe { transmute::<usize, Unwinder>(unwinder)(room) }
 }

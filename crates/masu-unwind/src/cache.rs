@@ -1,13 +1,19 @@
 //! Rules that were found before, by return address.
 //!
-//! Any thread reads and writes without a lock. An entry is a rule's words and a key over all of them, so
-//! that one which another thread is writing does not fit its key; then it is as if there were none.
+//! Any thread reads, without waiting and without a lock; a rule that is just being written is as if it were not there.
+//!
+//! Invariants:
+//! 1. the words of an entry are written only by the thread that has changed its key to [`BUSY`], before the key that
+//!    fits them. So words between two loads of the same key are that key's.
 
 use crate::cfi::{Rule, WORDS};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Entries. A program has some hundred return addresses in the stacks that allocate.
 const ENTRIES: usize = 2048;
+
+/// The key of an entry that is being written. 0: nothing is there yet.
+const BUSY: u64 = 1;
 
 struct Entry {
     key: AtomicU64,
@@ -17,47 +23,67 @@ struct Entry {
 /// The rules.
 pub struct Cache([Entry; ENTRIES]);
 
-/// An odd number without a pattern.
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-fn mixed(n: u64) -> u64 {
-    let n = (n ^ n >> 32).wrapping_mul(ODD);
-    n ^ n >> 29
-}
-
-/// What an entry's key is: of the address, of the module that was there then, and of the words.
-fn key(pc: usize, module: u64, words: &[u64; WORDS]) -> u64 {
-    let name = mixed(pc as u64 ^ module.rotate_left(17));
-    words.iter().fold(name, |sum, &word| (sum.rotate_left(5) ^ word).wrapping_mul(ODD)) | 1
+/// What stands for an address in a module, whose tag has no pattern.
+#[inline(always)]
+fn key(pc: usize, module: u64) -> u64 {
+    pc as u64 ^ module.rotate_left(17)
 }
 
 impl Cache {
-    fn entry(&self, pc: usize) -> Option<&Entry> {
-        self.0.get(mixed(pc as u64) as usize % ENTRIES)
+    /// The two entries that a key can be in.
+    #[inline(always)]
+    fn entries(&self, key: u64) -> Option<(&Entry, &Entry)> {
+        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let first = (mixed >> (u64::BITS - ENTRIES.ilog2())) as usize;
+        Some((self.0.get(first)?, self.0.get(first ^ 1)?))
     }
 
     /// The rule for an address in a module.
+    #[inline(always)]
     pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
-        let entry = self.entry(pc)?;
-        let found = entry.key.load(Ordering::Relaxed);
-        if found == 0 {
+        let key = key(pc, module);
+        let (first, second) = self.entries(key)?;
+        first.get(key).or_else(|| second.get(key))
+    }
+
+    /// Keeps a rule: where there is room, or in the place of another one.
+    pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
+        let key = key(pc, module);
+        let Some((first, second)) = self.entries(key) else { return };
+        let is_free = first.key.load(Ordering::Relaxed) == 0;
+        if is_free { first } else { second }.put(key, rule);
+    }
+}
+
+impl Entry {
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<Rule> {
+        if self.key.load(Ordering::Acquire) != key || key <= BUSY {
             return None;
         }
         let mut words = [0; WORDS];
-        for (word, from) in words.iter_mut().zip(&entry.words) {
+        for (word, from) in words.iter_mut().zip(&self.words) {
             *word = from.load(Ordering::Relaxed);
         }
-        (found == key(pc, module, &words)).then(|| Rule::of(words))
+        fence(Ordering::Acquire);
+        (self.key.load(Ordering::Relaxed) == key).then(|| Rule::of(words))
     }
 
-    /// Keeps a rule.
-    pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
-        let Some(entry) = self.entry(pc) else { return };
-        let words = rule.words();
-        for (word, to) in words.iter().zip(&entry.words) {
+    /// Nothing happens where another thread just writes one.
+    fn put(&self, key: u64, rule: &Rule) {
+        let before = self.key.load(Ordering::Relaxed);
+        let take = |key: &AtomicU64| {
+            key.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        if before == BUSY || !take(&self.key) {
+            return;
+        }
+        // Nobody sees a word before the key has changed.
+        fence(Ordering::Release);
+        for (word, to) in rule.words().iter().zip(&self.words) {
             to.store(*word, Ordering::Relaxed);
         }
-        entry.key.store(key(pc, module, &words), Ordering::Relaxed);
+        self.key.store(key, Ordering::Release);
     }
 }
 

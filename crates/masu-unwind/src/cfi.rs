@@ -10,7 +10,8 @@
 //! | a register | the same as before; the word at CFA + n; the word at the frame pointer + n |
 //! | return address | the word at CFA + n; on AArch64 that of x30 |
 
-use crate::registers::{COUNT, FRAME, KEPT, RETURN, Registers, STACK, unsigned};
+use crate::memory::Stack;
+use crate::registers::{COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};
 use crate::tables::{Cursor, Entry};
 
 /// How to get from a frame to its caller's.
@@ -83,42 +84,43 @@ impl Rule {
         unsafe { core::mem::transmute(*self) }
     }
 
-    /// The caller's registers. `None`: memory that should be there is not, or the stack would not grow.
-    pub fn apply(
-        &self,
-        registers: &Registers,
-        mut read: impl FnMut(usize) -> Option<usize>,
-    ) -> Option<Registers> {
-        let base = match self.base {
-            0 => registers.sp,
-            n => *registers.kept.get(usize::from(n) - 1)?,
+    /// Makes a frame its caller's. `None`: memory that should be there is not, or the stack would not grow; the frame is
+    /// neither's then.
+    #[inline(always)]
+    pub fn apply(&self, frame: &mut Frame, stack: &mut Stack) -> Option<()> {
+        let mut cfa = match self.base {
+            0 => frame.sp,
+            n => stack.word(*frame.kept.get(usize::from(n) - 1)?)?,
         };
-        let mut cfa = base.wrapping_add_signed(self.offset as isize);
+        cfa = cfa.wrapping_add_signed(self.offset as isize);
         if self.flags & INDIRECT != 0 {
-            cfa = read(cfa)?;
+            cfa = stack.word(cfa)?;
         }
-        let mut caller = Registers { sp: cfa, ..*registers };
-        let frame = registers.kept.get(FRAME)?;
-        for (i, (slot, &at)) in caller.kept.iter_mut().zip(&self.kept).enumerate() {
+        let pointer = match self.by_frame {
+            0 => 0,
+            _ => stack.word(*frame.kept.get(FRAME)?)?,
+        };
+        for (i, (slot, &at)) in frame.kept.iter_mut().zip(&self.kept).enumerate() {
             if at == LOST {
                 *slot = 0;
             } else if at != SAME {
-                let from = if self.by_frame >> i & 1 != 0 { *frame } else { cfa };
-                *slot = read(from.wrapping_add_signed(isize::from(at) * 8))?;
+                let from = if self.by_frame >> i & 1 != 0 { pointer } else { cfa };
+                *slot = from.wrapping_add_signed(isize::from(at) * 8);
             }
         }
-        caller.pc = match self.back {
+        let pc = match self.back {
             #[cfg(target_arch = "aarch64")]
-            SAME => *caller.kept.get(crate::registers::LINK)?,
+            SAME => stack.word(*frame.kept.get(crate::registers::LINK)?)?,
             #[cfg(not(target_arch = "aarch64"))]
             SAME => return None,
             LOST => return None,
-            at => read(cfa.wrapping_add_signed(isize::from(at) * 8))?,
+            at => stack.word(cfa.wrapping_add_signed(isize::from(at) * 8))?,
         };
-        caller.pc = unsigned(caller.pc);
+        let (pc, before) = (unsigned(pc), (frame.sp, frame.pc));
+        (frame.sp, frame.pc) = (cfa, pc);
         // A frame of a leaf function may be empty on AArch64, and on no other.
-        let is_empty = cfg!(target_arch = "aarch64") && cfa == registers.sp;
-        (cfa > registers.sp || is_empty && caller.pc != registers.pc).then_some(caller)
+        let is_empty = cfg!(target_arch = "aarch64") && cfa == before.0;
+        (cfa > before.0 || is_empty && pc != before.1).then_some(())
     }
 
     /// Where a register of a DWARF number is, to be changed.

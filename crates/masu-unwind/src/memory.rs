@@ -22,19 +22,27 @@ impl Stack {
     }
 
     /// The word at an address, if it is one of the stack or of another place that can be read.
+    #[inline(always)]
     pub fn word(&mut self, address: usize) -> Option<usize> {
-        if !address.is_multiple_of(8) {
+        if !address.is_multiple_of(8) || !self.has(address) && !self.reach(address) {
             return None;
-        }
-        if address < self.first || address >= self.end {
-            if !sys::can_be_read(address) {
-                return None;
-            }
-            if address & !(PAGE - 1) == self.end {
-                self.end += PAGE;
-            }
         }
         // SAFETY: on a page that can be read, and a multiple of eight: it lies on that page wholly.
         Some(unsafe { (address as *const usize).read_volatile() })
+    }
+
+    #[inline(always)]
+    fn has(&self, address: usize) -> bool {
+        address.wrapping_sub(self.first) < self.end - self.first
+    }
+
+    /// Whether another address can be read.
+    #[cold]
+    fn reach(&mut self, address: usize) -> bool {
+        let is_there = sys::can_be_read(address);
+        if is_there && address & !(PAGE - 1) == self.end {
+            self.end += PAGE;
+        }
+        is_there
     }
 }

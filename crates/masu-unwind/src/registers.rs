@@ -20,7 +20,7 @@ pub const RETURN: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 30 };
 #[cfg(target_arch = "aarch64")]
 pub const LINK: usize = 11;
 
-/// A frame's registers.
+/// The registers of a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registers {
     /// As [`KEPT`].
@@ -29,6 +29,26 @@ pub struct Registers {
     pub sp: usize,
     /// Where the program is.
     pub pc: usize,
+}
+
+/// A frame: where its registers can be read. Most of them nobody asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The address of each of [`KEPT`]; 0: it cannot be told.
+    pub kept: [usize; COUNT],
+    /// The stack pointer.
+    pub sp: usize,
+    /// Where the program is.
+    pub pc: usize,
+}
+
+impl Frame {
+    /// The innermost one. It reads the registers where they are now.
+    #[inline(always)]
+    pub fn of(registers: &Registers) -> Self {
+        let kept = core::array::from_fn(|i| registers.kept.as_ptr().wrapping_add(i).addr());
+        Frame { kept, sp: registers.sp, pc: registers.pc }
+    }
 }
 
 impl Registers {
@@ -87,7 +107,8 @@ pub fn unsigned(address: usize) -> usize {
 
 /// What the kernel put on the stack before it called a signal's handler.
 pub mod signal {
-    use super::{COUNT, Registers};
+    use super::{COUNT, Frame};
+    use crate::memory::Stack;
 
     /// Where the registers of the interrupted code lie, above the stack pointer that its handler returns with: those
     /// kept, then stack pointer and program counter.
@@ -97,16 +118,9 @@ pub mod signal {
     const AT: [usize; COUNT + 2] =
         [464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568];
 
-    /// The registers of the interrupted code.
-    pub fn interrupted(
-        sp: usize,
-        mut read: impl FnMut(usize) -> Option<usize>,
-    ) -> Option<Registers> {
-        let mut words = [0usize; COUNT + 2];
-        for (word, offset) in words.iter_mut().zip(AT) {
-            *word = read(sp.checked_add(offset)?)?;
-        }
-        let [kept @ .., sp, pc] = words;
-        Some(Registers { kept, sp, pc })
+    /// The interrupted frame.
+    pub fn interrupted(sp: usize, stack: &mut Stack) -> Option<Frame> {
+        let [kept @ .., sp_at, pc_at] = AT.map(|offset| sp.wrapping_add(offset));
+        Some(Frame { kept, sp: stack.word(sp_at)?, pc: stack.word(pc_at)? })
     }
 }

@@ -9,6 +9,7 @@ use gimli::{BaseAddresses, CfaRule, EndianSlice, NativeEndian, RegisterRule, Unw
 use object::{Object as _, ObjectSection as _};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
+use std::mem::MaybeUninit;
 
 unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
@@ -187,17 +188,18 @@ fn the_kernel_s_list_says_what_the_loader_says() {
 }
 
 #[inline(never)]
-fn deep(n: usize, frames: &mut [usize]) -> usize {
-    let found = if n == 0 { walk(frames) } else { deep(n - 1, frames) };
+fn deep(n: usize, room: &mut [MaybeUninit<usize>]) -> &[usize] {
+    let found = if n == 0 { walk(room) } else { deep(n - 1, room) };
     std::hint::black_box(found)
 }
 
 #[test]
 fn a_stack_is_as_deep_as_it_is() {
-    let mut frames = [0; 256];
-    let flat = deep(0, &mut frames);
-    let first = frames;
-    let n = deep(100, &mut frames);
+    let (mut room, mut more) = ([MaybeUninit::uninit(); 256], [MaybeUninit::uninit(); 256]);
+    let first = deep(0, &mut room);
+    let flat = first.len();
+    let frames = deep(100, &mut more);
+    let n = frames.len();
     assert_eq!(n, flat + 100);
     // The walk's frame and the innermost call, then a hundred that return to the same place.
     let mut same = frames[2..n].iter();
@@ -206,8 +208,8 @@ fn a_stack_is_as_deep_as_it_is() {
     assert_eq!(frames[n - 1], first[flat - 1], "both begin at the thread's start");
     assert!(flat > 5, "{flat}");
     // Fewer than there are: the innermost.
-    let mut few = [0; 10];
-    assert_eq!(deep(100, &mut few), 10);
+    let mut few = [MaybeUninit::uninit(); 10];
+    assert_eq!(deep(100, &mut few).len(), 10);
 }
 
 #[test]
@@ -216,12 +218,12 @@ fn a_signal_s_handler_shows_what_it_interrupted() {
     static DEPTH: AtomicUsize = AtomicUsize::new(0);
     static FRAMES: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
     extern "C" fn handler(_: c_int) {
-        let mut frames = [0; 64];
-        let n = walk(&mut frames);
+        let mut room = [MaybeUninit::uninit(); 64];
+        let frames = walk(&mut room);
         for (to, frame) in FRAMES.iter().zip(frames) {
-            to.store(frame, Ordering::Relaxed);
+            to.store(*frame, Ordering::Relaxed);
         }
-        DEPTH.store(n, Ordering::Relaxed);
+        DEPTH.store(frames.len(), Ordering::Relaxed);
     }
     unsafe extern "C" {
         fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
@@ -232,8 +234,9 @@ fn a_signal_s_handler_shows_what_it_interrupted() {
         signal(12, handler);
         raise(12);
     }
-    let mut frames = [0; 64];
-    let n = walk(&mut frames);
+    let mut room = [MaybeUninit::uninit(); 64];
+    let frames = walk(&mut room);
+    let n = frames.len();
     let depth = DEPTH.load(Ordering::Relaxed);
     assert!(depth > n, "{depth} {n}");
     // The outer frames are those of this test.

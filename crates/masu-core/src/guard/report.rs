@@ -197,8 +197,8 @@ fn nearest(address: usize) -> Option<Slot> {
 
 /// The calling thread's stack, without its innermost frames.
 fn say_here(skip: usize, what: &str, text: &mut Text) {
-    let mut frames = [0; DEPTH];
-    let frames = stack::walk(&mut frames);
+    let mut room = stack::room::<DEPTH>();
+    let frames = stack::walk(&mut room);
     by(thread::id(), what, frames.get(skip..).unwrap_or(&[]), text);
 }
 

@@ -51,8 +51,8 @@ impl Trace {
 
     /// Writes down the calling thread and its stack.
     pub fn record(&self) {
-        let mut frames = [0; DEPTH];
-        let frames = stack::walk(&mut frames);
+        let mut room = stack::room::<DEPTH>();
+        let frames = stack::walk(&mut room);
         for (slot, &frame) in self.frames.iter().zip(frames) {
             slot.store(frame, Ordering::Relaxed);
         }

@@ -21,7 +21,7 @@
 
 use super::arena::Arena;
 use super::tls::current;
-use super::{Heap, Role, exit, fast, free, scope, thread_bytes};
+use super::{Heap, Role, fast, free, scope, thread_bytes};
 use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
@@ -229,7 +229,7 @@ pub fn is_on() -> bool {
 /// many are left, at least one.
 ///
 /// # Safety
-/// The span is the heap's, and the list is of free blocks that have just been taken out of it.
+/// The span is the heap's, and the list is of all its free blocks, which have just been taken out of it or carved.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn cut(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> u32 {
@@ -244,7 +244,7 @@ pub(super) unsafe fn cut(heap: &Heap, s: &mut Span, class: usize, list: *mut Blo
     unsafe {
         let rest = cut_behind(list, kept);
         heap.bytes.reuse((u64::from(n - kept) * u64::from(s.size())).wrapping_neg());
-        exit::push_back(s, rest);
+        s.give_back(rest, n - kept);
     }
     kept
 }

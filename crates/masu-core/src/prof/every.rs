@@ -41,8 +41,8 @@ pub fn set_every() {
 #[cold]
 #[inline(never)]
 pub fn site_here(size: usize) -> Option<(u32, u64)> {
-    let mut frames = [0; DEPTH];
-    let frames = stack::walk(&mut frames);
+    let mut room = stack::room::<DEPTH>();
+    let frames = stack::walk(&mut room);
     let area = Area::get()?;
     let _table = table::Changing::enter()?;
     // SAFETY: under the lock.
@@ -53,9 +53,9 @@ pub fn site_here(size: usize) -> Option<(u32, u64)> {
 }
 
 pub(super) fn allocated(address: usize, size: usize, site: u32) {
-    let mut frames = [0; DEPTH];
+    let mut room = stack::room::<DEPTH>();
     let origin = match site {
-        0 => Origin::Stack(stack::walk(&mut frames)),
+        0 => Origin::Stack(stack::walk(&mut room)),
         site => Origin::Site(site),
     };
     let thread = calling_thread();
@@ -82,8 +82,8 @@ pub fn moved(block: Record) {
 
 /// Remembers the end of what `take` has; `later`: a fork stands in the way.
 fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later: impl FnOnce()) {
-    let mut frames = [0; DEPTH];
-    let frames = stack::walk(&mut frames);
+    let mut room = stack::room::<DEPTH>();
+    let frames = stack::walk(&mut room);
     let thread = calling_thread();
     let Some(table) = table::Changing::enter() else { return later() };
     let Some(block) = take(&table) else { return };
@@ -187,10 +187,14 @@ mod tests {
     use crate::prof;
 
     /// Stacks that say who has asked last.
-    fn walk(frames: &mut [usize]) -> usize {
-        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
-        frames[..3].copy_from_slice(&[0x1000 + asked % 4, 0x2000, 0x3000]);
-        3
+    fn walk(_: &mut stack::Room) -> &[usize] {
+        static STACKS: [[usize; 3]; 4] = [
+            [0x1000, 0x2000, 0x3000],
+            [0x1001, 0x2000, 0x3000],
+            [0x1002, 0x2000, 0x3000],
+            [0x1003, 0x2000, 0x3000],
+        ];
+        &STACKS[ASKED.fetch_add(1, Ordering::Relaxed) % 4]
     }
     static ASKED: AtomicUsize = AtomicUsize::new(0);
 

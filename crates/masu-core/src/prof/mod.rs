@@ -160,8 +160,8 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
     if SWITCH.is_left_behind(output::process) {
         return;
     }
-    let mut frames = [0usize; FRAMES];
-    let frames = stack::walk(&mut frames);
+    let mut room = stack::room::<FRAMES>();
+    let frames = stack::walk(&mut room);
     let drawn = Drawn { address: p.addr(), size, usable, rate, home, thread: 0 };
     if !table::insert(drawn, Origin::Stack(frames)) {
         dropped();

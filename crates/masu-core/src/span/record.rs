@@ -357,6 +357,13 @@ impl Span {
         list
     }
 
+    /// Makes `n` linked blocks, which have just been taken out of the list or carved, the list. It was empty.
+    #[inline]
+    pub fn give_back(&mut self, list: *mut Block, n: u32) {
+        self.free = list;
+        self.base = self.base.wrapping_add(n);
+    }
+
     /// Puts a chain taken from the remote word on the local free list.
     ///
     /// # Safety

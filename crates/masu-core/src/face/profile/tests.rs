@@ -7,6 +7,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,10 +15,11 @@ use std::thread;
 /// Where the program is, as the unwinder of these tests sees it.
 static PLACE: AtomicUsize = AtomicUsize::new(1);
 
-fn unwinder(frames: &mut [usize]) -> usize {
-    frames[0] = PLACE.load(Ordering::Relaxed);
-    frames[1] = 7;
-    2
+fn unwinder(room: &mut [MaybeUninit<usize>]) -> &[usize] {
+    room[0].write(PLACE.load(Ordering::Relaxed));
+    room[1].write(7);
+    // SAFETY: the first two were written just now.
+    unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), 2) }
 }
 
 /// A line of a dump.
