@@ -22,8 +22,7 @@ use core::ptr::null_mut;
 /// out. It may be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
     let heap = current();
-    // A profile counts what is asked for of a class in that class's bin.
-    if heap.active(class).get() == NIL && !sampling::is_on() {
+    if heap.active(class).get() == NIL {
         let block = take_larger(heap, class);
         if !block.is_null() {
             return block;
@@ -35,28 +34,41 @@ pub fn alloc_small_slow(class: usize) -> *mut Block {
 /// A block of the next larger class that has one in its bin: a program that needs few blocks of many sizes
 /// touches fewer pages so.
 fn take_larger(heap: &Heap, class: usize) -> *mut Block {
-    let waste = &heap.larger_waste[row(class)];
-    for larger in class + 1..=LAST_CLASS {
-        let wasted = usize::from(waste.get()) + (size_of_class(larger) - size_of_class(class)) / 16;
-        if wasted > LARGER_WASTE_SIXTEENTHS {
-            break;
-        }
-        let bin = heap.bin(larger);
-        let block = bin.get();
-        if !block.is_null() {
-            waste.set(wasted as u8);
-            // What is known of the class's own bin does not hold for this block.
-            heap.zero.set(heap.zero.get() & !(1 << class));
-            // SAFETY: invariants 1 and 3 of `heap`: a block in the bin is free and linked, and the bin is this
-            // thread's.
-            unsafe {
-                bin.set((*block).next);
-                Block::hand_out(block);
-            }
-            return block;
-        }
+    let has_one = |larger| !heap.bin(larger).get().is_null();
+    let Some((larger, wasted)) = larger_that(heap, class, has_one) else { return null_mut() };
+    waste(heap, class, wasted);
+    let bin = heap.bin(larger);
+    let block = bin.get();
+    // What is known of the class's own bin does not hold for this block.
+    heap.zero.set(heap.zero.get() & !(1 << class));
+    // SAFETY: invariants 1 and 3 of `heap`: a block in the bin is free and linked, and the bin is this
+    // thread's.
+    unsafe {
+        bin.set((*block).next);
+        Block::hand_out(block);
     }
-    null_mut()
+    block
+}
+
+/// The next larger class that serves a request of one without a span, of those with `one`, and what is wasted with it:
+/// see [`waste`].
+#[inline(always)]
+pub(super) fn larger_that(
+    heap: &Heap,
+    class: usize,
+    one: impl Fn(usize) -> bool,
+) -> Option<(usize, u8)> {
+    let wasted = usize::from(heap.larger_waste[row(class)].get());
+    let with = |larger| wasted + (size_of_class(larger) - size_of_class(class)) / 16;
+    (class + 1..=LAST_CLASS)
+        .take_while(|&larger| with(larger) <= LARGER_WASTE_SIXTEENTHS)
+        .find(|&larger| one(larger))
+        .map(|larger| (larger, with(larger) as u8))
+}
+
+/// Remembers what is wasted with larger blocks, in units of 16 bytes.
+pub(super) fn waste(heap: &Heap, class: usize, wasted: u8) {
+    heap.larger_waste[row(class)].set(wasted);
 }
 
 /// A block of exactly this class when the bin is empty or the thread has no heap yet; null when

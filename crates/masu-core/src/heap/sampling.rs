@@ -21,7 +21,7 @@
 
 use super::arena::Arena;
 use super::tls::current;
-use super::{Heap, Role, fast, free, scope, thread_bytes};
+use super::{Heap, Role, fast, free, refill, scope, thread_bytes};
 use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
@@ -178,6 +178,10 @@ impl Sampling {
             self.redraw_guarded();
         }
         (before, drawn)
+    }
+
+    fn is_marked(&self, class: usize) -> bool {
+        (self.samples.get() | self.guards.get()) >> class & 1 != 0
     }
 
     fn mark(&self, class: usize, drawn: Drawn) {
@@ -356,9 +360,27 @@ pub fn due(request: &Request) -> *mut u8 {
     if class == 0 || !heap.bin(class).get().is_null() {
         return null_mut();
     }
+    let class = if heap.sampling.is_marked(class) { class } else { larger(heap, request, class) };
     let drawn = heap.sampling.unmark(class);
     // The blocks that were cut off went back to the span that the bin was filled from.
     sampled(heap, request, class, drawn, home_of(heap.active(class).get()))
+}
+
+/// The marked class whose next block would serve a request of one without a span, if it were in its bin; else the
+/// request's own. That a bin ends before a sample must not lead the request around it.
+fn larger(heap: &Heap, request: &Request, class: usize) -> usize {
+    if !request.may_be_larger() || heap.active(class).get() != NIL {
+        return class;
+    }
+    let has_bin = |larger| !heap.bin(larger).get().is_null();
+    let is_marked = |larger| heap.sampling.is_marked(larger);
+    match refill::larger_that(heap, class, |larger| has_bin(larger) || is_marked(larger)) {
+        Some((larger, wasted)) if !has_bin(larger) => {
+            refill::waste(heap, class, wasted);
+            larger
+        }
+        _ => class,
+    }
 }
 
 fn home_of(span: u32) -> u32 {

@@ -173,6 +173,40 @@ fn estimates_of_short_lived_threads_have_no_bias() {
 }
 
 #[test]
+fn places_that_are_served_from_larger_classes_have_no_bias() {
+    alone!(places_that_are_served_from_larger_classes_have_no_bias, || {
+        const THREADS: usize = 8000;
+        set_unwinder(unwinder);
+        start(RATE).expect("memory");
+        // Each thread takes a few blocks of one size, and between them smaller ones, which are served from what is left.
+        let sizes = [512, 512, 470, 470, 512, 400, 470, 512];
+        let (mut larger, mut variances) = (0, BTreeMap::<usize, f64>::new());
+        for _ in 0..THREADS {
+            let some = thread::spawn(move || {
+                sizes.map(|size| {
+                    PLACE.store(size, Ordering::Relaxed);
+                    let p = alloc(size);
+                    // SAFETY: live.
+                    (unsafe { usable_size(p) }, variance(p, size))
+                })
+            });
+            for (size, (usable, variance)) in sizes.into_iter().zip(some.join().expect("a thread"))
+            {
+                larger += usize::from(size < 500 && usable == 512);
+                *variances.entry(size).or_default() += variance;
+            }
+        }
+        assert!(larger > THREADS, "{larger}");
+        let found = places();
+        for (size, variance) in variances {
+            let truth = THREADS * sizes.iter().filter(|it| **it == size).count() * size;
+            let error = (found[&size].live.1 as f64 - truth as f64) / variance.sqrt();
+            assert!(error.abs() < 5.0, "{size}: {error} standard deviations");
+        }
+    });
+}
+
+#[test]
 fn each_place_has_its_own() {
     alone!(each_place_has_its_own, || {
         set_unwinder(unwinder);
