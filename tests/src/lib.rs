@@ -33,6 +33,7 @@ pub use compile::{Compile, Program};
 pub use library::{archive, is_masu, library, preload};
 pub use run::{Outcome, Run};
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,6 +43,26 @@ use tempfile::TempDir;
 /// The root of the workspace.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests live one level down")
+}
+
+/// All Rust files below `directory`, but not what a build left there.
+pub fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The command's package has the library's sources as links.
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(rust_files(&path));
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
 }
 
 /// A file of this package, by its path below `tests/`.

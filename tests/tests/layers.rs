@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use masu_tests::workspace;
+use masu_tests::{rust_files, workspace};
 use proc_macro2::{TokenStream, TokenTree};
 
 /// The layers of `crates/masu-core/src` in order, each with what it is for. A file belongs to the
@@ -151,37 +151,6 @@ fn dependencies_are_the_allowed_ones() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A module says at its head which invariants it keeps, by numbers; comments elsewhere name one by its number and
-/// its module, so that a reader finds what is relied on.
-#[test]
-fn invariants_are_numbered_and_those_that_are_cited_exist() {
-    let root = workspace().join("crates/masu-core/src");
-    let (mut wrong, mut cited) = (Vec::new(), 0);
-    for file in rust_files(&root) {
-        let inside = file.strip_prefix(&root).expect("below the root");
-        if inside.starts_with("models") {
-            continue;
-        }
-        let text = fs::read_to_string(&file).expect("readable");
-        if text.contains("//! Invariant:") {
-            wrong.push(format!("{}: an invariant without a number", inside.display()));
-        }
-        for (number, module) in citations(&text) {
-            cited += 1;
-            let head = match &module {
-                None => text.clone(),
-                Some(module) => module_text(&root, module),
-            };
-            if !invariants(&head).contains(&number) {
-                let module = module.unwrap_or_else(|| "its own module".into());
-                wrong.push(format!("{}: {module} has no invariant {number}", inside.display()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(cited > 50, "{cited} citations");
-}
-
 /// Seccomp filters are written by `docs/syscalls.md`.
 #[test]
 fn the_system_calls_declared_are_the_documented_ones() {
@@ -224,16 +193,6 @@ fn broken_rules_are_seen() {
     assert_eq!(past("use masu_core::stats::snapshot;"), 1);
     assert_eq!(past("use masu_core::{alloc, config::Config}; fn f() { masu_core::stats() }"), 0);
 
-    let of = |n, module: &str| (n, Some(module.to_owned()));
-    let text = "// SAFETY: invariants 1 and 12 of `span::record`, and\n    // invariant 3 of\n    // `heap`.\nx";
-    assert_eq!(citations(text), [of(1, "span::record"), of(12, "span::record"), of(3, "heap")]);
-    assert_eq!(citations("/// Keeps invariant 2: all is well."), [(2, None)]);
-    assert_eq!(citations("let invariant = 2; // The invariants of a list."), []);
-    assert_eq!(
-        invariants("//! Invariants (of it):\n//! 1. a\n//!    b\n//! 2. c\n//!\n//! 3. d"),
-        [1, 2]
-    );
-
     let manifest = |name: &str, dependency: &str, target: Option<&str>| {
         let package = serde_json::json!({
             "name": name,
@@ -247,48 +206,6 @@ fn broken_rules_are_seen() {
     assert_eq!(manifest("masu-core", "loom", Some("cfg(loom)")), 0);
     assert_eq!(manifest("masu-cli", "masu-lab", None), 1);
     assert_eq!(manifest("masu-cli", "clap", None), 0);
-}
-
-/// The numbers of the invariants that the head of `text` has.
-fn invariants(text: &str) -> Vec<usize> {
-    let mut lines = text.lines().skip_while(|line| !line.starts_with("//! Invariants"));
-    lines.next();
-    let list = lines.take_while(|line| line.starts_with("//! "));
-    list.filter_map(|line| line[4..].split_once(". ")?.0.parse().ok()).collect()
-}
-
-/// The text of the engine's module `module`; empty if there is none.
-fn module_text(root: &Path, module: &str) -> String {
-    let file = root.join(module.replace("::", "/"));
-    let read = |file: PathBuf| fs::read_to_string(file).ok();
-    read(file.with_extension("rs")).or_else(|| read(file.join("mod.rs"))).unwrap_or_default()
-}
-
-/// The invariants that the comments of `text` name, with the module if they name one.
-fn citations(text: &str) -> Vec<(usize, Option<String>)> {
-    let comment = |line: &str| {
-        let line = line.trim_start();
-        let rest = line.strip_prefix("//")?.trim_start_matches(['/', '!']);
-        Some(format!(" {}", rest.trim()))
-    };
-    let prose: String = text.lines().map(|line| comment(line).unwrap_or("\n".into())).collect();
-    let mut found = Vec::new();
-    for part in prose.split("nvariant").skip(1) {
-        let mut rest = part.strip_prefix('s').unwrap_or(part);
-        let mut numbers = Vec::new();
-        while let Some(next) = rest.trim_start().trim_start_matches("and ").chars().next() {
-            if !next.is_ascii_digit() {
-                break;
-            }
-            rest = rest.trim_start().trim_start_matches("and ");
-            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            numbers.extend(rest[..end].parse::<usize>());
-            rest = &rest[end..];
-        }
-        let module = rest.strip_prefix(" of `").and_then(|rest| Some(rest.split_once('`')?.0));
-        found.extend(numbers.into_iter().map(|number| (number, module.map(str::to_owned))));
-    }
-    found
 }
 
 /// The arrows in `text`, the content of the engine's file `file`, that point to a layer below.
@@ -421,24 +338,4 @@ fn forbidden_dependencies(package: &serde_json::Value) -> Vec<String> {
         wrong.push("masu-core may not have a build script".to_owned());
     }
     wrong
-}
-
-/// All Rust files below `directory`, but not what a build left there.
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // The command's package has the library's sources as links.
-        if path.is_symlink() {
-            continue;
-        }
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(rust_files(&path));
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }

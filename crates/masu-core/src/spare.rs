@@ -123,7 +123,7 @@ impl Chunk {
             }
         }
         let start = Self::start();
-        // SAFETY: no block is live, and none can be cut off.
+        // SAFETY: the state is `CLOSED`: no block is live, and none can be cut off.
         if unsafe { mem::discard(self.address() + start, self.len - start) } {
             self.state.store((start / STEP) as u64, Ordering::Release);
         }

@@ -6,6 +6,11 @@
 //!
 //! Every value fits a word, and one function reads all kinds and one shows them: a function for each
 //! would take four times the space in the library, for what runs once.
+//!
+//! Invariants:
+//! 1. a [`File`]'s `start` is null, or points to `length` bytes that nobody changes as long as the value is used.
+//!    [`File::new`] takes them for ever; `File::read` only looks at what the caller of
+//!    [`Config::under_environment`](super::Config::under_environment) vouches for.
 
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -334,19 +339,15 @@ pub enum Statistics {
 
 /// The path of a file, or standard error: where it stands, for whoever reads it has no memory of its own to
 /// keep it in.
-///
-/// Invariant: `start` is null, or points to `length` bytes that nobody changes as long as the value is used.
-/// [`File::new`] takes them for ever; `File::read` only looks at what the caller of
-/// [`Config::under_environment`](super::Config::under_environment) vouches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
     start: *const u8,
     length: usize,
 }
 
-// SAFETY: what it points to is only read, and does not change.
+// SAFETY: invariant 1: what it points to is only read, and does not change.
 unsafe impl Sync for File {}
-// SAFETY: the same.
+// SAFETY: invariant 1, as for `Sync`.
 unsafe impl Send for File {}
 
 impl File {
@@ -378,7 +379,7 @@ impl File {
         if self.start.is_null() {
             return &[];
         }
-        // SAFETY: the type's invariant.
+        // SAFETY: invariant 1.
         unsafe { core::slice::from_raw_parts(self.start, self.length) }
     }
 }

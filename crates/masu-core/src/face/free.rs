@@ -65,6 +65,8 @@ pub unsafe fn dealloc_aligned(p: *mut u8, size: usize, align: usize) {
     unsafe { dealloc_judged(p, size, align, true) }
 }
 
+/// # Safety
+/// As for [`dealloc`].
 #[cold]
 #[inline(never)]
 unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
@@ -131,6 +133,8 @@ pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
     }
 }
 
+/// # Safety
+/// The hot path asked for this look.
 #[cold]
 #[inline(never)]
 unsafe fn look(line: *mut Span) {
@@ -140,6 +144,8 @@ unsafe fn look(line: *mut Span) {
     }
 }
 
+/// # Safety
+/// As for [`finish`].
 #[cold]
 #[inline(never)]
 unsafe fn others(p: *mut u8, granule: usize, base: Base) {
@@ -153,6 +159,8 @@ unsafe fn others(p: *mut u8, granule: usize, base: Base) {
     }
 }
 
+/// # Safety
+/// As for [`finish`].
 #[cold]
 #[inline(never)]
 unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
@@ -160,6 +168,8 @@ unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
     unsafe { others_done(p, heap::turn_of_chain(p, granule, class)) };
 }
 
+/// # Safety
+/// As for [`finish`].
 #[cold]
 #[inline(never)]
 unsafe fn others_slow(p: *mut u8, granule: usize) {
@@ -167,6 +177,8 @@ unsafe fn others_slow(p: *mut u8, granule: usize) {
     unsafe { others_done(p, heap::free_of_others(p, granule)) };
 }
 
+/// # Safety
+/// As for [`finish`].
 #[inline(always)]
 unsafe fn others_done(p: *mut u8, released: Option<usize>) {
     match released {
@@ -176,6 +188,8 @@ unsafe fn others_done(p: *mut u8, released: Option<usize>) {
     }
 }
 
+/// # Safety
+/// As for [`dealloc`].
 #[cold]
 #[inline(never)]
 unsafe fn unknown(p: *mut u8) {

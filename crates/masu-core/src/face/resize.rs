@@ -176,11 +176,11 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         return p;
     }
     if block.kind == Kind::Huge && old > MEDIUM_MAX && new > old {
-        // SAFETY: a live huge block.
+        // SAFETY: passed on: the block that was found is a live huge one.
         return unsafe { grow_huge(p, &block, new, align, zeroed) };
     }
     if block.kind == Kind::Hardened {
-        // SAFETY: a live block of the caller's.
+        // SAFETY: passed on: the block that was found is live, and the caller's.
         let to = unsafe { hardened_moved(p, old, if exact { new } else { size }, align) };
         if !to.is_null() {
             return to;
@@ -267,7 +267,7 @@ unsafe fn hardened_moved(p: *mut u8, old: usize, size: usize, align: usize) -> *
         prof::moved(sample);
     }
     thread_bytes::resized(old, size);
-    // SAFETY: a live block.
+    // SAFETY: a block that was made just now.
     unsafe { sampling::counted_beside_guards(to, size) };
     to
 }
@@ -308,7 +308,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
         return false;
     }
-    // SAFETY: a live block of that kind, and the caller's.
+    // SAFETY: passed on: a live block of that kind, and the caller's.
     let done = unsafe {
         match kind {
             Kind::Medium => run::resize(p, new, zeroed),
@@ -327,7 +327,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
             sampling::freed(p);
         }
         if sampling::is_on() {
-            // SAFETY: a live block.
+            // SAFETY: passed on: the block is live still, with its new size.
             unsafe { sampling::counted(p, size) };
         }
     }
@@ -371,7 +371,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
         thread_bytes::resized(old, new);
         purge::on_free(old);
         if sampling::is_on() {
-            // SAFETY: a live block.
+            // SAFETY: a block that was made just now.
             unsafe { sampling::counted(to, new) };
         }
     } else if let Some(sample) = sample {

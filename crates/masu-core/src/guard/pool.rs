@@ -75,7 +75,7 @@ pub fn alloc(size: usize, align: usize, upper: bool) -> *mut u8 {
         .map(|i| Slot::at(from.wrapping_add(i) % slots))
         .find(|slot| slot.record().state.take());
     let p = match found {
-        // SAFETY: just taken.
+        // SAFETY: invariant 1 of `guard::state`: taken just now, so this thread's alone.
         Some(slot) => unsafe { fit(slot, size, align, upper) },
         None => null_mut(),
     };
@@ -99,7 +99,7 @@ unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
     }
     record.start.store(start, Ordering::Relaxed);
     record.bytes.store(size, Ordering::Relaxed);
-    // SAFETY: the slot is the caller's.
+    // SAFETY: passed on: the slot is taken, and its pages are accessible once it is open.
     unsafe {
         if !slot.open() {
             record.start.store(0, Ordering::Relaxed);
@@ -189,7 +189,8 @@ pub unsafe fn free(p: *mut u8) -> bool {
     let Some(slot) = live_at(p).filter(|slot| slot.record().state.end()) else { return false };
     let record = slot.record();
     record.freed.record();
-    // SAFETY: accessible until the slot is closed, and taken now.
+    // SAFETY: invariant 1 of `guard::state`: ended just now, so this thread's alone; its pages are accessible until it
+    // is closed.
     let [before, behind] =
         around(slot).map(|slack| unsafe { slice::from_raw_parts(slack.cast::<u8>(), slack.len()) });
     if let Some(at) = before.iter().rposition(|&byte| byte != PATTERN) {
@@ -200,7 +201,7 @@ pub unsafe fn free(p: *mut u8) -> bool {
     let (low, high) = slot.touched();
     LIVE_BYTES.fetch_sub(record.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     PAGE_BYTES.fetch_sub(high - low, Ordering::Relaxed);
-    // SAFETY: the slot is taken, and its block was freed.
+    // SAFETY: invariant 1 of `guard::state`: ended above, so this thread's alone, and its block is freed.
     unsafe { slot.close() };
     record.state.release();
     LIVE.fetch_sub(1, Ordering::Relaxed);

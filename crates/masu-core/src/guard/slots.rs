@@ -197,7 +197,7 @@ impl Slot {
         if MARKS.load(Ordering::Relaxed) {
             mem::guard_remove(low, high - low)
         } else {
-            // SAFETY: the slot's pages are the caller's.
+            // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's.
             unsafe { mem::protect(low, high - low, true) }
         }
     }
@@ -208,7 +208,8 @@ impl Slot {
     /// As for [`open`](Self::open), and the block is no longer in use.
     pub unsafe fn close(self) {
         let (low, high) = self.touched();
-        // SAFETY: the slot's pages are the caller's. Should the kernel refuse, they stay open, and are cleared.
+        // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's. Should the kernel
+        // refuse, they stay open, and are cleared.
         unsafe {
             if MARKS.load(Ordering::Relaxed) && mem::guard_install(low, high - low) {
                 return;

@@ -24,8 +24,8 @@ pub(super) unsafe fn look_around(_: &Locked, address: usize, class: usize, spot:
     let looked_at = LOOKED_AT.min(stride);
     for slot in spot.slot.saturating_sub(near)..spot.slot {
         let end = address - (spot.slot - slot - 1) * stride;
-        // SAFETY: slots of the slab. Those that nobody has are zero while the lock is held; of others the trailer alone is
-        // looked at, which is written as a whole.
+        // SAFETY: invariant 2 of `hardened::pool`: the slab's slots are accessible. Those that nobody has do not change
+        // while the lock is held; of others the trailer alone is looked at, which is one atomic word.
         let whole = unsafe {
             if spot.slab.is_live(slot) {
                 trailer::is_whole(end, canary, stride)

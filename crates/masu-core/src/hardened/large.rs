@@ -11,6 +11,7 @@
 //! Invariants:
 //! 1. the table, the stream and the quarantine are touched under the lock.
 //! 2. an entry's mapping is the block's: who takes the entry out of the table owns the mapping.
+//! 3. [`AT`] is 0, or where a table lies that stays for ever.
 
 use super::around::overrun;
 use super::table::{Entry, KEPT_LONGEST, Kept, Range, Table, peek};
@@ -64,7 +65,7 @@ pub fn start() -> bool {
 
 fn large() -> Option<&'static Large> {
     let at = AT.load(Ordering::Acquire);
-    // SAFETY: null, or made by `start`, for ever.
+    // SAFETY: invariant 3.
     unsafe { (at as *const Large).as_ref() }
 }
 
@@ -123,7 +124,8 @@ pub fn alloc(size: usize, align: usize) -> Option<*mut u8> {
 /// Moves kept pages to where a block is to be. `false`: the block's mapping is lost.
 fn take_over(entry: &Entry, kept: &Kept) -> bool {
     let (at, len) = (entry.address, entry.len());
-    // SAFETY: both are the caller's alone. What is moved is as inaccessible as it was.
+    // SAFETY: invariant 2: the block's mapping was just made, and the kept one was taken out of the table: both are
+    // this thread's. What is moved is as inaccessible as it was.
     unsafe {
         let done = mem::move_pages(kept.pages.at, at, kept.pages.len.min(len)).is_ok()
             && mem::protect(at, len, true);
@@ -220,7 +222,7 @@ pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
             return found;
         }
         // A fork that stands still holds the lock, and nobody writes.
-        // SAFETY: a table, for ever.
+        // SAFETY: invariant 3.
         if let Some(entry) = unsafe { peek(large.table.get(), p) } {
             return Some(Ok(entry.asked));
         }
@@ -289,7 +291,7 @@ pub unsafe fn resize(p: usize, size: usize) -> bool {
         if len > old_len {
             return None;
         }
-        // SAFETY: the block's own pages, which are the caller's.
+        // SAFETY: passed on, and invariant 2: the block's own pages.
         unsafe {
             if len < old_len && !mem::close_over(p + len, old_len - len) {
                 return None;

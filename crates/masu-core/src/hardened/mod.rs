@@ -127,7 +127,7 @@ fn in_arena(class: usize, size: usize, align: usize, arena: usize) -> *mut u8 {
     let Some(mut pool) = pool.enter(class) else { return spare::alloc(size.max(1), align) };
     let Some((at, spot, used)) = pool.take() else { return null_mut() };
     drop(pool);
-    // SAFETY: the slot is this thread's, and nobody has seen it.
+    // SAFETY: invariant 3 of `hardened::slab`: taken just now, so this thread's alone.
     unsafe { begin(at, class, size, spot, used) };
     at as *mut u8
 }
@@ -181,7 +181,7 @@ fn why(address: usize, class: usize, spot: Spot) -> Wrong {
         };
     }
     let start = address - spot.within;
-    // SAFETY: a live slot's.
+    // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
     let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
     Wrong::Inside { start, bytes }
 }
@@ -220,7 +220,7 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
         Ok(found) => found,
         Err(wrong) => return Some(Err(wrong)),
     };
-    // SAFETY: live just now.
+    // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
     let bytes = unsafe { bytes_of(address, class, spot) };
     Some(Ok(bytes.unwrap_or_else(|| {
         let room = shape::room(class);
@@ -253,17 +253,20 @@ pub unsafe fn free(p: *mut u8) -> Result<Freed, Wrong> {
     let address = p.addr();
     if !place::holds(address) {
         // SAFETY: passed on.
-        return unsafe { large::free(address) }.unwrap_or_else(|| later(p, usize::MAX));
+        return unsafe { large::free(address).unwrap_or_else(|| later(p, usize::MAX)) };
     }
     // SAFETY: passed on.
     spot(address).and_then(|found| unsafe { free_at(p, found) })
 }
 
 /// Leaves a block for later: a fork stands still.
+///
+/// # Safety
+/// It is the caller's, which gives it up, and has `room`.
 #[cold]
-fn later(p: *mut u8, room: usize) -> Result<Freed, Wrong> {
+unsafe fn later(p: *mut u8, room: usize) -> Result<Freed, Wrong> {
     if room != 0 {
-        // SAFETY: at least a word, which the caller gives up.
+        // SAFETY: passed on.
         unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
     }
     Ok(Freed { bytes: 0, emptied: false })
@@ -279,7 +282,8 @@ unsafe fn free_at(
     let address = p.addr();
     let room = shape::room(class);
     let end = address + ALL[class % CLASSES].stride as usize;
-    // SAFETY: a live block of the caller's, with its slack and its trailer.
+    // SAFETY: passed on: a live block of the caller's, and invariant 3 of `hardened::slab`: with its slack and its
+    // trailer.
     let bytes = unsafe {
         let bytes = bytes_of(address, class, spot);
         let past = match bytes {
@@ -303,18 +307,19 @@ unsafe fn free_at(
     let Some(mut pool) = pool.enter(class) else {
         if class != EMPTY && !shape::is_pages(class) {
             let canary = spot.slab.header.canary.load(Ordering::Relaxed);
-            // SAFETY: still the caller's.
+            // SAFETY: passed on, and invariant 3 of `hardened::slab`: the block is still the caller's.
             unsafe { trailer::write(end, canary, 0) };
         } else {
             spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
         }
-        return later(p, room);
+        // SAFETY: passed on.
+        return unsafe { later(p, room) };
     };
     if !spot.slab.is_live(spot.slot) {
         return Err(Wrong::Freed { bytes: room });
     }
     if class != EMPTY {
-        // SAFETY: the lock is held.
+        // SAFETY: the pool's lock is held.
         unsafe {
             if spot.slot == 0 && !pool.is_whole_before(spot) {
                 damaged(address, class, false);
@@ -344,7 +349,7 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
         return false;
     }
     let room = shape::room(class);
-    // SAFETY: a live block of the caller's.
+    // SAFETY: passed on: a live block, and invariant 3 of `hardened::slab`: the caller's alone.
     unsafe {
         let Some(old) = bytes_of(address, class, spot) else { return false };
         if size < old {
@@ -371,7 +376,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
         return null_mut();
     }
     let Some(to) = large::alloc(size, align).filter(|to| !to.is_null()) else { return null_mut() };
-    // SAFETY: two live blocks, both whole pages.
+    // SAFETY: two live blocks of the caller's (invariant 2 of `hardened::large`), both whole pages.
     unsafe {
         if mem::move_pages(p.addr(), to.addr(), old.next_multiple_of(UNIT)).is_err() {
             host::copy(p, to, old);

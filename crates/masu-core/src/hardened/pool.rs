@@ -307,7 +307,8 @@ impl Locked<'_> {
     /// Gives an empty slab's pages back. `false`: the kernel refused.
     fn clean(&mut self, index: u32, slab: Slab) -> bool {
         let at = self.pool.address(index, 0, self.shape);
-        // SAFETY: no slot is taken, so that nobody uses any of it. (Guards stay where they are.)
+        // SAFETY: invariant 3 of `hardened::slab`: no slot is taken, so nobody uses any of it. (Guards stay where they
+        // are.)
         if self.class != EMPTY && !unsafe { mem::discard(at, self.shape.slab()) } {
             return false;
         }
@@ -409,7 +410,8 @@ impl Locked<'_> {
         }
         let step = needed.next_multiple_of(UNIT).max((opened * 2).min(opened + STEP)) - opened;
         let at = self.pool.metadata.load(Ordering::Relaxed) + opened;
-        // SAFETY: the pool's own part of the reservation, which nobody has used.
+        // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
+        // (invariant 2).
         let done = unsafe { mem::protect(at, step, true) };
         if done {
             self.inner.opened_metadata += step;
@@ -429,7 +431,8 @@ impl Locked<'_> {
         let end = needed.max(opened + step).next_multiple_of(slab).min(self.room());
         let start = self.pool.start.load(Ordering::Relaxed);
         let guards = || (opened / slab..end / slab).filter(|&index| self.is_guard(index));
-        // SAFETY: the pool's own part of the reservation, which nobody has used.
+        // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
+        // (invariant 2).
         let done = unsafe {
             if options::has_marks() {
                 let done = mem::protect(start + opened, end - opened, true);

@@ -72,7 +72,7 @@ impl Block {
             }
             return Some(Block { kind: Kind::Huge, bytes, owner: arena::id_of_huge(p) });
         }
-        // SAFETY: the offset is below the limit.
+        // SAFETY: invariant 1 of `region`: the offset is below the limit.
         let entry = unsafe { span::page_map(span::span_of(offset)) };
         let owner = entry.owner.load(Ordering::Relaxed);
         let bytes = entry.block_size();
@@ -135,7 +135,7 @@ pub fn why(p: *const u8) -> Wrong {
             },
         };
     }
-    // SAFETY: the offset is below the limit.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit.
     let entry = unsafe { span::page_map(span::span_of(offset)) };
     match entry.kind() {
         region::Kind::None => Wrong::NoBlock,

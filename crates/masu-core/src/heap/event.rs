@@ -27,7 +27,8 @@ use core::ptr::null_mut;
 /// The line is that of a span of the calling thread's.
 pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     let heap = current();
-    // SAFETY: as the caller says.
+    // SAFETY: passed on: the line is this thread's (invariant 5 of `span::record`), and the first of its list was freed
+    // just now.
     unsafe {
         let p = (*line).free.cast::<u8>();
         let span = span::span_of(region::offset(p));
@@ -142,7 +143,8 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     heap.active(class).set(NIL);
     heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());
-    // SAFETY: no block is live, none is in the bin any more, and nobody can push a remote free.
+    // SAFETY: no block is live, and none is in the bin any more: by invariant 4 of `span::record` all are on the span's
+    // list, so nobody can push one.
     unsafe { pool::give(span) };
 }
 

@@ -20,8 +20,11 @@ use core::ptr::null_mut;
 const ROUNDS: u32 = 4;
 
 /// The key's destructor.
+///
+/// # Safety
+/// Called by the C library, with what [`birth::arm`] stored.
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
-    // SAFETY: the value is the thread's heap, set by `birth::arm`.
+    // SAFETY: the value is the thread's heap, set by `birth::arm`, and stays one (invariant 4 of `heap`).
     end(unsafe { &*(heap as *const Heap) });
 }
 
@@ -80,7 +83,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
 /// Gives away a heap's active spans. The caller has the heap to itself.
 pub(super) fn abandon_active(heap: &Heap) {
     for class in 1..=LAST_CLASS {
-        // SAFETY: as the caller says.
+        // SAFETY: invariant 1 of `heap`: its thread ends here, or has ended and left it to this one.
         unsafe { leave_active(heap, class) };
     }
 }
@@ -130,7 +133,8 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
 pub(super) unsafe fn take_back_left(span: u32, s: &mut span::Span) {
     if s.left != 0 {
         let left = s.take_left(span);
-        // SAFETY: what was in a bin of the span's, and then nobody's but the span's owner's.
+        // SAFETY: what `leave` took out of a bin of the span's (invariant 3 of `heap`), which nobody has but the span's
+        // owner.
         unsafe { push_back(s, left) };
     }
 }
@@ -142,7 +146,7 @@ pub(super) unsafe fn take_back_left(span: u32, s: &mut span::Span) {
 #[inline(never)]
 pub(super) unsafe fn push_back(s: &mut span::Span, mut bin: *mut Block) {
     while !bin.is_null() {
-        // SAFETY: a block of the list, which is linked, and then the caller's alone.
+        // SAFETY: passed on: a block of the list, which is linked, and then the caller's alone.
         unsafe {
             let next = (*bin).next;
             (*bin).next = s.free;

@@ -147,7 +147,7 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
 /// `p` is a live block in granule `granule`, a span of the calling thread's.
 #[inline(always)]
 unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
-    // SAFETY: passed on; a pointer into a span may be read.
+    // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read.
     unsafe {
         if Block::is_marked(p.cast()) {
             // The slow path finds out whether it is free: an own span has no other way there.
@@ -222,9 +222,13 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
 }
 
 /// Whether a pointer into a span of a class is where a block may start, and not marked as free.
+///
+/// # Safety
+/// It points into such a span.
 #[inline(always)]
 unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
-    // SAFETY: in a span may be read; where a block starts there are two words.
+    // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read; where a block starts there
+    // are two words.
     unsafe { span::may_start(class, p.addr()) && !Block::is_marked(p.cast()) }
 }
 
@@ -260,7 +264,7 @@ pub unsafe fn realloc_own(
     if !is_mine(entry.owner.load(Ordering::Relaxed)) {
         return null_mut();
     }
-    // SAFETY: in a span of this thread's.
+    // SAFETY: the span is this thread's, so it stays one (invariant 3 of `span::pool`).
     if !unsafe { is_sound(entry.class(), p) } {
         return null_mut();
     }

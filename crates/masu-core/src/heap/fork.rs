@@ -106,7 +106,7 @@ pub fn free_deferred() {
 #[inline(never)]
 fn free_all_deferred() {
     for (at, kind) in deferred::take() {
-        // SAFETY: who pushed gave it up as what it is.
+        // SAFETY: invariant 1 of `deferred`: whoever pushed gave it up as what it is.
         unsafe {
             match kind {
                 Kind::Span => span::pool::give(span_at(at)),
@@ -128,8 +128,8 @@ fn free_all_deferred() {
 /// As it was pushed.
 unsafe fn give_up_claimed(mark: usize) {
     let span = span_at(mark);
-    // SAFETY: the claim made the span's owner whoever has the mark; its line may be touched once it is off
-    // the list.
+    // SAFETY: invariant 2 of `span::remote`: the claim made the span's owner whoever has the mark. Invariant 2 of
+    // `span::abandoned`: its line may be touched once it is off the list.
     unsafe {
         if !span::abandoned::unlink(span, span::page_map(span).class()) {
             return deferred::push(mark, Kind::Claimed);
@@ -164,7 +164,8 @@ fn recover(heap: &'static Heap) {
         if class == 0 || entry.owner.load(Ordering::Relaxed) != id {
             continue;
         }
-        // SAFETY: the heap's thread does not exist, and this thread has the heap to itself.
+        // SAFETY: invariant 1 of `heap`, whose thread does not exist here: this one has the heap to itself, and its
+        // spans.
         unsafe {
             let record = &mut *span::record(s);
             let bin =

@@ -104,8 +104,8 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
         report::bad_free(block.cast());
         return 0;
     }
-    // SAFETY: where a block of the span may start; the span is below the limit, and this thread's if the owner
-    // is this thread.
+    // SAFETY: invariant 1 of `region`: the span is below the limit; invariant 3 of `span::pool`: where a block of it
+    // may start there are two words to read. It is this thread's if the owner is this thread.
     unsafe {
         if Block::is_marked(block) && !suspect::is_live(span, block) {
             return 0;
@@ -124,7 +124,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
         return unsafe { heap.free(block) };
     }
     let heap = birth::current_or_new();
-    // SAFETY: the block is being freed, so it is ours; it lies in `span`.
+    // SAFETY: passed on: the block is being freed, so it is this thread's, and it lies in `span`.
     let released = unsafe {
         if let Some(heap) = heap {
             if let Some(released) = heap.outbox.put(heap, span, class, block) {
@@ -157,12 +157,12 @@ pub(super) unsafe fn push(
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     let word = unsafe { span::remote(span) };
     let chain = Chain { head: ends.0, tail: ends.1, count: n };
-    // SAFETY: they are the caller's.
+    // SAFETY: passed on: freed blocks of the span, not pushed yet.
     if n > 1 && !unsafe { chain.is_whole(span) } {
         report::damage(span::block_at(span, ends.0).cast(), Wrong::Tangled);
     }
     let link = |head: Option<u32>| {
-        // SAFETY: the blocks are ours until the push succeeds.
+        // SAFETY: passed on: the blocks are the caller's until the push succeeds (invariant 5 of `span::remote`).
         unsafe { link_last(span, ends, head) };
     };
     match word.push(ends, n, span::threshold(class), link) {
@@ -248,7 +248,8 @@ unsafe fn take_over(
 #[inline(never)]
 unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
     let at = |block| span::block_at(span, block);
-    // SAFETY: all of these blocks are the caller's until they are in the word.
+    // SAFETY: passed on, and invariant 2 of `span::remote`: the chain is the claimer's, and all of these blocks are
+    // until they are in the word.
     unsafe {
         let mark = at(ends.0);
         let mut rest = chain;

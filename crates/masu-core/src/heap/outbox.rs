@@ -332,7 +332,7 @@ impl Outbox {
     #[cfg(not(loom))]
     pub(super) fn begins_with(&self, span: u32, block: *mut Block) -> bool {
         let slot = self.slot(span);
-        // SAFETY: words of the slot, read whole, which another thread may be writing.
+        // SAFETY: words of the slot, which another thread may be writing: each is read whole, and only compared.
         let (of, first, left) = unsafe {
             let (of, first) = (slot.span.as_ptr(), slot.first.as_ptr());
             (of.read_volatile(), first.read_volatile(), slot.left.as_ptr().read_volatile())

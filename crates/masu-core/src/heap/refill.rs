@@ -132,6 +132,9 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
 
 /// Moves blocks that were freed into the active span into the bin and returns the first; null when
 /// there are none.
+///
+/// # Safety
+/// The span is the heap's active one, and the bin is empty.
 unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
     // SAFETY: the span is this heap's (invariant 2 of `heap`), so its line is this thread's.
     unsafe {
@@ -175,6 +178,9 @@ pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut
 }
 
 /// Carves blocks of the active span into the bin and returns the first; null when it is carved out.
+///
+/// # Safety
+/// As for [`take_freed`].
 unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
     // SAFETY: passed on.
     unsafe {
@@ -190,6 +196,11 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
     }
 }
 
+/// Moves a list into the bin except for its first block, which it returns: that is handed out.
+///
+/// # Safety
+/// The span is the heap's active one, the bin is empty, and the list is of `n` free blocks, not 0, that were taken out
+/// of the span.
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
@@ -203,7 +214,7 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
     // The earliest moment at which the span can be empty is when as many blocks have come back as
     // were out before these.
     s.set_countdown((s.out_in_line() - n).max(event::soonest(heap, s, class)));
-    // SAFETY: a list of free blocks of the heap's span, which are the caller's.
+    // SAFETY: passed on: the list is of free blocks, and not empty.
     unsafe {
         heap.bin(class).set((*list).next);
         Block::hand_out(list);
@@ -257,8 +268,11 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
 }
 
 /// Whether blocks were freed into an owned span.
+///
+/// # Safety
+/// The caller owns it.
 unsafe fn has_freed(span: u32) -> bool {
-    // SAFETY: the caller owns the span.
+    // SAFETY: passed on (invariant 5 of `span::record`).
     unsafe { !(*span::record(span)).free.is_null() || span::remote(span).pending() != 0 }
 }
 
@@ -302,7 +316,7 @@ unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
     let mut at = list.front();
     for _ in 0..FULL_LOOKED_AT {
         let span = at?;
-        // SAFETY: a member of the list, which is the caller's.
+        // SAFETY: invariant 2 of `heap`: a member of the list, which is this thread's.
         unsafe {
             at = list.after(span);
             if span::remote(span).pending() != 0 {

@@ -31,7 +31,7 @@ enum Verdict {
 /// # Safety
 /// The span is the heap's.
 unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Verdict {
-    // SAFETY: as the caller says.
+    // SAFETY: passed on (invariant 5 of `span::record`).
     let s = unsafe { &*span::record(span) };
     let rested = s.since.rested();
     if rested && !keeps.rested {
@@ -114,7 +114,7 @@ pub(super) unsafe fn file(heap: &Heap, span: u32, class: usize) {
 /// # Safety
 /// As for [`file`].
 pub(super) unsafe fn park(heap: &Heap, span: u32, class: usize) {
-    // SAFETY: the span is this heap's and in no list, and its bin is empty.
+    // SAFETY: passed on, and invariants 1 and 2 of `heap`: the span's line and the lists are this thread's.
     unsafe {
         let s = &mut *span::record(span);
         s.since = Tick::now();
@@ -138,7 +138,7 @@ pub(super) unsafe fn park(heap: &Heap, span: u32, class: usize) {
 /// As for [`file`].
 #[inline(never)]
 pub(super) unsafe fn keep_partial(heap: &Heap, span: u32, class: usize) {
-    // SAFETY: as the caller says; the lists are this thread's.
+    // SAFETY: passed on, and invariants 1 and 2 of `heap`: the span's line and the lists are this thread's.
     unsafe {
         let s = &mut *span::record(span);
         let out = s.out();
@@ -183,7 +183,7 @@ unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
 /// # Safety
 /// The span is the calling thread's and in no list, and none of its blocks is in a bin.
 pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
-    // SAFETY: as the caller says.
+    // SAFETY: passed on: the span's line is this thread's until it is published (invariant 5 of `span::record`).
     unsafe {
         let s = &mut *span::record(span);
         loop {
@@ -203,7 +203,7 @@ pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
 /// # Safety
 /// As for [`give_up_partial`].
 pub(super) unsafe fn give_up(span: u32) {
-    // SAFETY: the span is the caller's and in no list.
+    // SAFETY: passed on: the span's line is this thread's until it is given up (invariant 5 of `span::record`).
     unsafe {
         let s = &mut *span::record(span);
         let word = span::remote(span);

@@ -268,7 +268,7 @@ pub(super) unsafe fn cut_borrowed(
     if first.is_null() {
         return rest;
     }
-    // SAFETY: the first block is the caller's too, and links nothing yet.
+    // SAFETY: passed on, and the first block is the caller's too, and links nothing yet.
     unsafe {
         let mut n = 1;
         let mut at = rest;
@@ -400,7 +400,7 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     }
     let class = class_of(request);
     if class == 0 {
-        // SAFETY: a live block.
+        // SAFETY: passed on: a block that was allocated just now.
         unsafe { large(heap, p, request.size) };
         return p;
     }
@@ -413,7 +413,7 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     if block.is_null() {
         return p;
     }
-    // SAFETY: nobody has seen the block.
+    // SAFETY: passed on: the block was allocated just now, and nobody has seen it.
     unsafe { free::free(p) };
     block
 }

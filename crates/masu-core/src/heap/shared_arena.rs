@@ -9,6 +9,10 @@
 //!
 //! The shared arena's spans are owned by an id that no thread has, so every free of their blocks is a
 //! remote one. Everything here is under one lock, the outermost.
+//!
+//! Invariants:
+//! 1. the holder of the lock alone touches the shared arena's heap, except that [`begins_with`] compares a word.
+//! 2. the heap is all zero until it is made, under the lock, and never anything else then.
 
 use super::mode::Mode;
 use super::table::{SHARED_ARENA_ID, index_of};
@@ -38,13 +42,13 @@ shared_static! {
 /// Zero, and so no part of the library's file, until it is made.
 pub struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
-// SAFETY: touched under `LOCK` only.
+// SAFETY: invariant 1.
 unsafe impl Sync for Late {}
 
 /// The shared arena's heap. Under `LOCK`.
 fn shared() -> &'static Heap {
     let heap = ARENA.0.get().cast::<Heap>();
-    // SAFETY: under the lock; before it is made nobody has a reference.
+    // SAFETY: invariant 1: the caller has the lock; before the heap is made nobody has a reference.
     unsafe {
         if !MADE.swap(true, Ordering::Relaxed) {
             make(heap, Role::SharedArena, SHARED_ARENA_ID);
@@ -76,7 +80,7 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     let (first, mut rest) = lend(class, want);
     heap.bytes.add((want * size_of_class(class)) as u64);
     if sampling::is_on() {
-        // SAFETY: the blocks are this thread's.
+        // SAFETY: lent just now: a list of free blocks, which is this thread's.
         rest = unsafe { sampling::cut_borrowed(heap, class, first, rest) };
     }
     heap.bin(class).set(rest);
@@ -99,7 +103,7 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
         if head.is_null() {
             return refill::refill(arena, class);
         }
-        // SAFETY: a block in the shared arena's bin, under the lock.
+        // SAFETY: invariant 3 of `heap`: a free block, which is the lock's holder's (invariant 1).
         unsafe {
             bin.set((*head).next);
             Block::hand_out(head);
@@ -113,7 +117,7 @@ fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
         if block.is_null() {
             break;
         }
-        // SAFETY: the block is free and ours now.
+        // SAFETY: handed out just now to this thread.
         unsafe { Block::make_free(block, rest) };
         rest = block;
     }
@@ -144,7 +148,8 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
 /// may be out of date.
 #[cfg(not(loom))]
 pub fn begins_with(class: usize, block: *mut Block) -> bool {
-    // SAFETY: one word of a heap that is made, which another thread may be writing.
+    // SAFETY: one word, null until the heap is made (invariant 2), which another thread may be writing: it is only
+    // compared.
     MADE.load(Ordering::Relaxed)
         && unsafe { (*ARENA.0.get().cast::<Heap>()).bin(class).as_ptr().read_volatile() } == block
 }
@@ -155,7 +160,7 @@ pub fn begins_with(class: usize, block: *mut Block) -> bool {
 /// `list` is a list of free blocks of the shared arena, or null.
 pub unsafe fn give_back(mut list: *mut Block) {
     while !list.is_null() {
-        // SAFETY: below the limit, as a block lies there.
+        // SAFETY: invariant 1 of `region`: below the limit, as a block lies there.
         let span = unsafe { span::page_map(span::span_of(region::offset(list.cast()))) };
         current().bytes.undo(span.block_size() as u64);
         // SAFETY: as the caller says; freeing a block ends our use of it.
@@ -181,7 +186,7 @@ pub fn give_up_idle(all: bool) {
         if !all && !arena.used[class].get().rested() {
             continue;
         }
-        // SAFETY: under the lock, which owns the shared arena and its spans.
+        // SAFETY: invariants 1 and 2 of `heap`, which is the lock's holder's (invariant 1).
         unsafe {
             exit::leave_active(arena, class);
             while let Some(span) = arena.partial(class).pop_front() {

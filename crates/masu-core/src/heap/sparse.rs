@@ -28,7 +28,8 @@ pub fn purge_spans(all: bool) -> usize {
         for _ in 0..if all { most } else { most.min(PURGED_AT_ONCE) } {
             let Some(_discard) = DISCARD.enter() else { return bytes };
             let Some((span, chain)) = abandoned::take_stale(class, all) else { break };
-            // SAFETY: the claim made the caller the span's owner, and the chain is its word's.
+            // SAFETY: invariant 2 of `span::remote`: the claim made this thread the span's owner, and the chain is its
+            // word's.
             unsafe {
                 let s = &mut *span::record(span);
                 s.merge(span, chain);

@@ -36,7 +36,7 @@ const LOOKS: usize = 3;
 #[cold]
 #[inline(never)]
 pub unsafe fn look_closer(span: u32, p: *mut u8) {
-    // SAFETY: as the caller says.
+    // SAFETY: passed on (invariant 5 of `span::record`).
     let (s, word) = unsafe { (&*span::record(span), span::remote(span)) };
     let bytes = s.size() as usize;
     if s.index_of(p.addr()).is_none() {
@@ -101,7 +101,8 @@ pub unsafe fn judge(span: u32, block: *mut Block) -> Verdict {
 /// Whether the block that starts at a pointer into a span is free, as far as can be told.
 #[inline(always)]
 pub fn is_free(p: *const u8) -> bool {
-    // SAFETY: in a span may be read, and where a block may start there are two words.
+    // SAFETY: invariant 3 of `span::pool`: what lies in a span may be read, and where a block may start there are two
+    // words.
     unsafe { Block::is_marked(p.cast_mut().cast()) && is_proved_free(p) }
 }
 
@@ -137,7 +138,7 @@ unsafe fn exists(span: u32, block: *mut Block) -> bool {
 /// As for [`is_live`].
 unsafe fn is_first(span: u32, block: *mut Block) -> bool {
     let read = |bin: &Cell<*mut Block>| {
-        // SAFETY: one word, which another thread may be writing.
+        // SAFETY: invariant 4 of `heap`: one word of a heap, which another thread may be writing: it is only compared.
         unsafe { bin.as_ptr().read_volatile() }
     };
     // SAFETY: invariant 1 of `region`: the span's line is mapped; each word of it is read by itself.

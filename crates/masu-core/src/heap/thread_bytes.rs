@@ -162,7 +162,8 @@ pub fn settle() {
     }
     heap.outbox.drain(heap);
     heap.for_each_span(|span| {
-        // SAFETY: an owned span of the heap, whose thread this is: its line is this thread's.
+        // SAFETY: invariant 2 of `heap`: an owned span of the heap, whose thread this is. So its line is this thread's
+        // (invariant 5 of `span::record`).
         heap.bytes.freed_own(unsafe { (*span::record(span)).take_freed() });
     });
     heap.bytes.settle(flush::binned_bytes(heap));

@@ -69,7 +69,7 @@ pub fn gone() -> &'static Heap {
     loop {
         match MADE.compare_exchange(NOT_MADE, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
-                // SAFETY: nobody else makes it, and nobody has a reference to what is not made.
+                // SAFETY: invariant 2: this thread alone makes it, and nobody has a reference to what is not made.
                 let gone = unsafe { make(heap, Role::Gone, NO_ID) };
                 MADE.store(IS_MADE, Ordering::Release);
                 return gone;

@@ -45,7 +45,7 @@ pub fn site_here(size: usize) -> Option<(u32, u64)> {
     let frames = stack::walk(&mut room);
     let area = Area::get()?;
     let _table = table::Changing::enter()?;
-    // SAFETY: under the lock.
+    // SAFETY: under the lock a site is whole (invariant 3 of `prof::table`).
     unsafe {
         let site = table::site_of(area, frames, table::kind_of(size.max(1)))?;
         Some((site, (*area.site(site)).samples))

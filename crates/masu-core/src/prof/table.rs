@@ -72,8 +72,9 @@ impl<'a> Changing<'a> {
             sum.store(0, Ordering::Relaxed);
         }
         let (start, length) = area.tables();
-        // SAFETY: the area's own, whose lock is held; who reads a head meanwhile reads either 0 or what it was, and
-        // then waits for the lock. What the kernel does not take back is zeroed by hand.
+        // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. Whoever reads a head meanwhile
+        // reads either 0 or what it was, and then waits for the lock. What the kernel does not take back is zeroed by
+        // hand.
         unsafe {
             if !mem::discard(start, length) {
                 (start as *mut u8).write_bytes(0, length);
@@ -423,7 +424,7 @@ pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<
 /// # Safety
 /// They are behind it and do not change.
 pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
-    // SAFETY: as the caller says.
+    // SAFETY: passed on (invariant 3).
     unsafe { core::slice::from_raw_parts(s.add(1).cast(), usize::from((*s).depth)) }
 }
 

@@ -6,6 +6,9 @@
 //! The thread has the [`Turn`] from its start, so that between a free that makes a debt and the
 //! thread that is about to end none is forgotten. The kernel clears `TID` when the thread no longer
 //! uses its stack, which the next one reuses.
+//!
+//! Invariants:
+//! 1. whoever has the turn, and sees that `TID` is 0, has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
 use crate::hardened;
@@ -25,7 +28,7 @@ const STACK: usize = 32 << 10;
 #[repr(C, align(64))]
 struct Stack(UnsafeCell<[u8; STACK]>);
 
-// SAFETY: used by one background thread at a time, as `TURN` and `TID` see to.
+// SAFETY: invariant 1.
 unsafe impl Sync for Stack {}
 
 static STACK_MEMORY: Stack = Stack(UnsafeCell::new([0; STACK]));
@@ -78,7 +81,7 @@ pub fn start() {
         }
     }
     let stack = STACK_MEMORY.0.get().cast::<u8>();
-    // SAFETY: the turn is ours and TID is 0: no thread uses the stack. `run` makes system calls only.
+    // SAFETY: invariant 1: the turn is this thread's and `TID` is 0. `run` makes system calls only.
     let started =
         unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TID.as_ptr()) };
     match started {

@@ -219,7 +219,7 @@ const _: () = assert!(UNITS < FREED as usize);
 /// The region has mapped the record (`ensure_run_chunk`).
 #[inline]
 pub unsafe fn record(chunk: u32) -> &'static RunChunk {
-    // SAFETY: mapped as the caller says; zero bytes are a valid record.
+    // SAFETY: passed on: the record is mapped; zero bytes are a valid one.
     unsafe {
         &*(region::entry(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE, chunk as usize) as *const RunChunk)
     }

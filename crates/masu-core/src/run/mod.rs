@@ -34,7 +34,7 @@ use core::ptr::null_mut;
 pub fn alloc(cache: Option<&RunCache>, units: usize, align: usize, zeroed: usize) -> *mut u8 {
     let (p, zero) = take(cache, units, (align / UNIT).max(1));
     if zeroed != 0 && !p.is_null() && !zero {
-        // SAFETY: the run has that many bytes and is ours.
+        // SAFETY: taken just now: that many bytes, and nobody else's.
         unsafe { p.write_bytes(0, zeroed) };
     }
     p
@@ -63,7 +63,7 @@ fn from_pool(units: usize, align: usize, home: Home) -> (*mut u8, bool) {
 #[inline(always)]
 fn place_of(p: *const u8) -> (&'static chunk::RunChunk, usize) {
     let offset = region::offset(p);
-    // SAFETY: the callers' pointers lie in a granule of kind Run, so the chunk has a run record.
+    // SAFETY: invariant 5 of `run::pool`: callers' pointers lie in a chunk of the pool, so there is a record.
     let chunk = unsafe { chunk::record((offset >> CHUNK_SHIFT) as u32) };
     (chunk, offset % CHUNK / UNIT)
 }
@@ -121,7 +121,7 @@ pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
         return false;
     };
     if zeroed && new > old && !zero {
-        // SAFETY: the run has `new` units now, and the caller's.
+        // SAFETY: passed on: the run is the caller's, and has `new` units now.
         unsafe { p.add(old * UNIT).write_bytes(0, (new - old) * UNIT) };
     }
     true

@@ -362,7 +362,7 @@ pub fn give(runs: &[usize]) {
             locked = Locked::of(chunk);
         }
         let Some(pool) = &locked else {
-            // SAFETY: the caller's run, which it gives up.
+            // SAFETY: a live run, which the caller gives up (invariant 1 of `deferred`).
             unsafe { deferred::push(at, Late::Run) };
             continue;
         };

@@ -85,7 +85,7 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
         change(&pool.account().dirty, dirty.wrapping_neg());
         pool.update(chunk, c);
         drop(pool);
-        // SAFETY: the range is free and held by this purge.
+        // SAFETY: invariant 1 of `run::chunk`: the units are in `used`, but of no run: this purge has them.
         let done = unsafe { mem::discard(address(chunk, start), n * UNIT) };
         // The chunk may be in another shard by now.
         let pool = Locked::lock_of(chunk);

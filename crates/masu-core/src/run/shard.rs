@@ -48,7 +48,7 @@ type Held<T> = T;
 #[cfg(loom)]
 type Held<T> = std::boxed::Box<T>;
 
-// SAFETY: `buckets` is touched under the lock only; the rest is atomic.
+// SAFETY: invariant 2: `buckets` is touched under the lock only; the rest is atomic.
 unsafe impl Sync for Shard {}
 // SAFETY: as above.
 unsafe impl Send for Shard {}
@@ -150,7 +150,7 @@ pub struct Locked {
 impl Drop for Locked {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it took the guard's place.
+        // SAFETY: made in place of a guard, which was forgotten: the lock is held.
         unsafe { self.pages.lock.release() };
     }
 }
@@ -244,7 +244,7 @@ impl Locked {
 
     /// The chunks for runs, or those for spans, by their longest free ranges.
     pub fn buckets(&self, for_spans: bool) -> &Buckets {
-        // SAFETY: the lock makes the holder the only user.
+        // SAFETY: invariant 2: the lock makes the holder the only user.
         unsafe { &(&*self.table().buckets.get())[usize::from(for_spans)] }
     }
 
@@ -322,7 +322,7 @@ fn number_of(chunk: u32) -> usize {
     if last_shard() == 0 {
         return 0;
     }
-    // SAFETY: the callers' chunks have records.
+    // SAFETY: invariant 5 of `run::pool`: the callers' chunks have records.
     unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
 }
 

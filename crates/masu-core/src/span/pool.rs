@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. bytes at and after `touched` of a span that [`take`] returns read as zeroes.
 //! 2. a span from the pool is its taker's alone until it is given back.
+//! 3. as long as a granule's page map entry says that it is a span, its memory is mapped (invariant 3 of `run::pool`).
 
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;

@@ -141,6 +141,9 @@ impl Span {
     }
 
     /// Takes the blocks that start on the pages of a mask off the free list.
+    ///
+    /// # Safety
+    /// The caller owns the span, which begins at `base`.
     unsafe fn unlink_starts_on(&mut self, base: usize, mask: u16) {
         let mut kept: *mut Block = null_mut();
         let mut kept_len = 0;
@@ -162,6 +165,9 @@ impl Span {
 }
 
 /// Discards the pages of a mask, each range of neighbours in one call. Returns the bytes.
+///
+/// # Safety
+/// They are pages of a span of the caller's, which begins at `base`, and hold free blocks only.
 unsafe fn discard(base: usize, mask: u16) -> usize {
     let mut rest = u32::from(mask);
     let mut bytes = 0;
@@ -170,7 +176,7 @@ unsafe fn discard(base: usize, mask: u16) -> usize {
         let n = (rest >> start).trailing_ones();
         rest &= !(((1 << n) - 1) << start);
         let len = n as usize * UNIT;
-        // SAFETY: the caller's pages, on which only free blocks lie.
+        // SAFETY: passed on.
         if unsafe { mem::discard(base + start as usize * UNIT, len) } {
             bytes += len;
         }

@@ -90,14 +90,15 @@ impl Chain {
     pub unsafe fn is_whole(&self, span: u32) -> bool {
         let mut at = block_at(span, self.head);
         for _ in 1..self.count {
-            // SAFETY: at a multiple of 16 in the span, which is mapped.
+            // SAFETY: invariant 3 of `span::pool`: at a multiple of 16 in the span, which is mapped as long as it has
+            // blocks.
             let next = unsafe { (*at).next };
             if (next.addr() ^ at.addr()) & !(GRANULE - 16) != 0 {
                 return false;
             }
             at = next;
         }
-        // SAFETY: that is a block of the span, the caller's.
+        // SAFETY: passed on: that is a block of the span, the caller's.
         at == block_at(span, self.tail) && unsafe { (*at).next.is_null() }
     }
 

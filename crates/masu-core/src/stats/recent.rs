@@ -51,7 +51,7 @@ pub fn recent() -> Recent {
     let now = time::now_ms();
     let paid = now.wrapping_sub(PAID.swap(now, Ordering::Relaxed)).saturating_mul(LOOKS_PER_MS);
     let debt = DEBT.load(Ordering::Relaxed).saturating_sub(paid);
-    // SAFETY: under `LOCK`.
+    // SAFETY: the lock is held, under which alone it is touched.
     let last = unsafe { &mut *LAST.0.get() };
     let due = debt < WALKS * looks;
     DEBT.store(if due { debt + looks } else { debt }, Ordering::Relaxed);

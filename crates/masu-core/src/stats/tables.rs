@@ -68,7 +68,7 @@ impl Look {
 /// Looks at every span in use.
 pub(super) fn for_each_span(mut f: impl FnMut(&Look)) {
     for span in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
-        // SAFETY: below the limit. The owner may be writing its line: each field is read by
+        // SAFETY: invariant 1 of `region`: below the limit. The owner may be writing its line: each field is read by
         // itself, volatile, and a mixture of moments is off by a few blocks at worst.
         let look = unsafe {
             let entry = span::page_map(span);

@@ -1,4 +1,8 @@
 //! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that are used.
+//!
+//! Invariants:
+//! 1. what is unmapped, mapped over or advised on here is the engine's own mapping, or a program's that it gave a hook;
+//!    what loses its contents holds nothing that is in use.
 
 use super::raw::{nr, syscall};
 use super::{Errno, auxv, result};
@@ -46,8 +50,7 @@ fn mmap(addr: usize, len: usize, flags: usize) -> Result<usize, Errno> {
 
 fn mmap_as(addr: usize, len: usize, protection: usize, flags: usize) -> Result<usize, Errno> {
     let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS;
-    // SAFETY: without MAP_FIXED the kernel never replaces a mapping; the callers that pass
-    // MAP_FIXED own the range (see `map_over`).
+    // SAFETY: without MAP_FIXED the kernel never replaces a mapping. With it the range is the engine's (invariant 1).
     unsafe { call(nr::MMAP, [addr, len, protection, flags, usize::MAX, 0]) }
 }
 
@@ -165,7 +168,7 @@ pub unsafe fn map_over(addr: usize, len: usize) -> Result<(), Errno> {
 
 /// Unmaps a range that the engine mapped. Failure leaves it mapped, which is harmless.
 pub fn unmap(addr: usize, len: usize) {
-    // SAFETY: callers pass only ranges the engine mapped itself and uses no longer.
+    // SAFETY: invariant 1.
     unsafe { syscall(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) };
 }
 
@@ -175,7 +178,7 @@ pub fn unmap(addr: usize, len: usize) {
 /// Both ranges belong to the engine; whatever `to` holds is lost.
 pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno> {
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-    // SAFETY: passed on to the caller.
+    // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;
     if cfg!(target_arch = "aarch64") {
         // Images for AArch64 are often run by way of qemu, which up to 7.2 at least takes the source for
@@ -187,8 +190,8 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
 }
 
 fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
-    // SAFETY: the kernel checks the range; only DONTNEED changes contents, and its caller owns
-    // what it discards.
+    // SAFETY: the kernel checks the range. Only some advice changes contents, and that is for memory of the engine's
+    // which holds nothing (invariant 1).
     unsafe { call(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }.map(drop)
 }
 

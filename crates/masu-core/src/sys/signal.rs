@@ -3,6 +3,10 @@
 //! Every fault goes on to where it would have gone: to the handler that was there, with its mask, its flags and its
 //! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and
 //! may call it.
+//!
+//! Invariants:
+//! 1. what was there before is written once, before the handler is in place, and later only by the handler, of the one
+//!    fault after which the program's own is gone by its own wish.
 
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
@@ -47,8 +51,7 @@ pub type Told = fn(Fault);
 
 struct Before(UnsafeCell<Action>);
 
-// SAFETY: written once, before the handler is in place, and later only by a handler of the one fault after which
-// the program's handler is gone by its own wish.
+// SAFETY: invariant 1.
 unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before(UnsafeCell::new(Action::DEFAULT));
@@ -72,7 +75,7 @@ pub fn catch_faults(told: Told) -> bool {
     if first.is_err() || !sigaction(null(), &raw mut before) {
         return false;
     }
-    // SAFETY: nobody reads it before the handler is in place.
+    // SAFETY: invariant 1: the handler is not in place, so nobody reads it.
     unsafe { *BEFORE.0.get() = before };
     let has_handler = before.handler != SIG_DFL && before.handler != SIG_IGN;
     let kept = if has_handler { before.flags & (SA_RESTART | SA_NODEFER) } else { 0 };
@@ -92,7 +95,7 @@ unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_v
     /// Behind number, error and code.
     const ADDRESS: usize = 16;
     const CODE: usize = 8;
-    // SAFETY: fields of the kernel's structure.
+    // SAFETY: passed on: fields of the kernel's structure.
     let (code, address) =
         unsafe { (*info.byte_add(CODE).cast::<c_int>(), *info.byte_add(ADDRESS).cast::<usize>()) };
     let told = TOLD.load(Ordering::Acquire);
@@ -101,7 +104,7 @@ unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_v
         // SAFETY: stored by `catch_faults`, from a function of this type; the context is the kernel's.
         unsafe { transmute::<usize, Told>(told)(Fault { address, writes: writes(context) }) };
     }
-    // SAFETY: in the handler, as there.
+    // SAFETY: passed on.
     unsafe { go_on(number, code, info, context) }
 }
 
@@ -129,7 +132,7 @@ unsafe fn writes(context: *const c_void) -> Option<bool> {
 /// # Safety
 /// As for [`handler`].
 unsafe fn go_on(number: c_int, code: c_int, info: *mut c_void, context: *mut c_void) {
-    // SAFETY: see there.
+    // SAFETY: invariant 1.
     let before = unsafe { *BEFORE.0.get() };
     match before.handler {
         SIG_IGN if code <= 0 => {}
@@ -142,10 +145,10 @@ unsafe fn go_on(number: c_int, code: c_int, info: *mut c_void, context: *mut c_v
         }
         own => {
             if before.flags & SA_RESETHAND != 0 {
-                // SAFETY: see there.
+                // SAFETY: invariant 1.
                 unsafe { *BEFORE.0.get() = Action::DEFAULT };
             }
-            // SAFETY: the program's handler, of the kind that its flags say.
+            // SAFETY: passed on: the program's handler, of the kind that its flags say.
             unsafe {
                 if before.flags & SA_SIGINFO != 0 {
                     type Long = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);

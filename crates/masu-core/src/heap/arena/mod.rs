@@ -219,12 +219,12 @@ impl Arena {
         let mut freed = 0;
         let inside = match self.gate.try_enter() {
             Some(inside) => {
-                // SAFETY: inside, and as the caller says.
+                // SAFETY: passed on, and inside the gate.
                 freed = unsafe { self.put(block) };
                 Some(inside)
             }
             None => self.gate.leave_behind(block, |top| {
-                // SAFETY: the block is the caller's until it is left.
+                // SAFETY: passed on: the block is the caller's until it is left.
                 unsafe { (*block).next = top as *mut span::Block }
             }),
         };

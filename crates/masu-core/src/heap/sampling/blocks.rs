@@ -11,7 +11,7 @@ use core::ptr::{from_ref, null_mut};
 static BLOCKS: AtomicPtr<Arena> = AtomicPtr::new(null_mut());
 
 fn blocks() -> Option<&'static Arena> {
-    // SAFETY: null, or a heap that is never destroyed.
+    // SAFETY: null, or a heap that `keep` put there, which is never destroyed.
     unsafe { BLOCKS.load(Ordering::Acquire).as_ref() }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     let Some(heap) = heap else { return false };
     let heap_at = from_ref(heap).cast_mut();
     if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: nobody has seen it.
+        // SAFETY: made by the caller of `keep`: nobody has seen it.
         unsafe { heap.destroy() };
     }
     true
@@ -52,7 +52,7 @@ pub(super) fn small(heap: &Heap, size: usize, class: usize, home: u32) -> *mut u
         return null_mut();
     }
     let p: *mut u8 = block.cast();
-    // SAFETY: a block of the class, which is the caller's.
+    // SAFETY: allocated just now, with as many bytes as its class has.
     unsafe { p.write_bytes(0, usable) };
     prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
     p

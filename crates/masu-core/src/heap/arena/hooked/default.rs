@@ -22,6 +22,8 @@ pub static DEFAULT: Hooks = Hooks {
     merge: Some(merge),
 };
 
+/// # Safety
+/// As jemalloc's manual has it of this hook: both flags may be written.
 unsafe extern "C" fn alloc(
     _: *const Hooks,
     new_addr: *mut c_void,
@@ -38,7 +40,7 @@ unsafe extern "C" fn alloc(
         mem::map_aligned(size, align)
     };
     let Ok(at) = got else { return null_mut() };
-    // SAFETY: the caller's flags.
+    // SAFETY: passed on.
     unsafe {
         *zero = true;
         *commit = true;
@@ -46,6 +48,8 @@ unsafe extern "C" fn alloc(
     core::ptr::with_exposed_provenance_mut(at)
 }
 
+/// # Safety
+/// An extent of the caller's, which gives it up.
 unsafe extern "C" fn dalloc(
     _: *const Hooks,
     addr: *mut c_void,
@@ -57,11 +61,16 @@ unsafe extern "C" fn dalloc(
     false
 }
 
+/// # Safety
+/// An extent of the caller's, which gives it up.
 unsafe extern "C" fn destroy(_: *const Hooks, addr: *mut c_void, size: usize, _: bool, _: c_uint) {
     mem::unmap(addr.expose_provenance(), size);
 }
 
 /// Commits and decommits: neither has anything to do, and a decommit says so.
+///
+/// # Safety
+/// None is needed.
 unsafe extern "C" fn nothing<const REFUSED: bool>(
     _: *const Hooks,
     _: *mut c_void,
@@ -73,6 +82,8 @@ unsafe extern "C" fn nothing<const REFUSED: bool>(
     REFUSED
 }
 
+/// # Safety
+/// The range is the caller's, and nothing in it is in use.
 unsafe extern "C" fn purge<const LAZILY: bool>(
     _: *const Hooks,
     addr: *mut c_void,
@@ -82,10 +93,12 @@ unsafe extern "C" fn purge<const LAZILY: bool>(
     _: c_uint,
 ) -> bool {
     let at = addr.expose_provenance() + offset;
-    // SAFETY: the caller's memory, in which nothing is in use.
+    // SAFETY: passed on.
     !unsafe { if LAZILY { mem::discard_lazily(at, length) } else { mem::discard(at, length) } }
 }
 
+/// # Safety
+/// None is needed.
 unsafe extern "C" fn split(
     _: *const Hooks,
     _: *mut c_void,
@@ -98,6 +111,8 @@ unsafe extern "C" fn split(
     false
 }
 
+/// # Safety
+/// None is needed.
 unsafe extern "C" fn merge(
     _: *const Hooks,
     _: *mut c_void,

@@ -231,7 +231,7 @@ impl Arena {
         let Some(run) = run else { return null_mut() };
         let p = pointer(run.at());
         if zeroed && !run.zero {
-            // SAFETY: the block is the caller's and so long.
+            // SAFETY: the run was taken just now, with so many bytes, and is this thread's.
             unsafe { p.write_bytes(0, request.zeroed) };
         }
         p

@@ -79,7 +79,7 @@ impl Record for Pages {
 /// The pool. Under the map's lock.
 struct Pool(Spare);
 
-// SAFETY: touched under the map's lock only.
+// SAFETY: invariant 2: spare records are touched under the map's lock only.
 unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool(Spare::new());
