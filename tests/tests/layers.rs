@@ -151,6 +151,30 @@ fn dependencies_are_the_allowed_ones() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A reader is led through functions that there are, in the files where they are.
+#[test]
+fn the_walks_in_the_architecture_exist() {
+    let page = fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("readable");
+    let (_, walks) = page.split_once("\n## Two walks\n").expect("the section");
+    let walks = walks.split("\n## ").next().unwrap_or_default();
+    let (mut text, mut steps) = (String::new(), 0);
+    for row in walks.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = row.split('|').skip(1).map(|cell| cell.trim());
+        let names = cells.next().unwrap_or_default();
+        let file = cells.next().unwrap_or_default().trim_matches('`');
+        if !file.is_empty() {
+            text = fs::read_to_string(workspace().join("crates").join(file)).expect(file);
+        }
+        for name in names.split(", ").map(|name| name.trim_matches('`')) {
+            let is_there =
+                ["(", "<"].iter().any(|after| text.contains(&format!("fn {name}{after}")));
+            assert!(is_there, "no `{name}` where the walks have it: {row}");
+            steps += 1;
+        }
+    }
+    assert!(steps > 20, "{steps} steps");
+}
+
 /// Seccomp filters are written by `docs/syscalls.md`.
 #[test]
 fn the_system_calls_declared_are_the_documented_ones() {

@@ -1,10 +1,10 @@
 //! The command `masu-lab`: builds peers and measures masu against them.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use masu_lab::experiments::files;
 use masu_lab::progress::Progress;
 use masu_lab::workloads::pairs;
 use masu_lab::{arm, cost, experiments, memory, peers, racing, renew, scale};
@@ -139,10 +139,10 @@ fn count_cost(options: &Cost) -> Result<()> {
     progress.done();
     println!("{}", table.terminal());
     if let Some(file) = &options.json {
-        fs::write(file, serde_json::to_string_pretty(&table)? + "\n")?;
+        files::write(file, &(serde_json::to_string_pretty(&table)? + "\n"))?;
     }
     if let Some(file) = &options.md {
-        fs::write(file, table.markdown())?;
+        files::write(file, &table.markdown())?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use masu_bench::suite::{self, Choice, SUITES};
 use masu_bench::work;
 
 use crate::arm::{self, Arm};
-use crate::experiments::files::RAW;
+use crate::experiments::files::{self, RAW};
 use crate::progress::Progress;
 use crate::race::results::Results;
 use crate::{paths, peers, race, report, scale};
@@ -266,18 +266,14 @@ pub fn again(results: &PathBuf, files: &Files) -> Result<()> {
 
 impl Files {
     fn write(&self, results: &Results) -> Result<()> {
-        let files = [&self.json, &self.md, &self.html].into_iter().flatten();
-        for directory in files.filter_map(|file| file.parent()) {
-            fs::create_dir_all(directory)?;
-        }
         if let Some(file) = &self.json {
-            fs::write(file, results.json())?;
+            files::write(file, &results.json())?;
         }
         if let Some(file) = &self.md {
-            fs::write(file, report::render(results, report::Style::Markdown))?;
+            files::write(file, &report::render(results, report::Style::Markdown))?;
         }
         if let Some(file) = &self.html {
-            fs::write(file, report::html::page(results))?;
+            files::write(file, &report::html::page(results))?;
         }
         Ok(())
     }

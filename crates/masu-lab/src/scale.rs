@@ -27,6 +27,7 @@ use self::model::design::{Design, Variant};
 use self::model::predict::{Call, Lines, predict};
 use self::model::trace::Trace;
 use crate::arm::{self, Arm};
+use crate::experiments::files;
 
 /// What is simulated unless somebody asks for something else: threads that replace each other,
 /// producers and consumers, threads that keep to themselves, medium blocks, many threads, threads that
@@ -96,11 +97,11 @@ pub fn run(options: &Options) -> Result<()> {
     let model = Model { curves: curves(&traces, &designs), counted, check };
     println!("{}", render(&model, Style::Terminal { colour: false }));
     if let Some(file) = &options.json {
-        fs::write(file, serde_json::to_string_pretty(&model)? + "\n")?;
+        files::write(file, &(serde_json::to_string_pretty(&model)? + "\n"))?;
     }
     if let Some(file) = &options.md {
         let before = fs::read_to_string(file).unwrap_or_default();
-        fs::write(file, beneath(&before, &render(&model, Style::Markdown)))?;
+        files::write(file, &beneath(&before, &render(&model, Style::Markdown)))?;
     }
     Ok(())
 }

@@ -37,8 +37,7 @@ impl Files {
     fn below(&self, usual: &str, name: &str) -> Result<PathBuf> {
         let place = self.out.clone().unwrap_or_else(|| paths::workspace().join(usual));
         let path = place.join(name);
-        let parent = path.parent().context("a file has a directory")?;
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        make_parent(&path)?;
         Ok(path)
     }
 
@@ -71,7 +70,15 @@ impl Files {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+/// Makes the directory of a file, if need be.
+fn make_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().context("a file has a directory")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))
+}
+
+/// Writes a file that somebody named, in a directory that is made if need be.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    make_parent(path)?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
