@@ -220,11 +220,13 @@ fn a_profile_of_a_gibibyte_takes_at_most_2_mib() {
     let output = masu(&["explain", "--json", &running.id().to_string()]);
     let account: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let parts = account["parts"].as_array().expect("parts");
-    let part = parts.iter().find(|part| part["kind"] == "profile").expect("a line of its own");
-    let bytes = part["bytes"].as_u64().expect("bytes");
+    let of = |kind: &str| parts.iter().find(|part| part["kind"] == kind)?["bytes"].as_u64();
+    let bytes = of("profile").expect("a line of its own");
     assert!(account["allocated"].as_u64() >= Some(1 << 30), "{account:#}");
     // A thousand samples and more have a stack each.
     assert!((600 << 10..=2 << 20).contains(&bytes), "{bytes}: {account:#}");
+    // Nor does it lie anywhere else.
+    assert!(of("anonymous") < Some(48 << 10), "{account:#}");
 }
 
 /// 2 µs are some 6,000 cycles, in which processors do 9,000 instructions of this kind and more. What is counted

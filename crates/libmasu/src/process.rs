@@ -11,12 +11,18 @@ use core::ffi::{c_char, c_int};
 /// An array of `NAME=value`, ended by null.
 pub type Environment = *const *const c_char;
 
+static UNWINDER: masu_core::profile::Unwinder = masu_core::profile::Unwinder {
+    walk: masu_unwind::walk_outside,
+    keeps: &masu_unwind::MEMORY,
+    bytes: masu_unwind::BYTES,
+};
+
 /// Runs before `main`, and before the constructors of everything that depends on this library.
 ///
 /// # Safety
 /// Called once, by the loader, on the only thread.
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
-    masu_core::profile::set_unwinder(masu_unwind::walk_outside);
+    masu_core::profile::set_unwinder(&UNWINDER);
     masu_core::set_neighbour(glibc::serve);
     // SAFETY: the loader calls this once, on the only thread, with a valid environment.
     unsafe {

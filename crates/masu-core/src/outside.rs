@@ -118,6 +118,8 @@ pub enum Place {
     ProfSwitch,
     /// Where the profile lies; 0: nowhere yet.
     ProfArea,
+    /// What walks stacks, by its address: see `unwinder_keeps` and `unwinder_bytes`.
+    Unwinder,
     /// Odd while anything there changes.
     ProfChanges,
     /// Records ever used.
@@ -242,6 +244,7 @@ places! {
     limit_soft = crate::limit::SOFT,
     prof_switch = profile::SWITCH,
     prof_area = profile::BASE,
+    unwinder = crate::stack::UNWINDER,
     prof_changes = profile::CHANGES,
     prof_records = profile::USED,
     prof_sites = profile::SITES,

@@ -2,11 +2,20 @@
 //! stacks itself.
 
 use crate::sync::{AtomicUsize, Ordering};
-use core::mem::{MaybeUninit, transmute};
+use core::mem::MaybeUninit;
 
-/// The return addresses of the calling thread's stack, innermost first, as many as there is room for. It neither
-/// allocates nor takes a lock.
-pub type Unwinder = fn(&mut Room) -> &[usize];
+/// What walks stacks.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Unwinder {
+    /// The return addresses of the calling thread's stack, innermost first, as many as there is room for. It neither
+    /// allocates nor takes a lock.
+    pub walk: fn(&mut Room) -> &[usize],
+    /// Where the address of the memory is that it keeps, which is 0 as long as there is none,
+    pub keeps: &'static core::sync::atomic::AtomicUsize,
+    /// and the bytes of that: for who asks where the process's memory is.
+    pub bytes: usize,
+}
 
 /// Where a stack's frames are written: nobody has to clear it.
 pub type Room = [MaybeUninit<usize>];
@@ -20,12 +29,12 @@ pub const fn room<const N: usize>() -> [MaybeUninit<usize>; N] {
 /// Frames of a stack that a report about one block has.
 pub const DEPTH: usize = 29;
 
-/// As an address; 0: there is none.
-static UNWINDER: AtomicUsize = AtomicUsize::new(0);
+/// The address of an [`Unwinder`]; 0: there is none.
+pub static UNWINDER: AtomicUsize = AtomicUsize::new(0);
 
-/// Brings the function that walks stacks. Without one every stack is empty.
-pub fn set_unwinder(unwinder: Unwinder) {
-    UNWINDER.store(unwinder as usize, Ordering::Release);
+/// Brings what walks stacks. Without it every stack is empty.
+pub fn set_unwinder(unwinder: &'static Unwinder) {
+    UNWINDER.store(core::ptr::from_ref(unwinder).expose_provenance(), Ordering::Release);
 }
 
 /// The frames of the calling thread's stack, as many as fit.
@@ -35,6 +44,7 @@ pub fn walk(room: &mut Room) -> &[usize] {
     if unwinder == 0 {
         return &[];
     }
-    // SAFETY: stored by `set_unwinder`, from a function of this type.
-    unsafe { transmute::<usize, Unwinder>(unwinder)(room) }
+    // SAFETY: stored by `set_unwinder`, of one that is there for ever.
+    let unwinder = unsafe { &*core::ptr::with_exposed_provenance::<Unwinder>(unwinder) };
+    (unwinder.walk)(room)
 }

@@ -59,7 +59,7 @@ pub enum Kind {
     FreeHooked,
     /// masu's tables.
     Tables,
-    /// The heap profile: samples and stacks.
+    /// The heap profile: samples and stacks, and the rules by which stacks are walked.
     Profile,
     /// Guarded blocks, with what lies on their pages.
     Guards,
@@ -389,8 +389,9 @@ pub fn rss(process: u32) -> Result<u64, Error> {
 type Range = fn(&Engine) -> (u64, u64);
 
 /// Kinds with mappings of their own.
-const APART: [(Kind, Range); 3] = [
+const APART: [(Kind, Range); 4] = [
     (Kind::Profile, Engine::profiled),
+    (Kind::Profile, |engine| engine.rules),
     (Kind::Guards, Engine::guarded),
     (Kind::GuardRecords, Engine::guard_records),
 ];

@@ -31,6 +31,8 @@ pub struct Engine {
     pub huge_units: u64,
     /// Where the heap profile lies; 0: there is none.
     pub profile: u64,
+    /// Where what walks stacks keeps what it has found, and its end; 0: it keeps nothing yet.
+    pub rules: (u64, u64),
     /// Where the slots of guarded blocks begin; 0: there are none.
     pub guards: u64,
     /// Their number.
@@ -125,6 +127,7 @@ impl Engine {
             huge_base: 0,
             huge_units: 0,
             profile: 0,
+            rules: (0, 0),
             guards: 0,
             guard_count: 0,
             guard_table: 0,
@@ -157,6 +160,14 @@ impl Engine {
         let huge_units = huge_end.saturating_sub(capacity / chunk);
         let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
         let profile = word(Place::ProfArea)?;
+        let rules = match word(Place::Unwinder)? {
+            0 => (0, 0),
+            unwinder => {
+                let at = memory.word(memory.word(unwinder + self.layout.unwinder_keeps)?)?;
+                let bytes = memory.word(unwinder + self.layout.unwinder_bytes)?;
+                (at, if at == 0 { 0 } else { at.saturating_add(bytes) })
+            }
+        };
         let (guards, guard_table) = (word(Place::GuardBase)?, word(Place::GuardRecords)?);
         let guard_count = if guards == 0 { 0 } else { word(Place::GuardCount)? };
         let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
@@ -200,7 +211,7 @@ impl Engine {
         }
         (self.base, self.limit, self.end, self.mapped) = (base, limit, end, mapped);
         (self.huge_base, self.huge_units) = (huge_base, huge_units);
-        self.profile = profile;
+        (self.profile, self.rules) = (profile, rules);
         (self.guards, self.guard_count, self.guard_table) = (guards, guard_count, guard_table);
         self.figures = figures;
         Ok(())

@@ -2,14 +2,14 @@
 //! the addresses either.
 //!
 //! Invariants:
-//! 1. `MEMORY` is null, or points to a zeroed mapping as long as a [`Kept`], for ever.
+//! 1. [`MEMORY`] is 0, or the address of a zeroed mapping as long as a [`Kept`], for ever.
 //! 2. zero bytes are a valid [`Kept`]: it consists of atomic integers.
 
 use crate::cache::Cache;
 use crate::maps::Modules;
 use crate::sys;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ptr::with_exposed_provenance;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// See above.
 pub struct Kept {
@@ -19,28 +19,32 @@ pub struct Kept {
     pub modules: Modules,
 }
 
-static MEMORY: AtomicPtr<Kept> = AtomicPtr::new(null_mut());
+/// Where it lies; 0: nowhere yet.
+pub static MEMORY: AtomicUsize = AtomicUsize::new(0);
+/// Its bytes.
+pub const BYTES: usize = size_of::<Kept>();
 
 /// What is kept; `None`: there is no memory for it.
 #[inline]
 pub fn kept() -> Option<&'static Kept> {
     let mut memory = MEMORY.load(Ordering::Acquire);
-    if memory.is_null() {
+    if memory == 0 {
         memory = begin()?;
     }
     // SAFETY: invariants 1 and 2.
-    Some(unsafe { &*memory })
+    Some(unsafe { &*with_exposed_provenance(memory) })
 }
 
 #[cold]
 #[inline(never)]
-fn begin() -> Option<*mut Kept> {
-    let fresh = sys::map(size_of::<Kept>())?.cast();
-    match MEMORY.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Some(fresh),
+fn begin() -> Option<usize> {
+    let fresh = sys::map(BYTES)?;
+    let at = fresh.expose_provenance();
+    match MEMORY.compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(at),
         Err(first) => {
             // SAFETY: mapped just now, and nobody else knows of it.
-            unsafe { sys::unmap(fresh.cast(), size_of::<Kept>()) };
+            unsafe { sys::unmap(fresh.cast(), BYTES) };
             Some(first)
         }
     }

@@ -46,6 +46,8 @@ mod walk;
 mod tests;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use kept::{BYTES, MEMORY};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use sys::can_be_read;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use walk::{walk, walk_outside};

@@ -34,6 +34,13 @@ pub fn ensure(config: &Config) {
     }
 }
 
+#[cfg(feature = "prof")]
+static UNWINDER: masu_core::profile::Unwinder = masu_core::profile::Unwinder {
+    walk: masu_unwind::walk,
+    keeps: &masu_unwind::MEMORY,
+    bytes: masu_unwind::BYTES,
+};
+
 #[cold]
 #[inline(never)]
 fn start(config: &Config) {
@@ -43,7 +50,7 @@ fn start(config: &Config) {
     }
     pin();
     #[cfg(feature = "prof")]
-    masu_core::profile::set_unwinder(masu_unwind::walk);
+    masu_core::profile::set_unwinder(&UNWINDER);
     // SAFETY: the C library's variable, which is null or holds the environment. A program that
     // changes it while another thread allocates for the first time would break `getenv` as well.
     unsafe {

@@ -22,6 +22,7 @@ use crate::run::{RunChunk, UNITS};
 use crate::size_class::{CLASSES, LAST_CLASS, MEDIUM_CLASSES, SIZES, UNIT};
 use crate::space::Record;
 use crate::span::{Span, remote::RemoteWord};
+use crate::stack::Unwinder;
 use crate::stats::Counters;
 use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
 use core::mem::offset_of;
@@ -271,6 +272,10 @@ layout! {
     switch_session = profile::Switch::WORDS[1],
     /// The process that has switched it on from outside, 32 bits.
     switch_guest = profile::Switch::WORDS[2],
+    /// Of what walks stacks, the address of where the address of its memory is.
+    unwinder_keeps = offset_of!(Unwinder, keeps),
+    /// Bytes of that memory.
+    unwinder_bytes = offset_of!(Unwinder, bytes),
     /// Bytes of the heap profile's mapping.
     prof_length = prof::LENGTH,
     /// The profile's records, from the start of its mapping.

@@ -199,7 +199,9 @@ mod tests {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
 
     fn begin() {
-        stack::set_unwinder(walk);
+        static KEEPS: AtomicUsize = AtomicUsize::new(0);
+        static UNWINDER: stack::Unwinder = stack::Unwinder { walk, keeps: &KEEPS, bytes: 0 };
+        stack::set_unwinder(&UNWINDER);
         prof::start(1).expect("memory");
         set_every();
     }

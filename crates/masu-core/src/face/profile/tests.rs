@@ -22,6 +22,9 @@ fn unwinder(room: &mut [MaybeUninit<usize>]) -> &[usize] {
     unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), 2) }
 }
 
+static KEEPS: AtomicUsize = AtomicUsize::new(0);
+static UNWINDER: Unwinder = Unwinder { walk: unwinder, keeps: &KEEPS, bytes: 0 };
+
 /// A line of a dump.
 #[derive(Default, Debug, Clone, PartialEq)]
 struct Place {
@@ -176,7 +179,7 @@ fn estimates_of_short_lived_threads_have_no_bias() {
 fn places_that_are_served_from_larger_classes_have_no_bias() {
     alone!(places_that_are_served_from_larger_classes_have_no_bias, || {
         const THREADS: usize = 8000;
-        set_unwinder(unwinder);
+        set_unwinder(&UNWINDER);
         start(RATE).expect("memory");
         // Each thread takes a few blocks of one size, and between them smaller ones, which are served from what is left.
         let sizes = [512, 512, 470, 470, 512, 400, 470, 512];
@@ -209,7 +212,7 @@ fn places_that_are_served_from_larger_classes_have_no_bias() {
 #[test]
 fn each_place_has_its_own() {
     alone!(each_place_has_its_own, || {
-        set_unwinder(unwinder);
+        set_unwinder(&UNWINDER);
         start(RATE).expect("memory");
         let mut blocks = Vec::new();
         // A place with many small blocks beside one with few large ones, and one that frees all.
