@@ -2,7 +2,7 @@
 //! time, into the reports of `docs/benchmarks`.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,10 +12,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use masu_bench::race::duration;
 use masu_bench::race::results::Absent;
+use masu_bench::report::{Comparison, Mean, Metric, Summary};
 use masu_bench::suite::{self, Choice, SUITES};
 use masu_bench::work;
 
 use crate::arm::{self, Arm};
+use crate::experiments::chart;
 use crate::experiments::files::{self, RAW};
 use crate::progress::Progress;
 use crate::race::results::Results;
@@ -111,6 +113,9 @@ pub struct Files {
     /// Write everything as one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Draw everybody's time against their memory, compared with the best of each row, as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// Races and reports.
@@ -219,7 +224,8 @@ impl Options {
             Some(PathBuf::from(format!("{}.{extension}", stem.display())))
         };
         let (json, html) = (file(RAW, "json"), file(RAW, "html"));
-        Files { json, md: file("docs/benchmarks", "md"), html }.write(results)?;
+        let files = Files { json, md: file("docs/benchmarks", "md"), html, svg: None };
+        files.write(results)?;
         self.files.write(results)?;
         print(results);
         Ok(())
@@ -275,8 +281,26 @@ impl Files {
         if let Some(file) = &self.html {
             files::write(file, &report::html::page(results))?;
         }
+        if let Some(file) = &self.svg {
+            draw(results, file)?;
+        }
         Ok(())
     }
+}
+
+/// A dot for each allocator: see [`Files::svg`].
+fn draw(results: &Results, file: &Path) -> Result<()> {
+    let metrics = [Metric::Wall, Metric::Peak];
+    let comparisons = metrics.map(|metric| Comparison::new(results, metric));
+    let summary = Summary::new(results, &comparisons);
+    ensure!(summary.metrics == metrics, "the race has no times and peaks to draw");
+    let dot = |(arm, means): &(usize, Vec<Option<Mean>>)| match means[..] {
+        [Some(time), Some(peak)] => Some((results.arms[*arm].name.clone(), time.ratio, peak.ratio)),
+        _ => None,
+    };
+    let dots: Vec<_> = summary.rows.iter().filter_map(dot).collect();
+    let of = |what| format!("{what}, as a multiple of the best allocator of each workload");
+    chart::dots(file, &of("time"), &of("peak memory"), &dots)
 }
 
 fn print(results: &Results) {

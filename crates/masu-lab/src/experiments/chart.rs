@@ -101,6 +101,43 @@ pub fn lines(path: &Path, panels: &[Panel], columns: usize) -> Result<()> {
     slim(path)
 }
 
+/// Draws a dot with its name at each place, in a field from 1 on both axes: less is better, and nothing is below 1.
+/// The first one stands out.
+pub fn dots(path: &Path, x: &str, y: &str, dots: &[(String, f64, f64)]) -> Result<()> {
+    let most = |values: fn(&(String, f64, f64)) -> f64| dots.iter().map(values).fold(1.2, f64::max);
+    let (right, top) =
+        (1.0 + (most(|dot| dot.1) - 1.0) * 1.15, 1.0 + (most(|dot| dot.2) - 1.0) * 1.1);
+    let root = SVGBackend::new(path, (WIDTH, HEIGHT)).into_drawing_area();
+    root.fill(&WHITE).map_err(failed)?;
+    let mut chart = ChartBuilder::on(&root)
+        .margin(10)
+        .x_label_area_size(36)
+        .y_label_area_size(56)
+        .build_cartesian_2d(1.0..right, 1.0..top)
+        .map_err(failed)?;
+    chart
+        .configure_mesh()
+        .x_desc(x)
+        .y_desc(y)
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .light_line_style(WHITE.mix(0.0))
+        .draw()
+        .map_err(failed)?;
+    for (index, (name, x, y)) in dots.iter().enumerate() {
+        let colour = if index == 0 { COLOURS[1] } else { COLOURS[4] };
+        let size = if index == 0 { 7 } else { 5 };
+        let dot = EmptyElement::at((*x, *y))
+            + Circle::new((0, 0), size, colour.filled())
+            + Text::new(name.clone(), (10, -6), ("sans-serif", 13));
+        chart.draw_series(std::iter::once(dot)).map_err(failed)?;
+    }
+    root.present().map_err(failed)?;
+    drop(chart);
+    drop(root);
+    slim(path)
+}
+
 /// Takes out of a drawing what goes without saying or cannot be seen: more than half of it.
 fn slim(path: &Path) -> Result<()> {
     let svg = std::fs::read_to_string(path)?;
@@ -299,6 +336,19 @@ mod tests {
         assert!(svg.matches("<polyline").count() >= 6);
         for text in ["a title", "first", "second"] {
             assert_eq!(svg.matches(text).count(), 3, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_dot_is_drawn_and_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("dots.svg");
+        let all = [("first".into(), 1.0, 1.1), ("second".into(), 2.4, 17.0)];
+        dots(&path, "time", "memory", &all).unwrap();
+        let svg = std::fs::read_to_string(path).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 2);
+        for text in ["time", "memory", "first", "second"] {
+            assert_eq!(svg.matches(text).count(), 1, "{text}");
         }
     }
 
