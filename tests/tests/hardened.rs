@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, is_masu};
+use masu_tests::{Compile, Program, Run, is_masu, workspace};
 
 const HARDENED: &str = "policy:hardened";
 
@@ -41,6 +41,50 @@ fn every_mistake_that_is_promised_is_stopped() {
             stopped += usize::from(words[3] != "on");
         }
         println!("{configuration}: {stopped} of {}", promises.len());
+    }
+}
+
+/// The programs of `outcomes.c` end as the committed table says, hardened every one as it should.
+#[test]
+fn programs_end_as_the_table_says() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("mistakes/outcomes.c").flags(["-O1", "-w", "-lstdc++"]).build();
+    let list = Run::program(&program).arg("--list").bare().run().success().stdout;
+    let should: Vec<(&str, &str)> = list.lines().filter_map(|line| line.split_once(' ')).collect();
+    let table = std::fs::read_to_string(workspace().join("tests/mistakes/outcomes.md"));
+    let table = table.expect("the table");
+    let mut rows = table.lines().filter(|line| line.starts_with("| ")).map(|line| {
+        let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
+        (
+            cells[0].trim_matches('`').to_owned(),
+            cells[2..].iter().map(|c| (*c).to_owned()).collect(),
+        )
+    });
+    let (_, names): (String, Vec<String>) = rows.next().expect("a head");
+    let rows: BTreeMap<String, Vec<String>> = rows.collect();
+    assert!(should.len() > 60 && rows.len() == should.len() + 1, "{} rows", rows.len());
+    for (name, configuration) in
+        [("masu", "policy:default"), ("hardened", HARDENED), ("debug", "policy:debug")]
+    {
+        let run = Run::program(&program).arg("--all").env("MASU_CONF", configuration);
+        let ends = run.timeout(Duration::from_secs(120)).run().success().stdout;
+        let column = names.iter().position(|column| column == name).expect("a column");
+        for (line, (case, should)) in ends.lines().zip(&should) {
+            let end = line.strip_prefix(case).expect("in the same order").trim();
+            let plain = should.trim_end_matches('+');
+            let sooner =
+                end == "fault" && plain != "fault" && (plain == "abort" || plain != *should);
+            if (name, *case) == ("debug", "text_without_end") {
+                // What lies behind a block between guards depends on the side that was drawn.
+                continue;
+            }
+            let cell = if end == plain || sooner { "." } else { end };
+            assert_eq!(cell, rows[*case][column], "{configuration}: {case}");
+            assert!(name != "hardened" || cell == ".", "{case}: {end}");
+        }
+        assert_eq!(ends.lines().count(), should.len());
     }
 }
 
