@@ -57,15 +57,16 @@ fn each_inner_lock(f: fn(&'static Lock)) {
             arena::hooked::lock_for_fork(),
             heap::sampling::lock_for_fork(),
         ])
-        .chain(hardened::locks_for_fork())
         .for_each(f);
+    hardened::each_lock_for_fork(f);
 }
 
 /// What is locked first and given back last: so the other locks are the same before and after.
 fn first() -> impl Iterator<Item = &'static Lock> {
     [arena::lock_for_fork(), run::pool::growth_for_fork()]
         .into_iter()
-        .chain(hardened::begin_for_fork())
+        // Asked for once the table of arenas is locked: what it guards begins with an arena.
+        .chain(core::iter::once_with(hardened::begin_for_fork).flatten())
 }
 
 /// All locks, which the caller has: the first ones last.

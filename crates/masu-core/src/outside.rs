@@ -144,10 +144,12 @@ pub enum Place {
     GuardPages,
     /// Bytes mapped for what is known of hook memory.
     HookTables,
-    /// Where the pools of the hardened heap lie; 0: there is none.
-    HardenedPools,
-    /// Its arenas.
-    HardenedArenas,
+    /// The place of the hardened heap's pools.
+    HardenedPlace,
+    /// That of the pools of first-class heaps.
+    HardenedHeaps,
+    /// Where the heads of these heaps' numbers lie; 0: there are none.
+    HardenedHeads,
     /// Bytes of its regions that are accessible.
     HardenedOpened,
     /// Its free bytes that have not gone back.
@@ -257,8 +259,9 @@ places! {
     guard_live = crate::guard::LIVE_BYTES,
     guard_pages = crate::guard::PAGE_BYTES,
     hook_tables = crate::heap::arena::hooked::MAPPED,
-    hardened_pools = crate::hardened::place::METADATA,
-    hardened_arenas = crate::hardened::place::ARENAS,
+    hardened_place = crate::hardened::place::PROCESS,
+    hardened_heaps = crate::hardened::place::HEAPS,
+    hardened_heads = crate::hardened::heaps::HEADS,
     hardened_opened = crate::hardened::place::OPENED,
     hardened_dirty = crate::ledger::DIRTY_HARDENED,
     hardened_shapes = crate::hardened::shape::ALL,

@@ -60,8 +60,8 @@ struct Shape {
 
 /// Most bytes of a pool's slabs that are believed: twice a region's.
 const MOST_OPENED: u64 = 64 << 30;
-/// Most arenas.
-const MOST_ARENAS: u64 = 64;
+/// Where pools lie, and the most arenas there.
+const PLACES: [(Place, u64); 2] = [(Place::HardenedPlace, 64), (Place::HardenedHeaps, 1 << 16)];
 /// Most entries of the table of large blocks: as many as mappings that a machine can be set to have.
 const MOST_LARGE: u64 = 1 << 26;
 
@@ -96,8 +96,13 @@ pub(crate) fn add(
     engine: &Engine,
     account: &mut Account,
 ) -> Result<Vec<Range>, Error> {
-    let (array, bytes) = pool_array(memory, engine)?;
-    let mut records = vec![(array, array + bytes)];
+    let mut records = Vec::new();
+    for (which, _) in PLACES {
+        let (array, arenas) = pool_array(memory, engine, which)?;
+        records.push((array, array + arenas * arena_bytes(engine)));
+    }
+    let (heads, arenas) = heads(memory, engine)?;
+    records.push((heads, heads + arenas * engine.layout.head_len));
     let mut ours = Vec::new();
     for pool in pools(memory, engine)? {
         records.push((pool.metadata, pool.metadata + pool.opened_metadata));
@@ -158,33 +163,61 @@ pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<
     Ok(found.map(|(start, bytes)| Block { start, bytes, is_live: true }))
 }
 
-/// Where the pools lie, and their bytes.
-fn pool_array(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
-    let at = memory.word(engine.address(Place::HardenedPools))?;
-    let arenas = if at == 0 { 0 } else { memory.word(engine.address(Place::HardenedArenas))? };
+/// Bytes of an arena's pools.
+fn arena_bytes(engine: &Engine) -> u64 {
+    engine.layout.pool_classes * engine.layout.pool_stride
+}
+
+/// Where the pools of a place lie, and how many arenas have some.
+fn pool_array(memory: &Memory, engine: &Engine, which: Place) -> Result<Range, Error> {
+    let (place, l) = (engine.address(which), &engine.layout);
+    let at = memory.word(place + l.place_pools)?;
+    let arenas = if at == 0 { 0 } else { memory.word(place + l.place_arenas)? };
+    let (_, most) = PLACES.into_iter().find(|(place, _)| *place == which).unwrap_or((which, 0));
+    if arenas <= most { Ok((at, arenas)) } else { Err(Error::Damaged(memory.process)) }
+}
+
+/// Where the heads of first-class heaps' arenas lie, and how many there are.
+fn heads(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
+    let at = memory.word(engine.address(Place::HardenedHeads))?;
+    let (_, arenas) = pool_array(memory, engine, Place::HardenedHeaps)?;
+    Ok((at, if at == 0 { 0 } else { arenas }))
+}
+
+/// The pools that are used, each with its region. Of first-class heaps, which may have many, the others are not looked at.
+fn raw_pools(memory: &Memory, engine: &Engine) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let l = &engine.layout;
-    match arenas <= MOST_ARENAS {
-        true => Ok((at, arenas * l.pool_classes * l.pool_stride)),
-        false => Err(Error::Damaged(memory.process)),
+    let mut found = Vec::new();
+    let (at, arenas) = pool_array(memory, engine, Place::HardenedPlace)?;
+    let array = memory.filled(at, arenas * arena_bytes(engine))?;
+    let pools = (0..).zip(array.chunks_exact(l.pool_stride as usize));
+    found.extend(pools.map(|(region, pool)| (region, pool.to_vec())));
+    let (at, arenas) = heads(memory, engine)?;
+    let heads = memory.filled(at, arenas * l.head_len)?;
+    let (pools, _) = pool_array(memory, engine, Place::HardenedHeaps)?;
+    for (arena, head) in (0..).zip(heads.chunks_exact(l.head_len as usize)) {
+        let ready = u64_at(head, l.head_ready);
+        for class in (0..l.pool_classes).filter(|class| ready >> class & 1 != 0) {
+            let region = arena * l.pool_classes + class;
+            found.push((region, memory.filled(pools + region * l.pool_stride, l.pool_stride)?));
+        }
     }
+    found.retain(|(_, pool)| u64_at(pool, l.pool_start) != 0);
+    Ok(found)
 }
 
 /// The pools that are used.
 fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
-    let (at, bytes) = pool_array(memory, engine)?;
-    if bytes == 0 {
+    let raw = raw_pools(memory, engine)?;
+    if raw.is_empty() {
         return Ok(Vec::new());
     }
     let l = &engine.layout;
-    let array = memory.filled(at, bytes)?;
     let shapes = engine.address(Place::HardenedShapes);
     let mut shape_words = vec![0; (l.pool_classes * l.shape_len) as usize];
     memory.read(shapes, &mut shape_words)?;
     let mut pools = Vec::new();
-    for (region, pool) in (0..).zip(array.chunks_exact(l.pool_stride as usize)) {
-        if u64_at(pool, l.pool_start) == 0 {
-            continue;
-        }
+    for (region, pool) in &raw {
         let class = region % l.pool_classes;
         let shape_of =
             |class| Shape::of(engine, class, &shape_words[(class * l.shape_len) as usize..]);

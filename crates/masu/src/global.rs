@@ -4,8 +4,8 @@
 //! the program is compiled, and what is left of `Box::new` is a pop from the thread's bin. What is
 //! not a hit is a call of one cold function. Frees and growth are one function each.
 
-use crate::Config;
 use crate::process;
+use crate::{Config, Policy};
 use core::alloc::{GlobalAlloc, Layout};
 
 /// The engine as a program's allocator.
@@ -52,6 +52,25 @@ impl Masu {
     #[must_use]
     pub const fn with_config(config: Config) -> Configured {
         Configured(config)
+    }
+
+    /// The allocator with every block hardened, from the first one on: each lies where a mistake of unsafe code, or of C that
+    /// gets its memory here, harms least and is found soonest. The environment can add to it (`MASU_POLICY=debug`), or take
+    /// it away (`MASU_HARDENED=off`).
+    ///
+    /// It is [`with_config`](Masu::with_config) of [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md` says what
+    /// that promises and what it costs. [`Heap::hardened`](crate::Heap::hardened) has it for a part of a program.
+    ///
+    /// ```
+    /// use masu::{Configured, Masu};
+    ///
+    /// #[global_allocator]
+    /// static GLOBAL: Configured = Masu::hardened();
+    /// # fn main() { assert!(masu::Heap::new().unwrap().is_hardened()); }
+    /// ```
+    #[must_use]
+    pub const fn hardened() -> Configured {
+        Masu::with_config(Config::new().policy(Policy::Hardened))
     }
 
     /// Bytes that may be used at a block, at least those asked for. O(1).

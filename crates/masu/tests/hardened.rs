@@ -1,9 +1,9 @@
 //! A Rust program that is hardened from its first block on.
 
-use masu::{Config, Configured, Masu, Policy};
+use masu::{Configured, Masu};
 
 #[global_allocator]
-static GLOBAL: Configured = Masu::with_config(Config::new().policy(Policy::Hardened));
+static GLOBAL: Configured = Masu::hardened();
 
 /// Where a value lies.
 fn address<T>(value: &T) -> usize {
@@ -37,6 +37,33 @@ fn vectors_grow_and_shrink_byte_by_byte() {
         text.extend(std::iter::repeat_n('y', size / 7));
         assert_eq!(text.len(), size + size / 7);
     }
+}
+
+/// From one size class into the next, whose first bytes the slot has room for, and then to that class's end.
+#[test]
+fn a_block_that_grows_a_little_has_its_class_to_its_end() {
+    for size in (16..8192).step_by(16) {
+        let mut bytes = Vec::<u8>::with_capacity(size);
+        bytes.resize(size, 1);
+        for more in [1, 2, 5, 7, 15, 16] {
+            bytes.reserve_exact(size + more - bytes.len());
+            bytes.resize(size + more, 1);
+        }
+        assert!(bytes.iter().all(|&byte| byte == 1));
+    }
+}
+
+/// In a hardened process first-class heaps are hardened, too.
+#[test]
+fn heaps_are_hardened() {
+    let heap = masu::Heap::new().expect("memory for a heap");
+    assert!(heap.is_hardened());
+    let bytes = allocator_api2::vec::Vec::<u8, _>::with_capacity_in(99, &heap);
+    assert!(heap.owns(bytes.as_ptr()) && heap.allocated() == 99);
+    let text = masu::scope(&heap, || "x".repeat(99));
+    assert!(heap.owns(text.as_ptr()));
+    drop((bytes, heap));
+    assert_eq!(text.len(), 99);
 }
 
 #[test]

@@ -11,11 +11,12 @@
 //! The exact ones are for doors whose contract names real sizes: what a request will get is known before, and
 //! the zeroed bytes are all that may be used.
 
+use super::hardened::hardened_block;
 use super::{Arena, scarce};
 use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
-use crate::size_class::{UNIT, aligned_class, class_of};
-use crate::{hardened, huge, purge, run, settings, spare};
+use crate::size_class::{aligned_class, class_of};
+use crate::{huge, purge, run, settings, spare};
 use core::ptr::null_mut;
 
 /// The hot path of [`alloc`]: a small block from the thread's bin, or null, which says nothing but
@@ -182,39 +183,6 @@ fn serve_sampled(request: Request) -> *mut u8 {
     let p = serve(&request);
     // SAFETY: null, or a block that was allocated just now.
     unsafe { sampling::served(p, &request) }
-}
-
-/// A block of the hardened heap, of `bytes` bytes for a request of `size`; null when memory is out.
-#[inline(never)]
-fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8 {
-    let mut bytes = bytes;
-    if hardened::gives_whole_classes() && bytes != 0 {
-        let Some(request) = Request::new(bytes, align, false) else { return null_mut() };
-        bytes = request.bytes();
-    }
-    let mut p = sampling::guarded(bytes, align, size);
-    if p.is_null() {
-        p = hardened::alloc(bytes, align, heap::number());
-    }
-    if p.is_null() {
-        p = hardened_again(bytes, align);
-    }
-    if !p.is_null() {
-        heap::thread_bytes::allocated(bytes);
-        // SAFETY: allocated just now.
-        unsafe { sampling::counted_beside_guards(p, size) };
-    }
-    p
-}
-
-#[cold]
-#[inline(never)]
-fn hardened_again(bytes: usize, align: usize) -> *mut u8 {
-    if bytes > isize::MAX as usize - UNIT {
-        return null_mut();
-    }
-    let ask = || hardened::alloc(bytes, align, heap::number());
-    scarce::again(bytes, false, ask, || spare::alloc(bytes.max(1), align))
 }
 
 #[inline(always)]

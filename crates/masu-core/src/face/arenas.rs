@@ -1,5 +1,6 @@
 //! Arenas as doors use them.
 
+use super::resize;
 use super::{arena::Arena, scarce::again};
 use crate::heap::block::{Block, free_block, why};
 use crate::heap::{sampling, thread_bytes};
@@ -27,6 +28,61 @@ impl Arena {
             unsafe { sampling::counted(p, size) };
         }
         p
+    }
+
+    /// [`alloc`](Arena::alloc) for who resizes and frees the block by this heap's functions: a hardened heap's has exactly
+    /// `size` bytes, so that a write beyond them shows. All of its bytes are zero, if it is one.
+    #[inline]
+    pub fn alloc_as_asked(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+        if self.makes_hardened() {
+            self.alloc_hardened_as_asked(size, align)
+        } else {
+            self.alloc(size, align, zeroed)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_hardened_as_asked(&'static self, size: usize, align: usize) -> *mut u8 {
+        let Some(request) = Request::exact(size, align, true) else { return null_mut() };
+        let mut p = self.alloc_hardened(size, &request);
+        if p.is_null() && self.has_room(size) {
+            let ask = || self.alloc_hardened(size, &request);
+            p = again(size, false, ask, ask);
+        }
+        if !p.is_null() {
+            if !matches!(request.source, Source::Small(_)) {
+                // Small ones count where they are taken.
+                thread_bytes::allocated(size);
+            }
+            if sampling::is_on() {
+                // SAFETY: allocated just now.
+                unsafe { sampling::counted(p, size) };
+            }
+        }
+        p
+    }
+
+    /// Changes the size of a block of this heap as [`realloc_exact`](crate::realloc_exact) does; a hardened one then has
+    /// exactly `size` bytes, of which those that it gains are zero.
+    ///
+    /// # Safety
+    /// `p` is a live block of this heap.
+    pub unsafe fn realloc(
+        &'static self,
+        p: *mut u8,
+        size: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> *mut u8 {
+        // SAFETY: passed on.
+        unsafe {
+            if self.is_hardened() {
+                resize::realloc_as_asked(p, size, align)
+            } else {
+                resize::realloc_exact(p, size, align, zeroed)
+            }
+        }
     }
 
     /// What is left to do for a large block, or for one that could not be had: `p` as it is.

@@ -1,21 +1,43 @@
-//! The hardened heap, as the configuration asks for it.
+//! The hardened heap, as the configuration asks for it; and resizing its blocks.
 
+use super::free::dealloc;
+use super::scarce;
 use crate::config::Config;
-use crate::hardened::{self, Options};
-use crate::heap;
+use crate::hardened::shape::MOST;
+use crate::hardened::{self, Options, heaps};
+use crate::heap::block::Block;
+use crate::heap::{self, sampling, thread_bytes};
+use crate::prof;
+use crate::request::Request;
+use crate::size_class::UNIT;
+use crate::spare;
 use crate::sys::fatal::write_stderr;
+use crate::sys::host;
 use crate::text::Text;
+use core::ptr::null_mut;
+
+fn options(config: &Config, whole: bool) -> Options {
+    Options {
+        quarantine_random: config.quarantine_random,
+        quarantine_queue: config.quarantine_queue,
+        guard_slabs: config.guard_slabs,
+        whole,
+    }
+}
+
+/// Notes what the configuration says, for first-class heaps that are hardened in a process that is not.
+pub(super) fn note_options(config: &Config) {
+    let options = options(config, false);
+    if !options.are_default() {
+        hardened::set_options(&options);
+    }
+}
 
 /// Has every request served by it from now on. `whole`: see [`Options::whole`].
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config, whole: bool) {
-    let options = Options {
-        quarantine_random: config.quarantine_random,
-        quarantine_queue: config.quarantine_queue,
-        guard_slabs: config.guard_slabs,
-        whole,
-    };
+    let options = options(config, whole);
     if hardened::start(&options) {
         // Blocks that wait in bins would be handed out yet.
         heap::flush();
@@ -25,4 +47,141 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
             .str("masu: warning: hardened: no addresses for it (ulimit -v?), or pages are not of 4 KiB; it is off")
             .line();
     }
+}
+
+/// A block of the hardened heap, of `bytes` bytes for a request of `size`; null when memory is out.
+#[inline(never)]
+pub(super) fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8 {
+    let mut bytes = bytes;
+    if hardened::gives_whole_classes() && bytes != 0 {
+        let Some(request) = Request::new(bytes, align, false) else { return null_mut() };
+        bytes = request.bytes();
+    }
+    let mut p = sampling::guarded(bytes, align, size);
+    if p.is_null() {
+        p = hardened::alloc(bytes, align, heap::number());
+    }
+    if p.is_null() {
+        p = hardened_again(bytes, align);
+    }
+    if !p.is_null() {
+        thread_bytes::allocated(bytes);
+        // SAFETY: allocated just now.
+        unsafe { sampling::counted_beside_guards(p, size) };
+    }
+    p
+}
+
+#[cold]
+#[inline(never)]
+fn hardened_again(bytes: usize, align: usize) -> *mut u8 {
+    if bytes > isize::MAX as usize - UNIT {
+        return null_mut();
+    }
+    let ask = || hardened::alloc(bytes, align, heap::number());
+    scarce::again(bytes, false, ask, || spare::alloc(bytes.max(1), align))
+}
+
+/// Changes the size of a hardened block to exactly `bytes`, moving it if it must or if it is not aligned to `align`.
+/// Contents are kept up to the smallest of both sizes and `asked`; what it gains is zero. `bytes` are those of a size class,
+/// unless the block is to have them `as_asked`. Null when memory is out, and nothing has changed.
+///
+/// # Safety
+/// It is a live hardened block at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn realloc_hardened(
+    p: *mut u8,
+    block: &Block,
+    bytes: usize,
+    asked: usize,
+    align: usize,
+    as_asked: bool,
+) -> *mut u8 {
+    let old = block.bytes;
+    // SAFETY: passed on.
+    unsafe {
+        let stays =
+            p.addr().is_multiple_of(align) && (bytes == old || hardened_stays(p, block, bytes));
+        if stays {
+            return p;
+        }
+        let moved = hardened_moved(p, block, bytes, align);
+        if !moved.is_null() {
+            return moved;
+        }
+    }
+    let to = match block.heap() {
+        Some(heap) if as_asked => heap.alloc_as_asked(bytes, align, true),
+        Some(heap) => heap.alloc(bytes, align, true),
+        None if heap::scope().is_some() => super::alloc_zeroed_aligned(bytes, align),
+        None => hardened_block(bytes, align, bytes),
+    };
+    if !to.is_null() {
+        // SAFETY: two blocks, each at least as long as what is copied; `p` is given up.
+        unsafe {
+            host::copy(p, to, old.min(asked).min(bytes));
+            dealloc(p);
+        }
+    }
+    to
+}
+
+/// Resizes a hardened block where it is, which makes it a new one for the profile. `false`: it has to move.
+///
+/// # Safety
+/// It is a live block at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> bool {
+    let (old, heap) = (block.bytes, block.heap());
+    if heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
+        return false;
+    }
+    // SAFETY: passed on.
+    let stays = unsafe { hardened::resize(p, size) };
+    if let Some(heap) = heap {
+        heap.resized_hardened(old, size, !heaps::is_in_slab(p), stays);
+    }
+    if stays {
+        thread_bytes::resized(old, size);
+        if sampling::any_live() {
+            sampling::freed(p);
+        }
+        // SAFETY: passed on.
+        unsafe { sampling::counted_beside_guards(p, size) };
+    }
+    stays
+}
+
+/// Moves the pages of a large hardened block to a larger one of `size` bytes. Null: nothing has changed.
+///
+/// # Safety
+/// It is a live hardened block at `p`, and the caller's.
+#[cold]
+#[inline(never)]
+unsafe fn hardened_moved(p: *mut u8, block: &Block, size: usize, align: usize) -> *mut u8 {
+    let (old, heap) = (block.bytes, block.heap());
+    if size <= old || old <= MOST || heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
+        return null_mut();
+    }
+    let sample = prof::set_aside(p);
+    // SAFETY: passed on.
+    let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
+    if let Some(heap) = heap {
+        heap.resized_hardened(old, size, !heaps::is_in_slab(p), !to.is_null());
+    }
+    if to.is_null() {
+        if let Some(sample) = sample {
+            prof::put_back(sample);
+        }
+        return to;
+    }
+    if let Some(sample) = sample {
+        prof::moved(sample);
+    }
+    thread_bytes::resized(old, size);
+    // SAFETY: a live block.
+    unsafe { sampling::counted_beside_guards(to, size) };
+    to
 }

@@ -9,6 +9,7 @@
 //! Arenas are told what becomes of their blocks, within their limits.
 
 use super::free::{self, dealloc};
+use super::hardened::{hardened_stays, realloc_hardened};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -107,6 +108,22 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
     unsafe { realloc_any(p, usize::MAX, Request::exact(size, align, zeroed)) }
 }
 
+/// [`realloc_exact`] of a hardened block, which has exactly `size` bytes then.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn realloc_as_asked(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+    match found(p) {
+        // SAFETY: passed on.
+        Some(block) if block.kind == Kind::Hardened => unsafe {
+            realloc_hardened(p, &block, size, usize::MAX, align, true)
+        },
+        // SAFETY: passed on.
+        Some(_) => unsafe { realloc_exact(p, size, align, true) },
+        None => null_mut(),
+    }
+}
+
 /// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
 /// address, its contents are kept up to the smaller size, and it does not take more memory than
 /// [`realloc`] would leave it. `false`: nothing has changed.
@@ -164,6 +181,13 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     };
     let &Request { size, align, exact, .. } = &request;
     let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
+    if block.kind == Kind::Hardened {
+        let whole = exact || block.heap().is_some() || hardened::gives_whole_classes();
+        // SAFETY: passed on.
+        return unsafe {
+            realloc_hardened(p, &block, if whole { new } else { size }, asked, align, false)
+        };
+    }
     // SAFETY: passed on.
     let stays = unsafe {
         if exact {
@@ -178,13 +202,6 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     if block.kind == Kind::Huge && old > MEDIUM_MAX && new > old {
         // SAFETY: passed on: the block that was found is a live huge one.
         return unsafe { grow_huge(p, &block, new, align, zeroed) };
-    }
-    if block.kind == Kind::Hardened {
-        // SAFETY: passed on: the block that was found is live, and the caller's.
-        let to = unsafe { hardened_moved(p, old, if exact { new } else { size }, align) };
-        if !to.is_null() {
-            return to;
-        }
     }
     let to = match block.heap() {
         Some(heap) => heap.alloc(size, align, false),
@@ -216,7 +233,7 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     }
     if block.kind == Kind::Hardened {
         // SAFETY: passed on.
-        return size == block.bytes || unsafe { hardened_stays(p, size) };
+        return size == block.bytes || unsafe { hardened_stays(p, block, size) };
     }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);
@@ -226,50 +243,6 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
     size > least && unsafe { resize(p, block, size, false) }
-}
-
-/// Resizes a hardened block where it is, which makes it a new one for the profile. `false`: it has to move.
-///
-/// # Safety
-/// It is a live block at `p`, and the caller's.
-#[cold]
-#[inline(never)]
-unsafe fn hardened_stays(p: *mut u8, size: usize) -> bool {
-    // SAFETY: passed on.
-    let stays = unsafe { hardened::resize(p, size) };
-    if stays {
-        if sampling::any_live() {
-            sampling::freed(p);
-        }
-        // SAFETY: passed on.
-        unsafe { sampling::counted_beside_guards(p, size) };
-    }
-    stays
-}
-
-/// Moves the pages of a large hardened block to a larger one of `size` bytes. Null: nothing has changed.
-///
-/// # Safety
-/// It is a live hardened block of `old` bytes at `p`, and the caller's.
-#[cold]
-#[inline(never)]
-unsafe fn hardened_moved(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
-    let sample = prof::set_aside(p);
-    // SAFETY: passed on.
-    let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
-    if to.is_null() {
-        if let Some(sample) = sample {
-            prof::put_back(sample);
-        }
-        return to;
-    }
-    if let Some(sample) = sample {
-        prof::moved(sample);
-    }
-    thread_bytes::resized(old, size);
-    // SAFETY: a block that was made just now.
-    unsafe { sampling::counted_beside_guards(to, size) };
-    to
 }
 
 /// Resizes a block where it is to exactly `new` bytes. What becomes of another kind moves to where its size

@@ -44,6 +44,8 @@ pub unsafe fn start_configured(
     }
     if config.hardened {
         hardened::start_configured(&config, whole);
+    } else {
+        hardened::note_options(&config);
     }
     if config.guard != 0 {
         guard::start_configured(&config);

@@ -14,7 +14,7 @@
 //! 3. [`AT`] is 0, or where a table lies that stays for ever.
 
 use super::around::overrun;
-use super::table::{Entry, KEPT_LONGEST, Kept, Range, Table, peek};
+use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
 use super::{Freed, options};
 use crate::ledger;
@@ -90,9 +90,9 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// A block of `size` bytes, not 0, all zero, at a multiple of `align`; null when memory is out. `None`: a fork stands
-/// still.
-pub fn alloc(size: usize, align: usize) -> Option<*mut u8> {
+/// A block of `size` bytes, not 0, all zero, at a multiple of `align`, of a first-class heap's or of none (0); null when
+/// memory is out. `None`: a fork stands still.
+pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let Some(len) = size.checked_next_multiple_of(UNIT).filter(|&len| len <= isize::MAX as usize)
     else {
         return Some(null_mut());
@@ -110,7 +110,7 @@ pub fn alloc(size: usize, align: usize) -> Option<*mut u8> {
         retire(kept.mapping);
     }
     let Some(mut entry) = mapped.filter(|_| moved) else { return Some(null_mut()) };
-    entry.asked = size;
+    (entry.asked, entry.owner) = (size, owner);
     let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
     if done != Some(true) {
         let mapping = entry.mapping();
@@ -207,7 +207,24 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
     if !done {
         mem::unmap(at, total);
     }
-    done.then_some(Entry { address, asked: len, low, high })
+    done.then_some(Entry { address, asked: len, low, high, owner: 0 })
+}
+
+/// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
+pub(super) fn entry_of(p: usize) -> Option<Entry> {
+    let large = large()?;
+    let found = with(|table| table.find(p).map(|(_, entry)| entry));
+    // SAFETY: a table, for ever. A fork that stands still holds the lock, and nobody writes.
+    found.unwrap_or_else(|| unsafe { peek(large.table.get(), p) })
+}
+
+/// Frees all blocks of a first-class heap, which its owner is the last to know of. O(entries of the table).
+pub(super) fn free_all(owner: u32) {
+    let mut from = Cursor::default();
+    while let Some(entry) = with(|table| table.take_of(owner, &mut from)).flatten() {
+        charge(entry.len(), entry.asked, false);
+        retire(entry.mapping());
+    }
 }
 
 /// The bytes of the block at `p`, or what is wrong with it; `None`: it is nowhere near.
@@ -266,7 +283,8 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
         None => retire(kept.mapping),
         Some(out) => out.into_iter().for_each(|out| retire(out.mapping)),
     }
-    Some(Ok(Freed { bytes: entry.asked, emptied: out.is_some() }))
+    let emptied = out.is_some();
+    Some(Ok(Freed { bytes: entry.asked, emptied, owner: entry.owner, left: false }))
 }
 
 /// Gives kept pages back, all, or those that were there the last time. Returns their bytes.

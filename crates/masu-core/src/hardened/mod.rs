@@ -16,15 +16,19 @@
 //! - Blocks hold as many bytes as were asked for; what follows is known, and looked at.
 //! - Frees, resizes and measurements of what is not the start of a live block end the process.
 //!
+//! First-class heaps have [pools of their own](heaps), in a process that is hardened or not.
+//!
 //! Locks: one for each pool, and one for all large blocks; `BEGIN` comes before a pool's first use. None is held while
 //! another is taken. A block's owner reads its slab's maps and canary without the lock (invariant 2 of
 //! `hardened::slab`), and zeroes it before it takes the lock.
 
 mod around;
+pub mod heaps;
 pub mod large;
 mod options;
 pub mod place;
 pub mod pool;
+mod pools;
 mod quarantine;
 mod random;
 pub mod shape;
@@ -33,9 +37,9 @@ pub mod table;
 mod trailer;
 
 pub use options::Options;
+pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, usage};
 
 use crate::deferred;
-use crate::ledger;
 use crate::lock::Lock;
 use crate::report::{self, Act, Wrong};
 use crate::settings;
@@ -45,7 +49,8 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{auxv, cpu, host, mem};
 use around::{damaged, look_around, overrun};
 use core::ptr::null_mut;
-use pool::{Locked, Spot};
+use place::{PROCESS, Place, Want};
+use pool::{Pool, Spot};
 use shape::{ALL, CLASSES, EMPTY};
 
 /// Taken before a pool's first use.
@@ -74,12 +79,34 @@ pub fn start(options: &Options) -> bool {
     if settings::hardened() {
         return true;
     }
-    if auxv::page_size() != UNIT || !large::start() || !place::reserve(cpu::count(false) as usize) {
+    set_options(options);
+    let want = Want::of_process(cpu::count(false) as usize);
+    if !prepare() || !PROCESS.reserve(&want) || !PROCESS.make_arenas(PROCESS.room()) {
         return false;
     }
-    options::set(options, has_marks());
     settings::set_hardened();
     true
+}
+
+/// Puts options in force, for what begins later.
+#[cold]
+pub fn set_options(options: &Options) {
+    options::set(options);
+}
+
+/// Whether there is anything of the hardened heap's.
+#[inline]
+pub fn is_there() -> bool {
+    large::AT.load(Ordering::Acquire) != 0
+}
+
+/// Makes what everything else needs, if nobody has yet. `false`: there is no memory, or pages are not of 4 KiB.
+fn prepare() -> bool {
+    if is_there() {
+        return true;
+    }
+    options::set_marks(has_marks());
+    auxv::page_size() == UNIT && large::start()
 }
 
 /// Whether the kernel guards without mappings.
@@ -96,10 +123,9 @@ fn has_marks() -> bool {
 #[inline]
 pub fn alloc(size: usize, align: usize, number: usize) -> *mut u8 {
     let Some(class) = shape::class_of(size, align) else {
-        return large::alloc(size.max(1), align)
-            .unwrap_or_else(|| spare::alloc(size.max(1), align));
+        return large_alloc(size, align);
     };
-    let arenas = place::arenas().max(1);
+    let arenas = PROCESS.arenas().max(1);
     let first = if number < arenas { number } else { number % arenas };
     let p = in_arena(class, size, align, first);
     if p.is_null() { elsewhere(class, size, align, first) } else { p }
@@ -109,27 +135,35 @@ pub fn alloc(size: usize, align: usize, number: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn elsewhere(class: usize, size: usize, align: usize, not: usize) -> *mut u8 {
-    let others = (0..place::arenas()).filter(|&arena| arena != not);
+    let others = (0..PROCESS.arenas()).filter(|&arena| arena != not);
     let mut found = others.map(|arena| in_arena(class, size, align, arena));
-    found.find(|p| !p.is_null()).unwrap_or_else(|| {
-        large::alloc(size.max(1), align).unwrap_or_else(|| spare::alloc(size.max(1), align))
-    })
+    found.find(|p| !p.is_null()).unwrap_or_else(|| large_alloc(size, align))
+}
+
+fn large_alloc(size: usize, align: usize) -> *mut u8 {
+    large::alloc(size.max(1), align, 0).unwrap_or_else(|| spare::alloc(size.max(1), align))
 }
 
 #[inline]
 fn in_arena(class: usize, size: usize, align: usize, arena: usize) -> *mut u8 {
     let region = arena * CLASSES + class;
-    let pool = place::pool(region);
+    let pool = PROCESS.pool(region);
     if !pool.is_ready() {
         let Some(_guard) = BEGIN.enter() else { return spare::alloc(size.max(1), align) };
-        pool.prepare(region);
+        pool.prepare(&PROCESS, region);
     }
-    let Some(mut pool) = pool.enter(class) else { return spare::alloc(size.max(1), align) };
-    let Some((at, spot, used)) = pool.take() else { return null_mut() };
+    in_pool(pool, class, size).unwrap_or_else(|| spare::alloc(size.max(1), align))
+}
+
+/// A block of a ready pool; null when it is full or memory is out. `None`: a fork stands still.
+#[inline]
+fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<*mut u8> {
+    let mut pool = pool.enter(class)?;
+    let Some((at, spot, used)) = pool.take() else { return Some(null_mut()) };
     drop(pool);
     // SAFETY: invariant 3 of `hardened::slab`: taken just now, so this thread's alone.
     unsafe { begin(at, class, size, spot, used) };
-    at as *mut u8
+    Some(at as *mut u8)
 }
 
 /// Makes a slot that was just taken a block.
@@ -159,11 +193,11 @@ unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
     }
 }
 
-/// A block's pool and place; or what is wrong with a pointer into a region.
+/// A block's pool and place; or what is wrong with a pointer into a region of a place.
 #[inline]
-fn spot(address: usize) -> Result<(&'static pool::Pool, usize, Spot), Wrong> {
-    let region = place::region_of(address);
-    let (pool, class) = (place::pool(region), region % CLASSES);
+fn spot(place: &Place, address: usize) -> Result<(&'static Pool, usize, Spot), Wrong> {
+    let region = place.region_of(address);
+    let (pool, class) = (place.pool(region), region % CLASSES);
     match pool.spot(address, class) {
         Some(spot) if spot.within == 0 && spot.slab.is_live(spot.slot) => Ok((pool, class, spot)),
         None => Err(Wrong::NoBlock),
@@ -209,14 +243,12 @@ unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
 #[cold]
 #[inline(never)]
 pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
-    if !settings::hardened() {
+    if !is_there() {
         return None;
     }
     let address = p.addr();
-    if !place::holds(address) {
-        return large::look(address);
-    }
-    let (_, class, spot) = match spot(address) {
+    let Some(place) = place::of(address) else { return large::look(address) };
+    let (_, class, spot) = match spot(place, address) {
         Ok(found) => found,
         Err(wrong) => return Some(Err(wrong)),
     };
@@ -229,10 +261,10 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
     })))
 }
 
-/// Whether a pointer lies where small blocks of this heap do.
+/// Whether a pointer lies where small blocks of this heap do that are no first-class heap's.
 #[inline(always)]
 pub fn holds(p: *const u8) -> bool {
-    place::holds(p.addr())
+    PROCESS.holds(p.addr())
 }
 
 /// What a free has done.
@@ -242,6 +274,10 @@ pub struct Freed {
     pub bytes: usize,
     /// There are more pages that could go back.
     pub emptied: bool,
+    /// The first-class heap that it belonged to; 0: none.
+    pub owner: u32,
+    /// A fork stands still, and the owner is to free it once that is over. Nobody uses it any more.
+    pub left: bool,
 }
 
 /// Frees the block that starts at `p`: what that did, or what is wrong with it.
@@ -251,25 +287,32 @@ pub struct Freed {
 #[inline(never)]
 pub unsafe fn free(p: *mut u8) -> Result<Freed, Wrong> {
     let address = p.addr();
-    if !place::holds(address) {
+    let Some(place) = place::of(address) else {
         // SAFETY: passed on.
-        return unsafe { large::free(address).unwrap_or_else(|| later(p, usize::MAX)) };
-    }
+        return unsafe {
+            large::free(address).unwrap_or_else(|| match large::entry_of(address) {
+                Some(entry) => later(p, entry.asked, true),
+                None => Err(Wrong::Elsewhere),
+            })
+        };
+    };
     // SAFETY: passed on.
-    spot(address).and_then(|found| unsafe { free_at(p, found) })
+    spot(place, address).and_then(|found| unsafe { free_at(p, found) })
 }
 
-/// Leaves a block for later: a fork stands still.
+/// Leaves a block for later, which had so many bytes: a fork stands still.
 ///
 /// # Safety
-/// It is the caller's, which gives it up, and has `room`.
+/// It is the caller's, which gives it up, and has a word unless it is said to have none.
 #[cold]
-unsafe fn later(p: *mut u8, room: usize) -> Result<Freed, Wrong> {
-    if room != 0 {
+unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wrong> {
+    let owner = heaps::owner_of(p.addr());
+    if has_a_word && owner == 0 {
         // SAFETY: passed on.
         unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
     }
-    Ok(Freed { bytes: 0, emptied: false })
+    let left = has_a_word && owner != 0;
+    Ok(Freed { bytes: if owner == 0 { 0 } else { bytes }, emptied: false, owner, left })
 }
 
 /// # Safety
@@ -313,7 +356,7 @@ unsafe fn free_at(
             spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
         }
         // SAFETY: passed on.
-        return unsafe { later(p, room) };
+        return unsafe { later(p, bytes, room != 0) };
     };
     if !spot.slab.is_live(spot.slot) {
         return Err(Wrong::Freed { bytes: room });
@@ -330,7 +373,9 @@ unsafe fn free_at(
         }
     }
     let emptied = pool.retire(spot);
-    Ok(Freed { bytes, emptied })
+    drop(pool);
+    let owner = if PROCESS.holds(address) { 0 } else { heaps::owner_of(address) };
+    Ok(Freed { bytes, emptied, owner, left: false })
 }
 
 /// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is. `false`: nothing
@@ -340,11 +385,11 @@ unsafe fn free_at(
 /// A live block of this heap, and the caller's.
 pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
     let address = p.addr();
-    if !place::holds(address) {
+    let Some(place) = place::of(address) else {
         // SAFETY: passed on.
         return size > shape::MOST && unsafe { large::resize(address, size) };
-    }
-    let Ok((_, class, spot)) = spot(address) else { return false };
+    };
+    let Ok((_, class, spot)) = spot(place, address) else { return false };
     if shape::class_of(size, 16) != Some(class) || class == EMPTY {
         return false;
     }
@@ -372,10 +417,13 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
 /// # Safety
 /// A live block of `old` bytes of this heap, and the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
-    if place::holds(p.addr()) || old <= shape::MOST || size <= old {
+    if place::of(p.addr()).is_some() || old <= shape::MOST || size <= old {
         return null_mut();
     }
-    let Some(to) = large::alloc(size, align).filter(|to| !to.is_null()) else { return null_mut() };
+    let owner = heaps::owner_of(p.addr());
+    let Some(to) = large::alloc(size, align, owner).filter(|to| !to.is_null()) else {
+        return null_mut();
+    };
     // SAFETY: two live blocks of the caller's (invariant 2 of `hardened::large`), both whole pages.
     unsafe {
         if mem::move_pages(p.addr(), to.addr(), old.next_multiple_of(UNIT)).is_err() {
@@ -394,17 +442,6 @@ pub fn gives_whole_classes() -> bool {
     options::whole()
 }
 
-/// The lock without which no pool begins, once there are pools.
-pub fn begin_for_fork() -> Option<&'static Lock> {
-    settings::hardened().then_some(&BEGIN)
-}
-
-/// Every other lock.
-pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
-    let pools = place::regions().map(place::pool).filter(|pool| pool.is_ready());
-    pools.map(pool::Pool::lock_for_fork).chain(large::lock_for_fork())
-}
-
 /// Frees what was left while a fork stood still.
 ///
 /// # Safety
@@ -414,65 +451,6 @@ pub unsafe fn free_deferred(p: *mut u8) {
     if let Err(wrong) = unsafe { free(p) } {
         report::mistake(Act::Free, p, wrong);
     }
-}
-
-/// What the heap will draw is nothing that its parent draws.
-pub fn after_fork_in_child() {
-    place::regions()
-        .map(place::pool)
-        .filter(|pool| pool.is_ready())
-        .for_each(pool::Pool::after_fork_in_child);
-    large::after_fork_in_child();
-}
-
-fn for_each_pool(mut f: impl FnMut(&mut Locked)) {
-    for region in place::regions() {
-        let pool = place::pool(region);
-        if pool.is_ready()
-            && let Some(mut locked) = pool.enter(region % CLASSES)
-        {
-            f(&mut locked);
-        }
-    }
-}
-
-/// Gives the pages of empty slabs back, and those that freed large blocks have left: what was not needed since the last
-/// time, or all. Returns their bytes.
-pub fn purge(all: bool) -> usize {
-    let mut bytes = 0;
-    if settings::hardened() && ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
-        for_each_pool(|pool| bytes += pool.purge(all));
-        bytes += large::purge(all);
-    }
-    bytes
-}
-
-/// What the heap takes, in bytes.
-#[derive(Default)]
-pub struct Usage {
-    /// In live blocks.
-    pub live: usize,
-    /// In slabs with taken slots, and in the pages of large blocks.
-    pub resident: usize,
-    /// Of addresses that are accessible, without metadata.
-    pub mapped: usize,
-}
-
-/// What it takes now.
-#[cold]
-pub fn usage() -> Usage {
-    if !settings::hardened() {
-        return Usage::default();
-    }
-    let (live, pages) = large::usage();
-    let mapped = place::OPENED.load(Ordering::Relaxed) + pages;
-    let mut usage = Usage { live, resident: pages, mapped };
-    for_each_pool(|pool| {
-        let of_pool = pool.usage();
-        usage.live += of_pool.live;
-        usage.resident += of_pool.resident;
-    });
-    usage
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! What of the hardened heap somebody may set, as it is in force.
 
+use crate::config::Config;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-static DRAWN: AtomicUsize = AtomicUsize::new(0);
-static QUEUE: AtomicUsize = AtomicUsize::new(0);
-static GUARD_SLABS: AtomicU32 = AtomicU32::new(0);
+const DEFAULT: Config = Config::DEFAULT;
+
+static DRAWN: AtomicUsize = AtomicUsize::new(DEFAULT.quarantine_random);
+static QUEUE: AtomicUsize = AtomicUsize::new(DEFAULT.quarantine_queue);
+static GUARD_SLABS: AtomicU32 = AtomicU32::new(DEFAULT.guard_slabs);
 /// Whether the kernel guards without mappings.
 static MARKS: AtomicBool = AtomicBool::new(false);
 /// Whether blocks have as many bytes as their size class says.
@@ -23,12 +26,25 @@ pub struct Options {
     pub whole: bool,
 }
 
+impl Options {
+    /// Whether they are what is in force where nobody says anything.
+    pub fn are_default(&self) -> bool {
+        self.quarantine_random == DEFAULT.quarantine_random
+            && self.quarantine_queue == DEFAULT.quarantine_queue
+            && self.guard_slabs == DEFAULT.guard_slabs
+    }
+}
+
 /// Puts options in force.
-pub fn set(options: &Options, marks: bool) {
+pub fn set(options: &Options) {
     DRAWN.store(options.quarantine_random, Ordering::Relaxed);
     QUEUE.store(options.quarantine_queue, Ordering::Relaxed);
     GUARD_SLABS.store(options.guard_slabs, Ordering::Relaxed);
     WHOLE.store(options.whole, Ordering::Relaxed);
+}
+
+/// Notes whether the kernel guards without mappings.
+pub fn set_marks(marks: bool) {
     MARKS.store(marks, Ordering::Relaxed);
 }
 

@@ -1,5 +1,5 @@
 //! Where things lie: two reservations, at places that the kernel draws, of addresses that nobody can access until they
-//! are needed.
+//! are needed. There are two such pairs: the process's own, and that of first-class heaps.
 //!
 //! ```text
 //!  blocks:    │ class 0 │ class 1 │ … │ class 63 │ of arena 0, then of arena 1, …      a region each
@@ -12,8 +12,9 @@
 //! which pool it is of.
 //!
 //! Invariants:
-//! 1. both reservations are made once, before `SPAN` is set, and stay.
-//! 2. pools are accessible, and all zero to begin with, which is a pool that is not ready.
+//! 1. both reservations are made once, and stay.
+//! 2. pools of the arenas below `made` are accessible, and all zero to begin with, which is a pool that is not ready. An
+//!    address below `span` is of such an arena.
 
 use super::pool::Pool;
 use super::shape::{CLASSES, MOST_SHIFT};
@@ -21,6 +22,7 @@ use crate::ledger;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::rlimit::{self, Limit};
 use crate::sys::{auxv, mem, random};
+use core::mem::offset_of;
 
 /// Most arenas.
 const MOST_ARENAS: usize = 8;
@@ -30,29 +32,55 @@ const LEAST_SHIFT: u32 = MOST_SHIFT + 1;
 /// A region's bytes over those of its metadata: a slab of 4 KiB has 96.
 const METADATA_SHIFT: u32 = 5;
 
-static BASE: AtomicUsize = AtomicUsize::new(0);
-static SPAN: AtomicUsize = AtomicUsize::new(0);
-/// Where the pools lie, a page each; 0: nowhere.
-pub static METADATA: AtomicUsize = AtomicUsize::new(0);
-static SHIFT: AtomicU32 = AtomicU32::new(0);
-/// Arenas, of [`CLASSES`] pools each.
-pub static ARENAS: AtomicUsize = AtomicUsize::new(0);
+/// A pair of reservations.
+pub struct Place {
+    base: AtomicUsize,
+    /// Bytes of the regions of arenas whose pools are accessible.
+    span: AtomicUsize,
+    /// Where the pools lie, a page each; 0: nowhere.
+    metadata: AtomicUsize,
+    shift: AtomicU32,
+    /// Arenas that there is room for, of [`CLASSES`] pools each.
+    room: AtomicUsize,
+    /// Those of them whose pools are accessible, from the first on.
+    made: AtomicUsize,
+}
+
+/// That of the process's own arenas.
+pub static PROCESS: Place = Place::new();
+/// That of first-class heaps: see `hardened::heaps`.
+pub static HEAPS: Place = Place::new();
+
 /// Bytes that are accessible for slabs.
 pub static OPENED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the reservations, for so many arenas if there is room. `false`: there is none.
-pub fn reserve(arenas: usize) -> bool {
-    // Others need addresses too.
-    let most = rlimit::get(Limit::AddressSpace).map_or(usize::MAX, |most| most / 2);
-    let most_arenas = arenas.clamp(1, MOST_ARENAS);
-    let choices = (LEAST_SHIFT..=REGION_SHIFT).rev().map(|shift| (shift, most_arenas));
-    choices.chain([(LEAST_SHIFT, 1)]).any(|(shift, arenas)| {
-        let regions = arenas * CLASSES;
-        let (blocks, metadata) = (regions << shift, metadata_bytes(regions, shift));
-        blocks + metadata <= most && make(shift, arenas, blocks, metadata)
-    })
+/// The place that an address lies in.
+#[inline]
+pub fn of(address: usize) -> Option<&'static Place> {
+    [&PROCESS, &HEAPS].into_iter().find(|place| place.holds(address))
 }
 
+/// Where the region of an address ends, which lies in one.
+pub fn end_of_region(address: usize) -> usize {
+    of(address).map_or(address, |place| place.end_of_region(address))
+}
+
+/// How many arenas there are to be, and how long their regions.
+pub struct Want {
+    /// Most arenas, and fewest.
+    pub arenas: (usize, usize),
+    /// Most bytes of a region, as a power of two.
+    pub shift: u32,
+}
+
+impl Want {
+    /// What a process has with so many processors.
+    pub fn of_process(processors: usize) -> Want {
+        Want { arenas: (processors.clamp(1, MOST_ARENAS), 1), shift: REGION_SHIFT }
+    }
+}
+
+/// Bytes of a reservation of metadata.
 fn metadata_bytes(regions: usize, shift: u32) -> usize {
     pools_bytes(regions) + (regions << (shift - METADATA_SHIFT)) + 2 * gap(shift)
 }
@@ -67,86 +95,136 @@ fn gap(shift: u32) -> usize {
     1 << (shift - METADATA_SHIFT)
 }
 
-fn make(shift: u32, arenas: usize, blocks: usize, metadata: usize) -> bool {
-    let longest = 1 << MOST_SHIFT;
-    let Ok(at) = mem::reserve_closed(blocks + longest) else { return false };
-    let Ok(tables) = mem::reserve_closed(metadata) else {
-        mem::unmap(at, blocks + longest);
-        return false;
-    };
-    let page = auxv::page_size();
-    let random = random::word() as usize & (gap(shift) - 1) & !(page - 1);
-    let pools = tables + random + page;
-    // SAFETY: just reserved, and nobody knows of it.
-    if !unsafe { mem::protect(pools, arenas * CLASSES * size_of::<Pool>(), true) } {
-        mem::unmap(tables, metadata);
-        mem::unmap(at, blocks + longest);
-        return false;
+impl Place {
+    /// Where the pools' address and the number of arenas are in it, for `outside`.
+    pub const FIELDS: [usize; 2] = [offset_of!(Place, metadata), offset_of!(Place, made)];
+
+    const fn new() -> Place {
+        Place {
+            base: AtomicUsize::new(0),
+            span: AtomicUsize::new(0),
+            metadata: AtomicUsize::new(0),
+            shift: AtomicU32::new(0),
+            room: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
+        }
     }
-    // A page of many is used: a large one would take them all.
-    mem::forbid_huge(at, blocks + longest);
-    mem::forbid_huge(tables, metadata);
-    ledger::TABLES.fetch_add(arenas * CLASSES * size_of::<Pool>(), Ordering::Relaxed);
-    SHIFT.store(shift, Ordering::Relaxed);
-    ARENAS.store(arenas, Ordering::Relaxed);
-    METADATA.store(pools, Ordering::Relaxed);
-    BASE.store(at.next_multiple_of(longest), Ordering::Relaxed);
-    SPAN.store(blocks, Ordering::Release);
-    true
-}
 
-/// Arenas; 0: nothing is reserved.
-#[inline]
-pub fn arenas() -> usize {
-    ARENAS.load(Ordering::Relaxed)
-}
+    /// Makes the reservations, as large as there is room for. `false`: there is none.
+    pub fn reserve(&self, want: &Want) -> bool {
+        // Others need addresses too.
+        let most = rlimit::get(Limit::AddressSpace).map_or(usize::MAX, |most| most / 2);
+        let (most_arenas, fewest) = want.arenas;
+        let choices = (LEAST_SHIFT..=want.shift).rev().map(|shift| (shift, most_arenas));
+        choices.chain([(LEAST_SHIFT, fewest)]).any(|(shift, arenas)| {
+            let regions = arenas * CLASSES;
+            let (blocks, metadata) = (regions << shift, metadata_bytes(regions, shift));
+            blocks + metadata <= most && self.make(shift, arenas, blocks, metadata)
+        })
+    }
 
-/// Bytes of a region.
-pub fn region_bytes() -> usize {
-    1 << SHIFT.load(Ordering::Relaxed)
-}
+    fn make(&self, shift: u32, arenas: usize, blocks: usize, metadata: usize) -> bool {
+        let longest = 1 << MOST_SHIFT;
+        let Ok(at) = mem::reserve_closed(blocks + longest) else { return false };
+        let Ok(tables) = mem::reserve_closed(metadata) else {
+            mem::unmap(at, blocks + longest);
+            return false;
+        };
+        let page = auxv::page_size();
+        let random = random::word() as usize & (gap(shift) - 1) & !(page - 1);
+        // A page of many is used: a large one would take them all.
+        mem::forbid_huge(at, blocks + longest);
+        mem::forbid_huge(tables, metadata);
+        self.shift.store(shift, Ordering::Relaxed);
+        self.room.store(arenas, Ordering::Relaxed);
+        self.metadata.store(tables + random + page, Ordering::Relaxed);
+        self.base.store(at.next_multiple_of(longest), Ordering::Relaxed);
+        true
+    }
 
-/// Where the region of an address ends.
-pub fn end_of_region(address: usize) -> usize {
-    let base = BASE.load(Ordering::Relaxed);
-    base + (region_of(address) + 1) * region_bytes()
-}
+    /// Makes the pools of so many further arenas accessible. `false`: there is no room or no memory. One thread at a time.
+    pub fn make_arenas(&self, count: usize) -> bool {
+        let made = self.arenas();
+        if made + count > self.room.load(Ordering::Relaxed) {
+            return false;
+        }
+        let bytes = |arenas: usize| arenas * CLASSES * size_of::<Pool>();
+        let at = self.metadata.load(Ordering::Relaxed) + bytes(made);
+        // SAFETY: invariant 1: the place's own, and nobody knows of it.
+        let done = unsafe { mem::protect(at, bytes(count), true) };
+        if done {
+            ledger::TABLES.fetch_add(bytes(count), Ordering::Relaxed);
+            self.made.store(made + count, Ordering::Release);
+            let span = (made + count) * CLASSES * self.region_bytes();
+            self.span.store(span, Ordering::Release);
+        }
+        done
+    }
 
-/// Whether an address lies in a region.
-#[inline]
-pub fn holds(address: usize) -> bool {
-    address.wrapping_sub(BASE.load(Ordering::Relaxed)) < SPAN.load(Ordering::Acquire)
-}
+    /// Whether it is there.
+    #[inline]
+    pub fn is_there(&self) -> bool {
+        self.metadata.load(Ordering::Relaxed) != 0
+    }
 
-/// The region of an address that lies in one: arena times [`CLASSES`] plus class.
-#[inline]
-pub fn region_of(address: usize) -> usize {
-    (address - BASE.load(Ordering::Relaxed)) >> SHIFT.load(Ordering::Relaxed)
-}
+    /// Arenas with accessible pools; 0: nothing is reserved.
+    #[inline]
+    pub fn arenas(&self) -> usize {
+        self.made.load(Ordering::Acquire)
+    }
 
-/// The pool of a region.
-#[inline]
-pub fn pool(region: usize) -> &'static Pool {
-    debug_assert!(region < arenas() * CLASSES);
-    let at = METADATA.load(Ordering::Relaxed) + region * size_of::<Pool>();
-    // SAFETY: invariants 1 and 2, for a region of an arena's.
-    unsafe { &*(at as *const Pool) }
-}
+    /// Arenas that there is room for.
+    pub fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
+    }
 
-/// All regions.
-pub fn regions() -> impl Iterator<Item = usize> {
-    0..arenas() * CLASSES
-}
+    /// Bytes of a region.
+    pub fn region_bytes(&self) -> usize {
+        1 << self.shift.load(Ordering::Relaxed)
+    }
 
-/// Where a region's slabs begin, a multiple of the longest slab that is drawn, and their metadata.
-pub fn draw_start(region: usize, random: u64) -> (usize, usize) {
-    let bytes = region_bytes();
-    let start = BASE.load(Ordering::Relaxed) + region * bytes;
-    // In the first quarter.
-    let random = (random as usize & (bytes / 4 - 1)) >> MOST_SHIFT << MOST_SHIFT;
-    let metadata = METADATA.load(Ordering::Relaxed)
-        + arenas() * CLASSES * size_of::<Pool>()
-        + auxv::page_size()
-        + region * (bytes >> METADATA_SHIFT);
-    (start + random, metadata)
+    /// Where the region of an address ends.
+    fn end_of_region(&self, address: usize) -> usize {
+        self.base.load(Ordering::Relaxed) + (self.region_of(address) + 1) * self.region_bytes()
+    }
+
+    /// Whether an address lies in a region.
+    #[inline]
+    pub fn holds(&self, address: usize) -> bool {
+        let (base, span) = (&self.base, &self.span);
+        address.wrapping_sub(base.load(Ordering::Relaxed)) < span.load(Ordering::Acquire)
+    }
+
+    /// The region of an address that lies in one: arena times [`CLASSES`] plus class.
+    #[inline]
+    pub fn region_of(&self, address: usize) -> usize {
+        (address - self.base.load(Ordering::Relaxed)) >> self.shift.load(Ordering::Relaxed)
+    }
+
+    /// The pool of a region of an arena's.
+    #[inline]
+    pub fn pool(&self, region: usize) -> &'static Pool {
+        debug_assert!(region < self.arenas() * CLASSES);
+        let at = self.metadata.load(Ordering::Relaxed) + region * size_of::<Pool>();
+        // SAFETY: invariants 1 and 2, for a region of an arena's.
+        unsafe { &*(at as *const Pool) }
+    }
+
+    /// All regions.
+    pub fn regions(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.arenas() * CLASSES
+    }
+
+    /// Where a region's slabs begin, a multiple of the longest slab that is drawn, and their metadata.
+    pub fn draw_start(&self, region: usize, random: u64) -> (usize, usize) {
+        let bytes = self.region_bytes();
+        let start = self.base.load(Ordering::Relaxed) + region * bytes;
+        // In the first quarter.
+        let random = (random as usize & (bytes / 4 - 1)) >> MOST_SHIFT << MOST_SHIFT;
+        let metadata = self.metadata.load(Ordering::Relaxed)
+            + self.room() * CLASSES * size_of::<Pool>()
+            + auxv::page_size()
+            + region * (bytes >> METADATA_SHIFT);
+        (start + random, metadata)
+    }
 }

@@ -15,11 +15,12 @@
 //!    unless they are guards or of the class of nothing, accessible memory.
 
 use super::around::LOOKED_AT;
+use super::place::{self, Place};
 use super::quarantine::Quarantine;
 use super::random::Stream;
 use super::shape::{self, ALL, CLASSES, EMPTY, Shape};
 use super::slab::Slab;
-use super::{options, place, trailer};
+use super::{options, trailer};
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::size_class::UNIT;
@@ -27,6 +28,8 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
+
+mod reset;
 
 /// Bytes that are opened at once: at first, and at most.
 const STEP: usize = 64 << 10;
@@ -123,14 +126,15 @@ impl Pool {
     }
 
     /// Makes it ready. Called under the lock of all pools' beginnings.
-    pub fn prepare(&self, region: usize) {
+    pub fn prepare(&self, place: &Place, region: usize) {
         if self.is_ready() {
             return;
         }
-        // SAFETY: invariant 1: nobody takes the lock of a pool that is not ready, and one thread is here.
+        let _guard = self.lock.lock();
+        // SAFETY: invariant 1.
         let inner = unsafe { &mut *self.behind_lock.get() };
         inner.stream.renew();
-        let (start, metadata) = place::draw_start(region, inner.stream.word());
+        let (start, metadata) = place.draw_start(region, inner.stream.word());
         let stride = ALL[region % CLASSES].stride as usize;
         let (drawn, queue) = options::quarantine();
         inner.quarantine.set(stride, drawn, queue);
@@ -199,6 +203,8 @@ pub struct Usage {
     pub live: usize,
     /// In slabs with taken slots.
     pub resident: usize,
+    /// Such slabs.
+    pub slabs: usize,
 }
 
 impl Locked<'_> {
@@ -491,6 +497,7 @@ impl Locked<'_> {
         let live = self.inner.taken - self.inner.quarantined;
         let in_use = self.inner.resident - self.inner.empty_count as usize;
         let in_use = if self.class == EMPTY { 0 } else { in_use };
-        Usage { live: live * shape::room(self.class), resident: in_use * self.shape.slab() }
+        let resident = in_use * self.shape.slab();
+        Usage { live: live * shape::room(self.class), resident, slabs: in_use }
     }
 }

@@ -25,6 +25,12 @@ impl Quarantine {
         (self.drawn_len, self.queue_len) = (len(drawn_bytes), len(queue_bytes));
     }
 
+    /// Forgets what is in it.
+    pub fn clear(&mut self) {
+        self.drawn.fill(0);
+        self.queue.fill(0);
+    }
+
     /// Puts a block in. Returns the one that comes out; 0: none does.
     #[inline]
     pub fn pass(&mut self, block: u32, stream: &mut Stream) -> u32 {

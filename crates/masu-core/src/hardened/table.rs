@@ -34,6 +34,8 @@ pub struct Entry {
     /// Bytes of the guards.
     pub low: usize,
     pub high: usize,
+    /// The first-class heap that it belongs to; 0: none.
+    pub owner: u32,
 }
 
 impl Entry {
@@ -50,6 +52,13 @@ impl Entry {
 pub struct Range {
     pub at: usize,
     pub len: usize,
+}
+
+/// How far a walk over a table has come.
+#[derive(Default)]
+pub struct Cursor {
+    table: usize,
+    index: usize,
 }
 
 pub struct Table {
@@ -154,6 +163,22 @@ impl Table {
         if let Some(entry) = self.entries().get_mut(index) {
             *entry = to;
         }
+    }
+
+    /// Takes an entry of a heap's out, of those from `from` on, which is then where to go on; `None`: there is none.
+    pub fn take_of(&mut self, owner: u32, from: &mut Cursor) -> Option<Entry> {
+        if from.table != self.entries {
+            *from = Cursor { table: self.entries, index: 0 };
+        }
+        while let Some(entry) = self.entries().get(from.index).copied() {
+            if entry.address != 0 && entry.owner == owner {
+                // What comes to the hole is looked at next, or was looked at before.
+                self.take(from.index);
+                return Some(entry);
+            }
+            from.index += 1;
+        }
+        None
     }
 
     /// Takes the entry at an index out.

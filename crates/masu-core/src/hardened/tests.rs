@@ -1,4 +1,5 @@
 use super::*;
+use crate::ledger;
 use crate::own_process::alone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -170,7 +171,7 @@ fn with_few_addresses_regions_are_shorter() {
         // The first mapping is the table's.
         mem::refusals::set(0b1110);
         assert!(start(&OPTIONS));
-        assert!(place::region_bytes() < 32 << 30);
+        assert!(PROCESS.region_bytes() < 32 << 30);
         let p = block(100, 16);
         // SAFETY: a live block.
         assert_eq!(freed(unsafe { free(p) }), Some(100));

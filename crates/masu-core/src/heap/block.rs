@@ -94,7 +94,10 @@ impl Block {
     #[inline(never)]
     fn find_elsewhere(p: *const u8) -> Option<Block> {
         match hardened::look(p) {
-            Some(Ok(bytes)) => return Some(Block { kind: Kind::Hardened, bytes, owner: 0 }),
+            Some(Ok(bytes)) => {
+                let owner = hardened::heaps::owner_of(p.addr());
+                return Some(Block { kind: Kind::Hardened, bytes, owner });
+            }
             Some(Err(_)) => return None,
             None => {}
         }
@@ -207,6 +210,10 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
     match unsafe { hardened::free(p) } {
         Ok(freed) => {
             thread_bytes::freed(freed.bytes);
+            if let Some(heap) = arena::by_id(freed.owner) {
+                // SAFETY: just freed.
+                unsafe { heap.freed_hardened(p, &freed) };
+            }
             if freed.emptied {
                 return A_LOOK;
             }

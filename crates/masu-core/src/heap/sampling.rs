@@ -479,7 +479,7 @@ unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
 #[inline(never)]
 fn answer() {
     // It tries again if a fork stands in the way.
-    if blocks::is_there() || blocks::keep(Arena::create_or_give_up()) {
+    if blocks::is_there() || blocks::keep(Arena::create_plain(false)) {
         prof::answer();
     }
 }

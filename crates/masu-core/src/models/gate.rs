@@ -6,6 +6,8 @@
 //!                                           └─ held ─▶ out: whoever is inside sees to it
 //! ```
 //!
+//! A free of a hardened block notes what it has freed, where nobody waits, and rings: whoever is inside takes what is noted.
+//!
 //! Invariants: the heap is used by one at a time; when all calls have returned, every block freed was put
 //! back once, and nothing is left.
 
@@ -14,6 +16,7 @@ use super::world::heap::gate::Gate;
 use crate::lock::Guard;
 use crate::span::Block;
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
 
@@ -23,6 +26,9 @@ const BLOCKS: usize = 3;
 struct Heap {
     gate: Gate,
     put: UnsafeCell<[u32; BLOCKS]>,
+    /// Blocks noted, and those of them that were taken note of.
+    noted: AtomicUsize,
+    taken: UnsafeCell<usize>,
     /// The blocks' first words.
     links: [UnsafeCell<usize>; BLOCKS],
 }
@@ -42,6 +48,8 @@ impl Heap {
         Arc::new(Heap {
             gate: Gate::new(),
             put: UnsafeCell::new([0; BLOCKS]),
+            noted: AtomicUsize::new(0),
+            taken: UnsafeCell::new(0),
             links: core::array::from_fn(|_| UnsafeCell::new(0)),
         })
     }
@@ -58,9 +66,10 @@ impl Heap {
             while at != 0 {
                 let block = at / 16 - 1;
                 // SAFETY: what was left is the holder's.
-                at = self.links[block].with(|link| unsafe { *link });
+                at = Gate::below(self.links[block].with(|link| unsafe { *link }));
                 self.put(block);
             }
+            self.take_note();
             match self.gate.exit(inside) {
                 Some(again) => inside = again,
                 None => return,
@@ -82,6 +91,31 @@ impl Heap {
         if let Some(inside) = inside {
             self.leave(inside);
         }
+    }
+
+    /// Inside the gate.
+    fn take_note(&self) {
+        let noted = self.noted.swap(0, Ordering::Acquire);
+        // SAFETY: inside the gate; a race is seen by the checker.
+        self.taken.with_mut(|taken| unsafe { *taken += noted });
+    }
+
+    /// A free of a block that is noted.
+    fn note(&self) {
+        self.noted.fetch_add(1, Ordering::Release);
+        if let Some(inside) = self.gate.try_enter().or_else(|| self.gate.ring()) {
+            self.take_note();
+            self.leave(inside);
+        }
+    }
+
+    fn all_taken(&self, notes: usize) {
+        // SAFETY: all others have gone.
+        assert_eq!(
+            self.taken.with(|taken| unsafe { *taken }),
+            notes,
+            "what was noted is forgotten"
+        );
     }
 
     /// An allocation: inside once, and out.
@@ -163,5 +197,34 @@ fn a_chain_that_is_left_comes_back_whole() {
         freer.join().unwrap();
         other.join().unwrap();
         heap.settled(3);
+    });
+}
+
+#[test]
+fn one_note_against_an_allocation_in_every_interleaving() {
+    check(None, || {
+        let heap = Heap::new();
+        let freer = spawn(&heap, Heap::note);
+        heap.alloc();
+        freer.join().unwrap();
+        heap.all_taken(1);
+    });
+}
+
+/// A bell beside a chain: neither is lost.
+#[test]
+fn notes_and_blocks_that_are_left_at_once() {
+    check(3, || {
+        let heap = Heap::new();
+        let noter = spawn(&heap, |heap| {
+            heap.note();
+            heap.note();
+        });
+        let freer = spawn(&heap, |heap| heap.free(0));
+        heap.alloc();
+        noter.join().unwrap();
+        freer.join().unwrap();
+        heap.all_taken(2);
+        heap.settled(1);
     });
 }

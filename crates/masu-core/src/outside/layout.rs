@@ -3,7 +3,9 @@
 use super::VERSION;
 use crate::guard::slots::{self as guard, Record as Guarded, Trace};
 use crate::guard::state::State;
+use crate::hardened::heaps;
 use crate::hardened::large;
+use crate::hardened::place::Place;
 use crate::hardened::pool::Pool;
 use crate::hardened::shape::{self, Shape};
 use crate::hardened::table::{self, Entry, Kept};
@@ -350,6 +352,14 @@ layout! {
     pool_pages = shape::PAGES,
     /// Bytes of a trailer.
     pool_trailer = shape::TRAILER,
+    /// In a place, where its pools lie; 0: there are none.
+    place_pools = Place::FIELDS[0],
+    /// The number of its arenas.
+    place_arenas = Place::FIELDS[1],
+    /// Bytes of a head, of which there is one for each arena of first-class heaps.
+    head_len = heaps::HEAD[1],
+    /// In it, a bit for each class whose pool is used.
+    head_ready = heaps::HEAD[0],
     /// Bytes of a pool.
     pool_stride = size_of::<Pool>(),
     /// Where its slabs begin; 0: it is not used yet.

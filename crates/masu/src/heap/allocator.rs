@@ -23,7 +23,7 @@ impl Heap {
         if layout.size() == 0 {
             return Some(empty(layout.align()));
         }
-        let p = self.raw.alloc(layout.size(), layout.align(), zeroed);
+        let p = self.raw.alloc_as_asked(layout.size(), layout.align(), zeroed);
         self.after_allocation();
         slice(p, layout.size())
     }
@@ -59,7 +59,7 @@ impl Heap {
                 let known = masu_core::usable_size(p).min(new.size());
                 p.add(old.size()).write_bytes(0, known.saturating_sub(old.size()));
             }
-            masu_core::realloc_exact(p, new.size(), new.align(), zeroed)
+            self.raw.realloc(p, new.size(), new.align(), zeroed)
         };
         self.after_allocation();
         slice(grown, new.size())
@@ -85,7 +85,7 @@ impl Heap {
             if aligned && masu_core::try_resize(block, new.size()) {
                 block
             } else {
-                masu_core::realloc_exact(block, new.size(), new.align(), false)
+                self.raw.realloc(block, new.size(), new.align(), false)
             }
         };
         // Without memory to move to, an aligned block can stay as it is.

@@ -22,6 +22,7 @@ pub struct HeapBuilder {
     soft: Option<usize>,
     hard: Option<usize>,
     on_soft_limit: Option<Box<OnSoftLimit>>,
+    hardened: bool,
 }
 
 impl HeapBuilder {
@@ -89,10 +90,23 @@ impl HeapBuilder {
         self
     }
 
+    /// Whether the heap's blocks lie where mistakes harm least and are found soonest: see [`Heap::hardened`]. In a hardened
+    /// process every heap's do.
+    ///
+    /// ```
+    /// let heap = masu::Heap::builder().name("parser").hardened(true).hard_limit(64 << 20).build()?;
+    /// assert!(heap.is_hardened());
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn hardened(mut self, hardened: bool) -> Self {
+        self.hardened = hardened;
+        self
+    }
+
     /// Makes the heap. O(1).
     ///
     /// # Errors
-    /// When memory is out, or 65,536 heaps are alive.
+    /// When memory is out, or 65,536 heaps are alive, or 1,024 hardened ones.
     ///
     /// ```
     /// let heap = masu::Heap::builder().build()?;
@@ -101,7 +115,8 @@ impl HeapBuilder {
     pub fn build(self) -> Result<Heap, HeapError> {
         process::ensure(&global::DEFAULT);
         let name = self.name.map(Arc::from);
-        let raw = Arena::create().ok_or(HeapError)?;
+        let raw = if self.hardened { Arena::create_hardened() } else { Arena::create() };
+        let raw = raw.ok_or(HeapError)?;
         let heap = Heap {
             raw,
             entry: list::insert(raw, name.clone()),
@@ -120,6 +135,7 @@ impl fmt::Debug for HeapBuilder {
             .field("name", &self.name)
             .field("soft", &self.soft)
             .field("hard", &self.hard)
+            .field("hardened", &self.hardened)
             .finish_non_exhaustive()
     }
 }

@@ -93,7 +93,8 @@ pub struct Heap {
     scoped: AtomicBool,
 }
 
-/// No heap could be made: memory is out, or 65,536 heaps are alive.
+/// No heap could be made: memory is out, or 65,536 heaps are alive, or 1,024 hardened ones, or these are asked for where
+/// addresses are short or pages are not of 4 KiB.
 ///
 /// ```
 /// use masu::heap::{Heap, HeapError};
@@ -127,6 +128,66 @@ impl Heap {
     /// ```
     pub fn new() -> Result<Heap, HeapError> {
         Heap::builder().build()
+    }
+
+    /// A heap whose blocks are hardened, in a process that need not be: for the part of a program that reads what strangers
+    /// send, or that calls C. Its blocks are guarded as [`Policy::Hardened`](crate::Policy::Hardened) guards all of a
+    /// process's:
+    ///
+    /// - each lies in a slot that is drawn, of a slab that has blocks of its size class and of this heap alone;
+    /// - behind it is a canary, and above 8 KiB a page that nobody can access;
+    /// - a free that finds the canary changed, or no live block, ends the process with a line, whichever function is called;
+    /// - what is freed is zero, comes back late, and is looked at before: a write to it ends the process then;
+    /// - above 128 KiB a block is a mapping between guards, and inaccessible once it is freed.
+    ///
+    /// It costs what `docs/hardened.md` says, for this heap's blocks only, and 12 KiB for each size class in use. Blocks have
+    /// exactly the bytes that they are asked for with; in a [`scope`](crate::scope), those of their size class.
+    ///
+    /// # Errors
+    /// When memory or addresses are out, or 1,024 such heaps are alive, each with less than 192 MiB of a class, or pages are
+    /// not of 4 KiB.
+    ///
+    /// ```
+    /// use masu::Heap;
+    /// use masu::allocator_api2::vec::Vec;
+    ///
+    /// let heap = Heap::hardened()?;
+    /// let mut packet = Vec::with_capacity_in(100, &heap);
+    /// packet.extend_from_slice(b"from a stranger");
+    /// assert_eq!(heap.allocated(), 100);
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    ///
+    /// A write beyond the end is seen when the block is freed:
+    ///
+    /// ```should_panic
+    /// use masu::Heap;
+    /// use masu::allocator_api2::boxed::Box;
+    ///
+    /// # if std::env::var_os("CHILD").is_none() {
+    /// #     let this = std::env::current_exe().unwrap();
+    /// #     let end = std::process::Command::new(this).env("CHILD", "1").output().unwrap();
+    /// #     assert!(String::from_utf8_lossy(&end.stderr).contains("written to 1 bytes beyond its end"));
+    /// #     panic!("as it should");
+    /// # }
+    /// let heap = Heap::hardened().unwrap();
+    /// let mut block = Box::new_in([0u8; 100], &heap);
+    /// // SAFETY: there is none: this is the mistake.
+    /// unsafe { block.as_mut_ptr().add(100).write_volatile(1) };
+    /// drop(block); // masu: free of 0x…: the block of 100 bytes was written to 1 bytes beyond its end
+    /// ```
+    pub fn hardened() -> Result<Heap, HeapError> {
+        Heap::builder().hardened(true).build()
+    }
+
+    /// Whether the heap's blocks are hardened, by [`Heap::hardened`] or because the process is.
+    ///
+    /// ```
+    /// assert!(masu::Heap::hardened()?.is_hardened());
+    /// # Ok::<(), masu::heap::HeapError>(())
+    /// ```
+    pub fn is_hardened(&self) -> bool {
+        self.raw.is_hardened()
     }
 
     /// A heap with a name, limits, a callback.
@@ -264,7 +325,9 @@ impl Heap {
             unsafe { self.raw.reset() };
             return Ok(());
         }
-        let fresh = Arena::create().ok_or(HeapError)?;
+        let hardened = self.is_hardened();
+        let fresh = if hardened { Arena::create_hardened() } else { Arena::create() };
+        let fresh = fresh.ok_or(HeapError)?;
         let (soft, hard) = self.raw.limits();
         fresh.set_limits(soft, hard);
         list::replace(self.entry, fresh);

@@ -440,4 +440,5 @@ fn spans_are_not_shared_with_threads() {
     }
 }
 
+mod hardened;
 mod random;

@@ -12,11 +12,14 @@
 //!     not empty: try the lock, begin again      ── try the lock: free → take the stack
 //! ```
 //!
+//! What is noted elsewhere, in counters, needs no block: who has noted it *rings* ([`Gate::ring`]), which marks the
+//! topmost block's address, and goes on as above.
+//!
 //! Either the holder sees the block or the freer sees the lock free (Dekker); if somebody else has it
 //! by then, the same holds for that one.
 //!
 //! Invariants:
-//! 1. the stack is a null-terminated list of freed blocks, each once.
+//! 1. the stack is a list of freed blocks, each once, that ends with 0; any of its addresses may have the bell's mark.
 //! 2. only the lock's holder takes from it, and it takes all: no block is ever popped, so a push that
 //!    compares the head has no ABA.
 //! 3. when no call is in progress, the stack is empty.
@@ -24,6 +27,7 @@
 //! | | operation | ordering |
 //! |---|---|---|
 //! | push | compare-and-swap of the head | release: the links below it |
+//! | ring | a bit of the head set | release: what was noted |
 //! | take | swap of the head | acquire: those links |
 //!
 //! Under the model checker, which knows sequential consistency of fences only, the holder has one too.
@@ -31,6 +35,9 @@
 use crate::lock::{Guard, Lock};
 use crate::span::Block;
 use crate::sync::{AtomicUsize, Ordering, const_unless_loom, fence};
+
+/// In an address of the stack: somebody has rung. Blocks are aligned to 16 bytes.
+const BELL: usize = 1;
 
 /// A lock, and what was freed while it was held.
 pub struct Gate {
@@ -79,7 +86,7 @@ impl Gate {
     pub fn leave_behind(&self, block: *mut Block, link: impl Fn(usize)) -> Option<Guard<'_>> {
         let mut head = self.left.load(Ordering::Relaxed);
         loop {
-            if head == block as usize {
+            if head & !BELL == block as usize {
                 crate::report::double_free(block.cast());
                 return None;
             }
@@ -98,10 +105,25 @@ impl Gate {
         self.lock.try_lock()
     }
 
+    /// Has whoever is inside look, before it goes, at what the caller has noted. `Some`: nobody is inside any more, and the
+    /// caller is.
+    #[cold]
+    pub fn ring(&self) -> Option<Guard<'_>> {
+        self.left.fetch_or(BELL, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.lock.try_lock()
+    }
+
+    /// The next address below one of the stack, by the link in its block.
+    #[inline]
+    pub fn below(link: usize) -> usize {
+        link & !BELL
+    }
+
     /// Whether a block is the topmost of what was left.
     #[cfg(not(loom))]
     pub fn begins_with(&self, block: *mut Block) -> bool {
-        self.left.load(Ordering::Relaxed) == block as usize
+        self.left.load(Ordering::Relaxed) & !BELL == block as usize
     }
 
     /// Whether something was left.
@@ -117,7 +139,7 @@ impl Gate {
         if self.left.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.left.swap(0, Ordering::Acquire)
+        Self::below(self.left.swap(0, Ordering::Acquire))
     }
 
     /// Goes out. `Some`: something was left meanwhile, and the caller is inside again to see to it.

@@ -29,6 +29,7 @@
 //! that is nearly always free, and frees never wait.
 
 mod gate;
+mod hardened;
 pub mod hooked;
 mod large;
 mod small;
@@ -46,6 +47,7 @@ use super::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, ARENA_STRIDE, GRANULE, NIL, tags};
 use crate::request::{Request, Source};
+use crate::settings;
 use crate::span;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -77,6 +79,8 @@ pub struct Arena {
     /// their tags.
     unlinked: Cell<u32>,
     tally: Tally,
+    /// Its part in the hardened heap: see [`mod@hardened`].
+    hardened: hardened::Part,
     /// What it has of memory that a program's hooks provide: see [`hooked`].
     memory: hooked::Memory,
     /// Bins and spans, as a thread has them.
@@ -116,6 +120,7 @@ impl Arena {
             large: Cell::new(NIL),
             unlinked: Cell::new(NIL),
             tally: Tally::new(),
+            hardened: hardened::Part::new(),
             memory: hooked::Memory::new(),
             inner,
         }
@@ -123,13 +128,16 @@ impl Arena {
 
     /// A new heap without blocks and without limits; `None` when memory is out or 65,536 heaps are
     /// alive. O(1); the heap takes 8 KiB of memory, and one page for each size class in use.
+    ///
+    /// In a hardened process it is a [hardened one](Self::create_hardened).
     pub fn create() -> Option<&'static Arena> {
-        table::acquire(true, Arena::make_live)
+        if settings::hardened() { Self::create_hardened() } else { Self::create_plain(true) }
     }
 
-    /// The same for who must not wait until a fork is over; `None` then, too.
-    pub(in crate::heap) fn create_or_give_up() -> Option<&'static Arena> {
-        table::acquire(false, Arena::make_live)
+    /// A new heap whose blocks are ordinary ones. Who is not `patient` does not wait until a fork is over, and gets none
+    /// then.
+    pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
+        table::acquire(patient, Arena::make_live)
     }
 
     /// Makes a heap that was free one that is alive. Under the table's lock, so no fork stands still.
@@ -158,6 +166,9 @@ impl Arena {
 
     /// A block for a request; null when memory or the hard limit is out. Asks once.
     pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
+        if self.makes_hardened() {
+            return self.alloc_hardened(request.bytes(), request);
+        }
         let Source::Small(class) = request.source else {
             return self.alloc_large(request);
         };
@@ -288,11 +299,14 @@ impl Arena {
         while !at.is_null() {
             // SAFETY: invariant 1 of `heap::arena::gate`: linked blocks of this heap, which were freed.
             unsafe {
-                let next = (*at).next;
-                self.put(at);
+                let next = Gate::below((*at).next.addr()) as *mut span::Block;
+                if !self.put_hardened(at.cast()) {
+                    self.put(at);
+                }
                 at = next;
             }
         }
+        self.collect_hardened(inside);
     }
 
     /// Takes a freed block back. Returns the bytes that the purge may have something to do with.
@@ -319,6 +333,7 @@ impl Arena {
     #[cold]
     fn finish(&'static self, inside: Guard<'static>) {
         self.wipe(&inside);
+        self.end_hardened();
         self.state.set(FREE);
         let unlinked = self.unlinked.replace(NIL);
         drop(inside);
@@ -386,6 +401,7 @@ impl Arena {
         self.gate.take(inside);
         self.wipe_small();
         self.wipe_large();
+        self.wipe_hardened();
         self.memory.wipe();
         self.tally.wipe();
     }

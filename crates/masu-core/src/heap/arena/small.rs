@@ -14,8 +14,10 @@ use core::ptr::null_mut;
 /// What a heap's spans take.
 #[derive(Clone, Copy, Default)]
 pub struct Footprint {
-    /// Spans.
+    /// Spans, or slabs.
     pub spans: usize,
+    /// Their bytes.
+    pub bytes: usize,
     /// Bytes of them that may be resident.
     pub resident: usize,
 }
@@ -142,7 +144,8 @@ impl Arena {
     /// the gate.
     pub(super) fn tidy(&self, all: bool) -> usize {
         let heap = &self.inner;
-        let mut bytes = 0;
+        // The purge gives back by itself what slabs have not used for a tick.
+        let mut bytes = if all { self.tidy_hardened() } else { 0 };
         for class in 1..=LAST_CLASS {
             let active = heap.active(class).get();
             if active == NIL || !all && !heap.used[class].get().rested() {
@@ -206,6 +209,11 @@ impl Arena {
         });
         sum.spans += self.memory.span_count.get();
         sum.resident += self.memory.span_count.get() * GRANULE;
+        sum.bytes = sum.spans * GRANULE;
+        let (slabs, bytes) = self.slabs();
+        sum.spans += slabs;
+        sum.bytes += bytes;
+        sum.resident += bytes;
         sum
     }
 }

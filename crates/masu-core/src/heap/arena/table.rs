@@ -91,6 +91,12 @@ pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Aren
     Some(heap)
 }
 
+/// Runs `f` while no heap comes or goes, and no fork begins.
+pub fn locked<T>(f: impl FnOnce() -> T) -> T {
+    let _guard = TABLE_LOCK.lock();
+    f()
+}
+
 /// Takes back a heap that has no blocks any more.
 pub fn release(heap: &'static Arena) {
     let _guard = TABLE_LOCK.lock();

@@ -3,7 +3,6 @@
 //! Written inside the gate only; `allocated` is read by anybody.
 
 use super::small::Footprint;
-use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -22,7 +21,7 @@ pub struct ArenaStats {
     pub resident: usize,
     /// Live blocks.
     pub blocks: u64,
-    /// Spans of small blocks.
+    /// Spans of small blocks; slabs, if they are hardened.
     pub spans: usize,
     /// In live medium and huge blocks.
     pub large: usize,
@@ -62,7 +61,7 @@ impl ArenaStats {
 pub const MEDIUM: usize = LAST_CLASS + 1;
 /// Where huge blocks are counted.
 pub const HUGE: usize = LAST_CLASS + 2;
-const KINDS: usize = LAST_CLASS + 3;
+pub const KINDS: usize = LAST_CLASS + 3;
 
 /// The counters.
 pub struct Tally {
@@ -203,10 +202,25 @@ impl Tally {
     /// Counts a block freed.
     #[inline]
     pub fn freed_one(&self, class: usize) {
-        if let Some(count) = self.live.get(class) {
-            count.set(count.get().wrapping_sub(1));
+        self.freed_many(class, 1);
+    }
+
+    /// Counts blocks freed.
+    #[inline]
+    pub fn freed_many(&self, class: usize, count: u32) {
+        if let Some(live) = self.live.get(class) {
+            live.set(live.get().wrapping_sub(count));
         }
-        add(&self.frees, 1);
+        add(&self.frees, u64::from(count));
+    }
+
+    /// Counts a block as one of another kind.
+    pub fn change_kind(&self, from: usize, to: usize) {
+        for (kind, by) in [(from, u32::MAX), (to, 1)] {
+            if let Some(live) = self.live.get(kind) {
+                live.set(live.get().wrapping_add(by));
+            }
+        }
     }
 
     /// Counts bytes of medium and huge blocks that came, or went.
@@ -236,7 +250,7 @@ impl Tally {
         ArenaStats {
             allocated: self.allocated(),
             peak: self.peak.get(),
-            active: spans.spans * GRANULE + large,
+            active: spans.bytes + large,
             resident: spans.resident + large,
             blocks: self.blocks(),
             spans: spans.spans,

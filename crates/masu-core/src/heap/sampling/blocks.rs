@@ -23,7 +23,7 @@ pub fn is_of_samples(heap: &Arena) -> bool {
 
 /// Makes that heap, before the first sample. `false`: memory is out.
 pub fn prepare() -> bool {
-    blocks().is_some() || keep(Arena::create())
+    blocks().is_some() || keep(Arena::create_plain(true))
 }
 
 /// Whether there is one.

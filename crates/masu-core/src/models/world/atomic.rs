@@ -97,7 +97,7 @@ macro_rules! atomic {
 atomic!(AtomicBool, bool, {});
 atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });
 atomic!(AtomicU64, u64, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
-atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
+atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });
 
 /// A cell that fails the check when two threads are at it without an order between them.
 pub struct Cell<T> {

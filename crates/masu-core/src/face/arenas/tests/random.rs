@@ -9,6 +9,11 @@ use std::thread;
 /// Random operations in several heaps by several threads, heaps being reset and destroyed on the way.
 #[test]
 fn random_operations_in_several_heaps() {
+    operate(create);
+}
+
+/// The same in heaps that `create` makes.
+pub(super) fn operate(create: fn() -> &'static Arena) {
     let work = |seed: u64| {
         let mut random = Random(seed);
         let mut heaps: Vec<(&'static Arena, Vec<Block>)> =

@@ -1,0 +1,91 @@
+//! All pools at once, the process's own and those of first-class heaps: for a fork, a purge, and statistics.
+
+use super::place::{self, PROCESS};
+use super::pool::Pool;
+use super::shape::CLASSES;
+use super::{BEGIN, heaps, is_there, large};
+use crate::ledger;
+use crate::lock::Lock;
+use crate::sync::Ordering;
+
+/// The lock without which no pool begins, once there are pools.
+pub fn begin_for_fork() -> Option<&'static Lock> {
+    is_there().then_some(&BEGIN)
+}
+
+/// Calls `f` with every other lock.
+pub fn each_lock_for_fork(f: fn(&'static Lock)) {
+    each_pool(&mut |pool, _| f(pool.lock_for_fork()));
+    large::lock_for_fork().into_iter().for_each(f);
+}
+
+/// Calls `f` with all ready pools and their classes: the process's own, and those of first-class heaps.
+fn each_pool(f: &mut dyn FnMut(&'static Pool, usize)) {
+    for region in PROCESS.regions() {
+        let pool = PROCESS.pool(region);
+        if pool.is_ready() {
+            f(pool, region % CLASSES);
+        }
+    }
+    heaps::each_pool(f);
+}
+
+/// What the heap will draw is nothing that its parent draws.
+pub fn after_fork_in_child() {
+    each_pool(&mut |pool, _| pool.after_fork_in_child());
+    large::after_fork_in_child();
+}
+
+/// Gives the pages of empty slabs back, and those that freed large blocks have left: what was not needed since the last
+/// time, or all. Returns their bytes.
+pub fn purge(all: bool) -> usize {
+    let mut bytes = 0;
+    if is_there() && ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
+        each_pool(&mut |pool, class| bytes += purge_pool(pool, class, all));
+        bytes += large::purge(all);
+    }
+    bytes
+}
+
+/// The same of one pool, unless a fork stands still.
+pub(super) fn purge_pool(pool: &'static Pool, class: usize, all: bool) -> usize {
+    pool.enter(class).map_or(0, |mut pool| pool.purge(all))
+}
+
+/// What the heap takes, in bytes.
+#[derive(Default)]
+pub struct Usage {
+    /// In live blocks.
+    pub live: usize,
+    /// In slabs with taken slots, and in the pages of large blocks.
+    pub resident: usize,
+    /// Of addresses that are accessible, without metadata.
+    pub mapped: usize,
+    /// Slabs with taken slots.
+    pub slabs: usize,
+}
+
+impl Usage {
+    /// Adds what a pool has, unless a fork stands still.
+    #[inline(never)]
+    pub(super) fn add(&mut self, pool: &'static Pool, class: usize) {
+        let Some(pool) = pool.enter(class) else { return };
+        let of_pool = pool.usage();
+        self.live += of_pool.live;
+        self.resident += of_pool.resident;
+        self.slabs += of_pool.slabs;
+    }
+}
+
+/// What it takes now.
+#[cold]
+pub fn usage() -> Usage {
+    if !is_there() {
+        return Usage::default();
+    }
+    let (live, pages) = large::usage();
+    let mapped = place::OPENED.load(Ordering::Relaxed) + pages;
+    let mut usage = Usage { live, resident: pages, mapped, slabs: 0 };
+    each_pool(&mut |pool, class| usage.add(pool, class));
+    usage
+}

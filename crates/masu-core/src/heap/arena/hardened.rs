@@ -1,0 +1,259 @@
+//! Arenas whose blocks the hardened heap makes, in [pools of their own](crate::hardened::heaps).
+//!
+//! Blocks are fetched and freed outside the gate, under their pools' locks; inside it they are counted. A free that finds
+//! somebody inside notes what it has freed, and rings: so it waits for nobody.
+//!
+//! ```text
+//!  alloc ── the gate: limits, counters ─▶ a pool: a slot            (none to be had: as if it were freed)
+//!  free  ── its pool: checked, zeroed, in quarantine ─▶ noted ─▶ the gate: counters
+//! ```
+//!
+//! Invariants:
+//! 1. `newest` leads to numbers that the arena has, from its making until its end; 0: it is an ordinary one.
+//! 2. each block freed is noted once, before somebody inside takes all that is noted.
+
+use super::tally::{HUGE, KINDS, MEDIUM};
+use super::{Arena, Caller, table};
+use crate::hardened::{self, Freed, heaps, shape};
+use crate::heap::thread_bytes;
+use crate::lock::Guard;
+use crate::report::{self, Act};
+use crate::request::{Request, Source};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
+use crate::span;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use core::ptr::null_mut;
+
+/// An arena's part in the hardened heap.
+pub struct Part {
+    newest: AtomicU32,
+    /// Blocks noted, by kind.
+    freed: [AtomicU32; KINDS],
+    /// Bytes charged for them, and of those above 128 KiB.
+    bytes: AtomicUsize,
+    large: AtomicUsize,
+}
+
+impl Part {
+    pub const fn new() -> Self {
+        Part {
+            newest: AtomicU32::new(0),
+            freed: [const { AtomicU32::new(0) }; KINDS],
+            bytes: AtomicUsize::new(0),
+            large: AtomicUsize::new(0),
+        }
+    }
+
+    fn newest(&self) -> u32 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Forgets what was noted.
+    fn wipe(&self) {
+        self.freed.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        self.bytes.store(0, Ordering::Relaxed);
+        self.large.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Where a block is counted.
+fn kind_of(bytes: usize) -> usize {
+    match bytes {
+        0..=SMALL_MAX => class_of(bytes),
+        _ if bytes <= MEDIUM_MAX => MEDIUM,
+        _ => HUGE,
+    }
+}
+
+/// What is charged for a block: an arena whose sum is 0 has none.
+fn charge_of(bytes: usize) -> usize {
+    bytes.max(1)
+}
+
+impl Arena {
+    /// A new heap without blocks and without limits whose blocks are hardened: in slots that are drawn, with a canary
+    /// behind, zeroed and checked in quarantine, as those of a hardened process. `None` when memory or addresses are out,
+    /// or pages are not of 4 KiB.
+    ///
+    /// The heap's first block of a size class takes some 12 KiB. Destroying it takes time proportional to the classes in
+    /// use and to the large blocks of all such heaps.
+    #[cold]
+    pub fn create_hardened() -> Option<&'static Arena> {
+        if !table::locked(heaps::begin) {
+            return None;
+        }
+        let heap = table::acquire(true, Arena::make_live)?;
+        if !heaps::extend(&heap.hardened.newest, 0, heap.id()) {
+            // SAFETY: nobody has it yet.
+            unsafe { heap.retire() };
+            return None;
+        }
+        Some(heap)
+    }
+
+    /// Whether its blocks are hardened.
+    #[inline]
+    pub fn is_hardened(&self) -> bool {
+        self.hardened.newest.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether its next block is to be a hardened one: none that hooks make is.
+    #[inline]
+    pub(crate) fn makes_hardened(&self) -> bool {
+        self.is_hardened() && !self.memory.is_on()
+    }
+
+    /// A hardened block of exactly `bytes` bytes for a request; null when memory or the limit is out.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn alloc_hardened(&'static self, bytes: usize, request: &Request) -> *mut u8 {
+        let (size, align) = (request.size, request.align);
+        if bytes > isize::MAX as usize || !self.count_hardened(bytes, align, size) {
+            return null_mut();
+        }
+        let p = loop {
+            match heaps::alloc(&self.hardened.newest, self.id(), bytes, align) {
+                Some(p) => break p,
+                // Until the fork is over.
+                None => drop(self.gate.enter()),
+            }
+        };
+        if p.is_null() {
+            self.discount_hardened(bytes, shape::class_of(bytes, align).is_none());
+        } else if matches!(request.source, Source::Small(_)) {
+            thread_bytes::allocated(bytes);
+        }
+        p
+    }
+
+    /// Counts a block that is about to be made. `false`: it would be beyond the limit.
+    fn count_hardened(&'static self, bytes: usize, align: usize, size: usize) -> bool {
+        let inside = self.gate.enter();
+        let charged = self.charge(charge_of(bytes), &inside);
+        if charged {
+            self.tally.allocated_one(kind_of(bytes), size, bytes);
+            if shape::class_of(bytes, align).is_none() {
+                self.tally.large(bytes, 0);
+            }
+        }
+        self.leave(inside, Caller::Thread);
+        charged
+    }
+
+    /// Counts a block that was freed. Waits for nobody.
+    fn discount_hardened(&'static self, bytes: usize, large: bool) {
+        let part = &self.hardened;
+        if let Some(count) = part.freed.get(kind_of(bytes)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        if large {
+            part.large.fetch_add(bytes, Ordering::Relaxed);
+        }
+        part.bytes.fetch_add(charge_of(bytes), Ordering::Release);
+        if let Some(inside) = self.gate.try_enter().or_else(|| self.gate.ring()) {
+            self.collect(&inside);
+            self.leave(inside, Caller::Thread);
+        }
+    }
+
+    /// Counts what is noted. Inside the gate.
+    pub(super) fn collect_hardened(&self, _inside: &Guard<'static>) {
+        let part = &self.hardened;
+        if part.bytes.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let bytes = part.bytes.swap(0, Ordering::Acquire);
+        for (kind, count) in part.freed.iter().enumerate() {
+            if count.load(Ordering::Relaxed) != 0 {
+                self.tally.freed_many(kind, count.swap(0, Ordering::Relaxed));
+            }
+        }
+        self.tally.large(0, part.large.swap(0, Ordering::Relaxed));
+        self.discharge(bytes);
+    }
+
+    /// A block of this heap was freed at `p`, or is to be once a fork is over.
+    ///
+    /// # Safety
+    /// That is what a free of the block has returned.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::heap) unsafe fn freed_hardened(&'static self, p: *mut u8, freed: &Freed) {
+        if freed.left {
+            let block: *mut span::Block = p.cast();
+            let inside = self.gate.leave_behind(block, |top| {
+                // SAFETY: the block is the caller's until it is left.
+                unsafe { (*block).next = top as *mut span::Block }
+            });
+            if let Some(inside) = inside {
+                self.leave(inside, Caller::Thread);
+            }
+        }
+        self.discount_hardened(freed.bytes, !heaps::is_in_slab(p));
+    }
+
+    /// Frees a block that was left behind while a fork stood still, and counted then. `false`: it is none of the hardened
+    /// heap's.
+    ///
+    /// # Safety
+    /// Inside the gate; the block was freed.
+    pub(super) unsafe fn put_hardened(&self, p: *mut u8) -> bool {
+        if !self.is_hardened() || heaps::owner_of(p.addr()) != self.id() {
+            return false;
+        }
+        // SAFETY: passed on.
+        if let Err(wrong) = unsafe { hardened::free(p) } {
+            report::mistake(Act::Free, p, wrong);
+        }
+        true
+    }
+
+    /// Whether the limits let a hardened block of `old` bytes get `new` where it is. What becomes of it,
+    /// [`resized_hardened`](Self::resized_hardened) is told.
+    pub(crate) fn may_resize_hardened(&'static self, old: usize, new: usize) -> bool {
+        if new <= old {
+            return true;
+        }
+        let inside = self.gate.enter();
+        let charged = self.charge(new - old, &inside);
+        self.leave(inside, Caller::Thread);
+        charged
+    }
+
+    /// Notes that a hardened block has been resized, or has stayed as it was.
+    pub(crate) fn resized_hardened(&'static self, old: usize, new: usize, large: bool, done: bool) {
+        let inside = self.gate.enter();
+        let now = if done { new } else { old };
+        self.tally.change_kind(kind_of(old), kind_of(now));
+        if large {
+            self.tally.large(now, old);
+        }
+        self.discharge(charge_of(old.max(new)) - charge_of(now));
+        self.leave(inside, Caller::Thread);
+    }
+
+    /// Gives back what slabs are empty. Returns the bytes. Inside the gate.
+    pub(super) fn tidy_hardened(&self) -> usize {
+        heaps::purge(self.hardened.newest())
+    }
+
+    /// What its slabs take: their number, and their bytes.
+    pub(super) fn slabs(&self) -> (usize, usize) {
+        let usage = heaps::usage(self.hardened.newest());
+        (usage.slabs, usage.resident)
+    }
+
+    /// Everything of the heap's in the hardened heap goes back, live blocks too. Inside the gate.
+    pub(super) fn wipe_hardened(&self) {
+        if self.is_hardened() {
+            self.hardened.wipe();
+            // SAFETY: as for the caller's, who has the heap to itself.
+            unsafe { heaps::wipe(self.hardened.newest(), self.id()) };
+        }
+    }
+
+    /// Gives up its part in the hardened heap, in which it has no blocks. Inside the gate.
+    pub(super) fn end_hardened(&self) {
+        heaps::release(self.hardened.newest.swap(0, Ordering::Relaxed));
+    }
+}
