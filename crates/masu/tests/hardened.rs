@@ -62,7 +62,8 @@ fn heaps_are_hardened() {
     assert!(heap.owns(bytes.as_ptr()) && heap.allocated() == 99);
     let text = masu::scope(&heap, || "x".repeat(99));
     assert!(heap.owns(text.as_ptr()));
-    drop((bytes, heap));
+    drop(bytes);
+    drop(heap);
     assert_eq!(text.len(), 99);
 }
 
