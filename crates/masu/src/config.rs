@@ -30,8 +30,9 @@ pub use masu_core::config::{BackgroundThread, OnError, Policy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config(Options);
 
-/// The largest size that makes sense: the user half of a 48-bit address space, 128 TiB.
-pub(crate) const SIZE_MAX: usize = 1 << 47;
+/// The largest size that makes sense: the user half of a 48-bit address space, 128 TiB; on smaller machines, all there is.
+pub(crate) const SIZE_MAX: usize =
+    if usize::BITS == 64 { (1u64 << 47) as usize } else { usize::MAX };
 /// The longest decay time: a year of 365 days.
 pub(crate) const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
 

@@ -21,8 +21,15 @@
 //! - [`Pool`], [`ObjectPool`], [`SharedPool`]: objects that come and go quickly; [`BufferPool`]:
 //!   buffers in one region.
 //!
-//! x86-64 and AArch64, glibc and musl, in programs and in shared libraries. The environment configures
-//! it as it does every door of masu: `MASU_CONF=decay:1s`, `MASU_SHOW_STATS=1`.
+//! The environment configures it as it does every door of masu: `MASU_CONF=decay:1s`, `MASU_SHOW_STATS=1`.
+//!
+//! # Where it runs
+//!
+//! On Linux with x86-64 or AArch64, glibc and musl, in programs and in shared libraries. Everywhere else that has the
+//! standard library (macOS, Windows, the BSDs, Android, WebAssembly, 32 bits) the same code compiles: [`Masu`] is the
+//! system's allocator; [`Heap`], [`Slab`], [`Pool`], [`BufferPool`] and their kin work over it; options have no
+//! effect, [`ctl`] and [`limit`] read 0, and a [`scope`] changes nothing. Not there are
+//! `Masu::usable_size` and the module `prof`.
 //!
 //! # Features
 //!
@@ -42,7 +49,22 @@
 //! - `serde`: a [`Slab`] is written and read as a map, in the format of the `slab` crate.
 
 extern crate alloc;
-#[cfg(all(feature = "prof", not(all(test, loom))))]
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(masu_elsewhere)
+)))]
+extern crate masu_elsewhere as masu_core;
+#[cfg(any(
+    all(feature = "prof", not(all(test, loom))),
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    ))
+))]
 extern crate std;
 #[cfg(all(test, loom))]
 #[macro_use]
@@ -65,9 +87,37 @@ pub mod heap;
 #[cfg(not(loom))]
 pub mod limit;
 pub mod pool;
-#[cfg(not(loom))]
+#[cfg(all(
+    not(loom),
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    )
+))]
 mod process;
-#[cfg(all(feature = "prof", not(loom)))]
+#[cfg(all(
+    not(loom),
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    ))
+))]
+#[path = "process/elsewhere.rs"]
+mod process;
+#[cfg(all(
+    feature = "prof",
+    not(loom),
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    )
+))]
 pub mod prof;
 pub mod slab;
 

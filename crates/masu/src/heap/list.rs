@@ -14,6 +14,14 @@ use core::cell::UnsafeCell;
 use masu_core::Arena;
 use masu_core::lock::{Guard, Lock};
 
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(masu_elsewhere)
+))]
+pub(crate) use fork::{fork_done, fork_prepare};
+
 /// What a heap was at the moment when the list was read: a row of [`all`].
 ///
 /// ```
@@ -142,16 +150,26 @@ pub(super) fn remove(key: usize) {
     let _entry = List::lock().heaps_mut().remove(key);
 }
 
-/// Before a fork, ahead of the engine's handler.
-pub(crate) fn fork_prepare() {
-    LOCK.acquire();
-}
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(masu_elsewhere)
+))]
+mod fork {
+    use super::LOCK;
 
-/// After a fork, in the parent and in the child, behind the engine's handler.
-///
-/// # Safety
-/// The calling thread called [`fork_prepare`].
-pub(crate) unsafe fn fork_done() {
-    // SAFETY: held since `fork_prepare`.
-    unsafe { LOCK.release() }
+    /// Before a fork, ahead of the engine's handler.
+    pub(crate) fn fork_prepare() {
+        LOCK.acquire();
+    }
+
+    /// After a fork, in the parent and in the child, behind the engine's handler.
+    ///
+    /// # Safety
+    /// The calling thread called [`fork_prepare`].
+    pub(crate) unsafe fn fork_done() {
+        // SAFETY: held since `fork_prepare`.
+        unsafe { LOCK.release() }
+    }
 }

@@ -1,5 +1,5 @@
-//! Where pages come from: the engine; under Miri, the model checker and, with `--cfg system_pages`,
-//! sanitizers, the system's allocator, which they watch.
+//! Where pages come from: the engine; where it does not run, the global allocator. So too under Miri, the model checker
+//! and, with `--cfg system_pages`, sanitizers, which watch it.
 //!
 //! The engine gives a page back to whoever asks next, and to the kernel once it has rested for the
 //! decay time, so a slab that comes and goes costs no page faults.
@@ -7,7 +7,15 @@
 use alloc::alloc::{Layout, handle_alloc_error};
 use core::ptr::NonNull;
 
-#[cfg(not(any(miri, loom, system_pages)))]
+#[cfg(all(
+    not(any(miri, loom, system_pages)),
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    )
+))]
 mod source {
     use super::Layout;
 
@@ -38,7 +46,17 @@ mod source {
     }
 }
 
-#[cfg(any(miri, loom, system_pages))]
+#[cfg(any(
+    miri,
+    loom,
+    system_pages,
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(masu_elsewhere)
+    ))
+))]
 mod source {
     use super::Layout;
 

@@ -459,5 +459,5 @@ fn shard_of_thread() -> usize {
     }
     let local = 0u8;
     let stack = (&raw const local).addr() >> 16;
-    (stack.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) % SHARDS
+    ((stack as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61) as usize % SHARDS
 }

@@ -1,78 +1,14 @@
-//! The global allocator.
+//! The engine as the global allocator.
 //!
 //! A `Layout` that is a constant folds: the class, the alignment and the way to take are decided when
 //! the program is compiled, and what is left of `Box::new` is a pop from the thread's bin. What is
 //! not a hit is a call of one cold function. Frees and growth are one function each.
 
+use super::{Configured, DEFAULT, Masu};
 use crate::process;
-use crate::{Config, Policy};
 use core::alloc::{GlobalAlloc, Layout};
 
-/// The engine as a program's allocator.
-///
-/// ```
-/// #[global_allocator]
-/// static GLOBAL: masu::Masu = masu::Masu;
-/// # fn main() { assert_eq!(*Box::new(7), 7); }
-/// ```
-///
-/// Any size up to `isize::MAX` and any alignment up to 1 GiB; `Vec` and other collections of element
-/// types with large alignment grow in place like all others. Memory that is fresh from the system is
-/// not zeroed again. All copies are the same allocator.
-///
-/// The first allocation starts the engine with the environment's configuration (`MASU_CONF`,
-/// `MASU_DECAY` and so on).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Masu;
-
-/// [`Masu`] with a configuration of the program's own, from [`Masu::with_config`].
-///
-/// ```
-/// use masu::{Config, Configured, Masu};
-///
-/// #[global_allocator]
-/// static GLOBAL: Configured = Masu::with_config(Config::new().decay_never());
-/// # fn main() {}
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Configured(Config);
-
 impl Masu {
-    /// The allocator with a configuration that stands under the environment's: what the environment
-    /// of a run says wins. It takes effect with the first allocation; of two such allocators in one
-    /// program, the one that allocates first configures both.
-    ///
-    /// ```
-    /// use masu::{Config, Configured, Masu};
-    ///
-    /// #[global_allocator]
-    /// static GLOBAL: Configured = Masu::with_config(Config::new().decay_ms(50));
-    /// # fn main() { assert_eq!(masu::ctl::decay::read(), Ok(Some(50))); }
-    /// ```
-    #[must_use]
-    pub const fn with_config(config: Config) -> Configured {
-        Configured(config)
-    }
-
-    /// The allocator with every block hardened, from the first one on: each lies where a mistake of unsafe code, or of C that
-    /// gets its memory here, harms least and is found soonest. The environment can add to it (`MASU_POLICY=debug`), or take
-    /// it away (`MASU_HARDENED=off`).
-    ///
-    /// It is [`with_config`](Masu::with_config) of [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md` says what
-    /// that promises and what it costs. [`Heap::hardened`](crate::Heap::hardened) has it for a part of a program.
-    ///
-    /// ```
-    /// use masu::{Configured, Masu};
-    ///
-    /// #[global_allocator]
-    /// static GLOBAL: Configured = Masu::hardened();
-    /// # fn main() { assert!(masu::Heap::new().unwrap().is_hardened()); }
-    /// ```
-    #[must_use]
-    pub const fn hardened() -> Configured {
-        Masu::with_config(Config::new().policy(Policy::Hardened))
-    }
-
     /// Bytes that may be used at a block, at least those asked for. O(1).
     ///
     /// ```
@@ -95,9 +31,6 @@ impl Masu {
         unsafe { masu_core::usable_size(block) }
     }
 }
-
-/// The configuration of [`Masu`].
-pub(crate) static DEFAULT: Config = Config::new();
 
 /// An allocator that starts the engine if nobody has. By value, so that a call of [`Masu`]'s slow path
 /// passes nothing: a program has a thousand of them.

@@ -1,0 +1,1 @@
+../../masu-core/src/size_class.rs
