@@ -7,6 +7,8 @@
 //! - an [`Arena`] counts, has limits and goes all at once, as the engine's do;
 //! - options can be set and read, and have no effect; what counts threads, spans and pages is 0; a [`Scope`] does nothing.
 //!
+//! After a `fork` of a program with several threads, the child may not use arenas: another thread may have had a lock.
+//!
 //! What needs no system is the engine's own source: `config`, `size_class` and `text`.
 
 mod arena;
