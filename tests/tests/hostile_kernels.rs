@@ -1,0 +1,147 @@
+//! Kernels that lack one thing, and filters that refuse one: masu asks, is refused, and goes on.
+
+use std::fs;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use masu_tests::{Compile, Program, Run, library, scratch};
+
+/// A use of a system call, and how it fails.
+struct Refused {
+    /// As `strace` writes it in the call's line.
+    asked: &'static str,
+    call: (&'static str, libc::c_long),
+    /// The argument that tells the use apart: which one, the bits of it, their value.
+    argument: (u32, u32, u32),
+    error: i32,
+    /// The configuration under which masu asks.
+    conf: &'static str,
+}
+
+const ALL: (u32, u32, u32) = (0, 0, 0);
+
+const REFUSED: [(&str, Refused); 11] = {
+    const fn madvise(asked: &'static str, advice: libc::c_int, conf: &'static str) -> Refused {
+        let argument = (2, u32::MAX, advice as u32);
+        Refused { asked, call: ("madvise", libc::SYS_madvise), argument, error: libc::EINVAL, conf }
+    }
+    const fn any(name: &'static str, call: libc::c_long, error: i32, conf: &'static str) -> Refused {
+        Refused { asked: name, call: (name, call), argument: ALL, error, conf }
+    }
+    const MREMAP: Refused = any("mremap", libc::SYS_mremap, libc::EPERM, "");
+    [
+        // Linux before 5.14.
+        ("no MADV_POPULATE_WRITE", madvise("MADV_POPULATE_WRITE", libc::MADV_POPULATE_WRITE, "populate:on")),
+        ("no MADV_HUGEPAGE", madvise("MADV_HUGEPAGE", libc::MADV_HUGEPAGE, "")),
+        // Linux before 6.13.
+        ("no MADV_GUARD_INSTALL", madvise("0x66", 102, "guard:1/100")),
+        // Linux before 4.14, gVisor, and filters.
+        ("no membarrier", any("membarrier", libc::SYS_membarrier, libc::ENOSYS, "")),
+        ("membarrier refused", any("membarrier", libc::SYS_membarrier, libc::EPERM, "")),
+        // Linux before 5.7.
+        (
+            "no MREMAP_DONTUNMAP",
+            Refused {
+                asked: "MREMAP_DONTUNMAP",
+                argument: (3, 4, 4),
+                error: libc::EINVAL,
+                ..MREMAP
+            },
+        ),
+        ("mremap refused", MREMAP),
+        ("mincore refused", any("mincore", libc::SYS_mincore, libc::EPERM, "")),
+        ("no getrandom", any("getrandom", libc::SYS_getrandom, libc::ENOSYS, "policy:hardened")),
+        // The C library's; an older one does not ask.
+        ("no rseq", any("rseq", libc::SYS_rseq, libc::ENOSYS, "")),
+        ("no clone3", any("clone3", libc::SYS_clone3, libc::ENOSYS, "")),
+    ]
+};
+
+fn refuse() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| Compile::c("c/refuse.c").build());
+    &PROGRAM
+}
+
+fn program() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+        Compile::c("c/check_main.c").file("c/old_kernel.c").flag("-pthread").build()
+    });
+    &PROGRAM
+}
+
+impl Refused {
+    /// A run on such a kernel.
+    fn on(&self, run: Run) -> Run {
+        let (argument, mask, value) = self.argument;
+        let words = [self.call.1 as u32, argument, mask, value, self.error as u32];
+        let words = words.map(|word| word.to_string());
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        run.through(&refuse().path().to_string_lossy(), &words)
+    }
+}
+
+#[test]
+fn masu_goes_on_whatever_the_kernel_lacks() {
+    let Some(library) = library() else {
+        println!("only masu is known to do without");
+        return;
+    };
+    for (kernel, refused) in REFUSED {
+        let directory = scratch();
+        let log = directory.path().join("log");
+        let preload = format!("LD_PRELOAD={}", library.display());
+        let conf = format!("MASU_CONF={}", refused.conf);
+        let trace = format!("trace={}", refused.call.0);
+        let words =
+            ["-f", "-qq", "-e", &trace, "-o", &log.to_string_lossy(), "-E", &preload, "-E", &conf];
+        let run = refused.on(Run::program(program())).bare().through("strace", &words);
+        let outcome = run.timeout(Duration::from_secs(180)).run();
+        assert!(outcome.status.success(), "{kernel}: {}", outcome.describe());
+        // The kernel was asked, and said so.
+        let log = fs::read_to_string(&log).expect("strace wrote its log");
+        let asked = |line: &&str| line.contains(refused.asked) && line.contains(" = -1 E");
+        assert!(log.lines().any(|line| asked(&line)), "{kernel}: never asked in\n{log}");
+    }
+}
+
+/// What masu does not ask for at all: kernels and filters need not have it.
+#[test]
+fn masu_never_asks_for_what_is_newer_than_it_needs() {
+    let Some(library) = library() else { return };
+    let directory = scratch();
+    let log = directory.path().join("log");
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let words = ["-f", "-qq", "-o", &log.to_string_lossy(), "-E", &preload];
+    let run = Run::program(program()).bare().through("strace", &words);
+    let outcome = run.timeout(Duration::from_secs(180)).run();
+    assert!(outcome.status.success(), "{}", outcome.describe());
+    let log = fs::read_to_string(&log).expect("strace wrote its log");
+    assert!(log.contains("MADV_DONTNEED"), "{log}");
+    for name in ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring", "process_madvise"] {
+        assert!(!log.contains(name), "{name}");
+    }
+}
+
+/// `masu explain` on Linux before 6.7, which cannot say at once which pages of a process are there.
+#[test]
+fn explain_goes_on_without_pagemap_scan() {
+    use masu_tests::running::{Running, command};
+    let Some(library) = library() else { return };
+    let explained = Compile::c("c/explained.c").flag("-pthread").build();
+    let mut running = Running::start_on(
+        &library.to_string_lossy(),
+        &mut std::process::Command::new(explained.path()),
+    );
+    running.says("ready");
+    let id = running.id().to_string();
+    let refused = Refused {
+        asked: "",
+        call: ("ioctl", libc::SYS_ioctl),
+        argument: (1, u32::MAX, 0xc060_6610),
+        error: libc::ENOTTY,
+        conf: "",
+    };
+    let outcome = refused.on(Run::new(command()).bare().args(["explain", "--json", &id])).run().success();
+    let account: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert!(account["rss"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{account}");
+}
