@@ -216,3 +216,30 @@ fn plain_names_may_be_macros_for_those_of_a_private_copy() {
     succeed(compile.arg(&source).arg(&archive).arg("-lpthread"));
     succeed(&mut Command::new(&program));
 }
+
+/// The blocks of a documentation page in this language.
+fn listings(page: &str, language: &str) -> Vec<String> {
+    let text = fs::read_to_string(workspace().join("docs").join(page)).expect(page);
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1);
+    blocks.map(|rest| rest.split("```").next().expect("an end").to_owned()).collect()
+}
+
+/// The page's program, built by the page's CMake, says what the page says; with the archive too.
+#[test]
+fn the_page_on_cxx_is_true() {
+    let Some(place) = installed() else { return };
+    let directory = scratch();
+    let [program, lists, said] =
+        ["cpp", "cmake", "text"].map(|language| listings("cxx.md", language).remove(0));
+    fs::write(directory.path().join("main.cpp"), program).expect("written");
+    for target in ["masu::masu)", "masu::masu_static)"] {
+        let lists = lists.replace("masu::masu)", target);
+        fs::write(directory.path().join("CMakeLists.txt"), lists).expect("written");
+        let mut configure = Command::new(tool("cmake"));
+        configure.args(["-S", ".", "-B", "build"]).current_dir(&directory);
+        succeed(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", place.display())));
+        succeed(Command::new(tool("cmake")).args(["--build", "build"]).current_dir(&directory));
+        assert_eq!(succeed(&mut Command::new(directory.path().join("build/tenants"))), said);
+    }
+}
