@@ -97,7 +97,7 @@ const PRELUDE: &str = "exec 2>&1; sudo() { \"$@\"; }; systemctl() { :; }; masu()
 fn machine(root: &Path) {
     let units = root.join("lib/systemd/system");
     fs::create_dir_all(&units).expect("made");
-    for name in ["nginx", "redis-server", "mariadb", "postgresql@", "puma"] {
+    for name in ["nginx", "redis-server", "mariadb", "postgresql@", "puma", "php8.5-fpm"] {
         let text = format!("[Service]\nExecStart=/usr/bin/{name}\n");
         fs::write(units.join(format!("{name}.service")), text).expect("written");
     }
@@ -198,6 +198,11 @@ fn mistakes() {
 #[test]
 fn limits() {
     check("limits.md");
+}
+
+#[test]
+fn languages() {
+    check("languages.md");
 }
 
 #[test]

@@ -25,13 +25,21 @@ const REFUSED: [(&str, Refused); 11] = {
         let argument = (2, u32::MAX, advice as u32);
         Refused { asked, call: ("madvise", libc::SYS_madvise), argument, error: libc::EINVAL, conf }
     }
-    const fn any(name: &'static str, call: libc::c_long, error: i32, conf: &'static str) -> Refused {
+    const fn any(
+        name: &'static str,
+        call: libc::c_long,
+        error: i32,
+        conf: &'static str,
+    ) -> Refused {
         Refused { asked: name, call: (name, call), argument: ALL, error, conf }
     }
     const MREMAP: Refused = any("mremap", libc::SYS_mremap, libc::EPERM, "");
     [
         // Linux before 5.14.
-        ("no MADV_POPULATE_WRITE", madvise("MADV_POPULATE_WRITE", libc::MADV_POPULATE_WRITE, "populate:on")),
+        (
+            "no MADV_POPULATE_WRITE",
+            madvise("MADV_POPULATE_WRITE", libc::MADV_POPULATE_WRITE, "populate:on"),
+        ),
         ("no MADV_HUGEPAGE", madvise("MADV_HUGEPAGE", libc::MADV_HUGEPAGE, "")),
         // Linux before 6.13.
         ("no MADV_GUARD_INSTALL", madvise("0x66", 102, "guard:1/100")),
@@ -117,7 +125,9 @@ fn masu_never_asks_for_what_is_newer_than_it_needs() {
     assert!(outcome.status.success(), "{}", outcome.describe());
     let log = fs::read_to_string(&log).expect("strace wrote its log");
     assert!(log.contains("MADV_DONTNEED"), "{log}");
-    for name in ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring", "process_madvise"] {
+    for name in
+        ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring", "process_madvise"]
+    {
         assert!(!log.contains(name), "{name}");
     }
 }
@@ -141,7 +151,8 @@ fn explain_goes_on_without_pagemap_scan() {
         error: libc::ENOTTY,
         conf: "",
     };
-    let outcome = refused.on(Run::new(command()).bare().args(["explain", "--json", &id])).run().success();
+    let outcome =
+        refused.on(Run::new(command()).bare().args(["explain", "--json", &id])).run().success();
     let account: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert!(account["rss"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{account}");
 }

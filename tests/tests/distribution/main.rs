@@ -1,5 +1,5 @@
 //! What reaches users, made and used as they do: `make install`, tarballs, Debian packages, the Python wheel,
-//! the gem, the npm package, and the files for containers.
+//! the gem, the npm package, and the files for containers and Kubernetes.
 //!
 //! - `image`: a root file system to change and throw away.
 //! - `dockerfile`: Dockerfiles, carried out instruction by instruction in such images.
@@ -9,6 +9,7 @@ mod debian;
 mod dockerfile;
 mod gem;
 mod image;
+mod kubernetes;
 mod make;
 mod node;
 mod recipes;

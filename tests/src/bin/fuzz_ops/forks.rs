@@ -4,6 +4,7 @@
 //! back blocks of threads that it does not have, and starts a thread of its own: what servers do.
 
 use std::collections::HashSet;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
@@ -58,14 +59,15 @@ impl Worker {
             }
             // Not by the standard library: it takes a lock of its own when a thread starts, which
             // a thread that is not here may have held.
-            let mut thread = 0;
+            let mut thread = MaybeUninit::uninit();
             let heir = Box::into_raw(Box::new(heir)).cast();
             // SAFETY: the body takes the box over.
-            let error = unsafe { libc::pthread_create(&mut thread, ptr::null(), run_heir, heir) };
+            let error =
+                unsafe { libc::pthread_create(thread.as_mut_ptr(), ptr::null(), run_heir, heir) };
             assert_eq!(error, 0, "a forked child cannot start a thread");
             self.run_for(200);
-            // SAFETY: the thread was started, and is joined once.
-            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+            // SAFETY: the thread was started, which wrote its name, and is joined once.
+            unsafe { libc::pthread_join(thread.assume_init(), ptr::null_mut()) };
         }
         self.empty();
         // SAFETY: ends the child without running what the parent registered.

@@ -215,7 +215,10 @@ impl Worker {
             Operation::Reallocarray => self.reallocate(true),
             Operation::Trim => {
                 // SAFETY: malloc_trim may be called at any time.
-                unsafe { libc::malloc_trim(0) };
+                #[cfg(target_env = "gnu")]
+                unsafe {
+                    libc::malloc_trim(0)
+                };
                 Ok(())
             }
             Operation::Fork if !self.alone => self.fork(),

@@ -187,9 +187,11 @@ pub fn crowd(threads: usize, largest: usize) {
         assert_eq!(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), 64 << 10), 0);
         assert_eq!(libc::pthread_attr_setguardsize(attributes.as_mut_ptr(), 0), 0);
         for _ in 0..threads {
-            let mut id = 0;
+            // A number or a pointer, by the C library.
+            let mut id = std::mem::MaybeUninit::uninit();
             let argument = ptr::without_provenance_mut(largest);
-            assert_eq!(libc::pthread_create(&mut id, attributes.as_ptr(), body, argument), 0);
+            let made = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), body, argument);
+            assert_eq!(made, 0);
         }
     }
     while ASLEEP.load(Ordering::Acquire) < threads {
