@@ -14,7 +14,9 @@ use masu_tests::{
 /// Build with the static library, where there is one to test, and see that it came in.
 fn build_with_archive(compile: Compile) -> Program {
     let Some(archive) = archive() else { return compile.build() };
-    let program = compile.file(archive).build();
+    // As pkg-config says, for glibc before 2.34.
+    let all_of_pthread = "-Wl,--whole-archive,-lpthread,--no-whole-archive";
+    let program = compile.file(archive).flag(all_of_pthread).build();
     let bytes = std::fs::read(program.path()).expect("the program was built");
     // Every message of the library begins so.
     assert!(bytes.windows(6).any(|text| text == b"masu: "), "malloc came from elsewhere");
