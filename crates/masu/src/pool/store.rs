@@ -10,7 +10,7 @@
 //! 3. No method runs code of `T` or of a caller while 1 and 2 do not hold. So objects may use the
 //!    pool they are in, also while they are dropped.
 
-use crate::slab::memory;
+use crate::slab::{history, memory};
 use alloc::alloc::Layout;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -59,6 +59,18 @@ impl<T> Store<T> {
         8
     });
     const ALIGN: usize = if align_of::<Slot<T>>() > 8 { align_of::<Slot<T>>() } else { 8 };
+
+    /// Slots of the first chunk when nobody says and nothing is known.
+    const LEAST: usize = {
+        let slots = 1024 / size_of::<Slot<T>>();
+        if slots < 4 {
+            4
+        } else if slots > 64 {
+            64
+        } else {
+            slots
+        }
+    };
 
     pub const fn new() -> Self {
         Store {
@@ -147,10 +159,10 @@ impl<T> Store<T> {
     #[cold]
     #[inline(never)]
     fn grow(&self) {
-        // About a kibibyte, but four slots at least; then up to 8 KiB in all, of which only that is
-        // touched which holds objects; then as many as there are.
+        // What others needed, or about a kibibyte, but four slots at least; then up to 8 KiB in all, of
+        // which only that is touched which holds objects; then as many as there are.
         let slots = match self.capacity() {
-            0 => (1024 / size_of::<Slot<T>>()).clamp(4, 64),
+            0 => history::needed(size_of::<Slot<T>>(), Self::LEAST),
             capacity => capacity.max((8192 / size_of::<Slot<T>>()).saturating_sub(capacity)),
         };
         self.add_chunk(slots);
@@ -173,6 +185,13 @@ impl<T> Store<T> {
         self.newest.set(chunk);
         self.fresh.set(Self::first(chunk));
         self.end.set(Self::first(chunk).wrapping_add(slots));
+    }
+
+    /// Keeps in mind how many slots were used.
+    fn learn(&self) {
+        let unused = self.end.get().addr() - self.fresh.get().addr();
+        let slot = size_of::<Slot<T>>();
+        history::learn(slot, Self::LEAST, self.capacity() - unused / slot);
     }
 
     /// Drops every live object, in the order in which their slots were first used.
@@ -238,6 +257,7 @@ impl<T> Drop for Store<T> {
                 }
             }
         }
+        self.learn();
         let free = Free(self);
         free.0.drop_values();
     }

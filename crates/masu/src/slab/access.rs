@@ -139,7 +139,7 @@ impl<T> Slab<T> {
         }
         for key in keys {
             if self.table.occupied(key).is_none() {
-                return Err(if key < self.table.used_end() {
+                return Err(if key < self.table.carved_end() {
                     GetDisjointMutError::IndexVacant
                 } else {
                     GetDisjointMutError::IndexOutOfBounds

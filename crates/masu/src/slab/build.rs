@@ -1,6 +1,6 @@
 //! Tables made as somebody else says: copies of others, and values under given keys.
 
-use super::page::{OCCUPIED, UNUSED, VACANT};
+use super::page::OCCUPIED;
 use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
@@ -19,7 +19,7 @@ impl<T, X: Copy> Table<T, X> {
         for _ in 0..end {
             let place = self.carve();
             // SAFETY: just carved: a link.
-            self.next = unsafe { (*place.slot()).body.link };
+            self.next = unsafe { *place.state } as usize;
         }
         let rebuild = Rebuild(self);
         for key in (0..end).rev() {
@@ -31,10 +31,9 @@ impl<T, X: Copy> Table<T, X> {
             // SAFETY: both are initialised slots of their tables; `to` is vacant.
             unsafe {
                 (&raw mut (*to.slot()).extra).write((*from.slot()).extra);
-                *to.flag = if *from.flag == UNUSED { UNUSED } else { VACANT };
                 if source.occupied(key).is_some() {
                     to.value().write(copy(&*from.value()));
-                    *to.flag = OCCUPIED;
+                    *to.state = OCCUPIED;
                     rebuild.0.len += 1;
                 }
             }
@@ -49,48 +48,44 @@ impl<T, X: Copy> Table<T, X> {
             // What has no memory in the source follows on its list of vacant keys, ascending.
             if source.locate(key).is_none() {
                 // SAFETY: carved, and vacant as the source has no value there.
-                unsafe { self.recycle(key, &self.locate(key).unwrap_unchecked()) };
+                unsafe { self.set_link(key, self.next) }
+                self.next = key;
             }
         }
-        self.write_after();
-        let (list, rest) = (source.next, self.next);
-        let (mut key, mut previous) = (list, None);
+        let rest = self.next;
+        let (mut key, mut previous) = (source.next, None);
         while let Some(from) = source.locate(key) {
-            // SAFETY: carved here, and vacant.
+            // SAFETY: carved here, and vacant; in the source, its state is a link.
             unsafe {
-                let to = self.locate(key).unwrap_unchecked();
-                (*to.slot()).body.link = rest;
+                self.set_link(key, rest);
                 match previous {
                     None => self.next = key,
                     Some(before) => self.set_link(before, key),
                 }
                 previous = Some(key);
-                key = source.link(key, &from);
+                key = *from.state as usize;
             }
         }
-        self.settle();
     }
 
     /// # Safety
-    /// `key` is vacant.
+    /// `key` is vacant, and `link` one of the table's or its end.
     unsafe fn set_link(&mut self, key: usize, link: usize) {
-        // SAFETY: a vacant key has a slot.
-        unsafe { (*self.locate(key).unwrap_unchecked().slot()).body.link = link }
+        // SAFETY: a vacant key has a state. Keys are below `MOST`.
+        unsafe { *self.locate(key).unwrap_unchecked().state = link as u32 }
     }
 
     /// Puts a value under a key that is not occupied. The list of vacant keys is to be made anew.
     pub fn insert_at(&mut self, key: usize, value: T) {
         for key in self.carved_end()..=key {
             self.next = key;
-            let place = self.carve();
-            // SAFETY: just carved. What was passed over counts as used.
-            unsafe { *place.flag = VACANT }
+            self.carve();
         }
         // SAFETY: carved now or before, and vacant.
         unsafe {
             let place = self.locate(key).unwrap_unchecked();
             place.value().write(value);
-            *place.flag = OCCUPIED;
+            *place.state = OCCUPIED;
         }
         self.len += 1;
     }
@@ -99,11 +94,10 @@ impl<T, X: Copy> Table<T, X> {
     pub fn chain_vacancies(&mut self) {
         self.next = self.fresh_key();
         for key in 0..self.carved_end() {
-            if self.occupied(key).is_none()
-                && let Some(place) = self.locate(key)
-            {
+            if self.occupied(key).is_none() && self.locate(key).is_some() {
                 // SAFETY: vacant.
-                unsafe { self.recycle(key, &place) }
+                unsafe { self.set_link(key, self.next) }
+                self.next = key;
             }
         }
     }

@@ -1,5 +1,5 @@
 //! A walk over the occupied keys, in ascending order from the front and in descending order from
-//! the back, by their flags: eight at a time.
+//! the back, by their states: eight at a time.
 //!
 //! It borrows nothing: each step is given the table, which must be the one it was made for and
 //! whose values it has not passed yet must be where they were. What it has passed may go.
@@ -21,7 +21,7 @@ struct End {
     page: usize,
     /// The lowest key of the group.
     base: usize,
-    /// What is left of the group's flags.
+    /// What is left of the group.
     group: u64,
 }
 
@@ -97,11 +97,11 @@ impl End {
     fn load<T, X: Copy>(&mut self, table: &Table<T, X>) {
         let page = table.page(self.page);
         // A page may begin inside the group, which then is its own all the same.
-        let key = self.base.max(table.start(self.page));
+        let start = table.start(self.page);
         // The table's first page may be one without values.
-        self.group = if key < page.fill {
-            // SAFETY: the key is on the page and below its fill.
-            unsafe { page.group(key) }
+        self.group = if self.base.max(start) < page.fill {
+            // SAFETY: a page with a key below its fill has memory.
+            unsafe { page.group(self.base, start) }
         } else {
             0
         };

@@ -1,6 +1,6 @@
 //! A vacant slot, about to be filled.
 
-use super::table::{Place, Table};
+use super::table::Table;
 use core::fmt;
 
 /// The slot of the next insertion: see [`Slab::vacant_entry`](super::Slab::vacant_entry). When it is
@@ -78,22 +78,13 @@ impl<'a, T> VacantEntry<'a, T> {
     /// ```
     #[inline]
     pub unsafe fn insert_in_place(self, init: impl FnOnce(*mut T)) -> &'a mut T {
-        /// Restores the link, on which the slot lies.
-        struct Undo<T>(Place<T, ()>, usize);
-        impl<T> Drop for Undo<T> {
-            fn drop(&mut self) {
-                // SAFETY: the slot is vacant still, and the table borrowed by the entry.
-                unsafe { (*self.0.slot()).body.link = self.1 }
-            }
-        }
-        let (place, link) = self.table.claim();
+        let place = self.table.claim();
         let value = place.value();
-        let undo = Undo(place, link);
         init(value);
-        // SAFETY: the caller's `init` has made a value; nothing else happened to the table.
+        // SAFETY: the caller's `init` has made a value; nothing else happened to the table. Had it
+        // panicked, the slot would still be vacant: its link is elsewhere.
         unsafe {
-            self.table.commit(&undo.0, link);
-            core::mem::forget(undo);
+            self.table.commit(&place);
             &mut *value
         }
     }

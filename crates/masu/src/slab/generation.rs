@@ -111,14 +111,14 @@ impl<T> GenSlab<T> {
     #[inline]
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         let Ok(index) = u32::try_from(self.table.next()) else { panic!("capacity overflow") };
-        let (place, link) = self.table.claim();
+        let place = self.table.claim();
         // SAFETY: a claimed slot's extra is initialised.
         let key = Key::new(index, unsafe { (*place.slot()).extra });
         let value = make(key);
         // SAFETY: the slot is vacant and ours; nothing else happened to the table.
         unsafe {
+            self.table.commit(&place);
             place.value().write(value);
-            self.table.commit(&place, link);
         }
         key
     }
@@ -185,13 +185,11 @@ impl<T> GenSlab<T> {
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.find(key)?;
         let index = key.index() as usize;
-        // SAFETY: occupied: the value is read once, as its flag is cleared.
+        // SAFETY: occupied: the value is read once, as its slot is vacant then.
         unsafe {
             advance(&place);
-            self.table.vacate(&place);
-            let value = place.value().read();
-            self.table.recycle(index, &place);
-            Some(value)
+            self.table.vacate(index, &place);
+            Some(place.value().read())
         }
     }
 

@@ -1,12 +1,14 @@
 //! How a [`Table`] comes by slots: pages, and slots of theirs that were never used.
 
-use super::page::{GROUP, Page, Slot, UNUSED};
+use super::page::{MOST, Page, overflow, slot_bytes};
 use super::table::{Place, Table};
 use core::iter;
 
 impl<T, X: Copy> Table<T, X> {
     /// Takes the slot of [`Table::next`], never used so far, into use as a vacant one: the list is empty
     /// (invariant 2).
+    #[cold]
+    #[inline(never)]
     pub(super) fn carve(&mut self) -> Place<T, X> {
         let key = self.next;
         if key == self.capacity() {
@@ -14,21 +16,16 @@ impl<T, X: Copy> Table<T, X> {
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
         self.map(index);
-        let (page, start, end) = (self.page(index), self.start(index), self.end(index));
+        let (page, end) = (self.page(index), self.end_of(index));
         self.set_fill(index, key + 1);
         let link = if key + 1 == end { self.fresh_key() } else { key + 1 };
-        // SAFETY: the page covers the key. A group is new with its first key, or with the page's.
+        let place = page.place(key);
+        // SAFETY: the page covers the key, and has memory. Keys are below `MOST`.
         unsafe {
-            if key.is_multiple_of(GROUP) || key == start {
-                page.clear_group(key);
-            }
-            let slot = page.slot(key);
-            (&raw mut (*slot).extra).write(self.fresh);
-            (*slot).body.link = link;
-            *page.flag(key) = UNUSED;
+            (&raw mut (*place.slot()).extra).write(self.fresh);
+            *place.state = link as u32;
         }
-        self.settle();
-        page.place(key)
+        place
     }
 
     pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
@@ -43,7 +40,7 @@ impl<T, X: Copy> Table<T, X> {
     pub fn fresh_key(&self) -> usize {
         for index in 0..self.pages() {
             let fill = self.page(index).fill;
-            if fill < self.end(index) {
+            if fill < self.end_of(index) {
                 return fill;
             }
         }
@@ -56,30 +53,18 @@ impl<T, X: Copy> Table<T, X> {
             .take_while(|&key| key < self.capacity())
     }
 
-    /// What follows a key on the list of vacant keys.
-    ///
-    /// # Safety
-    /// `place` is a key's on the list.
-    pub(super) unsafe fn link(&self, key: usize, place: &Place<T, X>) -> usize {
-        if key == self.next && key < self.fill {
-            return self.after;
-        }
-        // SAFETY: vacant, and not the one of invariant 3: the slot holds its link.
-        unsafe { (*place.slot()).body.link }
-    }
-
     /// What follows a key on the list of vacant keys, or behind its end.
     fn next_after(&self, key: usize) -> usize {
         if let Some(place) = self.locate(key) {
-            // SAFETY: on the list.
-            return unsafe { self.link(key, &place) };
+            // SAFETY: on the list: its state is a link.
+            return unsafe { *place.state } as usize;
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };
-        if key + 1 < self.end(index) {
+        if key + 1 < self.end_of(index) {
             return key + 1;
         }
         (index + 1..self.pages())
-            .map(|index| (self.page(index).fill, self.end(index)))
+            .map(|index| (self.page(index).fill, self.end_of(index)))
             .find_map(|(fill, end)| (fill < end).then_some(fill))
             .unwrap_or(self.capacity())
     }
@@ -93,11 +78,8 @@ impl<T, X: Copy> Table<T, X> {
             self.set_base(self.room);
         } else {
             let start = self.capacity();
-            if start.checked_mul(2).is_none() {
-                panic!("capacity overflow")
-            }
             self.later.reserve(1);
-            let page = Page::new(start, self.end(self.later.len() + 1));
+            let page = Page::new(start, self.end_of(self.later.len() + 1));
             self.change_later(|table| table.later.push(page));
             self.page_came();
         }
@@ -106,9 +88,10 @@ impl<T, X: Copy> Table<T, X> {
     /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
     /// page of exactly that many.
     pub fn reserve_total(&mut self, slots: usize) {
-        if slots.checked_mul(size_of::<Slot<T, X>>()).is_none_or(|size| size > isize::MAX as usize)
+        if slots.checked_mul(slot_bytes::<T, X>()).is_none_or(|size| size > isize::MAX as usize)
+            || slots > MOST
         {
-            panic!("capacity overflow");
+            overflow()
         }
         if self.capacity() < slots && self.next == 0 && self.len == 0 && self.fill == 0 {
             self.free_pages();
@@ -127,7 +110,7 @@ impl<T, X: Copy> Table<T, X> {
 
     /// Gives a page memory if it has none.
     fn map(&mut self, index: usize) {
-        let (start, end) = (self.start(index), self.end(index));
+        let (start, end) = (self.start(index), self.end_of(index));
         if index == 0 {
             if self.room == 0 {
                 self.map_page_0(end);

@@ -81,9 +81,9 @@ impl<T> IntoIter<T> {
 
     fn take(&mut self, found: Option<(usize, Place<T, ()>)>) -> Option<(usize, T)> {
         let (key, place) = found?;
-        // SAFETY: occupied until its flag is cleared here, so read once and not dropped later.
+        // SAFETY: occupied until it is lost here, so read once and not dropped later.
         unsafe {
-            self.table.vacate(&place);
+            self.table.lose(&place);
             Some((key, place.value().read()))
         }
     }

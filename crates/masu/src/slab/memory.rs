@@ -40,10 +40,6 @@ mod source {
         // SAFETY: the caller's block, from `allocate`.
         unsafe { masu_core::dealloc(p) }
     }
-
-    pub fn usable(layout: Layout) -> usize {
-        masu_core::exact_size(layout.size(), layout.align())
-    }
 }
 
 #[cfg(any(
@@ -82,10 +78,6 @@ mod source {
         // SAFETY: the caller's block, from `allocate` with this layout.
         unsafe { alloc::alloc::dealloc(p, layout()) }
     }
-
-    pub fn usable(layout: Layout) -> usize {
-        layout.size().next_multiple_of(16)
-    }
 }
 
 /// A block of `layout`, whose size is not 0; its contents are arbitrary. Ends as `Vec` does when
@@ -123,9 +115,4 @@ pub(crate) fn page_size() -> usize {
 pub(crate) unsafe fn release(p: NonNull<u8>, layout: impl FnOnce() -> Layout) {
     // SAFETY: passed on.
     unsafe { source::release(p.as_ptr(), layout) }
-}
-
-/// Bytes that a block of `layout` really has; what is beyond `layout.size()` would be wasted.
-pub(crate) fn usable(layout: Layout) -> usize {
-    source::usable(layout)
 }

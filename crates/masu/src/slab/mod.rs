@@ -41,6 +41,7 @@
 mod build;
 mod cursor;
 mod growth;
+pub(crate) mod history;
 pub(crate) mod memory;
 #[cfg(all(test, loom))]
 mod models;

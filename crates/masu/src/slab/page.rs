@@ -1,16 +1,16 @@
-//! One page of slots with the flags that say which are occupied.
+//! One page of slots with the states that say what is in them.
 //!
 //! A page covers the keys `start..end` of its slab. Both its pointers are *biased*: they point to
-//! where key 0 would be, so that a slot and its flag are found by the key alone, whatever page it
+//! where key 0 would be, so that a slot and its state are found by the key alone, whatever page it
 //! is on. They are only ever turned into addresses of keys that the page covers.
 //!
-//! A flag is a byte: setting a bit of a word would be four instructions more in every insertion and
-//! six in every removal. A *group* is the flags of eight keys, from a multiple of
-//! eight on, that are looked at at once; a page whose `start` is no such multiple has a group of its
-//! own for the keys up to the next one.
+//! A state is four bytes: it says that the slot holds a value, or which vacant key follows on the list.
+//! So a vacant slot holds nothing: what is written for the list never waits for a value that is moved,
+//! nor the other way round, and values of a byte take a byte. A *group* is the states of eight keys,
+//! from a multiple of eight on, that are looked at at once.
 //!
-//! The flags lie behind the slots where the block has room that would be wasted otherwise, else in a
-//! block of their own: a page of 4096-byte values must not cost a whole unit more for a few flags.
+//! States and slots are one block, the states first: a slab that uses the beginning of a page touches the
+//! beginnings of both, and the end can be given back.
 
 use super::memory;
 use super::table::Place;
@@ -18,7 +18,7 @@ use alloc::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-/// A place for one value. A vacant one holds the key of the next vacant one instead.
+/// A place for one value.
 #[repr(C)]
 pub(crate) struct Slot<T, X> {
     pub body: Body<T>,
@@ -27,20 +27,19 @@ pub(crate) struct Slot<T, X> {
 }
 
 pub(crate) union Body<T> {
-    pub link: usize,
     pub value: ManuallyDrop<T>,
+    /// Gives values without a size addresses of their own.
+    _byte: u8,
 }
 
 pub(crate) struct Page<T, X> {
     pub slots: *const Slot<T, X>,
-    pub flags: *const u8,
-    /// Keys below this have been used at least once: their slots hold a value or a link, and their
-    /// flags are valid. Equal to `start` in a page without memory.
+    pub states: *const u32,
+    /// Keys below this have been used at least once: their states are valid, and their slots' extras.
+    /// Equal to `start` in a page without memory.
     pub fill: usize,
     /// Whether there is memory behind the pointers.
     pub mapped: bool,
-    /// Whether the flags have a block of their own.
-    pub apart: bool,
 }
 
 // Not derived: that would ask the same of `T`.
@@ -52,83 +51,68 @@ impl<T, X> Clone for Page<T, X> {
 
 impl<T, X> Copy for Page<T, X> {}
 
-/// Keys whose flags are looked at at once.
+/// Keys whose states are looked at at once.
 pub(crate) const GROUP: usize = size_of::<u64>();
 
-/// A flag: the slot is vacant.
-pub(crate) const VACANT: u8 = 0;
-/// A flag: the slot holds a value. The only one with its lowest bit set.
-pub(crate) const OCCUPIED: u8 = 1;
-/// A flag: the slot is vacant and has never held a value.
-pub(crate) const UNUSED: u8 = 2;
+/// A state: the slot holds a value. All others say that it is vacant, and are links.
+pub(crate) const OCCUPIED: u32 = u32::MAX;
+
+/// Keys that a slab can have: links lead to one behind the last, too.
+pub(crate) const MOST: usize = OCCUPIED as usize - 1;
+
+/// Bytes that a slot takes with its state.
+pub(crate) const fn slot_bytes<T, X>() -> usize {
+    size_of::<Slot<T, X>>() + size_of::<u32>()
+}
 
 impl<T, X> Page<T, X> {
     /// A page that covers keys but has no memory.
     pub const fn hollow(start: usize) -> Self {
-        Page {
-            slots: core::ptr::null(),
-            flags: core::ptr::null(),
-            fill: start,
-            mapped: false,
-            apart: false,
-        }
-    }
-
-    /// Page 0 of a slab that nobody gave a capacity: it has [`first_page_slots`].
-    #[cold]
-    #[inline(never)]
-    pub fn first() -> Self {
-        Page::new(0, first_page_slots::<T, X>())
+        Page { slots: core::ptr::null(), states: core::ptr::null(), fill: start, mapped: false }
     }
 
     /// Memory for the keys `start..end`, none of them used yet.
     ///
-    /// Panics with `capacity overflow` when the page would be larger than `isize::MAX` bytes.
+    /// Panics with `capacity overflow` when there are too many keys, or more than `isize::MAX` bytes.
+    #[inline(never)]
     pub fn new(start: usize, end: usize) -> Self {
-        let shape = Shape::of::<T, X>(start, end);
-        let slots = memory::allocate(shape.slots).cast::<Slot<T, X>>();
-        let flags = match shape.flags {
-            Some(layout) => memory::allocate(layout),
-            // SAFETY: the block goes on for as many bytes as the flags need.
-            None => unsafe { slots.byte_add(shape.flags_offset) }.cast(),
-        };
+        if end > MOST {
+            overflow()
+        }
+        let (layout, offset) = shape::<T, X>(end - start);
+        let states = memory::allocate(layout);
+        // SAFETY: the block goes on behind the states.
+        let slots = unsafe { states.add(offset) }.cast::<Slot<T, X>>();
         Page {
             slots: slots.as_ptr().wrapping_sub(start),
-            flags: flags.as_ptr().wrapping_sub(start & !(GROUP - 1)),
+            states: states.cast::<u32>().as_ptr().wrapping_sub(start),
             fill: start,
             mapped: true,
-            apart: shape.flags.is_some(),
         }
     }
 
     /// Gives memory of page 0 back that lies behind key `end`. `false`: it stays as it is.
     ///
     /// # Safety
-    /// The page was made for the keys `0..room`, and none from `end` on, which is not 0, is used.
-    pub unsafe fn shrink(&self, room: usize, end: usize) -> bool {
-        let (old, new) = (Shape::of::<T, X>(0, room), Shape::of::<T, X>(0, end));
-        // Flags in a block of their own stay where they are; it is too small to matter.
-        if old.flags.is_none() || new.flags.is_none() {
-            return false;
-        }
-        let Some(slots) = NonNull::new(self.slots.cast_mut().cast()) else { return false };
-        // SAFETY: page 0 is not biased: this is the block of its slots.
-        unsafe { memory::shrink(slots, new.slots.size()) }
+    /// This is a page 0 with room for `end` keys or more, and none from `end` on, which is not 0, is used.
+    pub unsafe fn shrink(&self, end: usize) -> bool {
+        let Some(block) = NonNull::new(self.states.cast_mut()) else { return false };
+        // Not by the shape of a page of that size: the slots stay where they are.
+        let size = self.slot(end).addr() - block.addr().get();
+        // SAFETY: page 0 is not biased: this is its block.
+        unsafe { memory::shrink(block.cast(), size) }
     }
 
     /// Gives the memory back.
     ///
     /// # Safety
-    /// The page came from [`Page::new`] with the same bounds and is not used again.
+    /// The page came from [`Page::new`] with the same bounds, or was shrunk to them, and is not used again.
+    #[inline]
     pub unsafe fn free(self, start: usize, end: usize) {
-        let slots = self.slots.wrapping_add(start).cast_mut().cast::<u8>();
-        // SAFETY: both are what `new` got, for the same shapes, since the bounds are the same.
+        let block = self.state(start).cast::<u8>();
+        // SAFETY: this is what `new` got, for the same shape, since the bounds are the same.
         unsafe {
-            if self.apart {
-                let flags = self.flags.wrapping_add(start & !(GROUP - 1)).cast_mut();
-                memory::release(NonNull::new_unchecked(flags), || Shape::flags(start, end));
-            }
-            memory::release(NonNull::new_unchecked(slots), || Shape::of::<T, X>(start, end).slots);
+            memory::release(NonNull::new_unchecked(block), || shape::<T, X>(end - start).0);
         }
     }
 
@@ -138,86 +122,71 @@ impl<T, X> Page<T, X> {
         self.slots.wrapping_add(key).cast_mut()
     }
 
-    /// The flag of a key.
+    /// The state of a key.
     #[inline(always)]
-    pub fn flag(&self, key: usize) -> *mut u8 {
-        self.flags.wrapping_add(key).cast_mut()
+    pub fn state(&self, key: usize) -> *mut u32 {
+        self.states.wrapping_add(key).cast_mut()
     }
 
-    /// A key's slot and flag. The page covers the key.
+    /// A key's slot and state. The page covers the key.
     #[inline(always)]
     pub fn place(&self, key: usize) -> Place<T, X> {
-        // SAFETY: these are a slot of the page and its flag.
-        unsafe { Place::new(self.slot(key), self.flag(key)) }
+        // SAFETY: these are a slot of the page and its state.
+        unsafe { Place::new(self.slot(key), self.state(key)) }
     }
 
-    /// Which keys of a key's group are occupied: the lowest bit of a byte for each, the lowest byte
-    /// for the lowest key.
+    /// Which keys of a key's group are occupied, of those that this page covers: the lowest bit of a byte
+    /// for each, the lowest byte for the lowest key.
     ///
     /// # Safety
-    /// The key is below the page's fill and not below its start.
-    #[inline(always)]
-    pub unsafe fn group(&self, key: usize) -> u64 {
-        // SAFETY: the group lies in the page's flags, aligned as they are, and all of it has been
-        // written when its first key was taken into use.
-        let flags = u64::from_le(unsafe { *self.flag(key & !(GROUP - 1)).cast::<u64>() });
-        flags & u64::from_ne_bytes([OCCUPIED; GROUP])
-    }
-
-    /// Clears the flags of a group that nobody has written yet.
-    ///
-    /// # Safety
-    /// The page covers the key.
-    #[inline(always)]
-    pub unsafe fn clear_group(&self, key: usize) {
-        // SAFETY: the group lies in the page's flags, aligned as they are.
-        unsafe { self.flag(key & !(GROUP - 1)).cast::<u64>().write(0) }
+    /// The page has memory, and covers the keys from `start` on.
+    #[inline]
+    pub unsafe fn group(&self, key: usize, start: usize) -> u64 {
+        let base = key & !(GROUP - 1);
+        if start <= base && base + GROUP <= self.fill {
+            // SAFETY: all eight are on the page and below its fill: valid, and an array in its states.
+            let states = unsafe { self.state(base).cast::<[u32; GROUP]>().read() };
+            return u64::from_le_bytes(states.map(|state| u8::from(state == OCCUPIED)));
+        }
+        let mut group = 0;
+        for key in base.max(start)..(base + GROUP).min(self.fill) {
+            // SAFETY: on the page and below its fill.
+            group |= u64::from(unsafe { *self.state(key) } == OCCUPIED) << (8 * (key - base));
+        }
+        group
     }
 }
 
-/// How a page is laid out.
-struct Shape {
-    slots: Layout,
-    flags_offset: usize,
-    /// The block of the flags, if they have one of their own.
-    flags: Option<Layout>,
-}
-
-impl Shape {
-    fn of<T, X>(start: usize, end: usize) -> Shape {
-        let Ok(slots) = Layout::array::<Slot<T, X>>(end - start) else { overflow() };
-        let flags = Shape::flags(start, end);
-        let Ok((both, flags_offset)) = slots.extend(flags) else { overflow() };
-        if both.size() <= memory::usable(slots) {
-            Shape { slots: both, flags_offset, flags: None }
-        } else {
-            Shape { slots, flags_offset, flags: Some(flags) }
-        }
-    }
-
-    fn flags(start: usize, end: usize) -> Layout {
-        match Layout::array::<u64>(end.div_ceil(GROUP) - start / GROUP) {
-            Ok(layout) => layout,
-            Err(_) => overflow(),
-        }
+/// The block of a page with so many slots, and where the slots begin in it.
+fn shape<T, X>(slots: usize) -> (Layout, usize) {
+    let states = Layout::array::<u32>(slots);
+    match (states, Layout::array::<Slot<T, X>>(slots)) {
+        (Ok(states), Ok(slots)) => states.extend(slots).unwrap_or_else(|_| overflow()),
+        _ => overflow(),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn overflow() -> ! {
+pub(super) fn overflow() -> ! {
     panic!("capacity overflow")
 }
 
-/// How many slots a slab's first page has when nobody says: about a kibibyte's worth with the flags,
-/// but four at least.
+/// How many slots a slab's first page has when nobody says and no slab before it: about a kibibyte's
+/// worth, but four at least, or one that is larger than that.
 pub(crate) const fn first_page_slots<T, X>() -> usize {
-    let slots = 1024 / (size_of::<Slot<T, X>>() + 1);
-    if slots < 4 { 4 } else { slots }
+    let slots = 1024 / slot_bytes::<T, X>();
+    if slots >= 4 {
+        slots
+    } else if size_of::<T>() <= 1024 {
+        4
+    } else {
+        1
+    }
 }
 
-/// Where the second page of such a slab ends: where both together have two pages of memory.
-pub(crate) const fn second_page_end<T, X>() -> usize {
-    let (first, slots) = (first_page_slots::<T, X>(), 8192 / (size_of::<Slot<T, X>>() + 1));
-    if slots < 2 * first { 2 * first } else { slots }
+/// Half of where the second page of such a slab ends: where both together have two pages of memory.
+pub(crate) const fn second_page_half<T, X>(first: usize) -> usize {
+    let half = 4096 / slot_bytes::<T, X>();
+    if half < first { first } else { half }
 }

@@ -7,26 +7,27 @@
 //!
 //! Invariants:
 //!
-//! 1. Below a page's `fill`, every slot is either occupied or vacant, as its flag says, and if it is
-//!    vacant, its link is on the list of vacant keys. At and above `fill` a slot is uninitialised;
-//!    the flags of its group say vacant if the group has a key below `fill`, else they are
-//!    uninitialised too.
+//! 1. Below a page's `fill`, every slot is either occupied, as its state says, or vacant; then its state
+//!    is the next key on the list of vacant keys. At and above `fill` a slot and its state are
+//!    uninitialised.
 //! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
 //!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
 //!    list is empty, so while it is not, its end does not change.
-//! 3. If `next` is below page 0's fill, its link is `after`, and what its slot holds says nothing. So
-//!    what is removed and inserted in turn is not linked and looked up in turn, where each look-up
-//!    would wait for what was written just before, and so would the value that is moved out.
-//! 4. `len` is the number of flags that say occupied.
-//! 5. No reference to a slot is ever made but to a value that is occupied, and no reference to a
+//! 3. `len` is the number of states that say occupied.
+//! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
 //!    whole page: what one caller holds is not touched by another's use of a different key.
+//! 5. Page 0 has memory for the keys below `first_end`, and behind each of them that is the fresh key
+//!    comes the next: where page 0 came back while later pages were in use, its last key is not among
+//!    them.
 //! 6. If there are later pages, the `last_` fields describe the last one, which has memory, and its
 //!    own `fill` is its end; else they are 0. So `last_fill` is the highest fill of all later pages
 //!    but where [`Table::change_later`] changes them.
-//! 7. No method runs code of `T` or of a caller while 1 to 4 and 6 do not hold, unless it says so.
+//! 7. No method runs code of `T` or of a caller while 1 to 3 and 6 do not hold, unless it says so.
+//!    (A vacated slot may hold a value for a moment still: nobody can insert meanwhile.)
 
 use super::cursor::Cursor;
-use super::page::{OCCUPIED, Page, Slot, first_page_slots, second_page_end};
+use super::history;
+use super::page::{OCCUPIED, Page, Slot, first_page_slots, second_page_half, slot_bytes};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -34,16 +35,14 @@ use core::ptr::{self, NonNull};
 
 pub(crate) struct Table<T, X: Copy> {
     pub(super) next: usize,
-    /// What follows `next` on the list, if that is below page 0's fill: see invariant 3.
-    pub(super) after: usize,
     /// Page 0, in parts, so that a key below its fill is found without a further look.
     pub(super) fill: usize,
     pub(super) slots: *const Slot<T, X>,
-    pub(super) flags: *const u8,
+    pub(super) states: *const u32,
     pub(super) len: usize,
     /// Keys that page 0 covers.
     pub(super) base: usize,
-    /// The end of page 0's keys if it has memory, else 0.
+    /// The keys below this go on in page 0 without a look at others: invariant 5. 0 without memory.
     pub(super) first_end: usize,
     /// A removal that leaves fewer values gives pages without values back; see `release.rs`.
     pub(super) release_below: usize,
@@ -51,20 +50,20 @@ pub(crate) struct Table<T, X: Copy> {
     unit: usize,
     /// The binary logarithm of `unit`, rounded down.
     unit_log: u32,
-    /// Whether page 0's flags have a block of their own.
-    first_apart: bool,
+    /// Whether page 0 is as large as slabs before this one needed.
+    guessed: bool,
     /// Whether `release_below` is kept up.
     pub(super) releases: bool,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
-    /// Pages 1 and up.
-    pub(super) later: Vec<Page<T, X>>,
+    /// Pages 1 and up. Dropped by hand, out of the way of what has one page.
+    pub(super) later: ManuallyDrop<Vec<Page<T, X>>>,
     /// The last of them, in parts: half of all keys are there, and those that were never used.
     pub(super) last_start: usize,
     pub(super) last_fill: usize,
     pub(super) last_end: usize,
     last_slots: *const Slot<T, X>,
-    last_flags: *const u8,
+    last_states: *const u32,
     /// What a slot's extra begins with.
     pub fresh: X,
     owns: PhantomData<T>,
@@ -80,20 +79,20 @@ unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
 #[inline(always)]
 pub(super) fn unlikely() {}
 
-/// A slot and its flag.
+/// A slot and its state.
 pub(crate) struct Place<T, X> {
     slot: NonNull<Slot<T, X>>,
-    pub flag: *mut u8,
+    pub state: *mut u32,
 }
 
 impl<T, X> Place<T, X> {
     /// # Safety
-    /// The pointers are a slot of a page and its flag.
+    /// The pointers are a slot of a page and its state.
     #[inline(always)]
-    pub unsafe fn new(slot: *const Slot<T, X>, flag: *const u8) -> Self {
+    pub unsafe fn new(slot: *const Slot<T, X>, state: *const u32) -> Self {
         // SAFETY: the address of a slot is not null.
         let slot = unsafe { NonNull::new_unchecked(slot.cast_mut()) };
-        Place { slot, flag: flag.cast_mut() }
+        Place { slot, state: state.cast_mut() }
     }
 
     #[inline(always)]
@@ -136,25 +135,24 @@ impl<T, X: Copy> Table<T, X> {
     pub const fn new(fresh: X) -> Self {
         Table {
             next: 0,
-            after: 0,
             fill: 0,
             slots: ptr::null(),
-            flags: ptr::null(),
+            states: ptr::null(),
             len: 0,
             base: 0,
             first_end: 0,
             release_below: 0,
             unit: 0,
             unit_log: 0,
-            first_apart: false,
+            guessed: false,
             releases: false,
             room: 0,
-            later: Vec::new(),
+            later: ManuallyDrop::new(Vec::new()),
             last_start: 0,
             last_fill: 0,
             last_end: 0,
             last_slots: ptr::null(),
-            last_flags: ptr::null(),
+            last_states: ptr::null(),
             fresh,
             owns: PhantomData,
         }
@@ -186,7 +184,11 @@ impl<T, X: Copy> Table<T, X> {
         if self.later.is_empty() {
             self.set_unit(base);
         }
-        self.first_end = if self.room == 0 { 0 } else { base };
+        self.first_end = match self.room {
+            0 => 0,
+            _ if self.later.is_empty() => base,
+            _ => base - 1,
+        };
     }
 
     #[inline(always)]
@@ -197,12 +199,17 @@ impl<T, X: Copy> Table<T, X> {
     /// Page 0 of a table that nobody gave a capacity.
     #[inline(always)]
     pub(super) fn map_first(&mut self) {
-        self.set_page_0(Page::first(), first_page_slots::<T, X>());
-        self.set_unit(const { second_page_end::<T, X>() / 2 });
+        let least = const { first_page_slots::<T, X>() };
+        // What gives memory back keeps its first page, which is to be small.
+        let slots =
+            if self.releases { least } else { history::needed(slot_bytes::<T, X>(), least) };
+        self.set_page_0(Page::new(0, slots), slots);
+        self.guessed = true;
+        self.set_unit(second_page_half::<T, X>(slots));
     }
 
     /// Gives page 0 memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn map_page_0(&mut self, slots: usize) {
         self.set_page_0(Page::new(0, slots), slots);
     }
@@ -210,7 +217,7 @@ impl<T, X: Copy> Table<T, X> {
     /// Makes a new page of so many slots page 0.
     #[inline(always)]
     fn set_page_0(&mut self, page: Page<T, X>, slots: usize) {
-        (self.slots, self.flags, self.first_apart) = (page.slots, page.flags, page.apart);
+        (self.slots, self.states) = (page.slots, page.states);
         self.room = slots;
         self.set_base(slots);
     }
@@ -218,12 +225,13 @@ impl<T, X: Copy> Table<T, X> {
     /// Says that page 0 has no memory any more; its keys remain.
     pub(super) fn unmap_page_0(&mut self) {
         (self.room, self.fill, self.first_end) = (0, 0, 0);
+        self.guessed = false;
     }
 
     /// The end of the keys that the pages cover.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.end(self.later.len())
+        self.end_of(self.later.len())
     }
 
     /// Number of pages, those without memory included.
@@ -235,13 +243,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline]
     pub fn page(&self, index: usize) -> Page<T, X> {
         if index == 0 {
-            Page {
-                slots: self.slots,
-                flags: self.flags,
-                fill: self.fill,
-                mapped: self.room != 0,
-                apart: self.first_apart,
-            }
+            Page { slots: self.slots, states: self.states, fill: self.fill, mapped: self.room != 0 }
         } else {
             let mut page = self.later[index - 1];
             if index == self.later.len() {
@@ -260,7 +262,7 @@ impl<T, X: Copy> Table<T, X> {
         let (start, end) = (self.start(self.later.len()), self.capacity());
         if let Some(last) = self.later.last_mut() {
             (self.last_start, self.last_fill, self.last_end) = (start, last.fill, end);
-            (self.last_slots, self.last_flags) = (last.slots, last.flags);
+            (self.last_slots, self.last_states) = (last.slots, last.states);
             last.fill = end;
         } else {
             (self.last_start, self.last_fill, self.last_end) = (0, 0, 0);
@@ -270,19 +272,19 @@ impl<T, X: Copy> Table<T, X> {
     /// Where a key of the last page is, if that is not page 0.
     #[inline(always)]
     pub(super) fn last_place(&self, key: usize) -> Place<T, X> {
-        let (slot, flag) = (self.last_slots.wrapping_add(key), self.last_flags.wrapping_add(key));
-        // SAFETY: a slot of the page and its flag.
-        unsafe { Place::new(slot, flag) }
+        let (slot, state) = (self.last_slots.wrapping_add(key), self.last_states.wrapping_add(key));
+        // SAFETY: a slot of the page and its state.
+        unsafe { Place::new(slot, state) }
     }
 
     /// The first key of a page.
     #[inline]
     pub fn start(&self, index: usize) -> usize {
-        if index == 0 { 0 } else { self.end(index - 1) }
+        if index == 0 { 0 } else { self.end_of(index - 1) }
     }
 
     /// The key behind the last of a page.
-    pub fn end(&self, index: usize) -> usize {
+    pub fn end_of(&self, index: usize) -> usize {
         if index == 0 { self.base } else { self.unit << index }
     }
 
@@ -303,7 +305,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     pub(super) unsafe fn first_place(&self, key: usize) -> Place<T, X> {
         // SAFETY: the page covers the key.
-        unsafe { Place::new(self.slots.wrapping_add(key), self.flags.wrapping_add(key)) }
+        unsafe { Place::new(self.slots.wrapping_add(key), self.states.wrapping_add(key)) }
     }
 
     /// Where a key is whose slot has been used at least once, or is about to be.
@@ -342,13 +344,13 @@ impl<T, X: Copy> Table<T, X> {
 
     #[inline(always)]
     fn find<const LEAVING: bool>(&self, key: usize) -> Option<Place<T, X>> {
-        // The look at the flag is written for each way on purpose: what follows is then compiled for
+        // The look at the state is written for each way on purpose: what follows is then compiled for
         // its page, and not for a choice of two addresses.
         if key < self.fill {
-            // SAFETY: just compared; invariant 1: the flag is valid.
+            // SAFETY: just compared; invariant 1: the state is valid.
             unsafe {
                 let place = self.first_place(key);
-                return (*place.flag == OCCUPIED).then_some(place);
+                return (*place.state == OCCUPIED).then_some(place);
             }
         }
         unlikely();
@@ -358,11 +360,11 @@ impl<T, X: Copy> Table<T, X> {
             }
             let place = self.last_place(key);
             // SAFETY: as above.
-            return (unsafe { *place.flag } == OCCUPIED).then_some(place);
+            return (unsafe { *place.state } == OCCUPIED).then_some(place);
         }
         let place = self.locate_later(key)?;
-        // SAFETY: invariant 1: a located key's flag is valid.
-        (unsafe { *place.flag } == OCCUPIED).then_some(place)
+        // SAFETY: invariant 1: a located key's state is valid.
+        (unsafe { *place.state } == OCCUPIED).then_some(place)
     }
 
     /// Where a key is that is known to hold a value.
@@ -390,17 +392,56 @@ impl<T, X: Copy> Table<T, X> {
     }
 }
 
-impl<T, X: Copy> Drop for Table<T, X> {
-    fn drop(&mut self) {
+impl<T, X: Copy> Table<T, X> {
+    /// The end of a table with no page but page 0, whose values want no drop.
+    ///
+    /// # Safety
+    /// The states are those of a page 0 with so much room, which is not used again.
+    #[inline(never)]
+    unsafe fn leave(states: *const u32, room: usize, guessed: bool, used: usize) {
+        Self::teach(guessed, used);
+        let page = Page::<T, X> { slots: ptr::null(), states, fill: 0, mapped: true };
+        // SAFETY: passed on.
+        unsafe { page.free(0, room) }
+    }
+
+    /// The end of any table.
+    #[cold]
+    #[inline(never)]
+    fn end(&mut self) {
         struct Free<'a, T, X: Copy>(&'a mut Table<T, X>);
         impl<T, X: Copy> Drop for Free<'_, T, X> {
             fn drop(&mut self) {
                 self.0.free_pages();
+                // SAFETY: the table is not used again.
+                unsafe { ManuallyDrop::drop(&mut self.0.later) }
             }
         }
-        self.aside(|table| {
-            let free = Free(table);
-            free.0.drop_values();
-        });
+        Self::teach(self.guessed, if self.later.is_empty() { self.fill } else { self.last_fill });
+        let free = Free(self);
+        free.0.drop_values();
+    }
+
+    fn teach(guessed: bool, used: usize) {
+        if guessed {
+            history::learn(slot_bytes::<T, X>(), first_page_slots::<T, X>(), used);
+        }
+    }
+}
+
+impl<T, X: Copy> Drop for Table<T, X> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Little, so that it is compiled in line: then the table's address goes nowhere (see `aside`).
+        if !core::mem::needs_drop::<T>() && self.later.capacity() == 0 {
+            if self.room != 0 {
+                // SAFETY: the pages are not used again.
+                unsafe { Self::leave(self.states, self.room, self.guessed, self.fill) }
+            }
+        } else {
+            // SAFETY: the original is not used again.
+            let mut copy = ManuallyDrop::new(unsafe { ptr::read(self) });
+            copy.end();
+        }
     }
 }

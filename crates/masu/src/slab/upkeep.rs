@@ -1,23 +1,10 @@
 //! What a [`Table`] does at leisure: emptying, shrinking, compacting, giving pages back.
 
 use super::cursor::Cursor;
-use super::page::{GROUP, OCCUPIED, Page, UNUSED, VACANT};
+use super::page::{GROUP, OCCUPIED, Page};
 use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
-    /// The key behind the last one that has been given out since its page was mapped or cleared.
-    pub fn used_end(&self) -> usize {
-        let mut end = self.carved_end();
-        while end > 0
-            && let Some(place) = self.locate(end - 1)
-            // SAFETY: a located key's flag is valid.
-            && unsafe { *place.flag } == UNUSED
-        {
-            end -= 1;
-        }
-        end
-    }
-
     /// The highest fill of a page in use.
     pub fn carved_end(&self) -> usize {
         let fills = (0..self.pages()).rev().map(|index| (self.page(index).fill, self.start(index)));
@@ -50,7 +37,7 @@ impl<T, X: Copy> Table<T, X> {
         self.next = self.fresh_key();
     }
 
-    /// Drops every value and clears its flag. If one's drop panics, the rest follows before the
+    /// Drops every value and says so in its state. If one's drop panics, the rest follows before the
     /// panic goes on. The list of vacant keys is not kept up.
     pub fn drop_values(&mut self) {
         struct Rest<'a, T, X: Copy> {
@@ -62,7 +49,7 @@ impl<T, X: Copy> Table<T, X> {
                 while let Some((_, place)) = self.cursor.next(self.table) {
                     // SAFETY: the cursor's keys are occupied.
                     unsafe {
-                        self.table.vacate(&place);
+                        self.table.lose(&place);
                         place.value().drop_in_place();
                     }
                 }
@@ -96,7 +83,7 @@ impl<T, X: Copy> Table<T, X> {
         self.change_later(|table| {
             while table.later.len() > keep {
                 let index = table.later.len();
-                let (start, end) = (table.start(index), table.end(index));
+                let (start, end) = (table.start(index), table.end_of(index));
                 if let Some(page) = table.later.pop()
                     && page.mapped
                 {
@@ -117,16 +104,15 @@ impl<T, X: Copy> Table<T, X> {
             let mut key = page.fill;
             while key > start {
                 key -= 1;
-                // SAFETY: `key` is in `start..fill`; a vacant slot may hold any link.
+                // SAFETY: `key` is in `start..fill`; a vacant slot's state may be any link.
                 unsafe {
-                    if *page.flag(key) != OCCUPIED {
-                        (*page.slot(key)).body.link = self.next;
+                    if *page.state(key) != OCCUPIED {
+                        *page.state(key) = self.next as u32;
                         self.next = key;
                     }
                 }
             }
         }
-        self.settle();
     }
 
     /// Cuts off everything from key `end` on, where nothing is occupied. The list of vacant keys is
@@ -145,7 +131,7 @@ impl<T, X: Copy> Table<T, X> {
             self.truncate_pages(0);
             self.set_base(end);
             // SAFETY: made for that many slots, and what follows `end` was cut off.
-            if unsafe { self.page(0).shrink(self.room, end) } {
+            if unsafe { self.page(0).shrink(end) } {
                 self.room = end;
             }
         } else {
@@ -156,7 +142,7 @@ impl<T, X: Copy> Table<T, X> {
     /// Cuts off what follows the last value.
     pub fn shrink_to_fit(&mut self) {
         let end = self.occupied_end();
-        let used = self.used_end();
+        let used = self.carved_end();
         self.cut(end);
         if end != used {
             self.rebuild_vacancies();
@@ -185,7 +171,7 @@ impl<T, X: Copy> Table<T, X> {
                 self.unmap_page_0();
             } else {
                 // SAFETY: as in `truncate_pages`; nothing on it is in use.
-                unsafe { page.free(start, self.end(index)) }
+                unsafe { page.free(start, self.end_of(index)) }
                 self.later[index - 1] = Page::hollow(start);
             }
         }
@@ -209,8 +195,8 @@ impl<T, X: Copy> Table<T, X> {
         let mut count = 0;
         let mut key = start;
         while key < page.fill {
-            // SAFETY: `key` is in `start..fill`.
-            count += unsafe { page.group(key) }.count_ones() as usize;
+            // SAFETY: the page has memory, since it has keys below its fill.
+            count += unsafe { page.group(key, start) }.count_ones() as usize;
             key = (key | (GROUP - 1)) + 1;
         }
         count
@@ -240,7 +226,7 @@ impl<T, X: Copy> Table<T, X> {
                 {
                     // SAFETY: occupied.
                     unsafe {
-                        shrink.0.vacate(&place);
+                        shrink.0.lose(&place);
                         place.value().drop_in_place();
                     }
                 }
@@ -266,11 +252,11 @@ impl<T, X: Copy> Table<T, X> {
             }
             finish.table.carve_lowest(low);
             if let Some(target) = finish.table.locate(low) {
-                // SAFETY: the value is moved, flag and all, to a vacant slot.
+                // SAFETY: the value is moved, state and all, to a vacant slot.
                 unsafe {
                     source.value().copy_to_nonoverlapping(target.value(), 1);
-                    *source.flag = VACANT;
-                    *target.flag = OCCUPIED;
+                    *source.state = 0;
+                    *target.state = OCCUPIED;
                 }
             }
         }
