@@ -34,7 +34,7 @@ impl<T, X: Copy> Table<T, X> {
                 if source.occupied(key).is_some() {
                     to.value().write(copy(&*from.value()));
                     *to.state = OCCUPIED;
-                    rebuild.0.len += 1;
+                    rebuild.0.above += 1;
                 }
             }
         }
@@ -87,7 +87,7 @@ impl<T, X: Copy> Table<T, X> {
             place.value().write(value);
             *place.state = OCCUPIED;
         }
-        self.len += 1;
+        self.above += 1;
     }
 
     /// Orders the vacant keys anew, the highest first. O(capacity).

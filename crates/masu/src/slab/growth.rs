@@ -93,7 +93,7 @@ impl<T, X: Copy> Table<T, X> {
         {
             overflow()
         }
-        if self.capacity() < slots && self.next == 0 && self.len == 0 && self.fill == 0 {
+        if self.capacity() < slots && self.next == 0 && self.len() == 0 && self.fill == 0 {
             self.free_pages();
             self.map_page_0(slots);
         }
@@ -105,7 +105,7 @@ impl<T, X: Copy> Table<T, X> {
             self.map(index);
         }
         // Room for later does not say how many values there were when it was needed.
-        self.release_below = release_below;
+        self.set_release_below(release_below);
     }
 
     /// Gives a page memory if it has none.

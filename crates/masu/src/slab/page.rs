@@ -159,12 +159,20 @@ impl<T, X> Page<T, X> {
 
 /// The block of a page with so many slots, and where the slots begin in it.
 fn shape<T, X>(slots: usize) -> (Layout, usize) {
-    let states = Layout::array::<u32>(slots);
-    match (states, Layout::array::<Slot<T, X>>(slots)) {
-        (Ok(states), Ok(slots)) => states.extend(slots).unwrap_or_else(|_| overflow()),
-        _ => overflow(),
+    let (states, slots) = (Layout::array::<u32>(slots), Layout::array::<Slot<T, X>>(slots));
+    let (Ok(states), Ok(slots)) = (states, slots) else { overflow() };
+    // The engine's blocks begin where a cache line does. Values that are as large should, too.
+    let line = if size_of::<T>() >= LINE { LINE } else { 1 };
+    let Ok(ahead) = states.align_to(line) else { overflow() };
+    let Ok((both, offset)) = ahead.pad_to_align().extend(slots) else { overflow() };
+    match Layout::from_size_align(both.size(), states.align().max(slots.align())) {
+        Ok(layout) => (layout, offset),
+        Err(_) => overflow(),
     }
 }
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 #[cold]
 #[inline(never)]

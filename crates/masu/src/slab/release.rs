@@ -14,7 +14,7 @@ impl<T, X: Copy> Table<T, X> {
     /// To be called after a removal.
     #[inline(always)]
     pub(super) fn removed(&mut self) {
-        if self.len < self.release_below {
+        if self.above < 0 {
             unlikely();
             self.aside(Self::release_some);
         }
@@ -23,21 +23,21 @@ impl<T, X: Copy> Table<T, X> {
     /// To be called when a page other than the first was needed.
     pub(super) fn page_came(&mut self) {
         if self.releases {
-            self.release_below = self.len.div_ceil(2);
+            self.set_release_below(self.len().div_ceil(2));
         }
     }
 
     pub(super) fn set_releases(&mut self, releases: bool) {
         self.releases = releases;
-        let halved = self.len.div_ceil(2);
-        self.release_below = if releases && !self.later.is_empty() { halved } else { 0 };
+        let halved = self.len().div_ceil(2);
+        self.set_release_below(if releases && !self.later.is_empty() { halved } else { 0 });
     }
 
     #[cold]
     #[inline(never)]
     fn release_some(&mut self) {
         self.release_pages(1);
-        self.release_below = if self.later.is_empty() { 0 } else { self.len.div_ceil(2) };
+        self.set_release_below(if self.later.is_empty() { 0 } else { self.len().div_ceil(2) });
     }
 }
 

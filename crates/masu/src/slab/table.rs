@@ -13,7 +13,7 @@
 //! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
 //!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
 //!    list is empty, so while it is not, its end does not change.
-//! 3. `len` is the number of states that say occupied.
+//! 3. `above` and `release_below` are together the number of states that say occupied.
 //! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
 //!    whole page: what one caller holds is not touched by another's use of a different key.
 //! 5. Page 0 has memory for the keys below `first_end`, and behind each of them that is the fresh key
@@ -39,7 +39,8 @@ pub(crate) struct Table<T, X: Copy> {
     pub(super) fill: usize,
     pub(super) slots: *const Slot<T, X>,
     pub(super) states: *const u32,
-    pub(super) len: usize,
+    /// Values beyond `release_below`: one number to keep up, and its sign says that pages may go back.
+    pub(super) above: isize,
     /// Keys that page 0 covers.
     pub(super) base: usize,
     /// The keys below this go on in page 0 without a look at others: invariant 5. 0 without memory.
@@ -138,7 +139,7 @@ impl<T, X: Copy> Table<T, X> {
             fill: 0,
             slots: ptr::null(),
             states: ptr::null(),
-            len: 0,
+            above: 0,
             base: 0,
             first_end: 0,
             release_below: 0,
@@ -168,7 +169,18 @@ impl<T, X: Copy> Table<T, X> {
 
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.len
+        // Not above `MOST`, and neither is the other.
+        self.above.wrapping_add_unsigned(self.release_below) as usize
+    }
+
+    pub(super) fn set_len(&mut self, len: usize) {
+        self.above = 0isize.wrapping_add_unsigned(len).wrapping_sub_unsigned(self.release_below);
+    }
+
+    pub(super) fn set_release_below(&mut self, values: usize) {
+        let len = self.len();
+        self.release_below = values;
+        self.set_len(len);
     }
 
     /// The key of the next insertion.

@@ -33,7 +33,7 @@ impl<T, X: Copy> Table<T, X> {
         for index in 0..self.pages() {
             self.set_fill(index, self.start(index));
         }
-        self.len = 0;
+        self.set_len(0);
         self.next = self.fresh_key();
     }
 
@@ -75,7 +75,8 @@ impl<T, X: Copy> Table<T, X> {
         }
         self.unmap_page_0();
         self.set_base(0);
-        (self.len, self.next) = (0, 0);
+        self.set_len(0);
+        self.next = 0;
     }
 
     /// Frees the pages from number `keep + 1` on.
