@@ -191,7 +191,10 @@ impl<T> Store<T> {
     fn learn(&self) {
         let unused = self.end.get().addr() - self.fresh.get().addr();
         let slot = size_of::<Slot<T>>();
-        history::learn(slot, Self::LEAST, self.capacity() - unused / slot);
+        let used = self.capacity() - unused / slot;
+        if used != 0 {
+            history::learn(slot, Self::LEAST, used);
+        }
     }
 
     /// Drops every live object, in the order in which their slots were first used.

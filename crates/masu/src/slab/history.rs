@@ -21,15 +21,20 @@ static NEEDS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 const BITS: u32 = 24;
 /// Bytes that are guessed without credit: two pages of memory.
 const SURE: usize = 8 << 10;
-/// No guess is above this.
+/// No guess is below this: smaller blocks are no cheaper.
+const FEWEST: usize = 64;
+/// Nor above this.
 const MOST: usize = 512 << 10;
 /// The most credit there is.
 const CREDIT: u32 = 16;
 
-fn entry(slot: usize) -> &'static AtomicU32 {
+/// Of a constant size, a constant.
+#[inline(always)]
+const fn entry(slot: usize) -> &'static AtomicU32 {
     &NEEDS[(slot ^ slot >> 6) % NEEDS.len()]
 }
 
+#[inline(always)]
 fn parts(word: u32) -> (usize, u32) {
     ((word & ((1 << BITS) - 1)) as usize, word >> BITS)
 }
@@ -39,33 +44,46 @@ fn word(slots: usize, credit: u32) -> u32 {
 }
 
 /// Slots that a first page should have, of so many bytes each; `least` if nothing is known.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn needed(slot: usize, least: usize) -> usize {
     let entry = entry(slot);
+    let (slots, _) = parts(entry.load(Relaxed));
+    if slots.wrapping_sub(1) < SURE / slot { slots } else { unsure(entry, least) }
+}
+
+#[cold]
+#[inline(never)]
+fn unsure(entry: &AtomicU32, least: usize) -> usize {
     let (slots, credit) = parts(entry.load(Relaxed));
-    if slots == 0 {
+    if slots == 0 || credit == 0 {
         return least;
     }
-    if slots * slot > SURE {
-        if credit == 0 {
-            return least;
-        }
-        entry.store(word(slots, credit - 1), Relaxed);
-    }
+    entry.store(word(slots, credit - 1), Relaxed);
     slots
 }
 
 /// Says how many slots were used of one that had its first page by [`needed`].
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn learn(slot: usize, least: usize, used: usize) {
+    let entry = entry(slot);
+    let (slots, _) = parts(entry.load(Relaxed));
+    // Nothing new of the small ones.
+    let needed = used.max(FEWEST / slot);
+    if needed != slots || needed > SURE / slot {
+        change(entry, slot, least, used);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn change(entry: &AtomicU32, slot: usize, least: usize, used: usize) {
     if used == 0 {
         return;
     }
-    let entry = entry(slot);
     let before = entry.load(Relaxed);
     let (slots, credit) = parts(before);
     let most = (MOST / slot).max(1);
-    let next = used.min(2 * slots.max(least)).min(most);
+    let next = used.max(FEWEST / slot).min(2 * slots.max(least)).min(most);
     let credit = if used > slots / 2 { (credit + 1).min(CREDIT) } else { credit };
     let after = word(next, credit);
     if after != before {
