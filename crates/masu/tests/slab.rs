@@ -421,3 +421,76 @@ fn values_stay_themselves_while_pages_come_and_go_by_themselves() {
             .eq(model.iter().map(|(&key, &(value, _))| (key, value)))
     );
 }
+
+/// A value that no other test has slabs of: what is known is kept by the size.
+struct Sized1096([u8; 1096]);
+
+#[test]
+fn the_first_page_has_room_for_what_slabs_before_it_needed() {
+    let fill = |values| {
+        let mut slab = Slab::new();
+        (0..values).for_each(|n| _ = slab.insert(Sized1096([n as u8; 1096])));
+        assert!(slab.iter().all(|(key, value)| value.0 == [key as u8; 1096]));
+        slab
+    };
+    let first = |slab: &mut Slab<Sized1096>| {
+        slab.insert(Sized1096([0; 1096]));
+        slab.capacity()
+    };
+    assert!(first(&mut Slab::new()) < 40);
+    // Up by at most doubling, down at once.
+    (0..8).for_each(|_| drop(fill(40)));
+    assert_eq!(first(&mut Slab::new()), 40);
+    assert_eq!(first(&mut Slab::new()), 1);
+
+    // Slabs that are alive have taken what there was of trust: thousands of small ones reserve little.
+    (0..8).for_each(|_| drop(fill(40)));
+    let mut slabs: Vec<Slab<Sized1096>> = (0..100).map(|_| Slab::new()).collect();
+    let capacities: Vec<usize> = slabs.iter_mut().map(first).collect();
+    assert!(capacities.iter().filter(|&&capacity| capacity == 40).count() <= 16, "{capacities:?}");
+    assert_eq!(capacities[99], 1, "{capacities:?}");
+    drop(slabs);
+
+    // What gives pages back by itself begins small.
+    (0..8).for_each(|_| drop(fill(40)));
+    let mut slab = Slab::new();
+    slab.set_automatic_release(true);
+    assert_eq!(first(&mut slab), 1);
+}
+
+#[test]
+fn the_last_key_of_a_page_that_came_back_leads_to_the_next_fresh_one() {
+    let mut slab = Slab::with_capacity(4);
+    (0..9).for_each(|n| _ = slab.insert(n));
+    (0..4).for_each(|key| _ = slab.remove(key));
+    // Page 0 goes, while the last page has keys that were never used: 9 to 15.
+    assert_eq!(slab.release_empty_pages(), 1);
+    let keys: Vec<usize> = (0..11).map(|n| slab.insert(100 + n)).collect();
+    assert_eq!(keys, [0, 1, 2, 3, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(slab.len(), 16);
+    assert!((4..9).all(|key| slab[key] == key));
+}
+
+#[test]
+fn values_of_a_byte_take_a_byte_and_those_of_none_have_addresses() {
+    let bytes: Slab<u8> = (0..100).map(|key| (key, key as u8)).collect();
+    let (a, b) = (bytes.as_ptr(10).unwrap(), bytes.as_ptr(11).unwrap());
+    assert_eq!(b.addr().get() - a.addr().get(), 1);
+    let units: Slab<()> = (0..100).map(|key| (key, ())).collect();
+    assert!((0..100).all(|key| units.key_of(&units[key]) == key));
+}
+
+#[test]
+fn there_can_be_as_many_values_as_states_tell_apart() {
+    for capacity in [u32::MAX as usize, 1 << 40, usize::MAX] {
+        let made = std::panic::catch_unwind(|| Slab::<u8>::with_capacity(capacity));
+        let message = *made.err().unwrap().downcast::<&str>().unwrap();
+        assert_eq!(message, "capacity overflow");
+        let reserved = std::panic::catch_unwind(|| {
+            let mut slab = Slab::<u8>::new();
+            slab.insert(1);
+            slab.reserve(capacity);
+        });
+        assert!(reserved.is_err());
+    }
+}

@@ -9,7 +9,8 @@
 //!
 //! # Addresses and lifetimes
 //!
-//! Objects lie in chunks, each at least as large as all before it together, and are never moved: growing
+//! Objects lie in chunks, the first as large as what pools of such objects have needed lately, each further one at
+//! least as large as all before it together, and are never moved: growing
 //! copies nothing, and what a handle refers to stays where it is. A handle borrows its pool, so the
 //! pool cannot go first. A handle that is forgotten (`mem::forget`) leaks nothing for good: its
 //! object stays where it is until the pool is dropped, which drops every object there is.

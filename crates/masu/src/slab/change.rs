@@ -39,7 +39,7 @@ impl<T> Slab<T> {
     /// An empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` when that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::Slab;
@@ -95,7 +95,7 @@ impl<T> Slab<T> {
     /// allocation of one page comes on top.
     ///
     /// # Panics
-    /// With `capacity overflow` when it would grow beyond `isize::MAX` bytes.
+    /// With `capacity overflow` when it would grow beyond 2³² − 2 values.
     ///
     /// ```
     /// # use masu::Slab;

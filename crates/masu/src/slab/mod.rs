@@ -9,14 +9,15 @@
 //!
 //! # How values are stored
 //!
-//! In pages. The first has the capacity that was asked for, or about a kibibyte; each further one is
+//! In pages. The first has the capacity that was asked for; else what slabs of such values have needed
+//! lately, up to 512 KiB, or about a kibibyte if there were none. So slabs that are made again and again
+//! have one page each. Each further page is
 //! as large as all before it together, so that a slab of `n` values has at most `log2 n` of them. Where
 //! no capacity was asked for, the second is larger if that brings both to 8 KiB: of a page's memory
 //! only that is touched which holds values.
 //! Growing adds a page: nothing is copied, no address changes and no insertion waits for a copy of
-//! everything. A slot is as large as the value, but at least 8 bytes, since a vacant one holds the
-//! key of the next vacant one; one byte a slot says whether it is occupied, and iteration looks at eight
-//! of these at once.
+//! everything. A slot is as large as the value; four bytes beside it say that it is occupied, or which vacant
+//! key comes next, and iteration looks at eight of these at once. So there can be 2³² − 2 values.
 //!
 //! Memory of a page is not written before it is needed. It comes from masu's engine, whether or not
 //! masu is the global allocator, and goes back there with the slab, by [`Slab::shrink_to_fit`], by

@@ -18,7 +18,7 @@ impl<T> Slab<T> {
     /// double, so this may reserve up to twice what is asked.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` when that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::Slab;

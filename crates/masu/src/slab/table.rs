@@ -1,8 +1,9 @@
 //! The storage under [`Slab`](super::Slab) and its kin: keys, pages, vacancies.
 //!
 //! Page 0 covers the keys `0..base`, each further page `i` those up to `unit << i`, where `unit` is
-//! `base` if somebody gave the table a capacity. Else it is what lets page 1 end where two pages of
-//! memory are full: the first page is small for tables that stay small, and what has outgrown it would
+//! `base` if somebody gave the table a capacity. Else page 0 has what tables before this one needed
+//! (`history`), and `unit` is at least what lets page 1 end where two pages of
+//! memory are full: what has outgrown a small page would
 //! soon outgrow the double. Each new page doubles the capacity at least and none ever moves.
 //!
 //! Invariants:
