@@ -3,7 +3,7 @@
 //! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
 //! never used; else one of the last page, before which a page may have to be added.
 
-use super::page::OCCUPIED;
+use super::page::{OCCUPIED, Slot};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
@@ -116,7 +116,7 @@ impl<T, X: Copy> Table<T, X> {
             // Memory that is fresh from the kernel is to be written first: if it were read first, when a value that
             // nobody wrote is moved out, each page would fault twice, or share its lines with all others.
             // Where the value is written, this is not compiled.
-            if size_of::<T>() >= 64 {
+            if size_of::<T>() >= 64 && place.slot().addr() % 4096 < size_of::<Slot<T, X>>() {
                 place.value().cast::<u64>().write_unaligned(0);
             }
             (&raw mut (*place.slot()).extra).write(self.fresh);
