@@ -17,9 +17,9 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
 use masu_core::Act;
-use masu_unwind::can_be_read;
+use masu_core::weak;
 
-use crate::host::weak;
+use masu_unwind::can_be_read;
 
 /// Does in glibc what the program does with one of its blocks; `None` if the block is not known for one.
 pub fn serve(act: Act, p: *mut u8) -> Option<usize> {

@@ -12,30 +12,7 @@
 
 use crate::errno::ENOSYS;
 use core::ffi::{c_int, c_void};
-
-/// The address of a function that may be missing, null if it is.
-macro_rules! weak {
-    ($name:literal) => {{
-        let address: *const core::ffi::c_void;
-        // SAFETY: loads one slot of the global offset table; a weak symbol that nobody defines is
-        // null there.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            core::arch::asm!(
-                concat!(".weak ", $name),
-                concat!("mov {0}, qword ptr [rip + ", $name, "@GOTPCREL]"),
-                out(reg) address, options(pure, nomem, nostack, preserves_flags));
-            #[cfg(target_arch = "aarch64")]
-            core::arch::asm!(
-                concat!(".weak ", $name),
-                concat!("adrp {0}, :got:", $name),
-                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
-                out(reg) address, options(pure, nomem, nostack, preserves_flags));
-        }
-        address
-    }};
-}
-pub(crate) use weak;
+use masu_core::weak;
 
 // A static C library gives a function only to those who insist, which weak references do not. This
 // is another name for what stands in the same object file, so the linker fetches it; nothing uses

@@ -21,7 +21,7 @@
 //! `new` ends the process with a message.
 
 use crate::aligned::try_aligned;
-use crate::host::weak;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
 
@@ -69,6 +69,7 @@ macro_rules! catch_table {
     };
 }
 use catch_table;
+use masu_core::weak;
 
 /// The address of something in the C++ runtime, null if there is none.
 macro_rules! runtime {

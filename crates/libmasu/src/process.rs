@@ -5,8 +5,9 @@
 //! statistics if they were asked for. Nothing is given back at exit: the kernel does that faster.
 
 use crate::glibc;
-use crate::host::{self, weak};
+use crate::host;
 use core::ffi::{c_char, c_int};
+use masu_core::weak;
 
 /// An array of `NAME=value`, ended by null.
 pub type Environment = *const *const c_char;

@@ -13,10 +13,10 @@
 //! policy, and is shown as the program's. The environment comes before
 //! the program's own string, and `MASU_…` before both. This file alone knows of the two.
 
-use crate::host::weak;
 use crate::process::Environment;
 use core::ffi::{CStr, c_char};
 use masu_core::config::{BackgroundThread, Config, Origin, Statistics};
+use masu_core::weak;
 
 /// The configuration that the two strings make of the defaults.
 ///

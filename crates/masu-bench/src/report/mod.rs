@@ -29,7 +29,9 @@ pub use metric::Metric;
 pub use sentence::sentence;
 pub use standing::{Judged, Place, Standing};
 pub use summary::{Mean, Summary, headline};
-pub use text::{SCALE_LIMITS, Style, check_sentence, render, scale, scale_check, scale_counted};
+pub use text::{
+    SCALE_LIMITS, Style, check_sentence, compact, render, scale, scale_check, scale_counted,
+};
 
 /// The geometric mean of ratios.
 fn geometric(ratios: impl Iterator<Item = Judged>) -> Option<f64> {

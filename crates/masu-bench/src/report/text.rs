@@ -68,23 +68,27 @@ fn wrapped(text: &str) -> String {
 pub fn render(results: &Results, style: Style) -> String {
     let text = report(results, style);
     match style {
-        Style::Markdown if results.workloads.len() > MANY => compact(&text),
+        Style::Markdown if results.workloads.len() > MANY => compact(&text, true),
         _ => text,
     }
 }
 
-/// Takes out of a document's tables the blanks that align them: a third of a long document.
-fn compact(markdown: &str) -> String {
+/// Takes out of a document's tables the blanks that align them: a third of a long document. In tables of `figures` all
+/// columns but the first are then aligned on the right.
+pub fn compact(markdown: &str, figures: bool) -> String {
+    /// For a bar that is text of a cell.
+    const BAR: &str = "\u{1}";
     let cells = |line: &str| -> Option<String> {
         let row = line.strip_prefix('|')?.strip_suffix('|')?;
-        let is_rule = row.bytes().all(|byte| matches!(byte, b'-' | b'|'));
-        let cell = |(column, cell): (usize, &str)| match (is_rule, column) {
-            (true, 0) => "---".to_owned(),
-            (true, _) => "---:".to_owned(),
-            (false, _) => cell.trim().to_owned(),
+        let is_rule = row.bytes().all(|byte| matches!(byte, b'-' | b'|' | b':' | b' '));
+        let cell = |(column, cell): (usize, &str)| match cell.trim() {
+            rule if is_rule && (figures && column > 0 || rule.ends_with(':')) => "---:".to_owned(),
+            _ if is_rule => "---".to_owned(),
+            text => text.to_owned(),
         };
+        let row = row.replace("\\|", BAR);
         let cells: Vec<_> = row.split('|').enumerate().map(cell).collect();
-        Some(format!("| {} |", cells.join(" | ")))
+        Some(format!("| {} |", cells.join(" | ")).replace(BAR, "\\|"))
     };
     let lines = markdown.lines().map(|line| cells(line).unwrap_or_else(|| line.to_owned()) + "\n");
     lines.collect()
@@ -273,6 +277,10 @@ mod tests {
         let padded =
             "a  b\n\n| name  |  time |\n|-------|-------|\n| masu  | ~1.00 |\n| other |       |\n";
         let slim = "a  b\n\n| name | time |\n| --- | ---: |\n| masu | ~1.00 |\n| other |  |\n";
-        assert_eq!(compact(padded), slim);
+        assert_eq!(compact(padded, true), slim);
+        assert_eq!(
+            compact("| a   | b  |\n|-----|---:|\n| x\\|y | 1 |", false),
+            "| a | b |\n| --- | ---: |\n| x\\|y | 1 |\n"
+        );
     }
 }

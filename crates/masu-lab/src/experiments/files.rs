@@ -1,11 +1,13 @@
 //! Where an experiment leaves what it found.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use masu_bench::report::compact;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -76,10 +78,13 @@ fn make_parent(path: &Path) -> Result<()> {
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))
 }
 
-/// Writes a file that somebody named, in a directory that is made if need be.
+/// Writes a file that somebody named, in a directory that is made if need be; a document without the blanks that align
+/// its tables.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     make_parent(path)?;
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    let is_page = path.extension().is_some_and(|end| end == "md");
+    let text = if is_page { Cow::from(compact(text, false)) } else { Cow::from(text) };
+    fs::write(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A Markdown table of a header and rows of text; all columns but the first are figures.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use masu_bench::work;
 
+use crate::experiments::files;
 use crate::{arm::Arm, paths};
 use recipes::{Built, Recipe};
 use sources::Sources;
@@ -108,7 +109,7 @@ pub fn relink(only: &[String]) -> Result<Vec<Peer>> {
 fn keep(peers: &[Peer]) -> Result<()> {
     fs::write(list_path(), serde_json::to_string_pretty(peers)? + "\n")?;
     let document = paths::workspace().join("docs/benchmarks/peers.md");
-    Ok(fs::write(document, report::markdown(peers))?)
+    files::write(&document, &report::markdown(peers))
 }
 
 fn check_names(names: &[String]) -> Result<()> {
