@@ -118,10 +118,12 @@ impl ArenaStats {
 
 /// Where a block of `usable` bytes is counted.
 fn kind(usable: usize) -> usize {
-    match usable {
-        ..=SMALL_MAX => exact_class(usable, 1),
-        ..=MEDIUM_MAX => MEDIUM,
-        _ => HUGE,
+    if usable <= SMALL_MAX {
+        exact_class(usable, 1)
+    } else if usable <= MEDIUM_MAX {
+        MEDIUM
+    } else {
+        HUGE
     }
 }
 
