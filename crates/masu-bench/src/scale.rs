@@ -94,9 +94,9 @@ pub struct Counts {
     pub refills: f64,
     /// Spans that came from the pool.
     pub fresh_spans: f64,
-    /// Spans that nobody owned, taken by who needed blocks.
+    /// Spans that nobody owned, taken by whoever needed blocks.
     pub adopted: f64,
-    /// Spans that nobody owned, taken by who freed into them.
+    /// Spans that nobody owned, taken by whoever freed into them.
     pub claimed: f64,
 }
 

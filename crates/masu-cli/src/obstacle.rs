@@ -46,7 +46,7 @@ impl Obstacle {
 
 /// What stands between `library` and the program in the file `binary`, the gravest first.
 pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
-    // Rights matter to who preloads.
+    // Rights matter to whoever preloads.
     let linked = Contents::read(binary).is_some_and(|contents| contents.runs_on_masu());
     let gain = gained_by(binary).filter(|_| !linked);
     let mut obstacles: Vec<_> = gain.map(rights).into_iter().collect();

@@ -1,4 +1,4 @@
-//! What a thread frees while a fork stands still (`lock.rs`), for who can take the locks again: the
+//! What a thread frees while a fork stands still (`lock.rs`), for whoever can take the locks again: the
 //! thread that forked, its child, or the next purge.
 //!
 //! A stack without a lock, linked through the first word of what is freed. Who is frozen by the fork
@@ -34,7 +34,7 @@ pub enum Kind {
     Run = 3,
     /// A huge block.
     Huge = 4,
-    /// A block of the hardened heap, whole but for its first word.
+    /// A block of the hardened heap, whole except for its first word.
     Hardened = 5,
 }
 

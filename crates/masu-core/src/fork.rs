@@ -14,7 +14,7 @@
 //!
 //! Between `prepare` and the system call a C library runs the handlers that were registered before the
 //! engine's, and takes locks of its own: glibc that of the name service's configuration and that of the
-//! list of FILEs, musl a dozen. Who has one of them may be about to allocate: a thread in `fflush(NULL)`
+//! list of FILEs, musl a dozen. Whoever has one of them may be about to allocate: a thread in `fflush(NULL)`
 //! holds the list and waits for a FILE, whose reader grows its buffer in `getline`. Taking the C library's
 //! locks first would need names that it does not export and a place before all other handlers, which
 //! no library can be sure of. So the engine's locks have no place in anybody else's order: a thread that

@@ -26,7 +26,7 @@
 //! all. So the locks further inside are simply taken ([`Lock::lock`]).
 //!
 //! Orderings: `lock` acquires what the previous `unlock` released. The release takes part in the total
-//! order of sequentially consistent operations, for who leaves work at a held lock
+//! order of sequentially consistent operations, for whoever leaves work at a held lock
 //! (`heap/arena/gate.rs`); on x86-64 it is the same instruction.
 
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};

@@ -1,4 +1,4 @@
-//! What the engine says of itself to who reads the process from outside: `masu explain`, `top`, `watch`.
+//! What the engine says of itself to whoever reads the process from outside: `masu explain`, `top`, `watch`.
 //!
 //! A reader has the process's memory and nothing else: no debugging information, no symbol, no word of the
 //! process. It finds masu's note in the file's loaded headers; a second note says how far the place is where
@@ -92,7 +92,7 @@ pub enum Place {
     Budget,
     /// Not 0 while the background thread runs.
     Background,
-    /// Written by who wants a purge: not 0.
+    /// Written by whoever wants a purge: not 0.
     Asked,
     /// Heaps of threads in use.
     LiveHeaps,

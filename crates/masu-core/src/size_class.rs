@@ -56,7 +56,7 @@ pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
 /// A constant rather than a static: where the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
 pub const TABLE: &[u8; TABLE_LEN] = &table(true);
-/// The same for who asks for no distance.
+/// The same for whoever asks for no distance.
 const EXACT_TABLE: &[u8; TABLE_LEN] = &table(false);
 
 const fn sizes() -> [u16; LAST_CLASS + 1] {

@@ -1,4 +1,4 @@
-//! Memory for who finds every pool locked by a fork that stands still (`lock.rs`): no lock, no order, so
+//! Memory for whoever finds every pool locked by a fork that stands still (`lock.rs`): no lock, no order, so
 //! that the fork's child finds it whole at any moment.
 //!
 //! Chunks of at least [`CHUNK`] bytes hang in a list that only grows. A block is cut off a chunk's unused
@@ -19,7 +19,7 @@
 //!
 //! | | operation | ordering |
 //! |---|---|---|
-//! | cut | compare-and-swap of the state | acquire: the zeroes of who emptied it |
+//! | cut | compare-and-swap of the state | acquire: the zeroes of whoever emptied it |
 //! | free | compare-and-swap of the state | release: who empties it does so after all uses |
 //! | link | compare-and-swap of the head | release: `len` and the state |
 

@@ -13,7 +13,7 @@ pub struct Unwinder {
     pub walk: fn(&mut Room) -> &[usize],
     /// Where the address of the memory is that it keeps, which is 0 as long as there is none,
     pub keeps: &'static core::sync::atomic::AtomicUsize,
-    /// and the bytes of that: for who asks where the process's memory is.
+    /// and the bytes of that: for whoever asks where the process's memory is.
     pub bytes: usize,
 }
 

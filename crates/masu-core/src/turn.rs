@@ -62,7 +62,7 @@ impl Turn {
             || self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err()
     }
 
-    /// Lays it down whatever the debt, for who cannot do it, and in a fork's child for who does not
+    /// Lays it down whatever the debt, for whoever cannot do it, and in a fork's child for whoever does not
     /// exist.
     pub fn release(&self) {
         self.0.store(FREE, Ordering::Release);

@@ -124,7 +124,7 @@ pub struct Workload {
     pub sleeps: bool,
     /// The factor on its work in a suite. The fastest of the known allocators then takes some 50 ms
     /// on a processor of 2020: long enough that neither the start of the process nor a single
-    /// interruption decides, and short enough for many rounds. Who sleeps reports its memory, and
+    /// interruption decides, and short enough for many rounds. Whoever sleeps reports its memory, and
     /// that does not need to last.
     pub brief: f64,
     /// Does the work.

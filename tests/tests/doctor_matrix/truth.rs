@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// What the programs allocate, less what a counter may miss.
 const HELD: f64 = 40e6;
 
-/// What the C library's `malloc` is called here: which one it is, is no question of who serves.
+/// What the C library's `malloc` is called here: which one it is, is no question of whoever serves.
 pub const LIBC: &str = "the C library";
 
 /// A program that has allocated and waits.

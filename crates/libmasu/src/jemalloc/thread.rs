@@ -22,7 +22,7 @@ pub fn deallocated(call: &Call) -> Answer {
     call.word(masu_core::control::thread_deallocated())
 }
 
-/// `thread.allocatedp`. Who asks is going to look whether the word moves at the next allocation:
+/// `thread.allocatedp`. Whoever asks is going to look whether the word moves at the next allocation:
 /// with the thread's bins empty, it does.
 pub fn allocatedp(call: &Call) -> Answer {
     call.read_only()?;

@@ -220,7 +220,7 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
     }
 
     /// The runs that are not timed, each a task and an arm. The system's come first, since no task
-    /// can do without; the others may be cut short where time is bounded. Who sleeps is not timed
+    /// can do without; the others may be cut short where time is bounded. Whoever sleeps is not timed
     /// in the rounds either, and is watched there.
     fn first_pairs(&self) -> Vec<(usize, usize)> {
         let system = self.plan.system();

@@ -81,7 +81,7 @@ impl Standing {
         let all: Vec<Series> = arms.iter().map(|&arm| series(measured, metric, arm)).collect();
         let noise = noise(results, measured, metric);
         let aside = |arm: usize| results.arms[arm].role == Role::Aside;
-        // Who is aside is nobody's best: it gets a ratio, and no empty series can be the best.
+        // Whoever is aside is nobody's best: it gets a ratio, and no empty series can be the best.
         let candidate = |(&arm, own): (&usize, &Series)| match aside(arm) {
             true => Series::new(),
             false => own.clone(),

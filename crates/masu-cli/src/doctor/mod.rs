@@ -56,7 +56,7 @@ const SOUND: u8 = 0;
 /// masu takes no effect, or there is a problem.
 const PROBLEM: u8 = 1;
 
-/// Columns for who reads it elsewhere than on a terminal.
+/// Columns for whoever reads it elsewhere than on a terminal.
 const COLUMNS: u16 = 100;
 
 /// Does what `order` says; the exit code.

@@ -23,7 +23,7 @@ pub enum Amount {
     Further,
 }
 
-/// Lays it out for a terminal of `width` columns, with colours for who wants them.
+/// Lays it out for a terminal of `width` columns, with colours for whoever wants them.
 pub fn render(report: &Report, width: usize, amount: Amount) -> String {
     let column = width.saturating_sub(MARGIN).max(24);
     let further = amount == Amount::Further;

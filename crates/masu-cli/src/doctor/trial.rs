@@ -1,4 +1,4 @@
-//! `--run`: the command, started under masu, for who wants to see rather than to be told.
+//! `--run`: the command, started under masu, for whoever wants to see rather than to be told.
 //!
 //! It gets no input and nobody sees its output. What it says on stderr is searched for the line in
 //! which masu shows its configuration at the start. After a second it is asked to end, then made to.

@@ -1,6 +1,6 @@
 //! The metrics as text, kept for a while and shared by all who ask.
 //!
-//! Who asks gets figures that are at most a second old. Where looking takes long they are older: the exporter rests
+//! Whoever asks gets figures that are at most a second old. Where looking takes long they are older: the exporter rests
 //! ninety-nine times as long as it has looked, and so takes at most a hundredth of a processor however often it is asked.
 
 use std::io::Write;

@@ -8,7 +8,7 @@
 //!   │    ├─ fleet    the processes, what each holds and has done
 //!   │    │    └─ container   what its control group allows
 //!   │    ├─ families the metrics: names, units, meanings
-//!   │    └─ older    the same text for who does not read OpenMetrics
+//!   │    └─ older    the same text for whoever does not read OpenMetrics
 //!   └─ profile       heap profiles of single processes, as `masu prof -p` reads them
 //! ```
 

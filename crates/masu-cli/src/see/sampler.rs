@@ -82,7 +82,7 @@ impl Sampler {
             self.asked = Some(start);
         }
         let (mut free, mut back) = (0, 0);
-        // Who has ended, or become another program, has no masu there any more.
+        // Whoever has ended, or become another program, has no masu there any more.
         self.known.retain(|_, process| {
             let mut looks = process.engines.iter_mut().map(|engine| engine.look(&process.memory));
             if looks.any(|look| look.is_err()) {

@@ -101,7 +101,7 @@ impl Arena {
         p
     }
 
-    /// [`dealloc`](crate::dealloc) of a block of this heap, for who knows the heap.
+    /// [`dealloc`](crate::dealloc) of a block of this heap, for whoever knows the heap.
     ///
     /// # Safety
     /// `p` is a live block of this heap. Where it can be told, others end the process with one line.

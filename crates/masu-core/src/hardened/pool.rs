@@ -10,7 +10,7 @@
 //! Every so many slabs one is a guard, which nobody can ever access.
 //!
 //! Invariants:
-//! 1. what is behind the lock is touched by who holds it.
+//! 1. what is behind the lock is touched by whoever holds it.
 //! 2. `start` is written before any slab, once; slabs below `used` have been handed out, have accessible metadata, and,
 //!    unless they are guards or of the class of nothing, accessible memory.
 
@@ -145,7 +145,7 @@ impl Pool {
     /// Takes the lock of a ready pool; `None`: a fork stands still.
     #[inline]
     pub fn enter(&self, class: usize) -> Option<Locked<'_>> {
-        // Who has the process to itself needs no lock: the next thread is made by this one, and not in here.
+        // Whoever has the process to itself needs no lock: the next thread is made by this one, and not in here.
         let guard = if super::is_alone() { None } else { Some(self.lock.enter()?) };
         // SAFETY: invariant 1.
         let inner = unsafe { &mut *self.behind_lock.get() };

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. only who holds the pool's lock writes, except for what was asked for, which the block's owner may change.
 //! 2. a slot's bit in the second map is set only while its bit in the first one is: a block that the program has is taken
-//!    and not in quarantine. Who has the block sees both as they are, whoever else works at the same words.
+//!    and not in quarantine. Whoever has the block sees both as they are, whoever else works at the same words.
 //! 3. a slot that is taken and not in quarantine is its block's owner's alone, except that whoever frees its neighbour
 //!    looks at its trailer. Of all others only the lock's holder makes use.
 

@@ -198,7 +198,7 @@ fn rebuild(span: u32, s: &mut Span, bin: *mut Block) {
             // SAFETY: a block of the span that no live object occupies: it was in a free list.
             unsafe {
                 let next = (*at).next;
-                // Who froze may not have come to the mark.
+                // Whoever froze may not have come to the mark.
                 Block::make_free(at, list);
                 list = at;
                 at = next;

@@ -327,7 +327,7 @@ impl Outbox {
         if seen == now { self.send(Some(heap), slot) } else { NOTHING }
     }
 
-    /// Whether a block is the first of a chain here, for who suspects that it is free. Another thread's
+    /// Whether a block is the first of a chain here, for whoever suspects that it is free. Another thread's
     /// answer may be out of date.
     #[cfg(not(loom))]
     pub(super) fn begins_with(&self, span: u32, block: *mut Block) -> bool {

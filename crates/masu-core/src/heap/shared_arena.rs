@@ -144,7 +144,7 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     }
 }
 
-/// Whether the shared arena's bin of a class begins with a block, for who suspects that it is free. The answer
+/// Whether the shared arena's bin of a class begins with a block, for whoever suspects that it is free. The answer
 /// may be out of date.
 #[cfg(not(loom))]
 pub fn begins_with(class: usize, block: *mut Block) -> bool {

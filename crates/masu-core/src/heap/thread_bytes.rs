@@ -153,7 +153,7 @@ impl ThreadBytes {
     }
 }
 
-/// Makes the calling thread's words exact, for who reads them next. O(spans of its heap + blocks in its bins),
+/// Makes the calling thread's words exact, for whoever reads them next. O(spans of its heap + blocks in its bins),
 /// and what its outbox holds goes out.
 pub fn settle() {
     let heap = current();

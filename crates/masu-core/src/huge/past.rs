@@ -30,7 +30,7 @@ static PAST: State = State(UnsafeCell::new(Past {
     filled: [const { Filled::new() }; 2],
 }));
 
-/// The past, for who holds the lock.
+/// The past, for whoever holds the lock.
 pub fn past(_space: &Locked) -> &Past {
     // SAFETY: invariant 1, and `_space` is the proof; `Past` is made of cells.
     unsafe { &*PAST.0.get() }

@@ -228,7 +228,7 @@ fn a_second_fork_is_like_the_first() {
     });
 }
 
-/// The snapshot that a fork takes: the lock is held by who forks, and others may be on their way to
+/// The snapshot that a fork takes: the lock is held by whoever forks, and others may be on their way to
 /// sleep. Of all that the child has the word alone.
 #[test]
 fn a_forks_child_finds_the_lock_free_whatever_its_state() {

@@ -117,7 +117,7 @@ impl Amount {
 
 /// Where the first site is: offset 0 says that there is none.
 pub const FIRST_SITE: usize = 8;
-/// Where records and sites are in the mapping, for who reads it from outside.
+/// Where records and sites are in the mapping, for whoever reads it from outside.
 pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 
 const HEADS_AT: usize = 0;
@@ -185,7 +185,7 @@ impl Area {
         self.0 + SITES_AT
     }
 
-    /// Where the heads begin, and how long they are with the records, for who clears them.
+    /// Where the heads begin, and how long they are with the records, for whoever clears them.
     pub fn tables(self) -> (usize, usize) {
         (self.0, SITES_AT)
     }

@@ -41,7 +41,7 @@ use crate::sys::time;
 use switch::Switch;
 use table::{Drawn, Origin};
 
-/// What lies where, for who reads the process from outside.
+/// What lies where, for whoever reads the process from outside.
 pub mod outside {
     pub use super::area::{BASE, FIRST_SITE, NO_HOME, PARTS};
     pub use super::switch::{Switch, Word, ask};

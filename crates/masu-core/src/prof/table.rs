@@ -45,7 +45,7 @@ pub static PEAK: AtomicU64 = AtomicU64::new(0);
 /// what it has read is of one moment.
 pub static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// The lock, held by who changes something.
+/// The lock, held by whoever changes something.
 pub struct Changing<'a>(#[expect(dead_code, reason = "gives the lock back")] Guard<'a>);
 
 impl<'a> Changing<'a> {
@@ -105,7 +105,7 @@ pub fn prepare(rate: usize) -> bool {
     make(&LOCK.lock(), rate)
 }
 
-/// The same for who must not wait until a fork is over; with the lock.
+/// The same for whoever must not wait until a fork is over; with the lock.
 pub fn enter(rate: usize) -> Option<Changing<'static>> {
     let guard = LOCK.enter()?;
     make(&guard, rate).then(|| Changing::under(guard))
@@ -254,7 +254,7 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
     }
 }
 
-/// Takes the sample of a block out, if it is one, for who may put it back.
+/// Takes the sample of a block out, if it is one, for whoever may put it back.
 #[cold]
 #[inline(never)]
 pub fn set_aside(address: usize) -> Option<Record> {

@@ -41,7 +41,7 @@ pub static PURGED: AtomicU64 = AtomicU64::new(0);
 pub static ASKED: AtomicU32 = AtomicU32::new(0);
 
 /// Answers such a request. Looked at wherever a purge is considered: in slow paths, and by the background
-/// thread. `all`: the rest of a purge, by who has no heap or by who has one.
+/// thread. `all`: the rest of a purge, by whoever has no heap or by whoever has one.
 #[inline]
 fn answer(all: impl FnOnce() -> usize) {
     if ASKED.load(Ordering::Relaxed) != 0 && ASKED.swap(0, Ordering::Relaxed) != 0 {

@@ -3,7 +3,7 @@
 //! A collector frees within milliseconds what has become garbage since it last ran, and the program
 //! then holds all of that for the decay time. Where that is a third of what is in use, in a heap large
 //! enough for it to matter, the free pages of spans and runs go back at once, at a pace that bounds
-//! what faulting them in again can cost. Who has asked for a longer decay than the usual one wants to
+//! what faulting them in again can cost. Whoever has asked for a longer decay than the usual one wants to
 //! keep them.
 //!
 //! What has been freed in long blocks within two ticks does not count: a query or a frame frees its buffers one

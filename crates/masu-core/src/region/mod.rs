@@ -318,7 +318,7 @@ fn place_with(first: usize) -> Result<(), Errno> {
     Err(Errno::ENOMEM)
 }
 
-/// [`place`], for who does not hold the lock.
+/// [`place`], for whoever does not hold the lock.
 ///
 /// # Errors
 /// As there.

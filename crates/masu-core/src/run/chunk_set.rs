@@ -29,7 +29,7 @@ impl Affinity {
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Has {
-    /// A chunk for spans: a free granule. A hint: cleared by who looks and finds none.
+    /// A chunk for spans: a free granule. A hint: cleared by whoever looks and finds none.
     Room,
     /// A chunk for spans: a free granule with a dirty unit. A hint too.
     DirtyRoom,

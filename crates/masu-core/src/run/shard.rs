@@ -185,7 +185,7 @@ impl Locked {
         Locked::take(number)
     }
 
-    /// The same for who holds a lock further out.
+    /// The same for whoever holds a lock further out.
     #[inline(never)]
     pub fn lock(number: usize) -> Self {
         Locked::new(ledger::shard(number).lock.lock(), number)
@@ -202,7 +202,7 @@ impl Locked {
         }
     }
 
-    /// The same for who holds a lock further out.
+    /// The same for whoever holds a lock further out.
     pub fn lock_of(chunk: u32) -> Self {
         loop {
             let pool = Locked::lock(number_of(chunk));

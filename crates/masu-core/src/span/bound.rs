@@ -93,7 +93,7 @@ pub(super) unsafe fn close(span: u32) {
     unsafe { (*record(span)).bound.store(0, Ordering::Relaxed) };
 }
 
-/// The same for who does not own a span and leaves its line alone, by class: a factor of 32 bits, and what is above the
+/// The same by class, for whoever does not own a span and leaves its line alone: a factor of 32 bits, and what is above the
 /// product (modulo 2^32) of the last block's offset. Nothing starts where class 0 says that no span is in use.
 static FACTORS: [(u32, u32); LAST_CLASS + 1] = factors();
 

@@ -14,7 +14,7 @@ pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};
 
-/// The table by size class, entry `i` for class `i + 1`. O(spans), except for who asks all the time.
+/// The table by size class, entry `i` for class `i + 1`. O(spans), except for whoever asks all the time.
 pub fn classes() -> [ClassStats; crate::size_class::LAST_CLASS] {
     recent::recent().classes
 }

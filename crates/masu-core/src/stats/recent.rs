@@ -1,7 +1,7 @@
 //! What takes a walk to count, counted as often as that is worth.
 //!
 //! The blocks of each class are found by looking at every span, and the heaps' counters by looking at
-//! every heap: about 10 ns each, and ten times that where caches are cold, as they are to who comes a
+//! every heap: about 10 ns each, and ten times that where caches are cold, as they are to whoever comes a
 //! hundred times a second. A large program that polls would spend a noticeable share of a processor on that.
 //! So a walk makes a debt of as many looks as it took, and time pays [`LOOKS_PER_MS`] of them back, a
 //! thousandth of a processor. As long as the debt is below [`WALKS`] walks everybody who asks gets figures of

@@ -81,7 +81,7 @@ pub struct Stats {
     pub foreign_frees: u64,
 }
 
-/// Reads the statistics: no lock, nothing stops. O(spans + heaps), except for who asks all the time, who gets
+/// Reads the statistics: no lock, nothing stops. O(spans + heaps), except for whoever asks all the time, who gets
 /// the walked figures of a moment ago (`stats/recent.rs`).
 pub fn read() -> Stats {
     // What is in the sums is as old as they are; all else is of now.

@@ -1,4 +1,4 @@
-//! Runs with huge pages for everybody, for who asks, or for nobody.
+//! Runs with huge pages for everybody, on request, or for nobody.
 //!
 //! Where the kernel can refuse them to a single process (`PR_SET_THP_DISABLE`), that is done. Only the
 //! setting for everybody has to be made for the whole machine; a shell that outlives this process

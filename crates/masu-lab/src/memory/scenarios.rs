@@ -104,7 +104,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "huge-pages-madvise",
-        about: "the same; huge pages for who asks",
+        about: "the same; huge pages on request",
         seconds: 3.0,
         run: |stage| huge_pages::on_advice(stage, command("huge-pages")?),
     },

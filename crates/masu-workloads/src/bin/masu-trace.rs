@@ -57,7 +57,7 @@ mod record {
         take_turns(at);
     }
 
-    /// Lets others call after some calls in a row. Who has nobody to wait for goes on soon.
+    /// Lets others call after some calls in a row. Whoever has nobody to wait for goes on soon.
     fn take_turns(at: usize) {
         let (last, row) = LATELY.get();
         let row = if at == last + 1 { row + 1 } else { 0 };

@@ -34,7 +34,7 @@ fn the_stack_hands_each_index_to_one() {
         for index in 0..2 {
             shared.0.push(index, &shared.1[index as usize]);
         }
-        // One takes both and puts the first back: for who looked at the top before that and goes on
+        // One takes both and puts the first back: for whoever looked at the top before that and goes on
         // after it, nothing seems to have changed.
         let both = {
             let shared = shared.clone();

@@ -84,7 +84,7 @@ impl Memory {
     fn huge_pages(&self) -> Option<Finding> {
         const ID: &str = "memory.huge_pages";
         Some(match self.huge_pages.as_deref() {
-            Some("madvise") => Finding::ok(ID, "Transparent huge pages are there for who asks."),
+            Some("madvise") => Finding::ok(ID, "Transparent huge pages are there if asked for."),
             Some("always") => Finding::ok(
                 ID,
                 "Transparent huge pages are always on; masu forbids them for its small heaps.",

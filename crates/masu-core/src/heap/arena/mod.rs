@@ -134,7 +134,7 @@ impl Arena {
         if settings::hardened() { Self::create_hardened() } else { Self::create_plain(true) }
     }
 
-    /// A new heap whose blocks are ordinary ones. Who is not `patient` does not wait until a fork is over, and gets none
+    /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over: `None`
     /// then.
     pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
         table::acquire(patient, Arena::make_live)
@@ -248,7 +248,7 @@ impl Arena {
         freed
     }
 
-    /// Whether a block is the first of a list of the heap's, for who suspects that it is free. The answer may
+    /// Whether a block is the first of a list of the heap's, for whoever suspects that it is free. The answer may
     /// be out of date outside the gate.
     pub(super) fn begins_with(&self, class: usize, block: *mut span::Block) -> bool {
         // SAFETY: one word, which others may be writing: whatever is read is compared only.

@@ -33,7 +33,7 @@ impl Arena {
         self.alloc_small_inside(self.gate.enter(), class, size)
     }
 
-    /// A block of a class for a request of `size` bytes, for who must not wait until a fork is over; null when
+    /// A block of a class for a request of `size` bytes, for whoever must not wait until a fork is over; null when
     /// memory is out or one stands still.
     pub(in crate::heap) fn alloc_small_or_give_up(
         &'static self,

@@ -61,7 +61,7 @@ unsafe fn at(index: u32) -> &'static Arena {
 }
 
 /// A heap with nothing in it, which `begin` makes one that is alive; `None` when memory or ids are out, or if a
-/// fork stands in the way of who is not `patient`.
+/// fork stands in the way of whoever is not `patient`.
 pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Arena> {
     if region::base() == 0 {
         region::init().ok()?;

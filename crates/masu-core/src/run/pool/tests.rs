@@ -30,7 +30,7 @@ fn chunk_of(granule: usize) -> usize {
     granule / GRANULES_PER_CHUNK
 }
 
-/// Who has an affinity takes neither others' spans nor others' chunks while there is little of them.
+/// Whoever has an affinity takes neither others' spans nor others' chunks while there is little of them.
 #[test]
 fn what_an_affinity_gave_back_is_its_own_again() {
     alone!(what_an_affinity_gave_back_is_its_own_again, || {

@@ -116,9 +116,9 @@ pub struct Tally {
     pub refills: u64,
     /// Spans that came from the pool.
     pub fresh_spans: u64,
-    /// Spans that nobody owned, taken by who needed blocks.
+    /// Spans that nobody owned, taken by whoever needed blocks.
     pub adopted: u64,
-    /// Spans that nobody owned, taken by who freed into them.
+    /// Spans that nobody owned, taken by whoever freed into them.
     pub claimed: u64,
 }
 

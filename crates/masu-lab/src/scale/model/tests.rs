@@ -151,7 +151,7 @@ fn oversubscribed_threads_borrow() {
     assert!(own.locks < borrowed.locks / 10.0, "{own:?} {borrowed:?}");
 }
 
-/// What the other threads have pushed, and nobody kept, is claimed by who frees.
+/// What the other threads have pushed, and nobody kept, is claimed by whoever frees.
 #[test]
 fn a_full_queue_has_spans_change_hands() {
     let trace = handed(60_000);

@@ -7,7 +7,7 @@
 //! 2. a free or open chunk with a dirty page that is not in use is in `queue`, whose order is that of the last
 //!    frees.
 //! 3. `spans[class]` has the spans of that class that are not full.
-//! 4. what is `busy`, and pages that are taken for the time of a hook's call, are touched by who made them so
+//! 4. what is `busy`, and pages that are taken for the time of a hook's call, are touched by whoever made them so
 //!    alone.
 
 use super::chunk::{Chunk, State, mark};

@@ -1,6 +1,6 @@
 //! The simulated page pool: chunks under one lock, or under one for each shard.
 //!
-//! A shard has chunks of its own, with their buckets and their counters. Who needs pages takes them from
+//! A shard has chunks of its own, with their buckets and their counters. Whoever needs pages takes them from
 //! one shard, by the thread's number; what is given back goes to the shard that it came from. A shard
 //! that has nothing takes a chunk that is all free from another one, or else a fresh one from the space.
 
