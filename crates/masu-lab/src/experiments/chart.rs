@@ -155,7 +155,19 @@ fn slimmed(svg: &str) -> String {
         let (points, rest) = part.split_once('"').unwrap_or((part, ""));
         slim += &format!(" points=\"{}\"{rest}", thinned(points));
     }
-    joined(&slim)
+    on_one_line(&joined(&slim))
+}
+
+/// Puts each text on the line of its element.
+fn on_one_line(svg: &str) -> String {
+    let mut slim = String::new();
+    for line in svg.replace("\n</text>", "</text>").lines() {
+        slim += line;
+        if !line.starts_with("<text") || line.ends_with("</text>") {
+            slim.push('\n');
+        }
+    }
+    slim
 }
 
 /// Makes one path of lines of a grid or an axis that look the same and come one after the other, whatever is written
@@ -240,7 +252,10 @@ fn keep(line: &[(f64, f64)], kept: &mut Vec<(f64, f64)>) {
 }
 
 /// What the drawing library says of every element, and what is enough.
-const SLIMMER: [(&str, &str); 10] = [
+const SLIMMER: [(&str, &str); 13] = [
+    ("10.483870967741936", "10.5"),
+    (" text-anchor=\"start\"", ""),
+    (" fill=\"#000000\" transform", " transform"),
     ("9.67741935483871", "9.7"),
     ("12.903225806451614", "13"),
     (" font-size=\"9.7\"", ""),
@@ -380,6 +395,10 @@ mod tests {
 "#;
         assert_eq!(joined(grid), slim);
         assert_eq!(joined(slim), slim);
+        assert_eq!(
+            on_one_line("<text x=\"1\">\n0.5\n</text>\n<path/>\n"),
+            "<text x=\"1\">0.5</text>\n<path/>\n"
+        );
     }
 
     #[test]
