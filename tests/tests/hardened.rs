@@ -159,3 +159,47 @@ fn a_kernel_that_refuses_will_do() {
         assert!(run("overflow_1").stderr.contains("beyond its end"), "{inject}");
     }
 }
+
+/// A process can have 65,530 mappings. 10 GiB of blocks, whatever their size, every other one freed in between, take few of
+/// them, also where the kernel cannot guard without mappings.
+#[test]
+fn ten_gigabytes_take_few_mappings() {
+    const ALL: &str = "10737418240";
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/mappings.c").build();
+    let strace = |run: Run| {
+        // The first call asks whether it can.
+        let inject = "inject=madvise:error=EINVAL:when=1";
+        run.through("strace", &["-f", "-o", "/dev/null", "-e", "trace=madvise", "-e", inject])
+    };
+    let sizes = [16_384, 131_072, 132_096, 262_144, 1_048_576, 4_194_304, 67_108_864];
+    for size in sizes.map(|size: usize| size.to_string()) {
+        for (most, marked) in [(8_000, true), (24_000, false)] {
+            let run = Run::program(&program).args([&*size, ALL]).env("MASU_CONF", HARDENED);
+            let run = if marked { run } else { strace(run) };
+            let said = run.timeout(Duration::from_secs(120)).run().success().stdout;
+            let mappings: usize = said.trim().parse().expect("a number");
+            println!("{size} bytes, marks {marked}: {mappings} mappings");
+            assert!(mappings < most, "{size} bytes: {mappings} mappings, {most} at most");
+        }
+    }
+}
+
+/// Whoever owns the block, and wherever it lies.
+#[test]
+fn two_threads_that_free_one_block_at_once_are_always_seen() {
+    const ROUNDS: &str = "1250";
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/free_at_once.c").flags(["-O1", "-w", "-pthread"]).build();
+    for size in ["40", "5000", "20000", "300000"] {
+        for owned in ["0", "1"] {
+            let run = Run::program(&program).args([size, ROUNDS, owned]).env("MASU_CONF", HARDENED);
+            let unseen = run.timeout(Duration::from_secs(120)).run().success().stdout;
+            assert_eq!(unseen.trim(), "0", "{size} bytes, of {ROUNDS} races");
+        }
+    }
+}

@@ -5,8 +5,9 @@
 //!  │ guard: a page and more, random │ block, whole pages │ guard: 1 MiB and more, random │
 //! ```
 //!
-//! That takes two mappings a block, of which a process can have 65,530. So where there are many, their guards are a page
-//! each, which the kernel marks as such without a mapping, if it can.
+//! That takes two mappings a block, of which a process can have 65,530. So where there are many, they are *narrow*: their
+//! guards are a page each, which the kernel marks as such without a mapping, if it can. Side by side they are one mapping, and
+//! stay it: what was freed is marked, too, and its addresses [serve again](super::spares).
 //!
 //! Invariants:
 //! 1. the table, the stream and the quarantine are touched under the lock.
@@ -16,7 +17,7 @@
 use super::around::overrun;
 use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
-use super::{Freed, options};
+use super::{Freed, options, spares};
 use crate::ledger;
 use crate::lock::{Lock, fork};
 use crate::report::Wrong;
@@ -30,6 +31,8 @@ use core::ptr::null_mut;
 
 /// Longer mappings do not wait in quarantine.
 const MOST_WAITING: usize = 32 << 20;
+/// Ranges that one tick unmaps.
+const FEW: usize = 1024;
 /// Bytes of a block from which on the kernel is asked whether the process may have so much at once: 64 MiB.
 const JUDGED: usize = 64 << 20;
 
@@ -100,11 +103,22 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let drawn = with(|table| {
         table.make_room().then(|| {
             let guards = table.guards(len);
-            (guards, guards.and_then(|_| table.take_kept(len)))
+            let spare =
+                if guards.is_none() && align <= UNIT { table.spares.take(len) } else { None };
+            (guards, guards.and_then(|_| table.take_kept(len)), spare)
         })
     })?;
-    let Some((guards, kept)) = drawn else { return Some(null_mut()) };
-    let mapped = if ledger::has_room(len) { map(len, align.max(UNIT), guards) } else { None };
+    let Some((guards, kept, spare)) = drawn else { return Some(null_mut()) };
+    let has_room = ledger::has_room(len);
+    let mapped = match spare {
+        Some(range) if has_room => open(range, len),
+        Some(range) => {
+            release(range);
+            None
+        }
+        None if has_room => map(len, align.max(UNIT), guards),
+        None => None,
+    };
     let moved = mapped.is_none_or(|entry| kept.is_none_or(|kept| take_over(&entry, &kept)));
     if let Some(kept) = kept {
         retire(kept.mapping);
@@ -137,13 +151,62 @@ fn take_over(entry: &Entry, kept: &Kept) -> bool {
     }
 }
 
+/// Makes a block's room in narrow addresses that served before. `None`: the kernel refused.
+fn open(range: Range, len: usize) -> Option<Entry> {
+    let (low, address) = (UNIT, range.at + UNIT);
+    let done = if options::has_marks() {
+        mem::guard_remove(address, len)
+    } else {
+        // SAFETY: taken out of the table, so nobody else's. A program that wrote here after its free finds zeroes.
+        unsafe { mem::discard(address, len) }
+    };
+    if !done {
+        mem::unmap(range.at, range.len);
+        return None;
+    }
+    Some(Entry { address, asked: len, low, high: range.len - low - len, owner: 0, narrow: true })
+}
+
+/// Lets go of addresses that nobody uses: those of narrow blocks stay, where many of these live.
+fn release(range: Range) {
+    let stays = range.narrow
+        && with(|table| table.has_islands() && table.spares.put(range)).unwrap_or(false);
+    if !stays {
+        mem::unmap(range.at, range.len);
+    }
+}
+
+/// Makes a narrow range inaccessible, without a mapping of its own, or empties it if the kernel cannot. `false`: it refused.
+///
+/// # Safety
+/// Nobody uses it.
+unsafe fn mark(at: usize, len: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        if options::has_marks() { mem::guard_install(at, len) } else { mem::discard(at, len) }
+    }
+}
+
+/// Whether the block at an address is a narrow one.
+pub(super) fn is_narrow(p: usize) -> bool {
+    entry_of(p).is_some_and(|entry| entry.narrow)
+}
+
 /// Makes a freed block's mapping one that waits, without pages.
 fn retire(range: Range) {
     // SAFETY: invariant 2: nobody uses it.
-    let closed = range.len < MOST_WAITING && unsafe { mem::close_over(range.at, range.len) };
-    let out = if closed { with(|table| table.wait(range)) } else { Some(range) };
-    if let Some(out) = out.filter(|out| out.len != 0) {
-        mem::unmap(out.at, out.len);
+    let closed = range.len < MOST_WAITING
+        && unsafe {
+            if range.narrow {
+                mark(range.at, range.len)
+            } else {
+                mem::close_over(range.at, range.len)
+            }
+        };
+    match if closed { with(|table| table.wait(range)) } else { None } {
+        Some(out) if out.len != 0 => release(out),
+        Some(_) => {}
+        None => mem::unmap(range.at, range.len),
     }
 }
 
@@ -184,8 +247,12 @@ fn charge(pages: usize, asked: usize, more: bool) {
 
 fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry> {
     let (low, high) = guards.unwrap_or((UNIT, UNIT));
+    let narrow = if guards.is_none() && align <= UNIT { spares::range_of(len) } else { None };
     // Both ends of what an alignment leaves over are part of the guards.
-    let total = len.checked_add(low + high)?.checked_add(align - UNIT)?;
+    let total = match narrow {
+        Some(total) => total,
+        None => len.checked_add(low + high)?.checked_add(align - UNIT)?,
+    };
     // What is only reserved the kernel does not judge.
     if len >= JUDGED && !mem::judge(len) {
         return None;
@@ -200,14 +267,14 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
             mem::protect(address, len, true)
         } else {
             // Of so many blocks the kernel may not have mappings for guards.
-            !options::has_marks()
-                || mem::guard_install(at, low) && mem::guard_install(address + len, high)
+            !options::has_marks() || mark(at, low) && mark(address + len, high)
         }
     };
     if !done {
         mem::unmap(at, total);
     }
-    done.then_some(Entry { address, asked: len, low, high, owner: 0 })
+    let narrow = narrow.is_some();
+    done.then_some(Entry { address, asked: len, low, high, owner: 0, narrow })
 }
 
 /// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
@@ -272,9 +339,10 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     }
     charge(entry.len(), entry.asked, false);
     // SAFETY: invariant 2.
-    let keep = entry.low + entry.high > 2 * UNIT && unsafe { close_and_keep(&entry) };
+    let keep =
+        !entry.narrow && entry.low + entry.high > 2 * UNIT && unsafe { close_and_keep(&entry) };
     let kept = Kept {
-        pages: Range { at: entry.address, len: entry.len() },
+        pages: Range { at: entry.address, len: entry.len(), narrow: false },
         mapping: entry.mapping(),
         old: false,
     };
@@ -295,6 +363,13 @@ pub fn purge(all: bool) -> usize {
         retire(kept.mapping);
     }
     with(Table::grow_old);
+    // Addresses that were kept for as many blocks as there were.
+    let few = if all { usize::MAX } else { FEW };
+    for _ in 0..few {
+        let found = with(|table| if table.has_islands() { None } else { table.spares.take_any() });
+        let Some(range) = found.flatten() else { break };
+        mem::unmap(range.at, range.len);
+    }
     bytes
 }
 
@@ -311,7 +386,10 @@ pub unsafe fn resize(p: usize, size: usize) -> bool {
         }
         // SAFETY: passed on, and invariant 2: the block's own pages.
         unsafe {
-            if len < old_len && !mem::close_over(p + len, old_len - len) {
+            let (behind, freed) = (p + len, old_len - len);
+            let closed = freed == 0
+                || if entry.narrow { mark(behind, freed) } else { mem::close_over(behind, freed) };
+            if !closed {
                 return None;
             }
             let end = old.min(p.wrapping_add(len) - p);

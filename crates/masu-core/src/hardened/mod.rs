@@ -33,6 +33,7 @@ mod quarantine;
 mod random;
 pub mod shape;
 mod slab;
+mod spares;
 pub mod table;
 mod trailer;
 
@@ -426,7 +427,10 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
     };
     // SAFETY: two live blocks of the caller's (invariant 2 of `hardened::large`), both whole pages.
     unsafe {
-        if mem::move_pages(p.addr(), to.addr(), old.next_multiple_of(UNIT)).is_err() {
+        let len = old.next_multiple_of(UNIT);
+        // Pages that come from elsewhere keep a mapping to themselves.
+        let may_move = !large::is_narrow(to.addr());
+        if !may_move || mem::move_pages(p.addr(), to.addr(), len).is_err() {
             host::copy(p, to, old);
         }
         if free(p).is_err() {

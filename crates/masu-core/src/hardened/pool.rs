@@ -30,12 +30,15 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
 mod reset;
+mod usage;
 
 /// Bytes that are opened at once: at first, and at most.
 const STEP: usize = 64 << 10;
 const MOST_STEP: usize = 1 << 20;
-/// Where a guard takes a mapping, bytes between two at least.
+/// Where a guard takes a mapping, bytes between two at least: at first, and behind so many bytes.
 const GUARD_BYTES: usize = 1 << 20;
+const GUARD_BYTES_FAR: usize = 16 << 20;
+const FAR: usize = 256 << 20;
 
 /// A pool. All zero is one that is not ready.
 #[repr(C, align(4096))]
@@ -194,17 +197,6 @@ impl Pool {
         let slab = self.start.load(Ordering::Relaxed) + ((index as usize) << shape.shift);
         slab + slot * shape.stride as usize
     }
-}
-
-/// What a pool has, in bytes.
-#[derive(Default)]
-pub struct Usage {
-    /// In slots that the program has.
-    pub live: usize,
-    /// In slabs with taken slots.
-    pub resident: usize,
-    /// Such slabs.
-    pub slabs: usize,
 }
 
 impl Locked<'_> {
@@ -403,7 +395,8 @@ impl Locked<'_> {
         let every = match options::guard_slabs() {
             0 => return false,
             every if options::has_marks() => every,
-            every => every.max(GUARD_BYTES >> self.shape.shift),
+            every if index << self.shape.shift < FAR => every.max(GUARD_BYTES >> self.shape.shift),
+            every => every.max(GUARD_BYTES_FAR >> self.shape.shift),
         };
         // Not a remainder of 0: a compiler that knows adds no panic.
         index % every.max(2) == every.max(2) - 1
@@ -490,14 +483,5 @@ impl Locked<'_> {
                 trailer::is_zero(end - LOOKED_AT.min(stride), LOOKED_AT.min(stride))
             }
         }
-    }
-
-    /// What the pool has.
-    pub fn usage(&self) -> Usage {
-        let live = self.inner.taken - self.inner.quarantined;
-        let in_use = self.inner.resident - self.inner.empty_count as usize;
-        let in_use = if self.class == EMPTY { 0 } else { in_use };
-        let resident = in_use * self.shape.slab();
-        Usage { live: live * shape::room(self.class), resident, slabs: in_use }
     }
 }

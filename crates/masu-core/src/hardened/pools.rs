@@ -40,10 +40,13 @@ pub fn after_fork_in_child() {
 /// time, or all. Returns their bytes.
 pub fn purge(all: bool) -> usize {
     let mut bytes = 0;
-    if is_there() && ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
-        each_pool(&mut |pool, class| bytes += purge_pool(pool, class, all));
-        bytes += large::purge(all);
+    if !is_there() {
+        return 0;
     }
+    if ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
+        each_pool(&mut |pool, class| bytes += purge_pool(pool, class, all));
+    }
+    bytes += large::purge(all);
     bytes
 }
 

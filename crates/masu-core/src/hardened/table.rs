@@ -1,7 +1,9 @@
 //! The table of large blocks: an open-addressed one from addresses to lengths; and what waits or is kept of freed ones.
 
 use super::large::LIVE;
+use super::options;
 use super::random::Stream;
+use super::spares::Spares;
 use crate::ledger;
 use crate::report::Wrong;
 use crate::size_class::UNIT;
@@ -9,8 +11,11 @@ use crate::sync::Ordering;
 use crate::sys::mem;
 use core::mem::offset_of;
 
-/// Blocks from which on guards are short.
+/// Blocks from which on guards are short, and where the kernel marks these without mappings.
 const MANY: usize = 8192;
+const MANY_MARKED: usize = 2048;
+/// Such blocks, live, from which on the addresses of freed ones stay.
+const ISLANDS: usize = 8192;
 /// Least bytes of a guard behind a block, and of what is drawn for each.
 const WIDE: usize = 1 << 20;
 /// Mappings that wait: in places that are drawn, then in a queue.
@@ -36,6 +41,8 @@ pub struct Entry {
     pub high: usize,
     /// The first-class heap that it belongs to; 0: none.
     pub owner: u32,
+    /// Its mapping is one of many: see [`Range::narrow`].
+    pub narrow: bool,
 }
 
 impl Entry {
@@ -44,7 +51,8 @@ impl Entry {
     }
 
     pub fn mapping(&self) -> Range {
-        Range { at: self.address - self.low, len: self.low + self.len() + self.high }
+        let len = self.low + self.len() + self.high;
+        Range { at: self.address - self.low, len, narrow: self.narrow }
     }
 }
 
@@ -52,6 +60,8 @@ impl Entry {
 pub struct Range {
     pub at: usize,
     pub len: usize,
+    /// All of it can be accessed but for what the kernel has marked, and it has a length of `hardened::spares`.
+    pub narrow: bool,
 }
 
 /// How far a walk over a table has come.
@@ -73,6 +83,9 @@ pub struct Table {
     next: usize,
     kept: [Kept; KEPT],
     kept_bytes: usize,
+    /// Live blocks that are narrow, and addresses for others.
+    narrow_count: usize,
+    pub spares: Spares,
 }
 
 /// A freed block's pages, all zero, and its mapping, which nobody can access.
@@ -155,6 +168,7 @@ impl Table {
     /// Puts an entry in, for which there is room.
     pub fn put(&mut self, entry: Entry) {
         put(self.entries(), entry);
+        self.narrow_count += usize::from(entry.narrow);
         self.count += 1;
     }
 
@@ -185,6 +199,7 @@ impl Table {
     pub fn take(&mut self, index: usize) {
         let mask = self.capacity.wrapping_sub(1);
         let entries = self.entries();
+        let narrow = entries.get(index).is_some_and(|entry| entry.narrow);
         // What follows without a gap may belong before it.
         let (mut hole, mut at) = (index, (index + 1) & mask);
         while let Some(entry) = entries.get(at).copied().filter(|entry| entry.address != 0) {
@@ -201,6 +216,12 @@ impl Table {
             *there = Entry::default();
         }
         self.count -= 1;
+        self.narrow_count -= usize::from(narrow);
+    }
+
+    /// Whether a narrow range that is unmapped now may leave others as islands, each a mapping.
+    pub fn has_islands(&self) -> bool {
+        self.narrow_count >= ISLANDS
     }
 
     /// Puts a mapping into quarantine. Returns the one that comes out.
@@ -267,7 +288,8 @@ impl Table {
 
     /// The lengths of the guards of a block of `len` bytes; `None`: of a page each.
     pub fn guards(&mut self, len: usize) -> Option<(usize, usize)> {
-        if self.count >= MANY {
+        let many = if options::has_marks() { MANY_MARKED } else { MANY };
+        if self.count >= many {
             return None;
         }
         if self.narrow {
