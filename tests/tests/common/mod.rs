@@ -13,7 +13,7 @@ pub fn core(compile: Compile) -> Compile {
 
 /// A C program of one file of cases. It exports its symbols, for plug-ins to use.
 pub fn c_program(name: &str) -> Program {
-    Compile::c("c/check_main.c").file(format!("c/{name}.c")).flag("-rdynamic").build()
+    Compile::c("c/check_main.c").file(format!("c/{name}.c")).flags(["-rdynamic", "-ldl"]).build()
 }
 
 /// The frame of the C++ programs, compiled as the C it is.
