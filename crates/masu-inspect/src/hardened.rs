@@ -8,6 +8,7 @@ use masu_core::outside::Place;
 use crate::account::{Account, Kind};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::heaps::PAGE;
 use crate::memory::{Memory, Pages};
 use crate::tables::{u8_at, u16_at, u32_at, u64_at};
 
@@ -342,15 +343,21 @@ impl Large {
         }
         let bytes = capacity * l.large_stride;
         let live = memory.filled(entries, bytes)?;
-        let live = live.chunks_exact(l.large_stride as usize);
-        let live = live.map(|entry| (u64_at(entry, l.large_address), u64_at(entry, l.large_asked)));
+        let entries_of = || live.chunks_exact(l.large_stride as usize);
+        let blocks = entries_of()
+            .map(|entry| (u64_at(entry, l.large_address), u64_at(entry, l.large_asked)));
+        // What a former block has left behind a live one is kept, too.
+        let left = entries_of().map(|entry| {
+            let (start, asked) = (u64_at(entry, l.large_address), u64_at(entry, l.large_asked));
+            (start + asked.next_multiple_of(PAGE), u64_at(entry, l.large_more))
+        });
         let kept = (0..l.large_kept_most).map(|slot| {
             let kept = l.large_kept + slot * l.large_kept_stride;
             (u64_at(&head, kept + l.large_kept_at), u64_at(&head, kept + l.large_kept_len))
         });
         Ok(Large {
-            live: live.filter(|(start, _)| *start != 0).collect(),
-            kept: kept.filter(|(_, len)| *len != 0).collect(),
+            live: blocks.filter(|(start, _)| *start != 0).collect(),
+            kept: kept.chain(left).filter(|(_, len)| *len != 0).collect(),
             records: [(at, at + l.large_len), (entries, entries + bytes)],
         })
     }

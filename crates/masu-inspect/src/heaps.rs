@@ -71,7 +71,7 @@ struct Reader<'a> {
 }
 
 /// Bytes of a copied page.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Copies that are kept.
 const COPIES: usize = 4096;
 

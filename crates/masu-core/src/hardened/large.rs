@@ -9,6 +9,10 @@
 //! guards are a page each, which the kernel marks as such without a mapping, if it can. Side by side they are one mapping, and
 //! stay it: what was freed is marked, too, and its addresses [serve again](super::spares).
 //!
+//! The pages of some freed blocks are kept, all zero and inaccessible. Once others have been freed after it, such a place
+//! serves a block that is as long or up to half as long, one of those that fit by chance. Where none fits, and many are
+//! kept, their pages move to where the block is to be.
+//!
 //! Invariants:
 //! 1. the table, the stream and the quarantine are touched under the lock.
 //! 2. an entry's mapping is the block's: who takes the entry out of the table owns the mapping.
@@ -103,12 +107,23 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let drawn = with(|table| {
         table.make_room().then(|| {
             let guards = table.guards(len);
+            let place = guards.and_then(|_| table.take_place(len, align));
+            let wanted = guards.filter(|_| place.is_none());
+            let kept = wanted.and_then(|_| table.take_kept(len));
             let spare =
                 if guards.is_none() && align <= UNIT { table.spares.take(len) } else { None };
-            (guards, guards.and_then(|_| table.take_kept(len)), spare)
+            (guards, place, kept, spare)
         })
     })?;
-    let Some((guards, kept, spare)) = drawn else { return Some(null_mut()) };
+    let Some((guards, place, kept, spare)) = drawn else { return Some(null_mut()) };
+    if let Some(place) = place {
+        let entry = Entry { owner, ..place.entry(size) };
+        // SAFETY: the caller's alone (invariant 2).
+        if unsafe { mem::protect(entry.address, len, true) } {
+            return record(entry);
+        }
+        retire(place.mapping);
+    }
     let has_room = ledger::has_room(len);
     let mapped = match spare {
         Some(range) if has_room => open(range, len),
@@ -125,13 +140,18 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     }
     let Some(mut entry) = mapped.filter(|_| moved) else { return Some(null_mut()) };
     (entry.asked, entry.owner) = (size, owner);
+    record(entry)
+}
+
+/// Makes a mapping a block. As [`alloc`].
+fn record(entry: Entry) -> Option<*mut u8> {
     let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
     if done != Some(true) {
         let mapping = entry.mapping();
         mem::unmap(mapping.at, mapping.len);
         return done.map(|_| null_mut());
     }
-    charge(entry.len(), size, true);
+    charge(&entry, true);
     Some(entry.address as *mut u8)
 }
 
@@ -164,7 +184,15 @@ fn open(range: Range, len: usize) -> Option<Entry> {
         mem::unmap(range.at, range.len);
         return None;
     }
-    Some(Entry { address, asked: len, low, high: range.len - low - len, owner: 0, narrow: true })
+    Some(Entry {
+        address,
+        asked: len,
+        low,
+        high: range.len - low - len,
+        more: 0,
+        owner: 0,
+        narrow: true,
+    })
 }
 
 /// Lets go of addresses that nobody uses: those of narrow blocks stay, where many of these live.
@@ -229,13 +257,46 @@ unsafe fn close_and_keep(entry: &Entry) -> bool {
     // SAFETY: passed on.
     unsafe {
         for (i, _) in pages.iter().enumerate().filter(|(_, page)| **page & 1 != 0) {
-            ((entry.address + i * UNIT) as *mut u8).write_bytes(0, UNIT);
+            zero_page(entry.address + i * UNIT);
         }
+        ordered();
         mem::protect(entry.address, len, false)
     }
 }
 
-fn charge(pages: usize, asked: usize, more: bool) {
+/// Zeroes a page past the cache, where nobody will need it soon.
+///
+/// # Safety
+/// It is the caller's. What comes later is ordered by [`ordered`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn zero_page(at: usize) {
+    use core::arch::x86_64::{__m128i, _mm_setzero_si128, _mm_stream_si128};
+    // SAFETY: passed on; every processor of this kind has these instructions.
+    unsafe {
+        let zero = _mm_setzero_si128();
+        (0..UNIT / 16).for_each(|i| _mm_stream_si128((at as *mut __m128i).add(i), zero));
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn ordered() {
+    // SAFETY: every processor of this kind has this instruction.
+    unsafe { core::arch::x86_64::_mm_sfence() };
+}
+
+/// # Safety
+/// It is the caller's.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+unsafe fn zero_page(at: usize) {
+    // SAFETY: passed on.
+    unsafe { (at as *mut u8).write_bytes(0, UNIT) };
+}
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+fn ordered() {}
+
+fn charge(entry: &Entry, more: bool) {
+    let (pages, asked) = (entry.pages().len, entry.asked);
     for (account, bytes) in [(&ledger::HARDENED, pages), (&PAGES, pages), (&LIVE, asked)] {
         if more {
             account.fetch_add(bytes, Ordering::Relaxed);
@@ -274,7 +335,7 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
         mem::unmap(at, total);
     }
     let narrow = narrow.is_some();
-    done.then_some(Entry { address, asked: len, low, high, owner: 0, narrow })
+    done.then_some(Entry { address, asked: len, low, high, more: 0, owner: 0, narrow })
 }
 
 /// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
@@ -289,7 +350,7 @@ pub(super) fn entry_of(p: usize) -> Option<Entry> {
 pub(super) fn free_all(owner: u32) {
     let mut from = Cursor::default();
     while let Some(entry) = with(|table| table.take_of(owner, &mut from)).flatten() {
-        charge(entry.len(), entry.asked, false);
+        charge(&entry, false);
         retire(entry.mapping());
     }
 }
@@ -337,15 +398,11 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     {
         overrun(p, entry.asked, at);
     }
-    charge(entry.len(), entry.asked, false);
+    charge(&entry, false);
     // SAFETY: invariant 2.
     let keep =
         !entry.narrow && entry.low + entry.high > 2 * UNIT && unsafe { close_and_keep(&entry) };
-    let kept = Kept {
-        pages: Range { at: entry.address, len: entry.len(), narrow: false },
-        mapping: entry.mapping(),
-        old: false,
-    };
+    let kept = Kept { pages: entry.pages(), mapping: entry.mapping(), since: 0, old: false };
     let out = if keep { with(|table| table.keep(kept)) } else { None };
     match out {
         None => retire(kept.mapping),
@@ -380,14 +437,15 @@ pub fn purge(all: bool) -> usize {
 pub unsafe fn resize(p: usize, size: usize) -> bool {
     let done = with(|table| {
         let (index, mut entry) = table.find(p)?;
-        let (old, old_len, len) = (entry.asked, entry.len(), size.next_multiple_of(UNIT));
+        let (before, len) = (entry, size.next_multiple_of(UNIT));
+        let (old, old_len) = (before.asked, before.len());
         if len > old_len {
             return None;
         }
         // SAFETY: passed on, and invariant 2: the block's own pages.
         unsafe {
-            let (behind, freed) = (p + len, old_len - len);
-            let closed = freed == 0
+            let (behind, freed) = (p + len, before.pages().len - len);
+            let closed = len == old_len
                 || if entry.narrow { mark(behind, freed) } else { mem::close_over(behind, freed) };
             if !closed {
                 return None;
@@ -399,9 +457,12 @@ pub unsafe fn resize(p: usize, size: usize) -> bool {
         }
         entry.high += old_len - len;
         entry.asked = size;
+        if len < old_len {
+            entry.more = 0;
+        }
         table.change(index, entry);
-        charge(old_len, old, false);
-        charge(len, size, true);
+        charge(&before, false);
+        charge(&entry, true);
         Some(())
     });
     done.flatten().is_some()

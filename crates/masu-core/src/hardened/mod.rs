@@ -42,6 +42,7 @@ pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, 
 
 use crate::deferred;
 use crate::lock::Lock;
+use crate::region::CHUNK;
 use crate::report::{self, Act, Wrong};
 use crate::settings;
 use crate::size_class::UNIT;
@@ -56,6 +57,9 @@ use shape::{ALL, CLASSES, EMPTY};
 
 /// Taken before a pool's first use.
 static BEGIN: Lock = Lock::new();
+
+/// From so many bytes on a block that grows has huge pages.
+const FILLED: usize = 4 * CHUNK;
 
 /// Whether there is a thread that the C library does not know of.
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -422,9 +426,15 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
         return null_mut();
     }
     let owner = heaps::owner_of(p.addr());
+    let huge = size >= FILLED && settings::huge_pages();
+    let align = if huge { align.max(CHUNK) } else { align };
     let Some(to) = large::alloc(size, align, owner).filter(|to| !to.is_null()) else {
         return null_mut();
     };
+    // What has grown so far is filled, and will be. Of many mappings each is a part of one.
+    if huge && !large::is_narrow(to.addr()) {
+        mem::allow_huge(to.addr(), size.next_multiple_of(UNIT));
+    }
     // SAFETY: two live blocks of the caller's (invariant 2 of `hardened::large`), both whole pages.
     unsafe {
         let len = old.next_multiple_of(UNIT);

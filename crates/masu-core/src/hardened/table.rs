@@ -23,10 +23,12 @@ const DRAWN: usize = 64;
 const QUEUE: usize = 192;
 /// Freed blocks whose pages are kept for the next ones, the longest of them, and their bytes: so many, or one in eight
 /// of what is live.
-pub const KEPT: usize = 16;
+pub const KEPT: usize = 64;
 pub(super) const KEPT_LONGEST: usize = 4 << 20;
 const KEPT_LEAST: usize = 16 << 20;
 const KEPT_MOST: usize = 256 << 20;
+/// So many blocks are kept after one before its addresses serve again.
+const PAUSE: u32 = 8;
 /// Entries of the first table.
 const FIRST: usize = 256;
 
@@ -39,6 +41,8 @@ pub struct Entry {
     /// Bytes of the guards.
     pub low: usize,
     pub high: usize,
+    /// Bytes of pages of a former block's at the beginning of the guard behind, all zero.
+    pub more: usize,
     /// The first-class heap that it belongs to; 0: none.
     pub owner: u32,
     /// Its mapping is one of many: see [`Range::narrow`].
@@ -48,6 +52,11 @@ pub struct Entry {
 impl Entry {
     pub fn len(&self) -> usize {
         self.asked.next_multiple_of(UNIT)
+    }
+
+    /// All pages that there may be.
+    pub fn pages(&self) -> Range {
+        Range { at: self.address, len: self.len() + self.more, narrow: false }
     }
 
     pub fn mapping(&self) -> Range {
@@ -83,6 +92,8 @@ pub struct Table {
     next: usize,
     kept: [Kept; KEPT],
     kept_bytes: usize,
+    /// How many blocks were kept so far.
+    keeps: u32,
     /// Live blocks that are narrow, and addresses for others.
     narrow_count: usize,
     pub spares: Spares,
@@ -93,8 +104,20 @@ pub struct Table {
 pub struct Kept {
     pub pages: Range,
     pub mapping: Range,
+    /// How many were kept before it.
+    pub since: u32,
     /// It was there when the last tick came.
     pub old: bool,
+}
+
+impl Kept {
+    /// The entry of a block that is put there.
+    pub fn entry(&self, asked: usize) -> Entry {
+        let len = asked.next_multiple_of(UNIT);
+        let low = self.pages.at - self.mapping.at;
+        let (high, more) = (self.mapping.len - low - len, self.pages.len - len);
+        Entry { address: self.pages.at, asked, low, high, more, owner: 0, narrow: false }
+    }
 }
 
 /// Where entries and capacity are in a table, what is kept, and the address and the bytes of pages in that, for `outside`.
@@ -243,7 +266,8 @@ impl Table {
         let room = self.kept_bytes + new.pages.len <= most;
         match self.kept.iter_mut().find(|kept| room && kept.pages.len == 0) {
             Some(place) => {
-                *place = new;
+                *place = Kept { since: self.keeps, ..new };
+                self.keeps = self.keeps.wrapping_add(1);
                 self.count_kept(new.pages.len.cast_signed());
                 None
             }
@@ -251,8 +275,29 @@ impl Table {
         }
     }
 
-    /// Takes the shortest kept pages that are enough for `len` bytes, or else the longest.
+    /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, by chance.
+    pub fn take_place(&mut self, len: usize, align: usize) -> Option<Kept> {
+        let keeps = self.keeps;
+        let fits = |kept: &Kept| {
+            (len..=2 * len).contains(&kept.pages.len)
+                && kept.pages.at.is_multiple_of(align)
+                && keeps.wrapping_sub(kept.since) > PAUSE
+        };
+        let count = self.kept.iter().filter(|kept| fits(kept)).count();
+        let drawn = self.stream.below(count);
+        let found = self.kept.iter_mut().filter(|kept| fits(kept)).nth(drawn)?;
+        let kept = *found;
+        found.pages.len = 0;
+        self.count_kept(-kept.pages.len.cast_signed());
+        Some(kept)
+    }
+
+    /// Takes the shortest kept pages that are enough for `len` bytes, or else the longest; `None`: there are none, or so
+    /// few that they had better wait until a block can be put there.
     pub fn take_kept(&mut self, len: usize) -> Option<Kept> {
+        if self.kept_bytes + len <= LIVE.load(Ordering::Relaxed) / 4 {
+            return None;
+        }
         let key = |kept: &Kept| match kept.pages.len {
             0 => None,
             bytes if bytes >= len => Some((0, bytes)),

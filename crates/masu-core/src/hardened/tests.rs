@@ -114,6 +114,31 @@ fn a_block_comes_back_late_and_elsewhere() {
 }
 
 #[test]
+fn large_blocks_lie_where_others_were_but_not_at_once() {
+    alone!(large_blocks_lie_where_others_were_but_not_at_once, || {
+        assert!(start(&OPTIONS));
+        const SIZE: usize = 256 << 10;
+        // What is kept is a part of what is live.
+        let _live: Vec<_> = (0..200).map(|_| block(SIZE, 16)).collect();
+        let (mut freed_before, mut again) = (Vec::new(), 0);
+        for round in 0..200 {
+            let p = block(SIZE - round * UNIT / 8, 16);
+            let age = freed_before.iter().rev().position(|&at| at == p);
+            assert!(age.is_none_or(|age| age >= 8), "after {age:?}");
+            again += usize::from(age.is_some());
+            // SAFETY: a live block.
+            unsafe {
+                p.write_bytes(7, SIZE - round * UNIT / 8);
+                assert!(free(p).is_ok());
+            }
+            assert!(matches!(look(p), Some(Err(Wrong::Freed { .. }))));
+            freed_before.push(p);
+        }
+        assert!(again > 50, "{again} of 200");
+    });
+}
+
+#[test]
 fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
     alone!(a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond, || {
         assert!(start(&OPTIONS));

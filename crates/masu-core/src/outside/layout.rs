@@ -406,6 +406,8 @@ layout! {
     large_address = offset_of!(Entry, address),
     /// Its bytes.
     large_asked = offset_of!(Entry, asked),
+    /// The bytes of pages behind it that it does not use.
+    large_more = offset_of!(Entry, more),
     /// Pages of freed blocks that are kept.
     large_kept = large::TABLE[0] + table::FIELDS[2],
     /// Most of them.
