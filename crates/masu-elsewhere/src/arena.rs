@@ -1,13 +1,13 @@
 //! Arenas: first-class heaps that any thread may use, with statistics and limits of their own, destroyed wholesale.
 //!
-//! A block comes from the system's allocator, behind a header that says whose it is:
+//! A block comes from the system's allocator, behind a header:
 //!
 //! ```text
 //!  what the system gives ─▶ │ room for the alignment │ Header │ the block, `usable` bytes │
 //! ```
 //!
 //! Invariants:
-//! 1. a live block's header names its arena, and is written before the block is handed out and never again;
+//! 1. a live block's header says how large it is and how aligned; it is written before the block is handed out and never again;
 //! 2. `Inner::blocks` are the arena's live blocks;
 //! 3. an arena's memory is an arena's for ever: one destroyed comes back as another, under the same id.
 //!
@@ -141,7 +141,6 @@ fn exact_size(size: usize, align: usize) -> Option<usize> {
 /// What lies in front of a block.
 #[derive(Clone, Copy)]
 struct Header {
-    arena: &'static Arena,
     usable: usize,
     align: usize,
 }
@@ -281,7 +280,7 @@ impl Arena {
                 return null_mut();
             }
             let block = base.add(Header::room(align));
-            block.cast::<Header>().sub(1).write(Header { arena: self, usable, align });
+            block.cast::<Header>().sub(1).write(Header { usable, align });
             block
         };
         inner.blocks.insert(Place(block));
@@ -296,6 +295,45 @@ impl Arena {
             self.signal.store(true, Ordering::Relaxed);
         }
         block
+    }
+
+    /// The same: it is of a hardened heap that the two differ.
+    pub fn alloc_as_asked(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+        self.alloc(size, align, zeroed)
+    }
+
+    /// `None`: a promise that nothing here keeps is not made.
+    pub fn create_hardened() -> Option<&'static Arena> {
+        None
+    }
+
+    /// No heap's blocks are hardened here.
+    pub fn is_hardened(&self) -> bool {
+        false
+    }
+
+    /// A block of `size` bytes at a multiple of `align` with the contents of another, which is freed; if `zeroed`, what it
+    /// has more is zero. Null if there is no memory, and the other stays.
+    ///
+    /// # Safety
+    /// `p` is a live block of this heap, which the caller gives up unless the answer is null.
+    pub unsafe fn realloc(
+        &'static self,
+        p: *mut u8,
+        size: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> *mut u8 {
+        // SAFETY: passed on. The copy stays inside both blocks, which are not the same one.
+        unsafe {
+            let usable = usable_size(p);
+            let new = self.alloc(size, align, zeroed);
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(p, usable.min(usable_size(new)));
+                self.dealloc(p);
+            }
+            new
+        }
     }
 
     /// Frees a block.
@@ -398,7 +436,7 @@ impl Arena {
 unsafe fn give_back(p: *mut u8) -> usize {
     // SAFETY: by invariant 1 it was allocated with this layout, this far in front.
     unsafe {
-        let Header { usable, align, .. } = Header::of(p);
+        let Header { usable, align } = Header::of(p);
         let layout = Header::layout(usable, align).expect("the layout that it was allocated with");
         System.dealloc(p.sub(Header::room(align)), layout);
         usable
@@ -420,26 +458,8 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
 /// `p` is a live block of an arena.
 pub unsafe fn try_resize(p: *mut u8, size: usize) -> bool {
     // SAFETY: passed on.
-    let Header { usable, align, .. } = unsafe { Header::of(p) };
+    let Header { usable, align } = unsafe { Header::of(p) };
     exact_size(size, align) == Some(usable)
-}
-
-/// A block of `size` bytes at a multiple of `align` with the contents of another, which is freed; if `zeroed`, what it has
-/// more is zero. Null if there is no memory, and the other stays.
-///
-/// # Safety
-/// `p` is a live block of an arena, which the caller gives up unless the answer is null.
-pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    // SAFETY: passed on. The copy stays inside both blocks, which are not the same one.
-    unsafe {
-        let Header { arena, usable, .. } = Header::of(p);
-        let new = arena.alloc(size, align, zeroed);
-        if !new.is_null() {
-            new.copy_from_nonoverlapping(p, usable.min(usable_size(new)));
-            arena.dealloc(p);
-        }
-        new
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub mod size_class;
 mod stats;
 pub mod text;
 
-pub use arena::{Arena, ArenaStats, realloc_exact, try_resize, usable_size};
+pub use arena::{Arena, ArenaStats, try_resize, usable_size};
 pub use stats::{ClassStats, HeapStats, Stats, class_stats, heap_stats, print_stats, stats};
 
 /// Gives all free memory back to the system, of which there is none.
