@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules nothing of which is public: `pub` there is for the modules around them.
-const INTERNAL: [&str; 16] = [
+const INTERNAL: [&str; 17] = [
     "build.rs",
     "collect.rs",
     "cursor.rs",
+    "elsewhere.rs",
     "figures.rs",
     "growth.rs",
     "memory.rs",

@@ -7,7 +7,7 @@ mod common;
 use std::process::Command;
 
 /// Where all frees of a program are done.
-const FREE: &str = "masu::global::dealloc";
+const FREE: &str = "masu::global::engine::dealloc";
 
 /// The instructions of a hit: from a function's first one straight on, past every conditional jump,
 /// to the `ret` or to the jump to where blocks are freed.
