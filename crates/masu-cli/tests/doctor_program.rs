@@ -65,7 +65,10 @@ fn a_program_like_most() {
 
     let output = doctor(&fixture).arg("--").arg(program).output().unwrap();
     let first = stdout(&output).lines().next().unwrap().to_owned();
-    assert_eq!(fixture.plain(&first), "masu would take effect in `plain`; the ground is sound.");
+    // The machine itself may have something to be said of.
+    let first = fixture.plain(&first);
+    let said = first.strip_prefix("masu would take effect in `plain`; ").expect("that it would");
+    assert!(["the ground is sound.", "something could be better."].contains(&said), "{said}");
 }
 
 /// An executable at a fixed address that takes the address of `malloc` stands for it: the loader binds
