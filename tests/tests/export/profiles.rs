@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
+use masu_inspect::account;
 use masu_tests::{Compile, Program, is_masu, library, scratch};
 
 use crate::client::{Running, exporter, get, masu};
@@ -31,13 +32,6 @@ fn waiting_sites(conf: &str) -> (Running, Program) {
 
 fn begin(process: &mut Running) {
     process.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
-}
-
-/// KiB of a process's memory that are resident.
-fn resident(process: &Running) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// The rate that a process samples at.
@@ -123,7 +117,7 @@ fn requests_that_overlap_share_the_sampling() {
     let first = ask("allocs", 2);
     until("it samples", || rate(&process) != 0);
     begin(&mut process);
-    until("it fills its cache of 20 MB", || resident(&process) > 24 << 10);
+    until("it fills its cache of 20 MB", || account::rss(id).expect("it runs") > 24 << 20);
     let (second, delta) = (ask("allocs", 4), ask("delta_heap", 3));
     let first = first.join().expect("an answer");
     assert_eq!(rate(&process), 16 << 10, "the first to be done has ended it for the others");
