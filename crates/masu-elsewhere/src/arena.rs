@@ -13,52 +13,17 @@
 //!
 //! Locks: `ARENAS`, and inside of it an arena's own.
 
-use crate::size_class::{
-    LAST_CLASS, MEDIUM_MAX, SMALL_MAX, UNIT, exact_class, medium_units, size_of_class,
-};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, exact_class, medium_units, size_of_class};
 use core::ptr::null_mut;
+use stats::{HUGE, KINDS, MEDIUM};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What an arena holds and has done. Sizes are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ArenaStats {
-    /// In live blocks, by their usable sizes. What the limits are about.
-    pub allocated: usize,
-    /// The most that `allocated` ever was.
-    pub peak: usize,
-    /// In blocks that the heap has: as `allocated`.
-    pub active: usize,
-    /// What of that may be resident: as `allocated`.
-    pub resident: usize,
-    /// Live blocks.
-    pub blocks: u64,
-    /// Spans of small blocks: none.
-    pub spans: usize,
-    /// In live medium and huge blocks.
-    pub large: usize,
-    /// Blocks allocated so far.
-    pub allocs: u64,
-    /// Blocks freed so far, wholesale or one by one.
-    pub frees: u64,
-    /// Bytes asked for so far.
-    pub requested: u64,
-    /// Usable bytes of the blocks that were given for them: at least as many.
-    pub served: u64,
-    /// Allocations refused because of the hard limit.
-    pub refused: u64,
-    /// Live blocks by kind; see [`ArenaStats::by_size`].
-    live: [u32; KINDS],
-}
+mod stats;
 
-/// Where medium blocks are counted, behind the small classes.
-const MEDIUM: usize = LAST_CLASS + 1;
-/// Where huge blocks are.
-const HUGE: usize = LAST_CLASS + 2;
-const KINDS: usize = LAST_CLASS + 3;
+pub use stats::ArenaStats;
 
 impl ArenaStats {
     const NONE: ArenaStats = ArenaStats {
@@ -77,23 +42,7 @@ impl ArenaStats {
         live: [0; KINDS],
     };
 
-    /// Live small blocks by size: block size and number, ascending, those without blocks left out.
-    pub fn by_size(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        let small = self.live.iter().enumerate().take(MEDIUM).skip(1);
-        small.filter(|(_, count)| **count != 0).map(|(class, count)| (size_of_class(class), *count))
-    }
-
-    /// Live medium blocks (above 8 KiB, up to 1 MiB).
-    pub fn medium(&self) -> u32 {
-        self.live[MEDIUM]
-    }
-
-    /// Live huge blocks (above 1 MiB).
-    pub fn huge(&self) -> u32 {
-        self.live[HUGE]
-    }
-
-    /// Counts `count` blocks of `usable` bytes as live.
+    /// Counts a block of `usable` bytes as live.
     fn came(&mut self, usable: usize) {
         self.allocated += usable;
         self.peak = self.peak.max(self.allocated);

@@ -9,7 +9,7 @@
 //!
 //! After a `fork` of a program with several threads, the child may not use arenas: another thread may have had a lock.
 //!
-//! What needs no system is the engine's own source: `config`, `size_class` and `text`.
+//! What needs no system is the engine's own source: `config`, `size_class`, `text` and `arena::stats`.
 
 mod arena;
 pub mod config;

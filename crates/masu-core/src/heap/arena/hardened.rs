@@ -12,7 +12,7 @@
 //! 1. `newest` leads to numbers that the arena has, from its making until its end; 0: it is an ordinary one.
 //! 2. each block freed is noted once, before somebody inside takes all that is noted.
 
-use super::tally::{HUGE, KINDS, MEDIUM};
+use super::stats::{HUGE, KINDS, MEDIUM};
 use super::{Arena, Caller, table};
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::thread_bytes;

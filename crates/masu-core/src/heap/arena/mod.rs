@@ -33,14 +33,15 @@ mod hardened;
 pub mod hooked;
 mod large;
 mod small;
+mod stats;
 mod table;
 mod tally;
 
 pub use gate::Gate;
+pub use stats::ArenaStats;
 pub use table::{
     LIVE as LIVE_COUNT, MADE, by_id, for_each, heap_locks_for_fork, live, lock_for_fork,
 };
-pub use tally::ArenaStats;
 
 use super::block::Block;
 use super::{Heap, Role};

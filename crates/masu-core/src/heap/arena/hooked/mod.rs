@@ -43,7 +43,7 @@ pub use map::{MAPPED, lock_for_fork, mapped_bytes};
 pub use memory::Memory;
 pub use resize::resize;
 
-use super::tally::{HUGE, MEDIUM};
+use super::stats::{HUGE, MEDIUM};
 use super::{Arena, Caller, table};
 use crate::lock::Guard;
 use crate::region::CHUNK;

@@ -1,0 +1,1 @@
+../../../masu-core/src/heap/arena/stats.rs
