@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("clock", "coarse time, advanced by purge and read by all, and how old what was noted is"),
     ("lock", "a futex lock that fork can reset"),
+    ("sharding", "how what a lock guards comes to have several"),
     ("deferred", "what is freed while a fork stands still"),
     ("turn", "who pays a debt, between who makes it and who is about to stop"),
     ("sharing", "what comes before a second thread"),

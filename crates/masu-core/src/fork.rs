@@ -33,7 +33,7 @@
 //!
 //! Invariants:
 //! 1. the locks are the same before and after: the table of arenas, the beginnings of the hardened heap's pools
-//!    and the growth of the shards of pages are locked first and last, so no heap, no pool and no shard comes or
+//!    and the growth of shards are locked first and last, so no heap, no pool and no shard comes or
 //!    goes.
 //! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
 //!    fork: nobody waits for ever.
@@ -41,14 +41,15 @@
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
 use crate::sys::ptracer;
-use crate::{hardened, purge, run, settings, space, span};
+use crate::{hardened, purge, run, settings, sharding, space, span};
 
 /// Takes all locks but the [`first`] ones in their order, or does something else with them.
 #[inline(never)]
 fn each_inner_lock(f: fn(&'static Lock)) {
     let discard: &Lock = &DISCARD;
     arena::heap_locks_for_fork()
-        .chain([heap::shared_arena_lock_for_fork(), discard])
+        .chain(heap::shared_arena_locks_for_fork())
+        .chain([discard])
         .chain(span::abandoned::locks_for_fork())
         .chain(run::pool::locks_for_fork())
         .chain([
@@ -63,7 +64,8 @@ fn each_inner_lock(f: fn(&'static Lock)) {
 
 /// What is locked first and given back last: so the other locks are the same before and after.
 fn first() -> impl Iterator<Item = &'static Lock> {
-    [arena::lock_for_fork(), run::pool::growth_for_fork()]
+    let growth: &Lock = &sharding::GROWTH;
+    [arena::lock_for_fork(), growth]
         .into_iter()
         // Asked for once the table of arenas is locked: what it guards begins with an arena.
         .chain(core::iter::once_with(hardened::begin_for_fork).flatten())

@@ -12,6 +12,7 @@
 
 use crate::lock::{CachePadded, Lock};
 use crate::settings;
+use crate::sharding::Contention;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
@@ -20,12 +21,8 @@ use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
 pub struct Pages {
     /// The lock, on a line with what only its holders look at.
     pub lock: Lock,
-    /// Times that the lock was taken since its holders were last counted, and those of them that waited.
-    pub takes: AtomicUsize,
-    /// See there.
-    pub waits: AtomicUsize,
-    /// Shards that there were when that began.
-    pub shards_then: AtomicUsize,
+    /// How often it makes threads wait.
+    pub contention: Contention,
     /// On lines of its own: everybody reads it.
     pub account: CachePadded<Account>,
 }
@@ -48,9 +45,7 @@ impl Pages {
         fn new() -> Self {
             Pages {
                 lock: Lock::new(),
-                takes: AtomicUsize::new(0),
-                waits: AtomicUsize::new(0),
-                shards_then: AtomicUsize::new(0),
+                contention: Contention::new(),
                 account: CachePadded(Account {
                     spans: AtomicUsize::new(0),
                     runs: AtomicUsize::new(0),
@@ -75,12 +70,6 @@ shared_static! {
     pub static MORE_SHARDS: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// Changes a counter that a lock guards, so that no atomic addition is needed.
-#[inline]
-pub fn change(counter: &AtomicUsize, by: usize) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-}
-
 /// A shard of the page pool.
 #[inline]
 pub fn shard(number: usize) -> &'static Pages {
@@ -93,7 +82,7 @@ pub fn shard(number: usize) -> &'static Pages {
 /// The number of the last shard in use: a power of two, less one.
 #[inline]
 pub fn last_shard() -> usize {
-    // Acquire: invariant 4 of `run::shard`.
+    // Acquire: invariant 2 of `sharding`.
     MORE_SHARDS.load(Ordering::Acquire) % SHARDS
 }
 

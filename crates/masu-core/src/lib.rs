@@ -61,6 +61,7 @@ pub mod rules;
 mod run;
 #[cfg(not(loom))]
 mod settings;
+mod sharding;
 #[cfg(not(loom))]
 mod sharing;
 pub mod size_class;

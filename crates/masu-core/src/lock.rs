@@ -7,12 +7,12 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! table of arenas → beginnings of the hardened heap → each arena (by index) → `shared_arena` → `DISCARD` → `abandoned[class]`
-//! (by class) → each shard of the pages (by number) → `space` → `heaps` → records of hook memory → the profile →
-//! pools of the hardened heap (by region) → its large blocks
+//! table of arenas → beginnings of the hardened heap → each arena (by index) → each shard of the shared arena (by
+//! number) → `DISCARD` → `abandoned[class]` (by class) → each shard of the pages (by number) → `space` → `heaps` →
+//! records of hook memory → the profile → pools of the hardened heap (by region) → its large blocks
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. Likewise what
-//! guards the growth of the shards, which a fork takes after the table of arenas.
+//! guards the growth of shards (`sharding`), which a fork takes after the table of arenas.
 //!
 //! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
 //! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order
@@ -29,7 +29,7 @@
 //! order of sequentially consistent operations, for whoever leaves work at a held lock
 //! (`heap/arena/gate.rs`); on x86-64 it is the same instruction.
 
-use crate::sync::{AtomicU32, Ordering, const_unless_loom, shared_static, spin_hint};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom, shared_static, spin_hint};
 use core::ops::Deref;
 
 #[cfg(masu_count_locks)]
@@ -212,6 +212,12 @@ impl Lock {
     pub unsafe fn reset(&self) {
         self.word.store(FREE, Ordering::Relaxed);
     }
+}
+
+/// Changes a counter that a lock guards, so that no atomic addition is needed.
+#[inline]
+pub fn change(counter: &AtomicUsize, by: usize) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 /// A value on cache lines of its own, two of them since processors fetch pairs: a lock that many wait

@@ -70,7 +70,7 @@ pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 #[cfg(not(loom))]
 pub use shared_arena::ARENA;
-pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
+pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;
 pub use short::refill as refill_short;
 pub use sparse::{purge_own, purge_spans, purge_sparse};
 pub use table::{counts, for_each, left_spans, lock_for_fork};
@@ -172,7 +172,7 @@ pub enum Role {
     Gone,
     /// A thread's.
     Thread,
-    /// The arena that lends blocks to threads with little demand.
+    /// A shard of the arena that lends blocks to threads with little demand.
     SharedArena,
     /// Part of a first-class heap: see [`arena`].
     Arena,

@@ -7,32 +7,70 @@
 //! thread that is past its destructors, or for which there is no memory for a heap, lives on the
 //! shared arena alone.
 //!
-//! The shared arena's spans are owned by an id that no thread has, so every free of their blocks is a
-//! remote one. Everything here is under one lock, the outermost.
+//! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait
+//! (`sharding`), then up to one for four processors, from sixteen on. A thread borrows from the shard of its number. A
+//! shard's spans are owned by an id that no thread has, so every free of their blocks is a remote one, and needs no lock.
+//! What one shard gives up serves the others too.
+//!
+//! ```text
+//!            ┌─lend: the lock of the thread's shard─▶ a thread's bin ─▶ live ─free, by anybody─┐
+//!  shard 0   │ heap: active, partial                                                          ▼
+//!  shard 1 …─┘   └──rest, too many──▶ abandoned spans ──▶ any shard, any thread      the span's remote word
+//! ```
 //!
 //! Invariants:
-//! 1. the holder of the lock alone touches the shared arena's heap, except that [`begins_with`] compares a word.
-//! 2. the heap is all zero until it is made, under the lock, and never anything else then.
+//! 1. the holder of a shard's lock alone touches its heap, except that [`begins_with`] and `suspect` compare a word.
+//! 2. the first shard's heap is all zero until it is made, under the lock, and never anything else then.
+//! 3. the others' are heaps of the table that no thread ever has.
 
 use super::mode::Mode;
-use super::table::{SHARED_ARENA_ID, index_of};
+use super::table::{self, SHARED_ARENA_ID, index_of};
 use super::tls::{current, make};
 use super::{Heap, Role, exit, free, refill, retain, sampling};
 use crate::clock::Tick;
-use crate::lock::{CachePadded, Lock};
+use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};
+use crate::settings;
+use crate::sharding::{self, Contention};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block};
-use crate::sync::{AtomicBool, Ordering, shared_static};
-use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static,
+};
+use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, LENDERS, NEVER_BORROW, most_lenders};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
+/// A shard.
+struct Lender {
+    lock: Lock,
+    contention: Contention,
+    /// The index of its heap in the table; 0: it has none there. (That one is a thread's.)
+    index: AtomicU32,
+}
+
+impl Lender {
+    const_unless_loom! {
+        fn new() -> Self {
+            Lender { lock: Lock::new(), contention: Contention::new(), index: AtomicU32::new(0) }
+        }
+    }
+}
+
 shared_static! {
-    static LOCK: CachePadded<Lock> = CachePadded(Lock::new());
+    static FIRST: CachePadded<Lender> = CachePadded(Lender::new());
 }
 shared_static! {
+    /// The others, by their numbers.
+    static OTHERS: [CachePadded<Lender>; LENDERS] = array_of![CachePadded(Lender::new()); LENDERS];
+}
+shared_static! {
+    /// The number of the last one in use.
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+}
+shared_static! {
+    /// The first one's heap.
     pub static ARENA: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
 }
 shared_static! {
@@ -45,16 +83,74 @@ pub struct Late(UnsafeCell<MaybeUninit<Heap>>);
 // SAFETY: invariant 1.
 unsafe impl Sync for Late {}
 
-/// The shared arena's heap. Under `LOCK`.
-fn shared() -> &'static Heap {
-    let heap = ARENA.0.get().cast::<Heap>();
-    // SAFETY: invariant 1: the caller has the lock; before the heap is made nobody has a reference.
-    unsafe {
-        if !MADE.swap(true, Ordering::Relaxed) {
-            make(heap, Role::SharedArena, SHARED_ARENA_ID);
-        }
-        &*heap
+fn lender(number: usize) -> &'static Lender {
+    match number {
+        0 => &FIRST,
+        _ => &OTHERS[number % LENDERS],
     }
+}
+
+/// The number of the last one in use.
+fn last_lender() -> usize {
+    // Acquire: invariant 2 of `sharding`.
+    LAST.load(Ordering::Acquire) % LENDERS
+}
+
+impl Lender {
+    /// Its lock. `None`: a fork stands still.
+    #[inline]
+    fn enter(&'static self) -> Option<Guard<'static>> {
+        let guard = match self.lock.try_lock() {
+            Some(guard) => guard,
+            None => self.contended()?,
+        };
+        self.contention.took();
+        Some(guard)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn contended(&'static self) -> Option<Guard<'static>> {
+        let guard = self.lock.enter()?;
+        self.contention.waited(&LAST, grow);
+        Some(guard)
+    }
+
+    /// Its heap. Under its lock.
+    fn heap(&self) -> &'static Heap {
+        let index = self.index.load(Ordering::Relaxed);
+        if index != 0 {
+            // SAFETY: invariant 3: of one that was made.
+            return unsafe { table::at(index) };
+        }
+        let heap = ARENA.0.get().cast::<Heap>();
+        // SAFETY: invariant 1: the caller has the lock; before the heap is made nobody has a reference.
+        unsafe {
+            if !MADE.swap(true, Ordering::Relaxed) {
+                make(heap, Role::SharedArena, SHARED_ARENA_ID);
+            }
+            &*heap
+        }
+    }
+}
+
+/// Doubles the shards, whose last one has this number, unless that makes more than there may be. Not where addresses
+/// are scarce.
+pub fn grow(last: usize) {
+    if !region::is_scarce() {
+        let most = most_lenders(settings::processors() as usize);
+        sharding::double(&LAST, last, most, |shards| (last + 1..shards).all(begin));
+    }
+}
+
+/// Gives the shard of a number its heap, if it has none. `false`: there is no memory for it.
+fn begin(number: usize) -> bool {
+    let lender = lender(number);
+    if lender.index.load(Ordering::Relaxed) == 0 {
+        let Some(index) = table::make_for_lending() else { return false };
+        lender.index.store(index, Ordering::Relaxed);
+    }
+    true
 }
 
 /// Whether a heap may have taken blocks from the shared arena.
@@ -77,7 +173,7 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     heap.sent[row(class)].set(0);
     let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
     let want = (1usize << batches.min(BATCHES - 1)).min(most);
-    let (first, mut rest) = lend(class, want);
+    let (first, mut rest) = lend(lender_of(heap), class, want);
     heap.bytes.add((want * size_of_class(class)) as u64);
     if sampling::is_on() {
         // SAFETY: lent just now: a list of free blocks, which is this thread's.
@@ -87,15 +183,20 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     first
 }
 
+/// The shard that a thread borrows from.
+fn lender_of(heap: &Heap) -> &'static Lender {
+    lender(index_of(heap) as usize & last_lender())
+}
+
 /// One block for a thread without a heap; null when memory is out.
 pub fn one(class: usize) -> *mut Block {
-    lend(class, 1).0
+    lend(&FIRST, class, 1).0
 }
 
 /// A block and a list of up to `want - 1` more.
-fn lend(class: usize, want: usize) -> (*mut Block, *mut Block) {
-    let Some(_guard) = LOCK.enter() else { return (null_mut(), null_mut()) };
-    let arena = shared();
+fn lend(lender: &'static Lender, class: usize, want: usize) -> (*mut Block, *mut Block) {
+    let Some(_guard) = lender.enter() else { return (null_mut(), null_mut()) };
+    let arena = lender.heap();
     arena.used[row(class)].set(Tick::now().into());
     let bin = arena.bin(class);
     let next = || {
@@ -144,8 +245,8 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     }
 }
 
-/// Whether the shared arena's bin of a class begins with a block, for whoever suspects that it is free. The answer
-/// may be out of date.
+/// Whether the first shard's bin of a class begins with a block, for whoever suspects that it is free. The answer may
+/// be out of date. The others' are in the table of heaps.
 #[cfg(not(loom))]
 pub fn begins_with(class: usize, block: *mut Block) -> bool {
     // SAFETY: one word, null until the heap is made (invariant 2), which another thread may be writing: it is only
@@ -180,8 +281,15 @@ pub fn give_up_idle(all: bool) {
     if !MADE.load(Ordering::Relaxed) {
         return;
     }
-    let Some(_guard) = LOCK.enter() else { return };
-    let arena = shared();
+    for number in 0..=last_lender() {
+        let lender = lender(number);
+        let Some(_guard) = lender.lock.enter() else { return };
+        rest(lender.heap(), all);
+    }
+}
+
+/// The same of a shard's heap, whose lock the caller has.
+fn rest(arena: &Heap, all: bool) {
     for class in 1..=LAST_CLASS {
         if !all && !arena.used[class].get().rested() {
             continue;
@@ -196,7 +304,7 @@ pub fn give_up_idle(all: bool) {
     }
 }
 
-/// The lock, for fork.
-pub fn lock_for_fork() -> &'static Lock {
-    &LOCK
+/// The locks in their order, for a fork, which has [`sharding::GROWTH`].
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    (0..=last_lender()).map(|number| &lender(number).lock)
 }

@@ -1,8 +1,8 @@
 //! The table of heaps: type-stable memory, an index for each thread that allocates.
 //!
 //! Ids: 0 is nobody, 1 the shared arena, other odd ones are arenas', and the lower half of its address
-//! a thread's heap. A heap is reused by a later thread once it owns nothing, so an id alone names an
-//! owner.
+//! a heap of the table. A thread's is reused by a later thread once it owns nothing, so an id alone names an
+//! owner. Those of the shared arena's further shards lie here too.
 
 use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
@@ -13,7 +13,7 @@ use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
 
-/// Id of the shared arena.
+/// Id of the shared arena, of its first shard.
 pub const SHARED_ARENA_ID: u32 = 1;
 
 // Two heaps never have one id.
@@ -26,6 +26,8 @@ pub const FREE: u32 = 0;
 pub const LIVE: u32 = 1;
 /// A fork left the heap behind: its thread does not exist in this process.
 pub const ORPHAN: u32 = 2;
+/// A shard of the shared arena has it, for ever.
+pub const LENDS: u32 = 3;
 
 shared_static! {
     static LOCK: Lock = Lock::new();
@@ -74,7 +76,7 @@ pub fn index_of(heap: &Heap) -> u32 {
     heap.index.get()
 }
 
-/// The index of the heap that an id in a page map entry names, if that is a thread's.
+/// The index of the heap that an id in a page map entry names, if that is one of the table.
 pub fn index_of_id(id: u32) -> Option<u32> {
     // The table may lie across a multiple of 4 GiB. What is not the distance of two heaps gets too large.
     let index = id.wrapping_sub(id_of(place(0))).rotate_right(HEAP_STRIDE.trailing_zeros());
@@ -93,22 +95,34 @@ pub fn acquire() -> Option<&'static Heap> {
         FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
         heap
     } else {
-        let index = MADE.load(Ordering::Relaxed);
-        if index as usize >= MAX_HEAPS || TABLE.ensure(region::base(), index as usize + 1).is_err()
-        {
-            return None;
-        }
-        let slot = place(index);
-        // SAFETY: under the lock, mapped just now or before, and not made: nobody else's.
-        let heap = unsafe { make(slot, Role::Thread, id_of(slot)) };
-        heap.index.set(index);
-        MADE.store(index + 1, Ordering::Release);
-        heap
+        make_next(Role::Thread)?
     };
     heap.exit_round.set(0);
     heap.live.store(LIVE, Ordering::Release);
     LIVE_COUNT.fetch_add(1, Ordering::Relaxed);
     Some(heap)
+}
+
+/// A heap that was not there before; `None` when memory is out. Under `LOCK`.
+fn make_next(role: Role) -> Option<&'static Heap> {
+    let index = MADE.load(Ordering::Relaxed);
+    if index as usize >= MAX_HEAPS || TABLE.ensure(region::base(), index as usize + 1).is_err() {
+        return None;
+    }
+    let slot = place(index);
+    // SAFETY: under the lock, mapped just now or before, and not made: nobody else's.
+    let heap = unsafe { make(slot, role, id_of(slot)) };
+    heap.index.set(index);
+    MADE.store(index + 1, Ordering::Release);
+    Some(heap)
+}
+
+/// A heap that is no thread's, by its index; `None` when memory is out. The caller has a lock further out.
+pub fn make_for_lending() -> Option<u32> {
+    let _guard = LOCK.lock();
+    let heap = make_next(Role::SharedArena)?;
+    heap.live.store(LENDS, Ordering::Release);
+    Some(index_of(heap))
 }
 
 /// Takes the heap that was left. Under `LOCK`.

@@ -41,14 +41,15 @@ use super::scarce;
 use super::shard::{Home, Locked};
 use super::steal::{self, Want};
 use crate::deferred::{self, Kind as Late};
-use crate::ledger::{self, change, last_shard};
+use crate::ledger::{self, last_shard};
+use crate::lock::change;
 use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::space::{self, Fresh};
 
 pub use super::purge::purge;
-pub use super::shard::{growth_for_fork, locks_for_fork};
+pub use super::shard::locks_for_fork;
 
 impl Locked {
     /// Puts a chunk into the bucket of its longest free range.

@@ -1,12 +1,10 @@
 //! The shards of the pool of pages: which one a thread takes chunks from, and whose a chunk is.
 //!
-//! A shard has a lock, chunks, and an account in the ledger. There is one, so that free pages serve everybody,
-//! until its lock makes threads wait: once an eighth of those who took it in a row have waited
-//! ([`contended`]), there are twice as many, up to the number of processors. Not where these are few: two
+//! A shard has a lock, chunks, and an account in the ledger. There is one until its lock makes threads wait
+//! (`sharding`), and in the end one for each processor. Not where these are few: two
 //! of them gain nothing by two shards, and free memory in two parts is more. A thread takes from the shard of its
-//! number, modulo the shards in use. What is freed goes back to the shard that its chunk is in. There are
-//! never fewer again: what a shard keeps that nobody takes from goes back to the kernel by age as all else, and
-//! serves others meanwhile.
+//! number, modulo the shards in use. What is freed goes back to the shard that its chunk is in. What a shard keeps
+//! that nobody takes from goes back to the kernel by age as all else, and serves others meanwhile.
 //!
 //! ```text
 //!                ┌──────── take, give: the lock of the chunk's shard ────────┐
@@ -17,19 +15,18 @@
 //! 1. a chunk's number of its shard ([`shard_of`]) changes only under the locks of both shards, or while the
 //!    chunk is the space's. So who locks the shard that it names, and finds it unchanged, has the chunk.
 //! 2. what is known of a chunk, its record and its places in buckets and sets, is under its shard's lock.
-//! 3. the shards in use become more under [`GROWTH`] only, which a fork has before it takes their locks: so
-//!    it has the locks of all that were ever used.
-//! 4. the shards in use are mapped; zero bytes are an empty one.
+//! 3. the shards in use are mapped; zero bytes are an empty one.
 
 use super::buckets::Buckets;
 use super::chunk::{RunChunk, record, shard_of};
 use super::chunk_set::{Has, Sets};
-use crate::ledger::{self, Account, MORE_SHARDS, Pages, change, last_shard};
-use crate::lock::{Guard, Lock};
+use crate::ledger::{self, Account, MORE_SHARDS, Pages, last_shard};
+use crate::lock::{Guard, Lock, change};
 use crate::region::{self, HEAP_STRIDE, SHARD_STRIDE, SHARDS_BELOW};
 use crate::settings;
+use crate::sharding;
 use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
-use crate::tuning::{SHARD_WAITS, SHARD_WAITS_PART, SHARDS, most_shards};
+use crate::tuning::{SHARDS, most_shards};
 use core::cell::UnsafeCell;
 
 /// What a shard's lock guards, which lies with the account so that a fork, which takes all locks, touches few
@@ -73,7 +70,6 @@ const _: () = assert!(cfg!(loom) || size_of::<Shard>() == SHARD_STRIDE);
 const FIRST: usize = if cfg!(loom) { SHARDS } else { 1 };
 
 shared_static! { static TABLE: [Shard; FIRST] = array_of![Shard::new(); FIRST]; }
-shared_static! { static GROWTH: Lock = Lock::new(); }
 
 /// Who takes: a thread, by where its heap is.
 #[derive(Clone, Copy, Debug)]
@@ -102,42 +98,22 @@ impl Home {
     }
 }
 
-/// Takes a shard's lock that others hold. A look now and then at how many of those who took it had to wait says whether
-/// there shall be more shards: how often that happened before does not matter.
+/// Takes a shard's lock that others hold.
 #[cold]
 #[inline(never)]
 fn contended(number: usize) -> Option<Locked> {
     let shard = ledger::shard(number);
     let locked = Locked::new(shard.lock.enter()?, number);
-    change(&shard.waits, 1);
-    let waits = shard.waits.load(Ordering::Relaxed);
-    if waits >= SHARD_WAITS {
-        let last = last_shard();
-        let since = shard.shards_then.load(Ordering::Relaxed);
-        if shard.takes.load(Ordering::Relaxed) < waits * SHARD_WAITS_PART && since == last {
-            grow(last);
-        }
-        shard.takes.store(0, Ordering::Relaxed);
-        shard.waits.store(0, Ordering::Relaxed);
-        shard.shards_then.store(last_shard(), Ordering::Relaxed);
-    }
+    shard.contention.waited(&MORE_SHARDS, grow);
     Some(locked)
 }
 
 /// Doubles the shards in use, whose last one has this number, unless that makes more than there may be. Not where
 /// addresses are scarce: a chunk for each shard takes some of them.
 pub fn grow(last: usize) {
-    let shards = (last + 1) * 2;
-    if shards > most_shards(settings::processors() as usize) || region::is_scarce() {
-        return;
-    }
-    // Whoever holds it is doing the same, or forking.
-    if let Some(_growth) = GROWTH.try_lock()
-        && last_shard() == last
-        && region::map_shards(shards)
-    {
-        // So that whoever sees the number sees invariant 4.
-        MORE_SHARDS.store(shards - 1, Ordering::Release);
+    if !region::is_scarce() {
+        let most = most_shards(settings::processors() as usize);
+        sharding::double(&MORE_SHARDS, last, most, region::map_shards);
     }
 }
 
@@ -175,7 +151,7 @@ impl Locked {
             Some(guard) => Locked::new(guard, number),
             None => contended(number)?,
         };
-        change(&locked.pages.takes, 1);
+        locked.pages.contention.took();
         Some(locked)
     }
 
@@ -251,7 +227,7 @@ impl Locked {
     fn table(&self) -> &'static Shard {
         TABLE.get(self.number).unwrap_or_else(|| {
             let at = region::entry(SHARDS_BELOW, SHARD_STRIDE, self.number % SHARDS);
-            // SAFETY: invariant 4; what is not atomic is under the lock.
+            // SAFETY: invariant 3; what is not atomic is under the lock.
             unsafe { &*(at as *const Shard) }
         })
     }
@@ -326,12 +302,7 @@ fn number_of(chunk: u32) -> usize {
     unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
 }
 
-/// The locks of the shards in use in their order, for a fork, which has [`growth_for_fork`].
+/// The locks of the shards in use in their order, for a fork, which has [`sharding::GROWTH`].
 pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
     (0..=last_shard()).map(|number| &ledger::shard(number).lock)
-}
-
-/// What a fork takes first, so that no shards come.
-pub fn growth_for_fork() -> &'static Lock {
-    &GROWTH
 }

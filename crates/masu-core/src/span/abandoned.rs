@@ -1,6 +1,7 @@
 //! Per class: the spans that nobody owns and that have room, for whoever needs one.
 //!
-//! One lock and one list a class. A span is on the list from the moment it is given up with room
+//! One lock and one list a class. Four classes share a cache line, each sixteen times as large as the one before, so
+//! that threads which live on blocks of similar sizes do not meet there. A span is on the list from the moment it is given up with room
 //! until it is claimed; a thread that claims it by freeing into it takes it off afterwards
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
 //!
@@ -8,21 +9,24 @@
 //! 1. a list, and the links of its members, are touched by the holder of its lock alone.
 //! 2. a span that is claimed stays in the list until its claimer has taken it off, under the lock. Until then
 //!    nobody touches its line.
+//! 3. a list is all zero, and no list, until its first span comes; then it always is one.
 
 use super::list::List;
 use super::record::{Place, page_map, record, remote, threshold};
 use super::remote::Chain;
 use crate::clock::Tick;
 use crate::lock::Lock;
+use crate::region::LINE;
 use crate::size_class::CLASSES;
-use crate::sync::{AtomicU32, Ordering, const_unless_loom};
+use crate::sync::{AtomicU32, Ordering, array_of, const_unless_loom, shared_static};
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 
 struct AbandonedList {
     lock: Lock,
     /// Length of the list, so that an empty one costs one load.
     len: AtomicU32,
-    list: UnsafeCell<List>,
+    list: UnsafeCell<MaybeUninit<List>>,
 }
 
 // SAFETY: invariant 1; the other two are atomic.
@@ -31,17 +35,42 @@ unsafe impl Sync for AbandonedList {}
 impl AbandonedList {
     const_unless_loom! {
         fn new() -> Self {
-            AbandonedList { lock: Lock::new(), len: AtomicU32::new(0), list: UnsafeCell::new(List::new()) }
+            AbandonedList {
+                lock: Lock::new(),
+                len: AtomicU32::new(0),
+                list: UnsafeCell::new(MaybeUninit::zeroed()),
+            }
         }
+    }
+
+    /// Of a class.
+    fn of(class: usize) -> &'static Self {
+        &LISTS.0[class % LINES * PER_LINE + class / LINES % PER_LINE]
+    }
+
+    /// The list, which is one (invariant 3). Under the lock.
+    fn list(&self) -> &List {
+        // SAFETY: invariants 1 and 3, as the caller says.
+        unsafe { (*self.list.get()).assume_init_ref() }
+    }
+
+    /// Notes its length for those without the lock. Under the lock.
+    fn note_len(&self) {
+        self.len.store(self.list().len(), Ordering::Relaxed);
     }
 }
 
-#[cfg(not(loom))]
-static LISTS: [AbandonedList; CLASSES] = [const { AbandonedList::new() }; CLASSES];
-#[cfg(loom)]
-loom::lazy_static! {
-    static ref LISTS: [AbandonedList; CLASSES] = core::array::from_fn(|_| AbandonedList::new());
-}
+/// Lists on a line of 64 bytes.
+const PER_LINE: usize = 4;
+const LINES: usize = CLASSES / PER_LINE;
+
+const _: () = assert!(cfg!(any(loom, masu_count_locks)) || size_of::<AbandonedList>() * PER_LINE == LINE);
+
+/// On lines that begin with a list. Zero, and so no part of the library's file.
+#[repr(align(64))]
+struct Lists([AbandonedList; CLASSES]);
+
+shared_static! { static LISTS: Lists = Lists(array_of![AbandonedList::new(); CLASSES]); }
 
 /// Gives up a span of the caller's that has room. `false`, with nothing changed, when many blocks have
 /// come back from other threads, or all that were out: merge them and decide again. `last`: it is to be
@@ -58,7 +87,7 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
     // away, and the links belong to the list (invariant 1).
     unsafe {
         let class = (*s).class as usize;
-        let abandoned = &LISTS[class & (CLASSES - 1)];
+        let abandoned = AbandonedList::of(class);
         let used = (*s).out();
         let owner = page_map(span).owner.load(Ordering::Relaxed);
         let guard = abandoned.lock.enter();
@@ -72,12 +101,15 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
         if guard.is_none() {
             return true;
         }
-        if last {
-            (*abandoned.list.get()).push_back(span);
-        } else {
-            (*abandoned.list.get()).push_front(span);
+        if abandoned.len.load(Ordering::Relaxed) == 0 {
+            (*abandoned.list.get()).write(List::new());
         }
-        abandoned.len.store((*abandoned.list.get()).len(), Ordering::Relaxed);
+        if last {
+            abandoned.list().push_back(span);
+        } else {
+            abandoned.list().push_front(span);
+        }
+        abandoned.note_len();
     }
     true
 }
@@ -87,13 +119,11 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
 /// # Safety
 /// The caller claimed the span, which was listed, and has not changed its class.
 pub unsafe fn unlink(span: u32, class: usize) -> bool {
-    let abandoned = &LISTS[class & (CLASSES - 1)];
+    let abandoned = AbandonedList::of(class);
     let Some(_guard) = abandoned.lock.enter() else { return false };
     // SAFETY: under the lock; by invariant 2 the span is still in the list.
-    unsafe {
-        (*abandoned.list.get()).remove(span);
-        abandoned.len.store((*abandoned.list.get()).len(), Ordering::Relaxed);
-    }
+    unsafe { abandoned.list().remove(span) };
+    abandoned.note_len();
     true
 }
 
@@ -119,14 +149,15 @@ pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
 
 /// Claims the first abandoned span of the class that is `wanted`.
 fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain)> {
-    let abandoned = &LISTS[class & (CLASSES - 1)];
+    let abandoned = AbandonedList::of(class);
     if abandoned.len.load(Ordering::Relaxed) == 0 {
         return None;
     }
     let _guard = abandoned.lock.enter()?;
+    // A span has been in it: invariant 3.
+    let list = abandoned.list();
     // SAFETY: invariant 1, under the lock.
     unsafe {
-        let list = &mut *abandoned.list.get();
         let mut at = list.front();
         while let Some(span) = at {
             at = list.after(span);
@@ -134,7 +165,7 @@ fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain
                 && let Some(chain) = remote(span).claim()
             {
                 list.remove(span);
-                abandoned.len.store(list.len(), Ordering::Relaxed);
+                abandoned.note_len();
                 return Some((span, chain));
             }
         }
@@ -144,10 +175,10 @@ fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain
 
 /// Number of abandoned spans of a class.
 pub fn count(class: usize) -> u32 {
-    LISTS[class & (CLASSES - 1)].len.load(Ordering::Relaxed)
+    AbandonedList::of(class).len.load(Ordering::Relaxed)
 }
 
 /// The locks in their order, for fork.
 pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
-    LISTS.iter().map(|s| &s.lock)
+    (0..CLASSES).map(|class| &AbandonedList::of(class).lock)
 }

@@ -74,7 +74,7 @@ fn locks(text: &mut Text) {
     use crate::{heap, run, space, span};
     row("pages", run::pool::locks_for_fork(), text);
     row("abandoned spans", span::abandoned::locks_for_fork(), text);
-    row("shared arena", [heap::shared_arena_lock_for_fork()].into_iter(), text);
+    row("shared arena", heap::shared_arena_locks_for_fork(), text);
     row("heaps", [heap::lock_for_fork()].into_iter(), text);
     row("space", [space::lock_for_fork()].into_iter(), text);
     row("discard", [&DISCARD].into_iter(), text);

@@ -9,7 +9,7 @@
 
 use super::tables::for_each_span;
 use super::{ClassStats, Counters, Stats};
-use crate::heap::{self, arena};
+use crate::heap::{self, Role, arena};
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT};
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -96,7 +96,11 @@ fn walk() -> Recent {
         s.remote_frees += c.remote_frees.get();
         s.medium_allocs += c.medium_allocs.get();
     };
-    heap::for_each(|heap| add(&heap.counters));
+    heap::for_each(|heap| {
+        if heap.role.get() == Role::Thread {
+            add(&heap.counters);
+        }
+    });
     arena::for_each_counters(add);
     heap::for_each(|heap| s.thread_cached += heap.runs.bytes());
     r

@@ -151,7 +151,7 @@ pub mod run {
         use super::super::pages::pool;
         use crate::lock::Lock;
 
-        pub use pool::{give, growth_for_fork};
+        pub use pool::give;
 
         /// The lock of the spans' pool, and those of the pages'.
         pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {

@@ -50,7 +50,7 @@ use core::ptr::null_mut;
 use outbox::Outbox;
 
 pub use absent::{RunCache, arena, sampling};
-pub use shared_arena::lock_for_fork as shared_arena_lock_for_fork;
+pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;
 pub use table::lock_for_fork;
 
 /// Looks that an active span gets in a tick: as many as there are frees here.
