@@ -278,10 +278,11 @@ pub unsafe fn give_back(mut list: *mut Block) {
 /// Gives up the spans of classes that nobody has borrowed of for a tick, so that others may use them
 /// and the purge empties their free pages.
 pub fn give_up_idle(all: bool) {
-    if !MADE.load(Ordering::Relaxed) {
+    let last = last_lender();
+    if last == 0 && !MADE.load(Ordering::Relaxed) {
         return;
     }
-    for number in 0..=last_lender() {
+    for number in 0..=last {
         let lender = lender(number);
         let Some(_guard) = lender.lock.enter() else { return };
         rest(lender.heap(), all);

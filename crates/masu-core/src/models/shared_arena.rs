@@ -10,17 +10,23 @@
 //!        └──rest (lock): nobody borrows──▶ nobody's: abandoned or full, or the pool
 //! ```
 //!
-//! Invariants: the shared arena's heap is touched under its lock alone; a block is in one bin or live once;
-//! the shared arena's spans are of an id that no thread has, so nobody frees into them but by their remote
+//! There may be shards of it, each of them so; what one gives up the others adopt, and more come while all of
+//! that goes on.
+//!
+//! Invariants: a shard's heap is touched under its lock alone; a block is in one bin or live once;
+//! the shards' spans are of ids that no thread has, so nobody frees into them but by their remote
 //! words; when all threads have gone, all blocks are freed and the shared arena rests, every span is in the
-//! pool.
+//! pool; a fork has the locks of all shards, and its child uses them.
 
 use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, purge_spans, resume, visit};
-use super::world::heap::shared_arena;
-use super::world::process::spawn;
+use super::world::heap::{shared_arena, table};
+use super::world::process::{self, fork, spawn};
+use super::world::sys::cpu;
 use super::world::{region, settings};
 use crate::span::pool;
+use crate::sync::Ordering;
+use crate::tuning::SHARDED_FROM;
 
 /// Four blocks are the largest batch.
 const SIZE: usize = 512;
@@ -31,7 +37,23 @@ const FEW: usize = 3;
 fn start() {
     region::reset();
     settings::set_retain_full(0);
+    cpu::set_count(1);
     (0..FEW).for_each(begin);
+}
+
+/// The same where there may be two shards.
+fn start_with_two() {
+    start();
+    cpu::set_count(SHARDED_FROM as u32);
+}
+
+/// Heaps of the table that are shards'.
+fn lending() -> usize {
+    let mut lending = 0;
+    table::for_each(|heap| {
+        lending += usize::from(heap.live.load(Ordering::Relaxed) == table::LENDS);
+    });
+    lending
 }
 
 /// All threads have exited and all blocks are freed.
@@ -162,5 +184,98 @@ fn a_borrower_that_only_frees_against_a_loan() {
         resume(0);
         exit();
         settled();
+    });
+}
+
+/// One thread of each shard.
+#[test]
+fn borrowers_of_two_shards() {
+    check(2, || {
+        start_with_two();
+        shared_arena::grow(0);
+        assert_eq!(lending(), 1);
+        let other = spawn(|| free(borrower(4)));
+        free(borrower(3));
+        other.join().unwrap();
+        settled();
+    });
+}
+
+/// What a thread has borrowed of one shard is given up, while another one lends.
+#[test]
+fn a_shard_adopts_what_another_gives_up() {
+    check(2, || {
+        start_with_two();
+        shared_arena::grow(0);
+        begin(3);
+        let kept = [alloc(SIZE), alloc(SIZE)];
+        let purge = spawn(|| shared_arena::give_up_idle(true));
+        begin(4);
+        free(alloc(SIZE));
+        exit();
+        purge.join().unwrap();
+        kept.into_iter().for_each(free);
+        resume(3);
+        exit();
+        settled();
+    });
+}
+
+/// The second shard comes while a thread borrows.
+#[test]
+fn a_shard_comes_while_another_thread_borrows() {
+    check(2, || {
+        start_with_two();
+        let other = spawn(|| free(borrower(3)));
+        shared_arena::grow(0);
+        other.join().unwrap();
+        assert_eq!(lending(), 1);
+        free(borrower(4));
+        settled();
+    });
+}
+
+/// It comes since two threads meet.
+#[test]
+fn a_shard_comes_where_threads_wait() {
+    check(2, || {
+        start_with_two();
+        let other = spawn(|| free(borrower(4)));
+        free(borrower(3));
+        other.join().unwrap();
+        assert!(lending() <= 1);
+        MET.fetch_or(lending() == 1, std::sync::atomic::Ordering::Relaxed);
+        settled();
+    });
+    assert!(MET.load(std::sync::atomic::Ordering::Relaxed), "nobody waited");
+}
+
+/// Whether a second shard came in any interleaving.
+static MET: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// It comes to none, as a fork has begun, or the fork has its lock too.
+#[test]
+fn a_fork_while_a_shard_comes() {
+    check(2, || {
+        start_with_two();
+        process::interrupt_anywhere();
+        begin(3);
+        let kept = alloc(SIZE);
+        let other = spawn(|| {
+            shared_arena::grow(0);
+            borrower(4);
+        });
+        fork(|| {
+            free(alloc(SIZE));
+            shared_arena::grow(0);
+            assert_eq!(lending(), 1);
+            // Of the other shard.
+            begin(5);
+            free(alloc(SIZE));
+            free(kept);
+            exit();
+            shared_arena::give_up_idle(true);
+        });
+        other.join().unwrap();
     });
 }
