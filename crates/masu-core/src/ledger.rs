@@ -23,6 +23,8 @@ pub struct Pages {
     pub lock: Lock,
     /// How often it makes threads wait.
     pub contention: Contention,
+    /// Bytes freed in long runs of it since the purge's last tick, which takes them: see [`freed_run`].
+    freed_long: AtomicUsize,
     /// On lines of its own: everybody reads it.
     pub account: CachePadded<Account>,
 }
@@ -46,6 +48,7 @@ impl Pages {
             Pages {
                 lock: Lock::new(),
                 contention: Contention::new(),
+                freed_long: AtomicUsize::new(0),
                 account: CachePadded(Account {
                     spans: AtomicUsize::new(0),
                     runs: AtomicUsize::new(0),
@@ -86,6 +89,13 @@ pub fn last_shard() -> usize {
     MORE_SHARDS.load(Ordering::Acquire) % SHARDS
 }
 
+/// Whether there are several shards. What asks for sums over all of them then keeps a line of each from being changed by
+/// who has it: it must not do so at each call.
+#[inline]
+pub fn is_sharded() -> bool {
+    MORE_SHARDS.load(Ordering::Relaxed) != 0
+}
+
 /// An account of all shards. While a chunk moves, or others take and give, it may be off by what they do.
 #[inline]
 fn sum(of: fn(&Account) -> &AtomicUsize) -> usize {
@@ -123,13 +133,6 @@ pub fn dirty_units() -> usize {
     present(|account| &account.dirty)
 }
 
-/// Units of the page pool that were not resident before they were handed out or faulted in, so far. Wraps
-/// around.
-#[inline]
-pub fn fresh_units() -> usize {
-    sum(|account| &account.fresh)
-}
-
 shared_static! {
     /// Bytes of live huge blocks.
     pub static HUGE: AtomicUsize = AtomicUsize::new(0);
@@ -157,17 +160,21 @@ shared_static! {
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
 
-shared_static! {
-    /// Bytes of large heaps freed in long runs since the purge's last tick, which takes them.
-    pub static FREED_LONG: AtomicUsize = AtomicUsize::new(0);
+/// A run of so many bytes is freed, of a shard. Long ones count in a large heap, and wherever there are several shards,
+/// which are not asked for their sum so often.
+#[inline]
+pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
+    if bytes > BUFFER && (is_sharded() || pages() >= SURPLUS_FROM) {
+        shard(of()).freed_long.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
-/// A run of so many bytes is freed.
-#[inline]
-pub fn freed_run(bytes: usize) {
-    if bytes > BUFFER && pages() >= SURPLUS_FROM {
-        FREED_LONG.fetch_add(bytes, Ordering::Relaxed);
-    }
+/// Bytes of large heaps freed in long runs since the purge's last tick; with `take`, that is now.
+pub fn freed_long(take: bool) -> usize {
+    (0..=last_shard()).fold(0, |sum, number| {
+        let freed = &shard(number).freed_long;
+        sum + if take { freed.swap(0, Ordering::Relaxed) } else { get(freed) }
+    })
 }
 
 #[inline]

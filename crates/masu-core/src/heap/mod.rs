@@ -79,6 +79,7 @@ pub use tls::HEAP_AT;
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
+use crate::run::{Home, pool};
 use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::Counters;
@@ -285,11 +286,12 @@ pub fn run_cache() -> Option<&'static RunCache> {
     Some(&heap.runs)
 }
 
-/// Whether the pool has handed out another 2 MiB of fresh pages, to whomever, since this was last so for
-/// the calling thread. `fresh`: what it has handed out.
+/// Whether the thread's shard of the pool has handed out another 2 MiB of fresh pages, to whomever, since this was last
+/// so for the calling thread.
 #[inline]
-pub fn has_grown(fresh: usize) -> bool {
+pub fn has_grown() -> bool {
     let heap = tls::current();
+    let fresh = pool::fresh_bytes(Home::near(heap));
     fresh.wrapping_sub(heap.grown.get()) >= CHUNK && heap.role.get() == Role::Thread && {
         heap.grown.set(fresh);
         true

@@ -72,7 +72,7 @@ pub fn on_free(released: usize) {
 #[inline(never)]
 fn on_release(bytes: usize) {
     // Little is stale in most programs most of the time: they stop here.
-    if dirty() >= LOOK_FROM && heap::freed(bytes) {
+    if (ledger::is_sharded() || dirty() >= LOOK_FROM) && heap::freed(bytes) {
         due();
     }
 }
@@ -86,6 +86,9 @@ pub fn due() {
     let Some(decay) = settings::decay_now() else { return };
     if decay == 0 {
         purge(true);
+        return;
+    }
+    if ledger::is_sharded() && !is_first_in_moment() {
         return;
     }
     surplus::look(decay);
@@ -105,11 +108,19 @@ pub fn due() {
     }
 }
 
+/// Whether nobody has asked this since the clock last moved. What is asked for next are sums over all shards, which many
+/// threads would ask for at once.
+fn is_first_in_moment() -> bool {
+    static LOOKED: AtomicU64 = AtomicU64::new(0);
+    let now = time::now_ms();
+    LOOKED.load(Ordering::Relaxed) != now && LOOKED.swap(now, Ordering::Relaxed) != now
+}
+
 /// Called at the end of the slow paths of an allocation, outside all locks. `large`: of a huge block; others
 /// show by the fresh pages that the pool hands out.
 #[inline]
 pub fn on_alloc(large: bool) {
-    if large || heap::has_grown(run::pool::fresh_bytes()) {
+    if large || heap::has_grown() {
         grown(large);
     }
 }

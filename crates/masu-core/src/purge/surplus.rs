@@ -11,7 +11,7 @@
 
 use super::note;
 use crate::config::Config;
-use crate::ledger::{self, FREED_LONG};
+use crate::ledger;
 use crate::run::pool;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::time;
@@ -28,13 +28,13 @@ static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 /// A tick has passed.
 pub fn on_tick() {
-    BEFORE.store(FREED_LONG.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    BEFORE.store(ledger::freed_long(true), Ordering::Relaxed);
 }
 
 /// Gives free pages back if they are too many. `decay`: the decay time in milliseconds.
 pub fn look(decay: u64) {
     let used = ledger::pages();
-    let long = FREED_LONG.load(Ordering::Relaxed).saturating_add(BEFORE.load(Ordering::Relaxed));
+    let long = ledger::freed_long(false).saturating_add(BEFORE.load(Ordering::Relaxed));
     let free = pool::dirty_bytes().saturating_sub(long);
     if used < SURPLUS_FROM || free < used / SURPLUS_PART || decay > USUAL {
         return;

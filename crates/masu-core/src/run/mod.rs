@@ -103,7 +103,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
-    ledger::freed_run(bytes);
+    ledger::freed_run(bytes, || shard::number_of((region::offset(p) >> CHUNK_SHIFT) as u32));
 }
 
 /// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains

@@ -47,6 +47,7 @@ use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind,
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::space::{self, Fresh};
+use crate::sync::Ordering;
 
 pub use super::purge::purge;
 pub use super::shard::locks_for_fork;
@@ -407,9 +408,11 @@ pub fn dirty_bytes() -> usize {
     ledger::dirty_units() * UNIT
 }
 
-/// Bytes that were not resident before they were handed out or faulted in, so far. Wraps around.
-pub fn fresh_bytes() -> usize {
-    ledger::fresh_units() * UNIT
+/// Bytes that were not resident before they were handed out or faulted in, so far, by the shard that a thread takes
+/// from. Wraps around.
+#[inline]
+pub fn fresh_bytes(home: Home) -> usize {
+    home.account().fresh.load(Ordering::Relaxed) * UNIT
 }
 
 /// Granules handed out as spans.

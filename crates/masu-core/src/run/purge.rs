@@ -12,25 +12,28 @@ use crate::lock::{DISCARD, change};
 use crate::size_class::UNIT;
 use crate::space;
 use crate::sys::{auxv, mem};
-use crate::tuning::{TICK_CALLS, TICK_LONG};
+use crate::tuning::{TICK_CALLS, TICK_LONG, TICK_TURNS};
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
 /// already; the rest is marked as old. Returns the bytes given back.
 ///
 /// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards shall not
-/// mean more calls. So a tick gives back all ranges of one shard, the next one's at the next tick. Once that
-/// took [`TICK_CALLS`], short ranges of the others wait for their shard's turn.
+/// mean more calls. So a tick gives back all ranges of one shard, the next one's at the next tick; where there are many,
+/// of so many that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the others
+/// wait for theirs.
 pub fn purge(all: bool) -> usize {
     let last = last_shard();
-    let turn = Tick::NEVER.age() as usize;
+    let whole = (last + 1).div_ceil(TICK_TURNS);
+    let turn = Tick::NEVER.age() as usize * whole;
     let mut visit = Visit { all, whole: true, calls: 0, purged: 0 };
-    for shard in (0..=last).map(|number| (number + turn) & last) {
+    for place in 0..=last {
+        let shard = turn.wrapping_add(place) & last;
+        visit.whole = all || place < whole;
         let mut next = Locked::enter(shard).and_then(|pool| pool.first(Has::Dirty));
         while let Some(chunk) = next {
             purge_chunk(chunk, &mut visit);
             next = Locked::enter(shard).and_then(|pool| pool.after(Has::Dirty, chunk));
         }
-        visit.whole = all;
     }
     visit.purged
 }

@@ -96,6 +96,12 @@ impl Home {
     fn shard(self) -> usize {
         (self.0 / HEAP_STRIDE) & last_shard()
     }
+
+    /// The account of the shard that it takes from.
+    #[inline]
+    pub fn account(self) -> &'static Account {
+        &ledger::shard(self.shard()).account
+    }
 }
 
 /// Takes a shard's lock that others hold.
@@ -294,7 +300,7 @@ impl Locked {
 /// While there is one, nobody looks at the chunk for that. Whoever put it into another one knew that there are more, and
 /// so does who has had a block of the chunk since, or that one's lock.
 #[inline]
-fn number_of(chunk: u32) -> usize {
+pub fn number_of(chunk: u32) -> usize {
     if last_shard() == 0 {
         return 0;
     }

@@ -9,36 +9,45 @@ use crate::run::{Home, pool};
 use crate::sync::Ordering;
 use proptest::prelude::*;
 
-/// A tick takes all of one shard, and of the others what a bound on system calls leaves room for; long ranges always.
+/// Ticks take all of so many shards, one after the other, and of the others what a bound on system calls leaves room
+/// for; long ranges always. After so many ticks all is gone.
+fn visit(shards: usize, whole: usize, ticks: usize) {
+    const SHORT: usize = 200;
+    const LONG: usize = 100;
+    let tick = || {
+        clock::advance();
+        purge(false)
+    };
+    region::init().unwrap();
+    assert!(region::map_shards(shards));
+    MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
+    let of_shard = |shard| {
+        let take = |units| pool::take(units, 1, Home::of(shard)).unwrap().0;
+        let short: Vec<_> = (0..2 * SHORT).map(|_| take(1)).collect();
+        (short, take(LONG))
+    };
+    let runs: Vec<_> = (0..shards).map(of_shard).collect();
+    for (shard, (short, long)) in runs.iter().enumerate() {
+        short.iter().step_by(2).for_each(|&at| pool::give(&[at]));
+        pool::give(&[*long]);
+        assert_eq!(ledger::shard(shard).account.dirty.load(Ordering::Relaxed), SHORT + LONG);
+    }
+    assert_eq!(tick(), 0, "what is new stays");
+    assert_eq!(tick(), (whole * SHORT + shards * LONG) * UNIT, "what is long, too");
+    for _ in 1..ticks {
+        assert_eq!(tick(), whole * SHORT * UNIT, "the next shards'");
+    }
+    assert_eq!(pool::dirty_bytes(), 0);
+}
+
 #[test]
-fn ticks_visit_all_shards_for_as_many_calls_as_one() {
-    alone!(ticks_visit_all_shards_for_as_many_calls_as_one, || {
-        const SHORT: usize = 200;
-        const LONG: usize = 100;
-        let tick = || {
-            clock::advance();
-            purge(false)
-        };
-        region::init().unwrap();
-        assert!(region::map_shards(4));
-        MORE_SHARDS.store(3, Ordering::Relaxed);
-        let runs = [0, 1, 2, 3].map(|shard| {
-            let take = |units| pool::take(units, 1, Home::of(shard)).unwrap().0;
-            let short: Vec<_> = (0..2 * SHORT).map(|_| take(1)).collect();
-            (short, take(LONG))
-        });
-        for (shard, (short, long)) in runs.iter().enumerate() {
-            short.iter().step_by(2).for_each(|&at| pool::give(&[at]));
-            pool::give(&[*long]);
-            assert_eq!(ledger::shard(shard).account.dirty.load(Ordering::Relaxed), SHORT + LONG);
-        }
-        assert_eq!(tick(), 0, "what is new stays");
-        assert_eq!(tick(), (SHORT + 4 * LONG) * UNIT, "one shard's, and what is long");
-        for _ in 1..4 {
-            assert_eq!(tick(), SHORT * UNIT, "the next shard's");
-        }
-        assert_eq!(pool::dirty_bytes(), 0);
-    });
+fn ticks_visit_one_shard_after_the_other() {
+    alone!(ticks_visit_one_shard_after_the_other, || visit(4, 1, 4));
+}
+
+#[test]
+fn however_many_shards_there_are_each_has_its_turn_in_time() {
+    alone!(however_many_shards_there_are_each_has_its_turn_in_time, || visit(128, 4, 32));
 }
 
 proptest! {
