@@ -23,7 +23,7 @@ pub use crate::tuning::MOST_SHARDS;
 pub use layout::Layout;
 
 /// Changes whenever a word comes to mean something else under the same name.
-const MEANING: u64 = 2;
+const MEANING: u64 = 3;
 
 /// The version of all that is here.
 pub const VERSION: u64 = hash(PLACE_NAMES, hash(layout::WORD_NAMES, MEANING));
@@ -37,6 +37,12 @@ const fn hash(names: &str, from: u64) -> u64 {
     }
     hash
 }
+
+/// What `heap_live` says of a heap that a thread uses, and of one that a shard of the shared arena has.
+pub const LIVE: u64 = crate::heap::table::LIVE as u64;
+/// See there.
+pub const LENDS: u64 = crate::heap::table::LENDS as u64;
+
 /// The type of the note that leads here.
 pub const NOTE_TYPE: u32 = 16;
 /// What the words begin with.
@@ -66,7 +72,7 @@ pub enum Place {
     LeftHeap,
     /// Arenas ever made.
     Arenas,
-    /// The heap that lends blocks.
+    /// The heap that lends blocks. Further ones are among those of threads: see [`LENDS`].
     SharedArena,
     /// The account of the first shard of the page pool.
     Pages,

@@ -66,10 +66,10 @@ pub const BATCH_BYTES: usize = UNIT / 2;
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
 /// Most shards of the shared arena, and processors for each of them. A thread takes a lock of theirs once in several
-/// blocks, and a shard's spans are partly free. Simulated, one stops a thousand threads at 16 processors. †
+/// blocks, and a shard's spans are partly free. Simulated, one stops a thousand threads at six processors. †
 pub const LENDERS: usize = or_loom(32, 2) as usize;
 /// See [`LENDERS`].
-pub const PROCESSORS_PER_LENDER: usize = or_loom(4, 1) as usize;
+pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
 
 /// Most shards of the shared arena on so many processors: a power of two.
 pub const fn most_lenders(processors: usize) -> usize {

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use masu_core::outside::Place;
+use masu_core::outside::{LENDS, LIVE, Place};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -95,8 +95,14 @@ pub fn read(
     let own = memory.filled(engine.base - l.heaps_below, figures.heaps * l.heap_stride)?;
     for (index, heap) in (0..).zip(own.chunks_exact(l.heap_stride as usize)) {
         let heap = &heap[l.heap_at as usize..];
-        let live = u32_at(heap, l.heap_live) == 1;
-        reader.heap(heap, if live { Owner::Thread(index) } else { Owner::Waiting(index) });
+        reader.heap(
+            heap,
+            match u32_at(heap, l.heap_live) {
+                LIVE => Owner::Thread(index),
+                LENDS => Owner::SharedArena,
+                _ => Owner::Waiting(index),
+            },
+        );
     }
     let arenas = memory.filled(engine.base - l.arenas_below, figures.arenas * l.arena_stride)?;
     for (index, heap) in (0..).zip(arenas.chunks_exact(l.arena_stride as usize)) {
@@ -130,7 +136,11 @@ impl Reader<'_> {
             }
             held.outbox = self.outbox(heap);
         }
-        if held.bytes() != 0 || matches!(owner, Owner::Thread(_)) {
+        let same = |other: &&mut Held| owner == Owner::SharedArena && other.owner == owner;
+        if let Some(shards) = self.heaps.held.iter_mut().find(same) {
+            shards.bins += held.bins;
+            shards.flow = (shards.flow.0 + held.flow.0, shards.flow.1 + held.flow.1);
+        } else if held.bytes() != 0 || matches!(owner, Owner::Thread(_)) {
             self.heaps.held.push(held);
         }
     }

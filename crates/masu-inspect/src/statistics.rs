@@ -1,13 +1,13 @@
 //! The statistics of a process as it would report them itself at this moment, by the same names.
 
-use masu_core::outside::Place;
+use masu_core::outside::{LENDS, Place};
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
 use crate::hardened;
 use crate::memory::Memory;
-use crate::tables::{Tables, u64_at};
+use crate::tables::{Tables, u32_at, u64_at};
 
 /// Names and values, in the order in which masu prints them.
 pub type Statistics = Vec<(&'static str, u64)>;
@@ -70,6 +70,10 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
         let own = memory.filled(engine.base - l.heaps_below, f.heaps * l.heap_stride)?;
         for heap in own.chunks_exact(l.heap_stride as usize) {
             let heap = &heap[l.heap_at as usize..];
+            // What the shared arena lends counts as its borrowers'.
+            if u32_at(heap, l.heap_live) == LENDS {
+                continue;
+            }
             count(engine, heap, &mut counters);
             cached += u64_at(heap, l.heap_cached);
             flow += u64_at(heap, l.heap_allocated);

@@ -57,8 +57,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "W,..", default_values = WORKLOADS)]
     workloads: Vec<String>,
     /// Simulate masu's page pool with so many shards, too; 0: one for each core. What else may lift a limit
-    /// can be added: `+caches`, as many full caches of medium blocks as cores; `+lists`, a cache line for
-    /// each class's list of abandoned spans.
+    /// can be added, as the engine has it: `+caches`, as many full caches of medium blocks as cores; `+lists`, lists of
+    /// abandoned spans of similar classes on cache lines apart; `+lenders`, a shared arena with shards.
     #[arg(long, value_delimiter = ',', value_name = "N[+WORD..],..")]
     shards: Vec<Variant>,
     /// Compare the model's speed-up from one core to two with a measured one, over so many rounds.

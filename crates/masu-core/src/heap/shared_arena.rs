@@ -8,7 +8,7 @@
 //! shared arena alone.
 //!
 //! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait
-//! (`sharding`), then up to one for four processors, from sixteen on. A thread borrows from the shard of its number. A
+//! (`sharding`), then up to one for two processors, from eight on. A thread borrows from the shard of its number. A
 //! shard's spans are owned by an id that no thread has, so every free of their blocks is a remote one, and needs no lock.
 //! What one shard gives up serves the others too.
 //!

@@ -412,7 +412,8 @@ pub fn dirty_bytes() -> usize {
 /// from. Wraps around.
 #[inline]
 pub fn fresh_bytes(home: Home) -> usize {
-    home.account().fresh.load(Ordering::Relaxed) * UNIT
+    let account = if ledger::is_sharded() { home.account() } else { &ledger::FIRST.account };
+    account.fresh.load(Ordering::Relaxed) * UNIT
 }
 
 /// Granules handed out as spans.

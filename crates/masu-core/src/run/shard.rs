@@ -98,7 +98,8 @@ impl Home {
     }
 
     /// The account of the shard that it takes from.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub fn account(self) -> &'static Account {
         &ledger::shard(self.shard()).account
     }

@@ -47,7 +47,7 @@ const PLACE_BITS: u32 = 12;
 /// See the module.
 pub struct Masu {
     variant: Variant,
-    /// One for each thread, and that of the shared arena.
+    /// One for each thread, and behind them those of the shared arena's shards.
     heaps: Vec<Heap>,
     spans: Vec<Span>,
     links: Vec<Links>,
@@ -59,7 +59,8 @@ pub struct Masu {
     abandoned_lines: [Copied; CLASSES],
     /// The table of heaps: its lock, and how many there are.
     table: Copied,
-    shared_arena: Line,
+    /// The locks of the shared arena's shards.
+    lenders: Vec<Line>,
     emptied: Copied,
     oversubscribed: bool,
     /// Until when a core has the kernel take pages back.
@@ -70,9 +71,10 @@ pub struct Masu {
 impl Masu {
     pub fn new(threads: usize, cores: usize, variant: Variant) -> Self {
         let few = OVERSUBSCRIBED_PER_PROCESSOR as usize;
+        let lenders = variant.lenders_on(cores);
         Masu {
             variant,
-            heaps: (0..=threads).map(|_| Heap::new()).collect(),
+            heaps: (0..threads + lenders).map(|_| Heap::new()).collect(),
             spans: Vec::new(),
             links: Vec::new(),
             pages: Pages::new(variant.shards_on(cores)),
@@ -80,7 +82,7 @@ impl Masu {
             abandoned: [List::default(); CLASSES],
             abandoned_lines: [Copied::of(What::Abandoned); CLASSES],
             table: Copied::of(What::Heaps),
-            shared_arena: Line::of(What::SharedArena),
+            lenders: vec![Line::of(What::SharedArena); lenders],
             emptied: Copied::of(What::Emptied),
             oversubscribed: threads > few && threads > few * cores,
             discarding: 0.0,
@@ -88,15 +90,20 @@ impl Masu {
         }
     }
 
-    /// The shared arena's heap.
-    fn shared(&self) -> usize {
-        self.heaps.len() - 1
+    /// Threads' heaps.
+    fn threads(&self) -> usize {
+        self.heaps.len() - self.lenders.len()
+    }
+
+    /// Whether a heap is of a shard of the shared arena.
+    fn lends(&self, heap: usize) -> bool {
+        heap >= self.threads()
     }
 
     fn mode(&self, heap: usize) -> Mode {
         match () {
-            () if self.heaps.len() == 2 => Mode::Alone,
-            () if heap == self.shared() => Mode::Lending,
+            () if self.threads() == 1 => Mode::Alone,
+            () if self.lends(heap) => Mode::Lending,
             () if self.oversubscribed => Mode::Oversubscribed,
             () if self.heaps[heap].shares => Mode::Sharing,
             () => Mode::Private,
@@ -126,7 +133,7 @@ impl Masu {
 
     /// What the heap has, what others have left, what is free, and only then what was never used.
     fn refill(&mut self, caller: &mut Caller<'_>, heap: usize, class: usize) {
-        self.tally.refills += u64::from(heap != self.shared());
+        self.tally.refills += u64::from(!self.lends(heap));
         caller.execute(REFILL);
         let active = self.heaps[heap].active[class];
         if let Some(span) = active {
@@ -246,7 +253,7 @@ impl Masu {
         let span = self.pages.take_granule(caller, dense, own.then_some(heap));
         self.spans.resize_with(self.pages.granules(), Span::new);
         self.links.resize(self.pages.granules(), Links::default());
-        self.tally.fresh_spans += u64::from(heap != self.shared());
+        self.tally.fresh_spans += u64::from(!self.lends(heap));
         caller.change(self.pages.entry(span));
         let s = &mut self.spans[span as usize];
         caller.fetch(&mut s.record);
@@ -259,19 +266,21 @@ impl Masu {
     fn borrows(&self, heap: usize, class: usize) -> bool {
         let few = self.heaps[heap].borrowed[class] < BATCHES;
         heap >= NEVER_BORROW as usize
-            && heap != self.shared()
+            && !self.lends(heap)
             && (few || self.mode(heap) == Mode::Oversubscribed)
     }
 
     /// Fills a thread's empty bin from the shared arena.
     fn borrow(&mut self, caller: &mut Caller<'_>, class: usize) {
-        let (thread, shared) = (caller.thread, self.shared());
+        let thread = caller.thread;
+        let lender = thread % self.lenders.len();
+        let shared = self.threads() + lender;
         let batches = self.heaps[thread].borrowed[class];
         self.heaps[thread].borrowed[class] = (batches + 1).min(BATCHES);
         self.heaps[thread].sent[class] = 0;
         let most = (BATCH_BYTES / size_of_class(class)).max(1);
         let want = (1 << batches.min(BATCHES - 1)).min(most);
-        let mut lock = self.shared_arena;
+        let mut lock = self.lenders[lender];
         let since = caller.acquire(&mut lock);
         for _ in 0..want {
             let block = self.take_binned(caller, shared, class);
@@ -281,7 +290,7 @@ impl Masu {
             self.heaps[thread].bins[class].push(block);
         }
         caller.release(&mut lock, since);
-        self.shared_arena = lock;
+        self.lenders[lender] = lock;
     }
 
     /// Returns what is left of a batch once a thread has freed much and borrowed nothing.
@@ -304,9 +313,8 @@ impl Masu {
 
     /// The way of an allocation that found nothing at hand ends with a look at what memory has grown by.
     fn grow(&mut self, caller: &mut Caller<'_>, heap: usize) {
-        self.pages.look_at_fresh(caller);
-        let fresh = self.pages.fresh_units;
-        if heap != self.shared() && fresh - self.heaps[heap].grown >= UNITS {
+        let fresh = self.pages.look_at_fresh(caller);
+        if !self.lends(heap) && fresh - self.heaps[heap].grown >= UNITS {
             self.heaps[heap].grown = fresh;
             self.purge_sparse(caller);
         }
@@ -338,11 +346,10 @@ impl Masu {
         caller.execute(CACHED);
         let cache = &mut self.heaps[caller.thread].cache;
         cache.put(caller, &mut self.caches, &mut self.pages, run, units);
-        if units * UNIT > BUFFER {
-            self.pages.look_at_used(caller);
-            if self.pages.used() * UNIT >= SURPLUS_FROM {
-                self.pages.count_long_run(caller);
-            }
+        if units * UNIT > BUFFER
+            && (!self.pages.is_large_known(caller) || self.pages.used() * UNIT >= SURPLUS_FROM)
+        {
+            self.pages.count_long_run(caller, run);
         }
         self.pages.look_at_free(caller);
     }

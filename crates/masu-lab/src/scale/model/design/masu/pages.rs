@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use masu_core::rules::{Affinity, TICK_CALLS, TICK_LONG, UNITS};
+use masu_core::rules::{Affinity, TICK_CALLS, TICK_LONG, TICK_TURNS, UNITS};
 
 use super::super::super::machine::{Copied, Line};
 use super::super::super::what::What;
@@ -48,6 +48,8 @@ struct Shard {
     /// Units.
     dirty: usize,
     used: usize,
+    /// Units handed out that nobody had touched, so far.
+    fresh_units: usize,
 }
 
 /// See the module.
@@ -59,8 +61,6 @@ pub struct Pages {
     entries: Vec<Copied>,
     /// How many threads' numbers stand for different chunks.
     affinities: usize,
-    /// Units handed out that nobody had touched, so far.
-    pub fresh_units: usize,
 }
 
 impl Pages {
@@ -78,6 +78,7 @@ impl Pages {
             room: vec![BTreeSet::new(); 3 + 2 * affinities],
             dirty: 0,
             used: 0,
+            fresh_units: 0,
         };
         Pages {
             chunks: Vec::new(),
@@ -85,7 +86,6 @@ impl Pages {
             space: Line::of(What::Space),
             entries: Vec::new(),
             affinities,
-            fresh_units: 0,
         }
     }
 
@@ -115,7 +115,8 @@ impl Pages {
     }
 
     /// Ranges of pages that have been free since the tick and have been touched, which the next tick would give back:
-    /// all of the shard that has most, and of the others short ones only while that takes few calls.
+    /// all of the shards that have most, of so many that all have their turn in time, and of the others short ones only while
+    /// that takes few calls.
     pub fn old_ranges(&self) -> usize {
         let count = |shortest| {
             let mut of = vec![0; self.shards.len()];
@@ -125,9 +126,10 @@ impl Pages {
             of
         };
         let (all, long) = (count(1), count(TICK_LONG));
-        let shorts = || all.iter().zip(&long).map(|(all, long)| all - long);
-        let most = shorts().max().unwrap_or(0);
-        let short = most.max(shorts().sum::<usize>().min(TICK_CALLS));
+        let mut shorts: Vec<usize> = all.iter().zip(&long).map(|(all, long)| all - long).collect();
+        shorts.sort_unstable_by(|one, other| other.cmp(one));
+        let most: usize = shorts.iter().take(shorts.len().div_ceil(TICK_TURNS)).sum();
+        let short = most.max(shorts.iter().sum::<usize>().min(TICK_CALLS));
         long.iter().sum::<usize>() + short
     }
 
@@ -135,29 +137,32 @@ impl Pages {
         caller.thread % self.shards.len()
     }
 
-    /// The caller looks how much is free.
+    /// The caller looks how much is free: of several shards only when the clock has moved, and then at all of them.
     pub fn look_at_free(&mut self, caller: &mut Caller<'_>) {
-        let shard = self.shard_of(caller);
-        caller.read(&mut self.shards[shard].tally);
+        if let [only] = &mut self.shards[..] {
+            caller.read(&mut only.tally);
+        }
     }
 
-    /// The caller looks how much was handed out.
-    pub fn look_at_fresh(&mut self, caller: &mut Caller<'_>) {
+    /// The caller looks how many fresh units its shard has handed out.
+    pub fn look_at_fresh(&mut self, caller: &mut Caller<'_>) -> usize {
         let shard = self.shard_of(caller);
         caller.read(&mut self.shards[shard].fresh);
+        self.shards[shard].fresh_units
     }
 
-    /// The caller looks how much is in use.
-    pub fn look_at_used(&mut self, caller: &mut Caller<'_>) {
-        let shard = self.shard_of(caller);
-        caller.read(&mut self.shards[shard].tally);
-        caller.read(&mut self.shards[shard].run_tally);
+    /// The caller looks how much is in use, unless there are several shards: then nobody knows.
+    pub fn is_large_known(&mut self, caller: &mut Caller<'_>) -> bool {
+        let [only] = &mut self.shards[..] else { return false };
+        caller.read(&mut only.tally);
+        caller.read(&mut only.run_tally);
+        true
     }
 
-    /// The caller adds to the counter of long runs freed, which lies beside those of pages.
-    pub fn count_long_run(&mut self, caller: &mut Caller<'_>) {
-        let shard = self.shard_of(caller);
-        caller.change_atomic(&mut self.shards[shard].tally);
+    /// The caller adds to the counter of long runs freed of the run's shard, which lies beside its lock.
+    pub fn count_long_run(&mut self, caller: &mut Caller<'_>, run: u32) {
+        let shard = self.chunks[run as usize / UNITS].shard;
+        caller.atomic(&mut self.shards[shard].lock);
     }
 
     /// A run's first unit.
@@ -269,8 +274,8 @@ impl Pages {
         self.unlist(chunk);
         let dirty = self.chunks[chunk].take(start, n);
         self.list(chunk);
-        self.fresh_units += n - dirty;
         let shard = &mut self.shards[self.chunks[chunk].shard];
+        shard.fresh_units += n - dirty;
         shard.dirty -= dirty;
         shard.used += n;
         caller.change(&mut shard.tally);

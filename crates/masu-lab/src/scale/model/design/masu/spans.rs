@@ -95,10 +95,10 @@ impl Masu {
     fn claim(&mut self, caller: &mut Caller<'_>, span: u32) {
         let s = &mut self.spans[span as usize];
         let (thread, class) = (caller.thread, s.class);
-        let per_line = self.variant.classes_per_line();
+        let line = self.variant.line_of(class);
         if std::mem::take(&mut s.listed) {
             self.abandoned[class].remove(&mut self.links, span);
-            caller.locked(&mut self.abandoned_lines[class / per_line], LISTED);
+            caller.locked(&mut self.abandoned_lines[line], LISTED);
         }
         let keeps = !self.borrows(thread, class);
         let s = &mut self.spans[span as usize];
@@ -124,8 +124,7 @@ impl Masu {
         heap: usize,
         class: usize,
     ) -> Option<u32> {
-        let per_line = self.variant.classes_per_line();
-        let line = &mut self.abandoned_lines[class / per_line];
+        let line = &mut self.abandoned_lines[self.variant.line_of(class)];
         caller.read(line);
         let span = self.abandoned[class].front()?;
         caller.locked(line, LISTED);
@@ -136,7 +135,7 @@ impl Masu {
         caller.change(self.pages.entry(span));
         s.merge();
         (s.listed, s.former, s.owner) = (false, None, Some(heap as u32));
-        self.tally.adopted += u64::from(heap != self.shared());
+        self.tally.adopted += u64::from(!self.lends(heap));
         Some(span)
     }
 
@@ -215,7 +214,6 @@ impl Masu {
 
     /// Publishes a span with room, or gives it back if it is empty.
     fn give_up_partial(&mut self, caller: &mut Caller<'_>, span: u32) {
-        let per_line = self.variant.classes_per_line();
         let s = &mut self.spans[span as usize];
         let n = s.chain.len() as u32;
         if n >= threshold(s.class) || n == s.out() {
@@ -225,7 +223,8 @@ impl Masu {
         if s.out() == 0 {
             return self.give(caller, span);
         }
-        caller.locked(&mut self.abandoned_lines[s.class / per_line], LISTED);
+        let line = self.variant.line_of(s.class);
+        caller.locked(&mut self.abandoned_lines[line], LISTED);
         caller.change(self.pages.entry(span));
         caller.atomic(&mut s.word);
         (s.owner, s.place, s.used, s.listed) = (None, Place::Unowned, s.out(), true);

@@ -47,7 +47,7 @@ fn no_block_is_handed_out_twice() {
 
 #[test]
 fn what_is_freed_goes_back_to_the_pool() {
-    for variant in ["1", "4", "0+caches+lists"] {
+    for variant in ["1", "4", "0+caches+lists+lenders"] {
         let (mut masu, mut machine, live) = shuffle(4, variant.parse().unwrap());
         for (at, block) in live.into_iter().enumerate() {
             let caller = &mut Caller { machine: &mut machine, core: at % 4, thread: at % 4 };

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Error, bail};
-use masu_core::rules::most_shards;
+use masu_core::rules::{most_lenders, most_shards};
+use masu_core::size_class::CLASSES;
 
-/// Counts and locks of abandoned spans on one cache line, in the engine.
+/// Locks and counts of abandoned spans on one cache line.
 const CLASSES_PER_LINE: usize = 4;
 
 /// See the module.
@@ -16,8 +17,10 @@ pub struct Variant {
     pub shards: usize,
     /// There may be as many full caches of medium blocks as there are cores, rather than four.
     pub caches: bool,
-    /// The lists of abandoned spans of each class have a cache line of their own.
+    /// The lists of abandoned spans that share a cache line are those of classes that are far apart, not of neighbours.
     pub lists: bool,
+    /// The shared arena has as many shards as the engine's comes to have, rather than one lock.
+    pub lenders: bool,
 }
 
 /// See there.
@@ -26,7 +29,7 @@ const ENGINE: usize = usize::MAX;
 impl Default for Variant {
     /// The engine.
     fn default() -> Self {
-        Variant { shards: ENGINE, caches: true, lists: false }
+        Variant { shards: ENGINE, caches: true, lists: true, lenders: true }
     }
 }
 
@@ -40,9 +43,18 @@ impl Variant {
         }
     }
 
-    /// Classes whose lists of abandoned spans share a line.
-    pub fn classes_per_line(self) -> usize {
-        if self.lists { 1 } else { CLASSES_PER_LINE }
+    /// Shards of the shared arena on so many cores.
+    pub fn lenders_on(self, cores: usize) -> usize {
+        if self.lenders { most_lenders(cores) } else { 1 }
+    }
+
+    /// The line on which a class's list of abandoned spans has its lock.
+    pub fn line_of(self, class: usize) -> usize {
+        if self.lists {
+            class % (CLASSES / CLASSES_PER_LINE)
+        } else {
+            class / CLASSES_PER_LINE
+        }
     }
 }
 
@@ -54,7 +66,7 @@ impl fmt::Display for Variant {
             ENGINE => f.write_str("its shards")?,
             some => write!(f, "{some} shards")?,
         }
-        let more = [(self.caches, "caches"), (self.lists, "lists")];
+        let more = [(self.caches, "caches"), (self.lists, "lists"), (self.lenders, "lenders")];
         more.into_iter().filter(|(has, _)| *has).try_for_each(|(_, what)| write!(f, ", {what}"))
     }
 }
@@ -68,13 +80,14 @@ impl FromStr for Variant {
         let Ok(shards) = shards.parse() else {
             bail!("`{shards}` is no number of shards; 0 stands for one for each core");
         };
-        let mut variant = Variant { shards, caches: false, lists: false };
+        let mut variant = Variant { shards, caches: false, lists: false, lenders: false };
         for part in parts {
             match part {
                 "caches" => variant.caches = true,
                 "lists" => variant.lists = true,
+                "lenders" => variant.lenders = true,
                 other => {
-                    bail!("`+{other}` is nothing to add to shards: use +caches or +lists")
+                    bail!("`+{other}` is nothing to add to shards: use +caches, +lists or +lenders")
                 }
             }
         }
@@ -88,11 +101,11 @@ mod tests {
 
     #[test]
     fn a_variant_is_what_its_words_say() {
-        let all: Variant = "0+caches+lists".parse().unwrap();
-        assert_eq!(all, Variant { shards: 0, caches: true, lists: true });
-        assert_eq!(all.to_string(), "a shard for each core, caches, lists");
+        let all: Variant = "0+caches+lists+lenders".parse().unwrap();
+        assert_eq!(all, Variant { shards: 0, caches: true, lists: true, lenders: true });
+        assert_eq!(all.to_string(), "a shard for each core, caches, lists, lenders");
         let eight: Variant = "8".parse().unwrap();
-        assert_eq!(eight, Variant { shards: 8, caches: false, lists: false });
+        assert_eq!(eight, Variant { shards: 8, caches: false, lists: false, lenders: false });
         for (text, way_out) in
             [("many", "0 stands for"), ("1+luck", "use +caches"), ("", "0 stands")]
         {
