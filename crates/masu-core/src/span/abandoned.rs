@@ -64,7 +64,8 @@ impl AbandonedList {
 const PER_LINE: usize = 4;
 const LINES: usize = CLASSES / PER_LINE;
 
-const _: () = assert!(cfg!(any(loom, masu_count_locks)) || size_of::<AbandonedList>() * PER_LINE == LINE);
+const _: () =
+    assert!(cfg!(any(loom, masu_count_locks)) || size_of::<AbandonedList>() * PER_LINE == LINE);
 
 /// On lines that begin with a list. Zero, and so no part of the library's file.
 #[repr(align(64))]

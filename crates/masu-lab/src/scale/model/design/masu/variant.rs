@@ -50,11 +50,7 @@ impl Variant {
 
     /// The line on which a class's list of abandoned spans has its lock.
     pub fn line_of(self, class: usize) -> usize {
-        if self.lists {
-            class % (CLASSES / CLASSES_PER_LINE)
-        } else {
-            class / CLASSES_PER_LINE
-        }
+        if self.lists { class % (CLASSES / CLASSES_PER_LINE) } else { class / CLASSES_PER_LINE }
     }
 }
 
