@@ -6,6 +6,7 @@ use crate::ledger::{self, MORE_SHARDS};
 use crate::own_process::alone;
 use crate::region;
 use crate::run::{Home, pool};
+use crate::settings;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 
@@ -19,6 +20,8 @@ fn visit(shards: usize, whole: usize, ticks: usize) {
         purge(false)
     };
     region::init().unwrap();
+    // Or chunks come with pages that nobody has used.
+    settings::set_huge_pages(false);
     assert!(region::map_shards(shards));
     MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
     let of_shard = |shard| {
