@@ -25,6 +25,12 @@ pub mod config;
 mod face;
 #[cfg(not(loom))]
 mod hardened;
+#[cfg(loom)]
+mod hardened {
+    pub mod bin;
+    pub mod state;
+    pub use crate::models::world::hardened::*;
+}
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
@@ -130,9 +136,7 @@ macro_rules! note {
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;
 #[cfg(loom)]
-use models::world::{
-    hardened, heap, huge, purge, region, report, run, settings, sharing, space, sys,
-};
+use models::world::{heap, huge, purge, region, report, run, settings, sharing, space, sys};
 
 #[cfg(not(loom))]
 pub use face::*;

@@ -156,6 +156,10 @@ pub enum Place {
     HardenedHeaps,
     /// Where the heads of these heaps' numbers lie; 0: there are none.
     HardenedHeads,
+    /// Where threads' caches of its small blocks lie.
+    HardenedCaches,
+    /// How many of them are accessible.
+    HardenedCachesOpen,
     /// Bytes of its regions that are accessible.
     HardenedOpened,
     /// Its free bytes that have not gone back.
@@ -268,6 +272,8 @@ places! {
     hardened_place = crate::hardened::place::PROCESS,
     hardened_heaps = crate::hardened::place::HEAPS,
     hardened_heads = crate::hardened::heaps::HEADS,
+    hardened_caches = crate::hardened::cache::AT,
+    hardened_caches_open = crate::hardened::cache::OPEN,
     hardened_opened = crate::hardened::place::OPENED,
     hardened_dirty = crate::ledger::DIRTY_HARDENED,
     hardened_shapes = crate::hardened::shape::ALL,

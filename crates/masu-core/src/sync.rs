@@ -6,7 +6,7 @@
 
 #[cfg(loom)]
 pub use crate::models::world::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(loom))]
 pub use core::sync::atomic::{

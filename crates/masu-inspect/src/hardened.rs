@@ -1,7 +1,7 @@
 //! The hardened heap: what of its memory is blocks, what is free, and what its records take.
 //!
-//! Blocks lie in the slabs of pools, which count them and have a bit for each slot, or, above 128 KiB, in mappings that
-//! a table lists.
+//! Blocks lie in the slabs of pools, which count them and have a state for each slot, or, above 128 KiB, in mappings that
+//! a table lists. Threads have slots at hand, and freed blocks in quarantine, in caches.
 
 use masu_core::outside::Place;
 
@@ -32,7 +32,7 @@ struct Pool {
     opened_metadata: u64,
     /// Slabs ever used.
     used: u64,
-    /// Slots that the program has.
+    /// Slots that the program has, or a thread's cache.
     live: u64,
     /// Slabs with taken slots.
     in_use: u64,
@@ -40,6 +40,7 @@ struct Pool {
 }
 
 /// What these are like.
+#[derive(Clone)]
 struct Shape {
     /// Bytes from slot to slot.
     stride: u64,
@@ -47,8 +48,6 @@ struct Shape {
     slots: u64,
     /// Bytes of a slab that are slots or left over; 0: its blocks have no bytes.
     slab: u64,
-    /// Bytes of a map of its slots.
-    map: u64,
     /// Bytes of its metadata.
     metadata: u64,
     /// Most bytes of a block.
@@ -63,6 +62,8 @@ struct Shape {
 const MOST_OPENED: u64 = 64 << 30;
 /// Where pools lie, and the most arenas there.
 const PLACES: [(Place, u64); 2] = [(Place::HardenedPlace, 64), (Place::HardenedHeaps, 1 << 16)];
+/// Most threads' caches.
+const MOST_CACHES: u64 = 1 << 12;
 /// Most entries of the table of large blocks: as many as mappings that a machine can be set to have.
 const MOST_LARGE: u64 = 1 << 26;
 
@@ -85,7 +86,35 @@ pub fn usage(memory: &Memory, engine: &Engine) -> Result<Usage, Error> {
         usage.live += pool.live * pool.shape.room;
         usage.resident += pool.in_use * pool.shape.slab;
     }
+    usage.live = usage.live.saturating_sub(waiting(memory, engine)?);
     Ok(usage)
+}
+
+/// Where threads' caches lie.
+fn caches(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
+    let word = |which| memory.word(engine.address(which));
+    let (at, open) = (word(Place::HardenedCaches)?, word(Place::HardenedCachesOpen)?);
+    let end = at + open.min(MOST_CACHES) * engine.layout.cache_stride;
+    if open <= MOST_CACHES { Ok((at, end)) } else { Err(Error::Damaged(memory.process)) }
+}
+
+/// Bytes that could be asked for in what waits in threads' caches.
+fn waiting(memory: &Memory, engine: &Engine) -> Result<u64, Error> {
+    let (at, end) = caches(memory, engine)?;
+    if at == end {
+        return Ok(0);
+    }
+    let l = &engine.layout;
+    let shapes = shapes(memory, engine)?;
+    let caches = memory.filled(at, end - at)?;
+    let mut bytes = 0;
+    for cache in caches.chunks_exact(l.cache_stride as usize) {
+        let bins = cache.chunks_exact(l.cache_bin_stride as usize).zip(&shapes);
+        for (bin, shape) in bins.take(l.pool_pages as usize) {
+            bytes += (u32_at(bin, l.cache_ready) + u32_at(bin, l.cache_waiting)) * shape.room;
+        }
+    }
+    Ok(bytes)
 }
 
 /// Adds what it has to an account. Returns the ranges of addresses that are its own.
@@ -104,6 +133,7 @@ pub(crate) fn add(
     }
     let (heads, arenas) = heads(memory, engine)?;
     records.push((heads, heads + arenas * engine.layout.head_len));
+    records.push(caches(memory, engine)?);
     let mut ours = Vec::new();
     for pool in pools(memory, engine)? {
         records.push((pool.metadata, pool.metadata + pool.opened_metadata));
@@ -214,18 +244,10 @@ fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
         return Ok(Vec::new());
     }
     let l = &engine.layout;
-    let shapes = engine.address(Place::HardenedShapes);
-    let mut shape_words = vec![0; (l.pool_classes * l.shape_len) as usize];
-    memory.read(shapes, &mut shape_words)?;
+    let shapes = shapes(memory, engine)?;
     let mut pools = Vec::new();
     for (region, pool) in &raw {
-        let class = region % l.pool_classes;
-        let shape_of =
-            |class| Shape::of(engine, class, &shape_words[(class * l.shape_len) as usize..]);
-        let mut shape = shape_of(class);
-        if class != 0 {
-            shape.rounding = shape.room.saturating_sub(shape_of(class - 1).room + 1);
-        }
+        let shape = shapes[(region % l.pool_classes) as usize].clone();
         let (opened, opened_metadata) =
             (u64_at(pool, l.pool_opened), u64_at(pool, l.pool_opened_metadata));
         if opened.max(opened_metadata) > MOST_OPENED || shape.metadata == 0 || shape.stride == 0 {
@@ -247,6 +269,21 @@ fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
     Ok(pools)
 }
 
+/// The shapes, by class.
+fn shapes(memory: &Memory, engine: &Engine) -> Result<Vec<Shape>, Error> {
+    let l = &engine.layout;
+    let mut words = vec![0; (l.pool_classes * l.shape_len) as usize];
+    memory.read(engine.address(Place::HardenedShapes), &mut words)?;
+    let words = (0..).zip(words.chunks_exact(l.shape_len as usize));
+    let mut shapes: Vec<Shape> =
+        words.map(|(class, words)| Shape::of(engine, class, words)).collect();
+    let rooms: Vec<u64> = shapes.iter().map(|shape| shape.room).collect();
+    for (shape, below) in shapes.iter_mut().skip(1).zip(rooms) {
+        shape.rounding = shape.room.saturating_sub(below + 1);
+    }
+    Ok(shapes)
+}
+
 impl Shape {
     fn of(engine: &Engine, class: u64, bytes: &[u8]) -> Shape {
         let l = &engine.layout;
@@ -261,7 +298,6 @@ impl Shape {
             stride,
             slots: u16_at(bytes, l.shape_slots),
             slab,
-            map: u8_at(bytes, l.shape_words) * 8,
             metadata: u32_at(bytes, l.shape_metadata),
             room,
             rounding: 0,
@@ -299,11 +335,9 @@ fn slabs(
 impl Shape {
     /// The slots that the program has of a slab.
     fn live_slots(&self, engine: &Engine, record: &[u8]) -> impl Iterator<Item = u64> {
-        let taken = engine.layout.slab_maps;
-        (0..self.slots).filter(move |slot| {
-            let at = taken + slot / 64 * 8;
-            (u64_at(record, at) & !u64_at(record, at + self.map)) >> (slot % 64) & 1 != 0
-        })
+        let l = &engine.layout;
+        let who = |slot: u64| u8_at(record, l.slab_states + slot) & l.state_mask;
+        (0..self.slots).filter(move |&slot| who(slot) == l.state_live)
     }
 
     /// What of these is resident, of the slab at an address.

@@ -11,7 +11,7 @@
 //! The exact ones are for doors whose contract names real sizes: what a request will get is known before, and
 //! the zeroed bytes are all that may be used.
 
-use super::hardened::hardened_block;
+use super::hardened::{hardened_block, hardened_first};
 use super::{Arena, scarce};
 use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
@@ -42,7 +42,7 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
             return p;
         }
     } else if settings::hardened() && heap::scope().is_none() {
-        return hardened_block(size, 16, size);
+        return hardened_first(size);
     } else if sampling::none_is_due() {
         let p = heap::refill_short(size);
         if !p.is_null() {
@@ -145,21 +145,29 @@ pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
 
 /// The usable size of a block that [`alloc_exact`] returns; 0 if it can never return one. O(1).
 pub fn exact_size(size: usize, align: usize) -> usize {
-    Request::exact(size, align, false).map_or(0, |request| request.bytes())
+    bytes_for(size, align, true)
 }
 
 /// What [`usable_size`](super::usable_size) will at least say of a block of `size` bytes; 0 when `size` is
 /// too large.
 pub fn good_size(size: usize) -> usize {
-    Request::new(size, 16, false).map_or(0, |request| request.bytes())
+    bytes_for(size, 16, false)
+}
+
+/// The bytes of the block for a request, exact or not; 0: there can be none.
+#[inline(never)]
+pub(super) fn bytes_for(size: usize, align: usize, exact: bool) -> usize {
+    request_for(size, align, false, exact).map_or(0, |request| request.bytes())
+}
+
+fn request_for(size: usize, align: usize, zeroed: bool, exact: bool) -> Option<Request> {
+    if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) }
 }
 
 #[cold]
 #[inline(never)]
 fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
-    let request =
-        if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) };
-    request.map_or(null_mut(), |request| serve_here(&request))
+    request_for(size, align, zeroed, exact).map_or(null_mut(), |request| serve_here(&request))
 }
 
 /// A block for a request; null when memory is out. In line, where what is asked for is partly known.

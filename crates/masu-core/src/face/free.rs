@@ -1,11 +1,11 @@
 //! Freeing, as doors do it: the hot path in line, and after the others a look at what is stale.
 
+use super::alloc::bytes_for;
 use crate::hardened;
 use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
-use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
 use crate::span::Span;
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
@@ -89,7 +89,8 @@ unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
     unsafe {
         match block.kind {
             Kind::Own => dealloc(p),
-            _ => purge::on_free(free_block(p, &block)),
+            Kind::Hardened => unknown(p),
+            _ => found(p, &block),
         }
     }
 }
@@ -97,13 +98,14 @@ unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
 /// Whether a block is too long to have been asked for with a size, 0 if that is not known, and an alignment. One
 /// that was resized may have more than it takes, and one that was taken when memory was short.
 fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
+    if size == 0 || size == block.bytes {
+        return false;
+    }
+    let align = align.max(16);
+    let asked = bytes_for(size, align, false);
     if block.kind == Kind::Hardened || block.kind == Kind::Guarded && settings::hardened() {
         // It has what was asked for, or what the exact request for that gives.
-        let given = |request: Request| request.bytes() == block.bytes;
-        return size != block.bytes
-            && size != 0
-            && !Request::exact(size, align.max(16), false).is_some_and(given)
-            && !Request::new(size, align.max(16), false).is_some_and(given);
+        return asked != block.bytes && bytes_for(size, align, true) != block.bytes;
     }
     let short = match block.kind {
         Kind::Own | Kind::Remote | Kind::Guarded => false,
@@ -112,8 +114,7 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
         Kind::Spare => true,
         Kind::Hardened => false,
     };
-    let most = |request: Request| 2 * request.bytes() + LARGER_WASTE_SIXTEENTHS * 16;
-    size != 0 && !short && Request::new(size, align, false).is_none_or(|it| block.bytes > most(it))
+    !short && (asked == 0 || block.bytes > 2 * asked + LARGER_WASTE_SIXTEENTHS * 16)
 }
 
 /// Does what the hot path of a free has left to do, out of line.
@@ -198,11 +199,33 @@ unsafe fn unknown(p: *mut u8) {
     }
     if hardened::holds(p) {
         // SAFETY: passed on.
-        return purge::on_free(unsafe { free_hardened(p) });
+        return unsafe { hardened_block(p) };
     }
     match Block::find_here(p) {
         // SAFETY: a live block, as far as that can be told.
-        Some(block) => purge::on_free(unsafe { free_block(p, &block) }),
+        Some(block) => unsafe { found(p, &block) },
         None => _ = report::mistake(Act::Free, p, why(p)),
+    }
+}
+
+/// # Safety
+/// As for [`free_block`].
+#[inline(never)]
+unsafe fn found(p: *mut u8, block: &Block) {
+    // SAFETY: passed on.
+    purge::on_free(unsafe { free_block(p, block) });
+}
+
+/// Frees a block in a region of the process's hardened heap: at once, if that can be.
+///
+/// # Safety
+/// As for [`free_hardened`].
+#[inline(never)]
+unsafe fn hardened_block(p: *mut u8) {
+    // SAFETY: passed on.
+    unsafe {
+        if !heap::free_hardened_at_hand(p) {
+            purge::on_free(free_hardened(p));
+        }
     }
 }

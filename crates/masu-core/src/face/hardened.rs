@@ -1,5 +1,6 @@
 //! The hardened heap, as the configuration asks for it; and resizing its blocks.
 
+use super::alloc::bytes_for;
 use super::free::dealloc;
 use super::scarce;
 use crate::config::Config;
@@ -49,13 +50,22 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
     }
 }
 
+/// A block of the hardened heap for an ordinary request; null when memory is out.
+#[inline(never)]
+pub(super) fn hardened_first(size: usize) -> *mut u8 {
+    let p = heap::alloc_hardened(size);
+    if p.is_null() { hardened_block(size, 16, size) } else { p }
+}
+
 /// A block of the hardened heap, of `bytes` bytes for a request of `size`; null when memory is out.
 #[inline(never)]
 pub(super) fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8 {
     let mut bytes = bytes;
     if hardened::gives_whole_classes() && bytes != 0 {
-        let Some(request) = Request::new(bytes, align, false) else { return null_mut() };
-        bytes = request.bytes();
+        bytes = bytes_for(bytes, align, false);
+        if bytes == 0 {
+            return null_mut();
+        }
     }
     let mut p = sampling::guarded(bytes, align, size);
     if p.is_null() {
@@ -127,6 +137,24 @@ pub(super) unsafe fn realloc_hardened(
     to
 }
 
+/// Resizes a block of the process's small hardened ones where it is, as a request says. `false`: it has to be done in full.
+///
+/// # Safety
+/// It is a live block at `p`, if it is one, and the caller's.
+#[inline(never)]
+pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
+    let size = if hardened::gives_whole_classes() { request.bytes() } else { request.size };
+    if !p.addr().is_multiple_of(request.align) || prof::any_live() || prof::rate() != 0 {
+        return false;
+    }
+    // SAFETY: passed on.
+    let old = unsafe { hardened::resize(p, size) };
+    old.is_some_and(|old| {
+        thread_bytes::resized(old, size);
+        true
+    })
+}
+
 /// Resizes a hardened block where it is, which makes it a new one for the profile. `false`: it has to move.
 ///
 /// # Safety
@@ -139,7 +167,7 @@ pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> b
         return false;
     }
     // SAFETY: passed on.
-    let stays = unsafe { hardened::resize(p, size) };
+    let stays = unsafe { hardened::resize(p, size) }.is_some();
     if let Some(heap) = heap {
         heap.resized_hardened(old, size, !heaps::is_in_slab(p), stays);
     }

@@ -9,7 +9,7 @@
 //! Arenas are told what becomes of their blocks, within their limits.
 
 use super::free::{self, dealloc};
-use super::hardened::{hardened_stays, realloc_hardened};
+use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -175,6 +175,10 @@ fn found(p: *const u8) -> Option<Block> {
 #[inline(never)]
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
     let Some(request) = request else { return null_mut() };
+    // SAFETY: passed on.
+    if hardened::holds(p) && !request.exact && unsafe { resized_at_once(p, &request) } {
+        return p;
+    }
     let Some(block) = Block::find(p) else {
         let to = report::mistake(Act::Realloc(Some(request.size)), p, why(p));
         return core::ptr::with_exposed_provenance_mut(to);

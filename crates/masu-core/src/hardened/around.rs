@@ -1,51 +1,116 @@
 //! What lies around a block that is being freed, and what is said when somebody wrote there.
+//!
+//! Its neighbours may be handed out and freed meanwhile. Of a live one the trailer alone is looked at, which is one atomic
+//! word; and what looks wrong is believed only if the slot has not changed hands ([`State::is_damaged`](super::state::State::is_damaged)).
 
-use super::pool::{Locked, Spot};
+use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES};
+use super::slab::Slab;
 use super::trailer;
 use crate::report::{self, Act, Wrong};
-use crate::sync::Ordering;
 
 /// Bytes on each side of a small block that a free looks at.
-pub(super) const LOOKED_AT: usize = 32;
+const LOOKED_AT: usize = 32;
 /// The longest slots of which those behind a freed one are looked at.
 const NEAR: usize = 64;
 
-/// Looks at the slots next to a block that is being freed, as far as [`LOOKED_AT`].
+/// [`look_around`], shorter. `false`: something is wrong, which that tells.
 ///
 /// # Safety
-/// The lock of its pool is held.
+/// As for [`look_around`].
 #[inline]
-pub(super) unsafe fn look_around(_: &Locked, address: usize, class: usize, spot: Spot) {
+pub(super) unsafe fn is_whole_around(
+    pool: &Pool,
+    address: usize,
+    class: usize,
+    spot: Spot,
+) -> bool {
+    let shape = &ALL[class % CLASSES];
+    let stride = shape.stride as usize;
+    // SAFETY: passed on; slots of the slab, of 32 bytes or more.
+    unsafe {
+        if stride < LOOKED_AT || spot.slot == 0 {
+            look_around(pool, address, class, spot);
+            return true;
+        }
+        let behind = spot.slot + 1;
+        is_whole(spot.slab, spot.slot - 1, stride, address - LOOKED_AT, true)
+            && (stride > NEAR
+                || behind >= usize::from(shape.slots)
+                || is_whole(spot.slab, behind, stride, address + stride, false))
+    }
+}
+
+/// Looks at what lies next to a block that is being freed, as far as [`LOOKED_AT`].
+///
+/// # Safety
+/// A live block of the pool's, or one that the caller has just wiped.
+#[inline(never)]
+pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot: Spot) {
     let shape = &ALL[class % CLASSES];
     let (stride, slots) = (shape.stride as usize, usize::from(shape.slots));
-    let near = if stride < LOOKED_AT { LOOKED_AT / 16 } else { 1 };
-    let canary = spot.slab.header.canary.load(Ordering::Relaxed);
-    let looked_at = LOOKED_AT.min(stride);
-    for slot in spot.slot.saturating_sub(near)..spot.slot {
-        let end = address - (spot.slot - slot - 1) * stride;
-        // SAFETY: invariant 2 of `hardened::pool`: the slab's slots are accessible. Those that nobody has do not change
-        // while the lock is held; of others the trailer alone is looked at, which is one atomic word.
-        let whole = unsafe {
-            if spot.slab.is_live(slot) {
-                trailer::is_whole(end, canary, stride)
-            } else {
-                trailer::is_zero(end - looked_at, looked_at)
-            }
-        };
-        if !whole {
+    let (near, len) = if stride < LOOKED_AT { (LOOKED_AT / 16, 16) } else { (1, LOOKED_AT) };
+    let small = !shape::is_pages(class);
+    // SAFETY: invariant 2 of `hardened::pool`: the slab's slots are accessible, and so is what is before it.
+    unsafe {
+        if spot.slot == 0 && !is_whole_before(pool, class, spot) {
             damaged(address, class, false);
         }
+        for n in (1..=near).filter(|&n| small && n <= spot.slot) {
+            let end = address - (n - 1) * stride;
+            if !is_whole(spot.slab, spot.slot - n, stride, end - len, true) {
+                damaged(address, class, false);
+            }
+        }
+        for n in (1..=near).filter(|&n| stride <= NEAR && spot.slot + n < slots) {
+            if !is_whole(spot.slab, spot.slot + n, stride, address + n * stride, false) {
+                damaged(address, class, true);
+            }
+        }
     }
-    if stride > NEAR {
-        return;
-    }
-    for slot in spot.slot + 1..(spot.slot + 1 + near).min(slots) {
-        let start = address + (slot - spot.slot) * stride;
-        // SAFETY: as above.
-        let whole = spot.slab.is_live(slot) || unsafe { trailer::is_zero(start, looked_at) };
-        if !whole {
-            damaged(address, class, true);
+}
+
+/// Whether [`LOOKED_AT`] bytes of a slot, or all of a shorter one, are as they should be: at the end of a live one its
+/// trailer, of one that nobody has zeroes.
+///
+/// # Safety
+/// They are such bytes, and accessible.
+#[inline(never)]
+unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
+    let len = LOOKED_AT.min(stride);
+    let is_wrong = |live| {
+        // Loaded after the state: a slab without blocks may have got another one.
+        let canary = slab.header.canary.get();
+        // SAFETY: passed on.
+        unsafe {
+            match live {
+                true => is_end && !trailer::is_whole(at + len, canary, stride),
+                false => !trailer::is_zero_now(at, len),
+            }
+        }
+    };
+    let state = slab.state(slot);
+    !is_wrong(state.is_live()) || !state.is_damaged(&is_wrong)
+}
+
+/// Whether nobody has written to the end of the slab before a spot's. A guard cannot have been.
+///
+/// # Safety
+/// The spot is of this pool's.
+#[inline(never)]
+unsafe fn is_whole_before(pool: &Pool, class: usize, spot: Spot) -> bool {
+    let Some((slab, end)) = pool.before(spot, class) else { return true };
+    let shape = &ALL[class % CLASSES];
+    let last = usize::from(shape.slots) - 1;
+    let left_over = (shape.slab() - shape.stride as usize * (last + 1)).min(LOOKED_AT);
+    // SAFETY: invariant 2 of `hardened::pool`, of a slab that was used. What is left over nobody has.
+    unsafe {
+        if left_over != 0 {
+            trailer::is_zero_now(end - left_over, left_over)
+        } else {
+            let stride = shape.stride as usize;
+            shape::is_pages(class)
+                || is_whole(slab, last, stride, end - LOOKED_AT.min(stride), true)
         }
     }
 }

@@ -13,11 +13,12 @@
 //!    those of a heap that ends, which nobody else uses, and whose lock is held: a fork has both.
 //! 2. a number with an owner is in that heap's list, once.
 
+use super::alloc::in_pool;
 use super::place::{HEAPS, Want};
 use super::pool::Pool;
 use super::pools::{Usage, purge_pool};
 use super::shape::{self, CLASSES};
-use super::{BEGIN, in_pool, is_there, large};
+use super::{BEGIN, is_there, large};
 use crate::ledger;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::mem;

@@ -430,11 +430,12 @@ pub fn purge(all: bool) -> usize {
     bytes
 }
 
-/// Makes the block at `p` one of `size` bytes, in as many pages as before or fewer. `false`: it is none, or needs more.
+/// Makes the block at `p` one of `size` bytes, in as many pages as before or fewer: the bytes that it had. `None`: it is
+/// none, or needs more.
 ///
 /// # Safety
 /// The block is the caller's.
-pub unsafe fn resize(p: usize, size: usize) -> bool {
+pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
     let done = with(|table| {
         let (index, mut entry) = table.find(p)?;
         let (before, len) = (entry, size.next_multiple_of(UNIT));
@@ -463,9 +464,9 @@ pub unsafe fn resize(p: usize, size: usize) -> bool {
         table.change(index, entry);
         charge(&before, false);
         charge(&entry, true);
-        Some(())
+        Some(old)
     });
-    done.flatten().is_some()
+    done.flatten()
 }
 
 /// Bytes of live blocks, and of their pages.

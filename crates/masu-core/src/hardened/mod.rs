@@ -5,9 +5,10 @@
 //! own](large).
 //!
 //! ```text
-//!  alloc ─▶ class and arena ─▶ pool ─▶ a slab with room, a slot by chance ─▶ is it zero yet? ─▶ trailer
-//!  free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ zeroed ─▶ neighbours whole?
-//!                                                   ─▶ quarantine: a place by chance, then a queue ─▶ a free slot
+//!  pool  ─▶ a slab with room, some slots by chance ─▶ the thread's cache
+//!  alloc ─▶ class ─▶ a slot of the thread's cache ─▶ is it zero yet? ─▶ trailer
+//!  free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ neighbours whole? ─▶ zeroed
+//!        ─▶ quarantine in the thread's cache: a place by chance, then a queue ─▶ a free slot there, or its pool's
 //! ```
 //!
 //! - Metadata lies in a reservation of its own, at a place that is drawn, between inaccessible pages.
@@ -19,10 +20,15 @@
 //! First-class heaps have [pools of their own](heaps), in a process that is hardened or not.
 //!
 //! Locks: one for each pool, and one for all large blocks; `BEGIN` comes before a pool's first use. None is held while
-//! another is taken. A block's owner reads its slab's maps and canary without the lock (invariant 2 of
-//! `hardened::slab`), and zeroes it before it takes the lock.
+//! another is taken. A block's owner needs none for its slab's canary, its [state](state) and its bytes. What is
+//! long, has no bytes, or is a first-class heap's passes through no [cache]: its quarantine is its pool's.
 
+mod alloc;
 mod around;
+pub mod bin;
+pub mod cache;
+mod fast;
+mod free;
 pub mod heaps;
 pub mod large;
 mod options;
@@ -34,29 +40,35 @@ mod random;
 pub mod shape;
 mod slab;
 mod spares;
+pub mod state;
 pub mod table;
 mod trailer;
 
+pub use alloc::alloc;
+pub use fast::{alloc_at_hand, free_at_hand};
+pub use free::{Freed, free, free_deferred};
 pub use options::Options;
 pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, usage};
 
-use crate::deferred;
 use crate::lock::Lock;
 use crate::region::CHUNK;
-use crate::report::{self, Act, Wrong};
+use crate::report::Wrong;
 use crate::settings;
 use crate::size_class::UNIT;
-use crate::spare;
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{auxv, cpu, host, mem};
-use around::{damaged, look_around, overrun};
+use around::overrun;
 use core::ptr::null_mut;
-use place::{PROCESS, Place, Want};
-use pool::{Pool, Spot};
-use shape::{ALL, CLASSES, EMPTY};
+use free::{bytes_of, spot};
+use place::{PROCESS, Want};
+use pool::Pool;
+use shape::{CLASSES, EMPTY};
 
 /// Taken before a pool's first use.
 static BEGIN: Lock = Lock::new();
+
+/// The number of a thread without a heap of its own.
+pub const NO_THREAD: usize = usize::MAX;
 
 /// From so many bytes on a block that grows has huge pages.
 const FILLED: usize = 4 * CHUNK;
@@ -123,125 +135,23 @@ fn has_marks() -> bool {
     has
 }
 
-/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two; null when memory is out. `number` is the
-/// calling thread's, from which comes its arena.
+/// The arena of a thread.
 #[inline]
-pub fn alloc(size: usize, align: usize, number: usize) -> *mut u8 {
-    let Some(class) = shape::class_of(size, align) else {
-        return large_alloc(size, align);
-    };
+fn arena_of(thread: usize) -> usize {
     let arenas = PROCESS.arenas().max(1);
-    let first = if number < arenas { number } else { number % arenas };
-    let p = in_arena(class, size, align, first);
-    if p.is_null() { elsewhere(class, size, align, first) } else { p }
+    if thread < arenas { thread } else { thread % arenas }
 }
 
-/// An arena's region is full, or memory is out.
-#[cold]
+/// The ready pool of a class and an arena; `None`: a fork stands still.
 #[inline(never)]
-fn elsewhere(class: usize, size: usize, align: usize, not: usize) -> *mut u8 {
-    let others = (0..PROCESS.arenas()).filter(|&arena| arena != not);
-    let mut found = others.map(|arena| in_arena(class, size, align, arena));
-    found.find(|p| !p.is_null()).unwrap_or_else(|| large_alloc(size, align))
-}
-
-fn large_alloc(size: usize, align: usize) -> *mut u8 {
-    large::alloc(size.max(1), align, 0).unwrap_or_else(|| spare::alloc(size.max(1), align))
-}
-
-#[inline]
-fn in_arena(class: usize, size: usize, align: usize, arena: usize) -> *mut u8 {
+fn pool_of(class: usize, arena: usize) -> Option<&'static Pool> {
     let region = arena * CLASSES + class;
     let pool = PROCESS.pool(region);
     if !pool.is_ready() {
-        let Some(_guard) = BEGIN.enter() else { return spare::alloc(size.max(1), align) };
+        let _guard = BEGIN.enter()?;
         pool.prepare(&PROCESS, region);
     }
-    in_pool(pool, class, size).unwrap_or_else(|| spare::alloc(size.max(1), align))
-}
-
-/// A block of a ready pool; null when it is full or memory is out. `None`: a fork stands still.
-#[inline]
-fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<*mut u8> {
-    let mut pool = pool.enter(class)?;
-    let Some((at, spot, used)) = pool.take() else { return Some(null_mut()) };
-    drop(pool);
-    // SAFETY: invariant 3 of `hardened::slab`: taken just now, so this thread's alone.
-    unsafe { begin(at, class, size, spot, used) };
-    Some(at as *mut u8)
-}
-
-/// Makes a slot that was just taken a block.
-///
-/// # Safety
-/// It is the caller's alone.
-#[inline]
-unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
-    let room = shape::room(class);
-    // SAFETY: passed on.
-    unsafe {
-        if shape::is_pages(class) {
-            spot.slab.asked(spot.slot).store(size as u32, Ordering::Relaxed);
-            if !used && options::has_marks() {
-                mem::guard_install(at + room, UNIT);
-            }
-        } else if class != EMPTY {
-            // Before the look: so a fresh page is faulted in once.
-            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
-            trailer::write(at + room + shape::TRAILER, canary, room - size);
-        } else {
-            return;
-        }
-        if (used || room <= SAME_PAGE) && !trailer::is_zero(at, room) {
-            report::written_after_free(at as *const u8);
-        }
-    }
-}
-
-/// A block's pool and place; or what is wrong with a pointer into a region of a place.
-#[inline]
-fn spot(place: &Place, address: usize) -> Result<(&'static Pool, usize, Spot), Wrong> {
-    let region = place.region_of(address);
-    let (pool, class) = (place.pool(region), region % CLASSES);
-    match pool.spot(address, class) {
-        Some(spot) if spot.within == 0 && spot.slab.is_live(spot.slot) => Ok((pool, class, spot)),
-        None => Err(Wrong::NoBlock),
-        Some(spot) => Err(why(address, class, spot)),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn why(address: usize, class: usize, spot: Spot) -> Wrong {
-    if !spot.slab.is_live(spot.slot) {
-        return match spot.slab.is_taken(spot.slot) || spot.within == 0 {
-            true => Wrong::Freed { bytes: shape::room(class) },
-            false => Wrong::NoBlock,
-        };
-    }
-    let start = address - spot.within;
-    // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
-    let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
-    Wrong::Inside { start, bytes }
-}
-
-/// The bytes of a live block; `None`: its trailer is destroyed.
-///
-/// # Safety
-/// It is live.
-#[inline]
-unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
-    if shape::is_pages(class) {
-        return Some(spot.slab.asked(spot.slot).load(Ordering::Relaxed) as usize);
-    }
-    if class == EMPTY {
-        return Some(0);
-    }
-    let stride = ALL[class % CLASSES].stride as usize;
-    let canary = spot.slab.header.canary.load(Ordering::Relaxed);
-    // SAFETY: passed on.
-    let slack = unsafe { trailer::slack(at + stride, canary, stride) }?;
-    Some(stride - shape::TRAILER - slack)
+    Some(pool)
 }
 
 /// The bytes of the live block that starts at `p`, or what is wrong with it; `None`: it is none of this heap's.
@@ -272,136 +182,26 @@ pub fn holds(p: *const u8) -> bool {
     PROCESS.holds(p.addr())
 }
 
-/// What a free has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Freed {
-    /// The bytes of the block.
-    pub bytes: usize,
-    /// There are more pages that could go back.
-    pub emptied: bool,
-    /// The first-class heap that it belonged to; 0: none.
-    pub owner: u32,
-    /// A fork stands still, and the owner is to free it once that is over. Nobody uses it any more.
-    pub left: bool,
-}
-
-/// Frees the block that starts at `p`: what that did, or what is wrong with it.
+/// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is: the bytes that it
+/// had. `None`: nothing has changed.
 ///
 /// # Safety
-/// The block is the caller's.
+/// A live block of this heap, if it is one, and the caller's.
 #[inline(never)]
-pub unsafe fn free(p: *mut u8) -> Result<Freed, Wrong> {
+pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
     let address = p.addr();
     let Some(place) = place::of(address) else {
         // SAFETY: passed on.
-        return unsafe {
-            large::free(address).unwrap_or_else(|| match large::entry_of(address) {
-                Some(entry) => later(p, entry.asked, true),
-                None => Err(Wrong::Elsewhere),
-            })
-        };
+        return if size > shape::MOST { unsafe { large::resize(address, size) } } else { None };
     };
-    // SAFETY: passed on.
-    spot(place, address).and_then(|found| unsafe { free_at(p, found) })
-}
-
-/// Leaves a block for later, which had so many bytes: a fork stands still.
-///
-/// # Safety
-/// It is the caller's, which gives it up, and has a word unless it is said to have none.
-#[cold]
-unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wrong> {
-    let owner = heaps::owner_of(p.addr());
-    if has_a_word && owner == 0 {
-        // SAFETY: passed on.
-        unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
-    }
-    let left = has_a_word && owner != 0;
-    Ok(Freed { bytes: if owner == 0 { 0 } else { bytes }, emptied: false, owner, left })
-}
-
-/// # Safety
-/// As for [`free`].
-#[inline]
-unsafe fn free_at(
-    p: *mut u8,
-    (pool, class, spot): (&'static pool::Pool, usize, Spot),
-) -> Result<Freed, Wrong> {
-    let address = p.addr();
-    let room = shape::room(class);
-    let end = address + ALL[class % CLASSES].stride as usize;
-    // SAFETY: passed on: a live block of the caller's, and invariant 3 of `hardened::slab`: with its slack and its
-    // trailer.
-    let bytes = unsafe {
-        let bytes = bytes_of(address, class, spot);
-        let past = match bytes {
-            None => Some(0),
-            Some(bytes) => trailer::first_not_zero(address + bytes, room - bytes),
-        };
-        if let Some(at) = past {
-            if !spot.slab.is_live(spot.slot) {
-                // Another thread frees it at this moment.
-                return Err(Wrong::Freed { bytes: room });
-            }
-            overrun(address, bytes.unwrap_or(room), at);
-        }
-        let wiped = if past.is_some() { room } else { bytes.unwrap_or(room) };
-        p.write_bytes(0, wiped);
-        if class != EMPTY && !shape::is_pages(class) {
-            trailer::wipe(end);
-        }
-        bytes.unwrap_or(room)
-    };
-    let Some(mut pool) = pool.enter(class) else {
-        if class != EMPTY && !shape::is_pages(class) {
-            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
-            // SAFETY: passed on, and invariant 3 of `hardened::slab`: the block is still the caller's.
-            unsafe { trailer::write(end, canary, 0) };
-        } else {
-            spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
-        }
-        // SAFETY: passed on.
-        return unsafe { later(p, bytes, room != 0) };
-    };
-    if !spot.slab.is_live(spot.slot) {
-        return Err(Wrong::Freed { bytes: room });
-    }
-    if class != EMPTY {
-        // SAFETY: the pool's lock is held.
-        unsafe {
-            if spot.slot == 0 && !pool.is_whole_before(spot) {
-                damaged(address, class, false);
-            }
-            if !shape::is_pages(class) {
-                look_around(&pool, address, class, spot);
-            }
-        }
-    }
-    let emptied = pool.retire(spot);
-    drop(pool);
-    let owner = if PROCESS.holds(address) { 0 } else { heaps::owner_of(address) };
-    Ok(Freed { bytes, emptied, owner, left: false })
-}
-
-/// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is. `false`: nothing
-/// has changed.
-///
-/// # Safety
-/// A live block of this heap, and the caller's.
-pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
-    let address = p.addr();
-    let Some(place) = place::of(address) else {
-        // SAFETY: passed on.
-        return size > shape::MOST && unsafe { large::resize(address, size) };
-    };
-    let Ok((_, class, spot)) = spot(place, address) else { return false };
+    let (_, class, spot) = spot(place, address).ok()?;
     if shape::class_of(size, 16) != Some(class) || class == EMPTY {
-        return false;
+        return None;
     }
     let room = shape::room(class);
     // SAFETY: passed on: a live block, and invariant 3 of `hardened::slab`: the caller's alone.
     unsafe {
-        let Some(old) = bytes_of(address, class, spot) else { return false };
+        let old = bytes_of(address, class, spot)?;
         if size < old {
             p.add(size).write_bytes(0, old - size);
         } else if let Some(at) = trailer::first_not_zero(address + old, room - old) {
@@ -410,11 +210,11 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> bool {
         if shape::is_pages(class) {
             spot.slab.asked(spot.slot).store(size as u32, Ordering::Relaxed);
         } else {
-            let canary = spot.slab.header.canary.load(Ordering::Relaxed);
+            let canary = spot.slab.header.canary.get();
             trailer::write(address + room + shape::TRAILER, canary, room - size);
         }
+        Some(old)
     }
-    true
 }
 
 /// Moves the pages of the large block at `p` to a larger one. Null: it is none, or memory is out, and nothing has changed.
@@ -443,7 +243,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
         if !may_move || mem::move_pages(p.addr(), to.addr(), len).is_err() {
             host::copy(p, to, old);
         }
-        if free(p).is_err() {
+        if free(p, NO_THREAD).is_err() {
             debug_assert!(false, "a live block");
         }
     }
@@ -454,17 +254,6 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
 #[inline]
 pub fn gives_whole_classes() -> bool {
     options::whole()
-}
-
-/// Frees what was left while a fork stood still.
-///
-/// # Safety
-/// It is a block that was left so.
-pub unsafe fn free_deferred(p: *mut u8) {
-    // SAFETY: passed on.
-    if let Err(wrong) = unsafe { free(p) } {
-        report::mistake(Act::Free, p, wrong);
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //!  blocks:    │ class 0 │ class 1 │ … │ class 63 │ of arena 0, then of arena 1, …      a region each
 //!             │ random, never used │ slab │ slab │ … │ guard slab │ slab │ … opened as needed … │
 //!
-//!  metadata:  │ guard │ pool │ pool │ … │ guard │ of region 0's slabs │ of region 1's slabs │ … │ guard │
+//!  metadata:  │ guard │ pools │ guard │ threads' caches │ guard │ of region 0's slabs │ of region 1's slabs │ … │ guard │
 //! ```
 //!
 //! A region belongs to one class of one arena for ever, so an address never serves another class, and says by itself
@@ -16,6 +16,7 @@
 //! 2. pools of the arenas below `made` are accessible, and all zero to begin with, which is a pool that is not ready. An
 //!    address below `span` is of such an arena.
 
+use super::cache::Cache;
 use super::pool::Pool;
 use super::shape::{CLASSES, MOST_SHIFT};
 use crate::ledger;
@@ -29,8 +30,10 @@ const MOST_ARENAS: usize = 8;
 /// Bytes of a region as a power of two: 32 GiB, or as few as there are addresses for, 2 MiB at least.
 const REGION_SHIFT: u32 = 35;
 const LEAST_SHIFT: u32 = MOST_SHIFT + 1;
-/// A region's bytes over those of its metadata: a slab of 4 KiB has 96.
-const METADATA_SHIFT: u32 = 5;
+/// A region's bytes over those of its metadata: a slab of 4 KiB has up to 320.
+const METADATA_SHIFT: u32 = 3;
+/// A region's bytes over those in which the place of all metadata is drawn.
+const GAP_SHIFT: u32 = 5;
 
 /// A pair of reservations.
 pub struct Place {
@@ -82,17 +85,22 @@ impl Want {
 
 /// Bytes of a reservation of metadata.
 fn metadata_bytes(regions: usize, shift: u32) -> usize {
-    pools_bytes(regions) + (regions << (shift - METADATA_SHIFT)) + 2 * gap(shift)
+    front_bytes(regions, shift) + (regions << (shift - METADATA_SHIFT)) + 2 * gap(shift)
 }
 
-/// Bytes of the pools, with a guard on each side.
-fn pools_bytes(regions: usize) -> usize {
-    regions * size_of::<Pool>() + 2 * auxv::page_size()
+/// Bytes of the pools and of threads' caches, with a guard before, between and behind them.
+fn front_bytes(regions: usize, shift: u32) -> usize {
+    regions * size_of::<Pool>() + caches_of(shift) * size_of::<Cache>() + 3 * auxv::page_size()
+}
+
+/// How many threads' caches there is room for, where regions are so long: 4,096, or fewer.
+fn caches_of(shift: u32) -> usize {
+    1 << shift.saturating_sub(23).clamp(4, 12)
 }
 
 /// Most bytes between a reservation's edges and what lies in it, which are drawn.
 fn gap(shift: u32) -> usize {
-    1 << (shift - METADATA_SHIFT)
+    1 << (shift - GAP_SHIFT)
 }
 
 impl Place {
@@ -221,10 +229,16 @@ impl Place {
         let start = self.base.load(Ordering::Relaxed) + region * bytes;
         // In the first quarter.
         let random = (random as usize & (bytes / 4 - 1)) >> MOST_SHIFT << MOST_SHIFT;
-        let metadata = self.metadata.load(Ordering::Relaxed)
-            + self.room() * CLASSES * size_of::<Pool>()
-            + auxv::page_size()
-            + region * (bytes >> METADATA_SHIFT);
-        (start + random, metadata)
+        let front = front_bytes(self.room() * CLASSES, self.shift.load(Ordering::Relaxed));
+        // The first guard lies before the pools.
+        let first = self.metadata.load(Ordering::Relaxed) + front - auxv::page_size();
+        (start + random, first + region * (bytes >> METADATA_SHIFT))
+    }
+
+    /// How many threads' caches there is room for, and where.
+    pub fn caches(&self) -> (usize, usize) {
+        let pools = self.metadata.load(Ordering::Relaxed);
+        let at = pools + self.room() * CLASSES * size_of::<Pool>() + auxv::page_size();
+        (if pools == 0 { 0 } else { caches_of(self.shift.load(Ordering::Relaxed)) }, at)
     }
 }

@@ -14,11 +14,10 @@
 //! 2. `start` is written before any slab, once; slabs below `used` have been handed out, have accessible metadata, and,
 //!    unless they are guards or of the class of nothing, accessible memory.
 
-use super::around::LOOKED_AT;
 use super::place::{self, Place};
 use super::quarantine::Quarantine;
 use super::random::Stream;
-use super::shape::{self, ALL, CLASSES, EMPTY, Shape};
+use super::shape::{ALL, CLASSES, EMPTY, Shape};
 use super::slab::Slab;
 use super::{options, trailer};
 use crate::ledger;
@@ -39,6 +38,9 @@ const MOST_STEP: usize = 1 << 20;
 const GUARD_BYTES: usize = 1 << 20;
 const GUARD_BYTES_FAR: usize = 16 << 20;
 const FAR: usize = 256 << 20;
+
+/// Slabs among which one is drawn.
+const AMONG: usize = 4;
 
 /// A pool. All zero is one that is not ready.
 #[repr(C, align(4096))]
@@ -88,6 +90,7 @@ pub struct Spot {
 }
 
 impl Spot {
+    /// Its number in its pool, not 0.
     fn block(self) -> u32 {
         (self.index << 8 | self.slot as u32) + 1
     }
@@ -146,7 +149,7 @@ impl Pool {
     }
 
     /// Takes the lock of a ready pool; `None`: a fork stands still.
-    #[inline]
+    #[inline(never)]
     pub fn enter(&self, class: usize) -> Option<Locked<'_>> {
         // Whoever has the process to itself needs no lock: the next thread is made by this one, and not in here.
         let guard = if super::is_alone() { None } else { Some(self.lock.enter()?) };
@@ -192,6 +195,13 @@ impl Pool {
         })
     }
 
+    /// The slab before a spot's, and where it ends; `None`: there is none, or a guard.
+    pub fn before(&self, spot: Spot, class: usize) -> Option<(Slab, usize)> {
+        let shape = &ALL[class % CLASSES];
+        let index = spot.index.checked_sub(1).filter(|&index| !is_guard(index as usize, shape))?;
+        Some((self.slab(index, shape), self.address(spot.index, 0, shape)))
+    }
+
     #[inline]
     fn address(&self, index: u32, slot: usize, shape: &Shape) -> usize {
         let slab = self.start.load(Ordering::Relaxed) + ((index as usize) << shape.shift);
@@ -199,15 +209,24 @@ impl Pool {
     }
 }
 
+/// Whether the slab at an index is a guard.
+fn is_guard(index: usize, shape: &Shape) -> bool {
+    let every = match options::guard_slabs() {
+        0 => return false,
+        every if options::has_marks() => every,
+        every if index << shape.shift < FAR => every.max(GUARD_BYTES >> shape.shift),
+        every => every.max(GUARD_BYTES_FAR >> shape.shift),
+    };
+    // Not a remainder of 0: a compiler that knows adds no panic.
+    index % every.max(2) == every.max(2) - 1
+}
+
 impl Locked<'_> {
-    /// Takes a slot: where it begins, its slab, its index there, and whether it may have been used since its pages came
+    /// Draws a slot, which waits then: where it begins, its place, and whether it may have been used since its pages came
     /// from the kernel. `None`: there is no memory or no room.
-    #[inline]
-    pub fn take(&mut self) -> Option<(usize, Spot, bool)> {
-        let index = match self.inner.partial {
-            0 => self.next_slab()?,
-            index => index - 1,
-        };
+    #[inline(never)]
+    pub fn draw(&mut self) -> Option<(usize, Spot, bool)> {
+        let index = self.some_slab()?;
         let slab = self.pool.slab(index, self.shape);
         let slots = usize::from(self.shape.slots);
         let (slot, taken) = slab.take(self.inner.stream.below(slots))?;
@@ -215,25 +234,39 @@ impl Locked<'_> {
             self.unlink_partial(index, slab);
         }
         self.inner.taken += 1;
-        let used = slab.touch(slot);
-        let spot = Spot { slab, index, slot, within: 0 };
-        Some((self.pool.address(index, slot, self.shape), spot, used))
+        let at = self.pool.address(index, slot, self.shape);
+        Some((at, Spot { slab, index, slot, within: 0 }, slab.touch(slot)))
     }
 
-    /// Puts a live slot into quarantine, and frees the one that comes out. `true`: a slab is empty.
+    /// One of the first slabs with room.
     #[inline]
-    pub fn retire(&mut self, spot: Spot) -> bool {
-        spot.slab.quarantine(spot.slot);
-        self.inner.quarantined += 1;
-        let out = self.inner.quarantine.pass(spot.block(), &mut self.inner.stream);
-        if out != 0 {
-            self.inner.quarantined -= 1;
-            return self.free((out - 1) >> 8, (out - 1) as usize & 0xff);
+    fn some_slab(&mut self) -> Option<u32> {
+        let Some(mut index) = self.inner.partial.checked_sub(1) else { return self.next_slab() };
+        // Not always the first: what nobody would take again would never be looked at again.
+        for _ in 0..self.inner.stream.below(AMONG) {
+            let next = self.pool.slab(index, self.shape).header.next.load(Ordering::Relaxed);
+            index = next.checked_sub(1).unwrap_or(index);
         }
-        false
+        Some(index)
     }
 
-    #[inline]
+    /// Takes the slot at an address back: into quarantine, from which another one comes out, unless it has waited long
+    /// enough. `true`: a slab is empty.
+    #[inline(never)]
+    pub fn take_back(&mut self, address: usize, has_waited: bool) -> bool {
+        let Some(spot) = self.pool.spot(address, self.class) else { return false };
+        let mut out = spot.block();
+        if !has_waited {
+            self.inner.quarantined += 1;
+            out = self.inner.quarantine.pass(out, &mut self.inner.stream);
+            if out == 0 {
+                return false;
+            }
+            self.inner.quarantined -= 1;
+        }
+        self.free((out - 1) >> 8, (out - 1) as usize & 0xff)
+    }
+
     fn free(&mut self, index: u32, slot: usize) -> bool {
         let slab = self.pool.slab(index, self.shape);
         let taken = slab.release(slot);
@@ -365,7 +398,7 @@ impl Locked<'_> {
             index
         };
         let slab = self.pool.slab(index, self.shape);
-        slab.header.canary.store(trailer::canary(self.inner.stream.word()), Ordering::Relaxed);
+        slab.header.canary.set(trailer::canary(self.inner.stream.word()));
         self.link_partial(index, slab);
         Some(index)
     }
@@ -373,7 +406,7 @@ impl Locked<'_> {
     /// A slab that was never used.
     fn fresh(&mut self) -> Option<u32> {
         let mut index = self.pool.used.load(Ordering::Relaxed);
-        if self.is_guard(index as usize) {
+        if is_guard(index as usize, self.shape) {
             index += 1;
         }
         let behind = (index as usize + 1) << self.shape.shift;
@@ -389,17 +422,6 @@ impl Locked<'_> {
     fn room(&self) -> usize {
         let start = self.pool.start.load(Ordering::Relaxed);
         place::end_of_region(start) - start
-    }
-
-    fn is_guard(&self, index: usize) -> bool {
-        let every = match options::guard_slabs() {
-            0 => return false,
-            every if options::has_marks() => every,
-            every if index << self.shape.shift < FAR => every.max(GUARD_BYTES >> self.shape.shift),
-            every => every.max(GUARD_BYTES_FAR >> self.shape.shift),
-        };
-        // Not a remainder of 0: a compiler that knows adds no panic.
-        index % every.max(2) == every.max(2) - 1
     }
 
     fn open_metadata(&mut self, needed: usize) -> bool {
@@ -429,59 +451,29 @@ impl Locked<'_> {
         let step = opened.clamp(STEP, MOST_STEP).max(slab);
         let end = needed.max(opened + step).next_multiple_of(slab).min(self.room());
         let start = self.pool.start.load(Ordering::Relaxed);
-        let guards = || (opened / slab..end / slab).filter(|&index| self.is_guard(index));
-        // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
-        // (invariant 2).
-        let done = unsafe {
-            if options::has_marks() {
-                let done = mem::protect(start + opened, end - opened, true);
-                for index in guards().filter(|_| done) {
-                    mem::guard_install(start + index * slab, slab);
-                }
-                done
-            } else {
-                let mut from = opened;
-                let mut done = true;
-                for index in guards().chain([end / slab]) {
-                    let to = index * slab;
-                    done &= from >= to || mem::protect(start + from, to - from, true);
-                    from = to + slab;
-                }
-                done
-            }
+        let marks = options::has_marks();
+        let open = |from: usize, to: usize| {
+            // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
+            // (invariant 2).
+            from >= to || unsafe { mem::protect(start + from, to - from, true) }
         };
+        let mut done = !marks || open(opened, end);
+        let mut from = opened;
+        for index in (opened / slab..end / slab).filter(|&index| is_guard(index, self.shape)) {
+            let to = index * slab;
+            if !marks {
+                done &= open(from, to);
+                from = to + slab;
+            } else if done {
+                // SAFETY: as for `open`.
+                unsafe { mem::guard_install(start + to, slab) };
+            }
+        }
+        done &= marks || open(from, end);
         if done {
             self.inner.opened = end;
             place::OPENED.fetch_add(end - opened, Ordering::Relaxed);
         }
         done
-    }
-
-    /// Whether nobody has written to the end of the slab before a spot's. A guard cannot have been.
-    ///
-    /// # Safety
-    /// The spot is of this pool's.
-    pub unsafe fn is_whole_before(&self, spot: Spot) -> bool {
-        let Some(index) = spot.index.checked_sub(1).filter(|&index| !self.is_guard(index as usize))
-        else {
-            return true;
-        };
-        let slab = self.pool.slab(index, self.shape);
-        let end = self.pool.address(spot.index, 0, self.shape);
-        let (stride, last) = (self.shape.stride as usize, usize::from(self.shape.slots) - 1);
-        let left_over = self.shape.slab() - stride * (last + 1);
-        // SAFETY: invariant 2, of a slab that was used. What nobody has is zero while the lock is held, and so is what is
-        // left over; of a live slot the trailer alone is looked at.
-        unsafe {
-            if left_over != 0 {
-                trailer::is_zero(end - left_over.min(LOOKED_AT), left_over.min(LOOKED_AT))
-            } else if shape::is_pages(self.class) {
-                true
-            } else if slab.is_live(last) {
-                trailer::is_whole(end, slab.header.canary.load(Ordering::Relaxed), stride)
-            } else {
-                trailer::is_zero(end - LOOKED_AT.min(stride), LOOKED_AT.min(stride))
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::place::{self, PROCESS};
 use super::pool::Pool;
 use super::shape::CLASSES;
-use super::{BEGIN, heaps, is_there, large};
+use super::{BEGIN, cache, heaps, is_there, large};
 use crate::ledger;
 use crate::lock::Lock;
 use crate::sync::Ordering;
@@ -33,6 +33,7 @@ fn each_pool(f: &mut dyn FnMut(&'static Pool, usize)) {
 /// What the heap will draw is nothing that its parent draws.
 pub fn after_fork_in_child() {
     each_pool(&mut |pool, _| pool.after_fork_in_child());
+    cache::after_fork_in_child();
     large::after_fork_in_child();
 }
 
@@ -89,6 +90,9 @@ pub fn usage() -> Usage {
     let (live, pages) = large::usage();
     let mapped = place::OPENED.load(Ordering::Relaxed) + pages;
     let mut usage = Usage { live, resident: pages, mapped, slabs: 0 };
+    // Before the pools: what they have lent meanwhile counts as live.
+    let waiting = cache::waiting();
     each_pool(&mut |pool, class| usage.add(pool, class));
+    usage.live = usage.live.saturating_sub(waiting);
     usage
 }

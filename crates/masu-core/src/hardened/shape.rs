@@ -49,7 +49,7 @@ pub struct Shape {
     pub slots: u16,
     /// Bytes of a slab, as a power of two.
     pub shift: u8,
-    /// Words of a map with a bit per slot.
+    /// Words of the map of taken slots, with a bit each.
     pub words: u8,
     /// Bytes of a slab's metadata.
     pub metadata: u32,
@@ -102,12 +102,12 @@ const fn shape(stride: usize, shift: u32) -> Shape {
         slots: slots as u16,
         shift: shift as u8,
         words: words as u8,
-        metadata: (HEADER + 2 * 8 * words + asked) as u32,
+        metadata: (HEADER + slots.next_multiple_of(8) + 8 * words + asked) as u32,
         reciprocal: (1u64 << 40).div_ceil(stride as u64),
     }
 }
 
-/// Bytes of metadata before the maps.
+/// Bytes of metadata before the slots' states.
 pub const HEADER: usize = 32;
 
 impl Shape {
@@ -152,7 +152,10 @@ pub fn class_of(size: usize, align: usize) -> Option<usize> {
     if size > MOST || align > MOST_ALIGN {
         return None;
     }
-    let needed = (size.max(1) + TRAILER + align - 1) & !(align - 1);
+    let needed = match align {
+        ..=16 => size + TRAILER,
+        _ => (size.max(1) + TRAILER + align - 1) & !(align - 1),
+    };
     if needed <= SMALL_MAX {
         return Some(exact_class_of(needed));
     }

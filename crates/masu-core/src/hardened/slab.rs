@@ -1,20 +1,26 @@
-//! A slab's metadata: which of its slots are taken, which of these are in quarantine, and the slab's place among others.
+//! A slab's metadata: who has its slots, which are free to be drawn, and the slab's place among others.
+//!
+//! ```text
+//!  header │ a state for each slot │ a bit for each slot: somebody has it │ of pages: the bytes asked for, for each slot
+//! ```
 //!
 //! Invariants:
-//! 1. only who holds the pool's lock writes, except for what was asked for, which the block's owner may change.
-//! 2. a slot's bit in the second map is set only while its bit in the first one is: a block that the program has is taken
-//!    and not in quarantine. Whoever has the block sees both as they are, whoever else works at the same words.
-//! 3. a slot that is taken and not in quarantine is its block's owner's alone, except that whoever frees its neighbour
-//!    looks at its trailer. Of all others only the lock's holder makes use.
+//! 1. only who holds the pool's lock writes, except for the states ([`State`]) and for what was asked for, which the
+//!    block's owner may change.
+//! 2. a slot's bit in the map is set as long as its state is not `FREE`.
+//! 3. a live slot is its block's owner's alone, except that whoever frees its neighbour looks at its trailer. One that
+//!    waits belongs to the thread that drew it or freed it, or to the pool; so nobody else changes either, but for a
+//!    program that writes where it must not.
 
 use super::shape::{HEADER, Shape};
+use super::state::{Canary, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The part that all slabs have.
 #[repr(C)]
 pub struct Header {
     /// What trailers are made from; its first byte is 0.
-    pub canary: AtomicU64,
+    pub canary: Canary,
     /// Bit per slot, where there are at most 64: it was used since its pages came from the kernel.
     pub touched: AtomicU64,
     /// The next slab in the pool's list, by its index plus 1; 0: there is none.
@@ -47,55 +53,53 @@ impl Slab {
         Slab { header: unsafe { &*(metadata as *const Header) }, shape }
     }
 
-    /// The word of a map that a slot's bit is in, and the bit: of the taken slots, or of those in quarantine.
+    /// Where something behind the header is.
     #[inline]
-    fn word(self, which: usize, slot: usize) -> (&'static AtomicU64, u64) {
-        let words = usize::from(self.shape.words);
-        debug_assert!(slot / 64 < words);
-        let first = core::ptr::from_ref(self.header).addr() + HEADER;
-        let at = first + (which * words + slot / 64) * 8;
-        // SAFETY: behind the header there are two maps of so many words, with a bit for each slot.
+    fn at_offset(self, offset: usize) -> usize {
+        core::ptr::from_ref(self.header).addr() + HEADER + offset
+    }
+
+    /// Who has a slot.
+    #[inline]
+    pub fn state(self, slot: usize) -> &'static State {
+        debug_assert!(slot < usize::from(self.shape.slots));
+        // SAFETY: behind the header there is a byte for each slot.
+        unsafe { &*(self.at_offset(slot) as *const State) }
+    }
+
+    /// The word of the map that a slot's bit is in, and the bit.
+    #[inline]
+    fn word(self, slot: usize) -> (&'static AtomicU64, u64) {
+        debug_assert!(slot / 64 < usize::from(self.shape.words));
+        let at = self.at_offset(self.map() + slot / 64 * 8);
+        // SAFETY: behind the states there is a map of so many words.
         (unsafe { &*(at as *const AtomicU64) }, 1 << (slot % 64))
     }
 
+    /// Bytes of the states.
     #[inline]
-    fn set(self, which: usize, slot: usize, to: bool) {
-        let (word, bit) = self.word(which, slot);
-        let old = word.load(Ordering::Relaxed);
-        word.store(if to { old | bit } else { old & !bit }, Ordering::Relaxed);
-    }
-
-    /// Whether a slot is taken, by the program or by the quarantine.
-    #[inline]
-    pub fn is_taken(self, slot: usize) -> bool {
-        let (word, bit) = self.word(0, slot);
-        word.load(Ordering::Relaxed) & bit != 0
+    fn map(self) -> usize {
+        usize::from(self.shape.slots).next_multiple_of(8)
     }
 
     /// Whether the program has a slot.
     #[inline]
     pub fn is_live(self, slot: usize) -> bool {
-        let ((taken, bit), (waiting, _)) = (self.word(0, slot), self.word(1, slot));
-        taken.load(Ordering::Relaxed) & !waiting.load(Ordering::Relaxed) & bit != 0
+        self.state(slot).is_live()
     }
 
-    /// Puts a live slot into quarantine.
-    #[inline]
-    pub fn quarantine(self, slot: usize) {
-        self.set(1, slot, true);
-    }
-
-    /// Frees a slot from quarantine. Returns how many are taken yet.
+    /// Frees a slot that waits. Returns how many are taken yet.
     #[inline]
     pub fn release(self, slot: usize) -> u32 {
-        self.set(1, slot, false);
-        self.set(0, slot, false);
+        self.state(slot).release();
+        let (word, bit) = self.word(slot);
+        word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
         let taken = self.header.taken.load(Ordering::Relaxed) - 1;
         self.header.taken.store(taken, Ordering::Relaxed);
         taken
     }
 
-    /// Takes the first free slot from a place on, around the end, in the words that there are. Returns it, and how many
+    /// Draws the first free slot from a place on, around the end, in the words that there are. Returns it, and how many
     /// are taken now. `None`: none is free.
     #[inline]
     pub fn take(self, from: usize) -> Option<(usize, u32)> {
@@ -105,17 +109,19 @@ impl Slab {
         // The first word is looked at twice: from that place on, and at last all of it.
         let mut there = !0u64 << (from % 64);
         for _ in 0..=words {
-            if words == 1 || at + 1 == words {
-                there &= !0 >> (words * 64 - slots);
-            }
-            let (word, _) = self.word(0, at * 64);
+            let (word, _) = self.word(at * 64);
             let old = word.load(Ordering::Relaxed);
             let free = !old & there;
             if free != 0 {
-                word.store(old | free & free.wrapping_neg(), Ordering::Relaxed);
-                let taken = self.header.taken.load(Ordering::Relaxed) + 1;
-                self.header.taken.store(taken, Ordering::Relaxed);
-                return Some((at * 64 + free.trailing_zeros() as usize, taken));
+                let slot = at * 64 + free.trailing_zeros() as usize;
+                // Bits that stand for no slot are behind all others.
+                if slot < slots {
+                    word.store(old | free & free.wrapping_neg(), Ordering::Relaxed);
+                    self.state(slot).draw();
+                    let taken = self.header.taken.load(Ordering::Relaxed) + 1;
+                    self.header.taken.store(taken, Ordering::Relaxed);
+                    return Some((slot, taken));
+                }
             }
             at = if at + 1 == words { 0 } else { at + 1 };
             there = !0;
@@ -137,10 +143,9 @@ impl Slab {
     /// The bytes that were asked for in a slot of whole pages.
     #[inline]
     pub fn asked(self, slot: usize) -> &'static AtomicU32 {
-        let words = usize::from(self.shape.words);
-        let first = core::ptr::from_ref(self.header).addr() + HEADER + 2 * words * 8;
-        // SAFETY: behind the maps there is a number for each slot of such a shape, and a slot is one of them.
-        unsafe { &*((first + slot * 4) as *const AtomicU32) }
+        let at = self.at_offset(self.map() + usize::from(self.shape.words) * 8 + slot * 4);
+        // SAFETY: behind the map there is a number for each slot of such a shape, and a slot is one of them.
+        unsafe { &*(at as *const AtomicU32) }
     }
 }
 
@@ -163,11 +168,15 @@ mod tests {
             for n in 0..slots {
                 let (slot, taken) = slab.take(n * 7 % slots).expect("one is free");
                 assert!(slot < slots && seen.insert(slot) && taken as usize == n + 1);
+                assert!(slab.state(slot).is_taken() && !slab.is_live(slot));
+                slab.state(slot).hand_out();
                 assert!(slab.is_live(slot));
             }
             assert_eq!(slab.take(slots / 2), None);
-            slab.quarantine(slots / 2);
-            assert!(slab.is_taken(slots / 2) && !slab.is_live(slots / 2));
+            let state = slab.state(slots / 2);
+            let live = state.live().expect("it was handed out");
+            assert!(state.retire(live, false) && !state.retire(live, false));
+            assert!(slab.state(slots / 2).is_taken() && !slab.is_live(slots / 2));
             assert_eq!(slab.release(slots / 2) as usize, slots - 1);
             assert_eq!(slab.take(0).map(|(slot, _)| slot), Some(slots / 2));
         }

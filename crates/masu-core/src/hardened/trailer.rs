@@ -9,6 +9,16 @@ use crate::sync::{AtomicU64, Ordering};
 /// Where in a trailer the slack is.
 const SLACK_SHIFT: u32 = 8;
 
+/// Bytes of slots that are zeroed without a call.
+const INLINE: usize = 256;
+/// What is written at once, and its zero.
+#[cfg(target_arch = "x86_64")]
+type Line = core::arch::x86_64::__m128i;
+#[cfg(not(target_arch = "x86_64"))]
+type Line = u128;
+// SAFETY: any bytes are one.
+const LINE: Line = unsafe { core::mem::zeroed() };
+
 /// A canary of a random word.
 pub fn canary(random: u64) -> u64 {
     random << 8
@@ -42,6 +52,63 @@ pub unsafe fn write(end: usize, canary: u64, slack: usize) {
 pub unsafe fn wipe(end: usize) {
     // SAFETY: passed on.
     unsafe { word(end) }.store(0, Ordering::Relaxed);
+}
+
+/// Whether a slot of so many bytes is all zero, without its trailer.
+///
+/// # Safety
+/// As for [`clear`].
+#[inline]
+pub unsafe fn is_clear(at: usize, stride: usize) -> bool {
+    // SAFETY: passed on; what is left over are eight bytes.
+    unsafe { lines_are_zero(at, stride / 16 - 1) && ((at + stride - 16) as *const u64).read() == 0 }
+}
+
+/// # Safety
+/// So many lines of 16 bytes of the engine's, which nobody writes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
+    use core::arch::x86_64::*;
+    // SAFETY: passed on; every processor of this kind has these instructions.
+    unsafe {
+        let mut or = _mm_setzero_si128();
+        for i in 0..lines {
+            or = _mm_or_si128(or, _mm_load_si128((at as *const __m128i).add(i)));
+        }
+        _mm_movemask_epi8(_mm_cmpeq_epi8(or, _mm_setzero_si128())) == 0xffff
+    }
+}
+
+/// # Safety
+/// As above.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[inline]
+unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
+    // SAFETY: passed on.
+    (0..lines).fold(0, |or, i| or | unsafe { (at as *const u128).add(i).read() }) == 0
+}
+
+/// Zeroes a slot of so many bytes, with its trailer.
+///
+/// # Safety
+/// The slot is the caller's, and whole lines of 16 bytes.
+#[inline]
+pub unsafe fn clear(at: usize, stride: usize) {
+    // SAFETY: passed on. Others may look at the trailer, which is a word for itself.
+    unsafe {
+        let (line, last) = (at as *mut u128, stride / 16 - 1);
+        if stride <= INLINE {
+            // Each by itself, or the compiler makes a call of it.
+            for i in 0..last {
+                line.add(i).cast::<Line>().write_volatile(LINE);
+            }
+        } else {
+            line.write_bytes(0, last);
+        }
+        line.add(last).cast::<u64>().write(0);
+        wipe(at + stride);
+    }
 }
 
 /// By how much the block is shorter than its slot, of `stride` bytes; `None`: that is no trailer.
@@ -79,7 +146,7 @@ const AT_ONCE: usize = 32;
 ///
 /// # Safety
 /// The engine's memory, which nobody writes, and so are the eight bytes up to its end.
-#[inline]
+#[inline(never)]
 pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
     // SAFETY: passed on.
     if unsafe { is_zero(at, len) } { None } else { Some(unsafe { position(at, len) }) }
@@ -111,6 +178,19 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     or == 0
 }
 
+/// Whether 16 or 32 bytes are all zero that somebody may just be writing.
+///
+/// # Safety
+/// The engine's memory, and whole words.
+#[inline]
+pub unsafe fn is_zero_now(at: usize, len: usize) -> bool {
+    debug_assert!(len == 16 || len == 32);
+    // SAFETY: passed on; any bytes are a number.
+    let word = |n: usize| unsafe { &*((at + n * 8) as *const AtomicU64) }.load(Ordering::Relaxed);
+    let first = word(0) | word(1);
+    if len == 16 { first == 0 } else { first | word(2) | word(3) == 0 }
+}
+
 /// # Safety
 /// As for [`first_not_zero`].
 #[cold]
@@ -127,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_trailer_says_its_slack_and_every_changed_bit_is_seen() {
-        let mut slot = [0u64; 16];
+        #[repr(align(16))]
+        struct Slot([u64; 16]);
+        let mut whole = Slot([0; 16]);
+        let slot = &mut whole.0;
         let (end, stride) = (slot.as_ptr().addr() + 128, 128);
         let canary = canary(0x0123_4567_89ab_cdef);
         assert_eq!(canary & 0xff, 0);
@@ -148,9 +231,9 @@ mod tests {
                 assert!(seen.is_none() || (8..15).contains(&bit) && seen != Some(0), "bit {bit}");
                 slot[15] ^= 1 << bit;
             }
-            wipe(end);
+            clear(end - stride, stride);
         }
-        assert_eq!(slot[15], 0);
+        assert_eq!(*slot, [0; 16]);
     }
 
     #[test]

@@ -207,7 +207,7 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
         sampling::freed(p);
     }
     // SAFETY: passed on.
-    match unsafe { hardened::free(p) } {
+    match unsafe { hardened::free(p, super::number()) } {
         Ok(freed) => {
             thread_bytes::freed(freed.bytes);
             if let Some(heap) = arena::by_id(freed.owner) {

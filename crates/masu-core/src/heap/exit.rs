@@ -8,6 +8,7 @@
 use super::retain::give_up;
 use super::tls::{gone, set_current};
 use super::{Heap, birth, fork, handover, sampling, scope};
+use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::span::{self, Block};
@@ -74,6 +75,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
     heap.full_count.set(0);
     heap.zero.set(0);
     sampling::end(heap);
+    hardened::cache::empty(heap.index.get() as usize);
     for i in 0..=LAST_CLASS {
         heap.borrowed[i].set(0);
         heap.larger_waste[i].set(0);

@@ -9,6 +9,7 @@ use super::event::soonest;
 use super::exit::{push_back, take_back_left};
 use super::tls::current;
 use super::{Heap, Role, retain, sampling, shared_arena};
+use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::span::{self, pool};
@@ -27,6 +28,7 @@ pub fn flush() {
         flush_bin(heap, class);
     }
     retain::give_kept(heap);
+    hardened::cache::empty(heap.index.get() as usize);
 }
 
 /// Bytes in a heap's bins, and in what a scope has put aside of them. O(blocks in them).

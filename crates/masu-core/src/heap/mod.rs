@@ -39,6 +39,7 @@ mod flush;
 pub mod fork;
 mod free;
 mod handover;
+mod hardened;
 pub mod mode;
 pub mod outbox;
 mod refill;
@@ -65,6 +66,7 @@ pub use fast::{
 };
 pub use flush::flush;
 pub use free::{add_to_chain, free_of_others, turn_of_chain};
+pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
@@ -272,10 +274,11 @@ impl Heap {
     }
 }
 
-/// The calling thread's number among those that have allocated; 0 past its destructors.
+/// The calling thread's number among those that have allocated; [`NO_THREAD`](crate::hardened::NO_THREAD) past its
+/// destructors.
 #[inline]
 pub fn number() -> usize {
-    birth::current_or_new().map_or(0, |heap| heap.index.get() as usize)
+    birth::current_or_new().map_or(crate::hardened::NO_THREAD, |heap| heap.index.get() as usize)
 }
 
 /// The calling thread's cache of medium blocks; `None` past its destructors.

@@ -26,6 +26,7 @@
 //! | [`cache`] | `run/cache.rs` on top of those and of `handshake.rs` |
 //! | [`gate`] | `heap/arena/gate.rs` on top of `lock.rs` |
 //! | [`guard`] | `guard/state.rs` |
+//! | [`hardened`] | `hardened/{bin,state}.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
 //! | [`switch`] | `prof/switch.rs` |
@@ -47,6 +48,8 @@ mod guard;
 mod handover;
 #[cfg(test)]
 mod handshake;
+#[cfg(test)]
+mod hardened;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]

@@ -3,11 +3,13 @@
 use super::VERSION;
 use crate::guard::slots::{self as guard, Record as Guarded, Trace};
 use crate::guard::state::State;
+use crate::hardened::cache;
 use crate::hardened::heaps;
 use crate::hardened::large;
 use crate::hardened::place::Place;
 use crate::hardened::pool::Pool;
 use crate::hardened::shape::{self, Shape};
+use crate::hardened::state::State as SlotState;
 use crate::hardened::table::{self, Entry, Kept};
 use crate::heap::arena::Arena;
 use crate::heap::arena::hooked::{Memory as Hooked, records_at};
@@ -372,7 +374,7 @@ layout! {
     pool_opened = Pool::FIELDS[3] + Pool::INNER[0],
     /// Of metadata.
     pool_opened_metadata = Pool::FIELDS[3] + Pool::INNER[1],
-    /// Slots taken, those in quarantine included.
+    /// Slots taken, those in quarantine and in threads' caches included.
     pool_taken = Pool::FIELDS[3] + Pool::INNER[2],
     /// Slots in quarantine.
     pool_quarantined = Pool::FIELDS[3] + Pool::INNER[3],
@@ -388,12 +390,22 @@ layout! {
     shape_slots = offset_of!(Shape, slots),
     /// Bytes of a slab as a power of two, 8 bits.
     shape_shift = offset_of!(Shape, shift),
-    /// Words of each map, 8 bits.
-    shape_words = offset_of!(Shape, words),
     /// Bytes of a slab's metadata, 32 bits.
     shape_metadata = offset_of!(Shape, metadata),
-    /// In these, the map of the slots taken, and behind it that of those in quarantine.
-    slab_maps = shape::HEADER,
+    /// In these, the slots' states, 8 bits each.
+    slab_states = shape::HEADER,
+    /// The bits of a state that say who has the slot.
+    state_mask = SlotState::SEEN[0],
+    /// Those of a live one.
+    state_live = SlotState::SEEN[1],
+    /// Bytes of a thread's cache, which has a bin for each class of small blocks.
+    cache_stride = cache::FIELDS[0],
+    /// Bytes of a bin.
+    cache_bin_stride = cache::FIELDS[1],
+    /// In it, free slots, 32 bits.
+    cache_ready = cache::FIELDS[2],
+    /// Blocks in quarantine, 32 bits.
+    cache_waiting = cache::FIELDS[3],
     /// Bytes of what holds the table of large blocks.
     large_len = large::TABLE[1],
     /// In it, the address of the entries.

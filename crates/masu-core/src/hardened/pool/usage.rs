@@ -6,7 +6,7 @@ use crate::hardened::shape::{self, EMPTY};
 /// It, in bytes.
 #[derive(Default)]
 pub struct Usage {
-    /// In slots that the program has.
+    /// In slots that the program has, or threads in their caches.
     pub live: usize,
     /// In slabs with taken slots.
     pub resident: usize,

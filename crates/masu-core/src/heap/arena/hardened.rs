@@ -202,7 +202,7 @@ impl Arena {
             return false;
         }
         // SAFETY: passed on.
-        if let Err(wrong) = unsafe { hardened::free(p) } {
+        if let Err(wrong) = unsafe { hardened::free(p, hardened::NO_THREAD) } {
             report::mistake(Act::Free, p, wrong);
         }
         true

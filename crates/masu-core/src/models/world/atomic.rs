@@ -95,6 +95,7 @@ macro_rules! atomic {
 }
 
 atomic!(AtomicBool, bool, {});
+atomic!(AtomicU8, u8, {});
 atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });
 atomic!(AtomicU64, u64, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
 atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });

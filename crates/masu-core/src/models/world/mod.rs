@@ -104,12 +104,42 @@ pub mod report {
     }
 }
 
-/// The hardened heap: there is none.
+/// The hardened heap: nothing but a pool's lock, if there is a pool.
 pub mod hardened {
     use crate::lock::Lock;
+    use std::cell::Cell;
 
-    /// There are no locks.
-    pub fn each_lock_for_fork(_: fn(&'static Lock)) {}
+    loom::lazy_static! {
+        static ref POOL: Lock = Lock::new();
+    }
+
+    std::thread_local! {
+        static FORKS_HAVE_IT: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// The lock of the pool.
+    pub fn pool() -> &'static Lock {
+        &POOL
+    }
+
+    /// Whether forks are to take it.
+    #[cfg(test)]
+    pub fn have_in_forks(it: bool) {
+        FORKS_HAVE_IT.set(it);
+    }
+
+    /// That of the pool.
+    pub fn each_lock_for_fork(f: fn(&'static Lock)) {
+        if FORKS_HAVE_IT.get() {
+            f(&POOL);
+        }
+    }
+
+    /// Threads have no caches.
+    pub mod cache {
+        /// Nothing to do.
+        pub fn empty(_: usize) {}
+    }
 
     /// The lock of its beginnings.
     pub fn begin_for_fork() -> Option<&'static Lock> {

@@ -1,0 +1,87 @@
+//! Allocation in the hardened heap: a slot that the thread has at hand, or one of a pool; then it is made a block.
+
+use super::place::PROCESS;
+use super::pool::{Pool, Spot};
+use super::shape::{self, EMPTY};
+use super::{arena_of, cache, fast, large, options, pool_of, trailer};
+use crate::report;
+use crate::size_class::UNIT;
+use crate::spare;
+use crate::sync::Ordering;
+use crate::sys::mem;
+use core::ptr::null_mut;
+
+/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two; null when memory is out. `thread` is the
+/// number of the calling thread's heap.
+#[inline]
+pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
+    let Some(class) = shape::class_of(size, align) else {
+        return large_alloc(size, align);
+    };
+    if cache::serves(class)
+        && let Some(hand) = cache::hand(class, thread)
+        && hand.fill(thread)
+    {
+        // SAFETY: the calling thread's, of a class with room for so many bytes.
+        return unsafe { fast::take(hand, class, size) };
+    }
+    uncached(class, size, align, thread)
+}
+
+/// The same from the thread's arena's pool, or, where its region is full or memory is out, from another one's.
+#[inline(never)]
+fn uncached(class: usize, size: usize, align: usize, thread: usize) -> *mut u8 {
+    let first = arena_of(thread);
+    for arena in (first..PROCESS.arenas()).chain(0..first) {
+        match pool_of(class, arena).and_then(|pool| in_pool(pool, class, size)) {
+            Some(p) if p.is_null() => {}
+            Some(p) => return p,
+            None => return spare::alloc(size.max(1), align),
+        }
+    }
+    large_alloc(size, align)
+}
+
+fn large_alloc(size: usize, align: usize) -> *mut u8 {
+    large::alloc(size.max(1), align, 0).unwrap_or_else(|| spare::alloc(size.max(1), align))
+}
+
+/// A block of a ready pool; null when it is full or memory is out. `None`: a fork stands still.
+#[inline(never)]
+pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<*mut u8> {
+    let mut pool = pool.enter(class)?;
+    let drawn = pool.draw();
+    drop(pool);
+    let Some((at, spot, used)) = drawn else { return Some(null_mut()) };
+    // SAFETY: invariant 3 of `hardened::slab`: drawn just now, so this thread's alone.
+    unsafe {
+        if cache::serves(class) {
+            fast::begin(at, class, size, spot, used);
+        } else {
+            begin(at, class, size, spot, used);
+        }
+    }
+    Some(at as *mut u8)
+}
+
+/// Makes a slot of pages, or of nothing, that was drawn a block.
+///
+/// # Safety
+/// It is the caller's alone.
+unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
+    spot.slab.state(spot.slot).hand_out();
+    if class == EMPTY {
+        return;
+    }
+    let room = shape::room(class);
+    spot.slab.asked(spot.slot).store(size as u32, Ordering::Relaxed);
+    // SAFETY: passed on.
+    unsafe {
+        if !used && options::has_marks() {
+            mem::guard_install(at + room, UNIT);
+        }
+        if used && trailer::first_not_zero(at, room).is_some() {
+            report::written_after_free(at as *const u8);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What a thread has at hand of one small class: free slots, and blocks that it has freed and that wait to be free slots.
+//!
+//! ```text
+//!            ┌──────────────────────── ready: any of them ◀───────────────────────┐
+//!            ▼                           ▲      │                                 │
+//!   the program ──free──▶ drawn: into a place by chance, and what was there ──▶ queue
+//!                                        │      │
+//!                    some, drawn by the pool    half of them back to their pools, where there is no room
+//! ```
+//!
+//! An entry is what the owner says that a slot is, and not 0.
+//!
+//! Invariants:
+//! 1. a bin is touched by the thread that has it, or by whoever has that thread's heap to himself. Everybody may read the
+//!    two counts.
+//! 2. at any moment, for a fork, an entry is in one place at most: it is taken out of one before it is put into another,
+//!    and what is between places is lost to a child of that moment. Whoever hands entries over holds the pool's lock,
+//!    which a fork has to have.
+
+use crate::sync::{AtomicU32, AtomicU64, Cell, Ordering};
+
+/// Most slots that are ready.
+pub const READY: usize = if cfg!(loom) { 4 } else { 16 };
+/// Most blocks in each part of the quarantine.
+pub const WAITING: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// A bin; all zero is an empty one.
+#[repr(C)]
+pub struct Bin {
+    ready_len: AtomicU32,
+    /// Blocks in quarantine.
+    waiting: AtomicU32,
+    /// Slots that were drawn the last time, and how many may be ready.
+    batch: Cell<u8>,
+    most: Cell<u8>,
+    /// Places in the parts of the quarantine, and the queue's next one.
+    drawn_len: Cell<u8>,
+    queue_len: Cell<u8>,
+    next: Cell<u8>,
+    ready: [AtomicU64; READY],
+    drawn: [AtomicU64; WAITING],
+    queue: [AtomicU64; WAITING],
+}
+
+/// Who takes what leaves a bin.
+pub trait Taker {
+    /// Takes the lock of an entry's pool, until another one's is taken. `false`: a fork stands still.
+    fn reach(&mut self, entry: u64) -> bool;
+    /// A slot of that pool is free, if it has waited, or else is to wait there.
+    fn take(&mut self, entry: u64, has_waited: bool);
+}
+
+impl Bin {
+    /// An empty one.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Bin {
+            ready_len: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            batch: Cell::new(0),
+            most: Cell::new(0),
+            drawn_len: Cell::new(0),
+            queue_len: Cell::new(0),
+            next: Cell::new(0),
+            ready: core::array::from_fn(|_| AtomicU64::new(0)),
+            drawn: core::array::from_fn(|_| AtomicU64::new(0)),
+            queue: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    #[inline]
+    fn ready_len(&self) -> usize {
+        self.ready_len.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether nothing is ready.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ready_len() == 0
+    }
+
+    /// Whether there is room for another freed block.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.ready_len() < usize::from(self.most.get())
+    }
+
+    /// Slots and blocks in it.
+    pub fn count(&self) -> usize {
+        self.ready_len() + self.waiting.load(Ordering::Relaxed) as usize
+    }
+
+    /// What is ready, at a place that `below` draws below a number. `None`: nothing is.
+    #[inline]
+    pub fn take(&self, below: impl FnOnce(usize) -> usize) -> Option<u64> {
+        let last = self.ready_len().checked_sub(1)?;
+        let place = &self.ready[below(last + 1) % READY];
+        let entry = place.load(Ordering::Relaxed);
+        let other = self.ready[last % READY].load(Ordering::Relaxed);
+        // In this order: invariant 2.
+        self.ready_len.store(last as u32, Ordering::Release);
+        place.store(other, Ordering::Release);
+        Some(entry)
+    }
+
+    /// Adds what is ready, for which there is room.
+    #[inline]
+    pub fn add(&self, entry: u64) {
+        let len = self.ready_len();
+        self.ready[len % READY].store(entry, Ordering::Relaxed);
+        self.ready_len.store(len as u32 + 1, Ordering::Release);
+    }
+
+    /// How many slots to draw for it: twice as many as the last time, up to `most`.
+    pub fn next_batch(&self, most: usize) -> usize {
+        let batch = (usize::from(self.batch.get()) * 2).clamp(2, most.clamp(2, READY / 2));
+        self.batch.set(batch as u8);
+        batch
+    }
+
+    /// Puts a freed block, for which there is room, into quarantine; what comes out is ready.
+    #[inline]
+    pub fn put(&self, entry: u64, below: impl FnOnce(usize) -> usize) {
+        let mut entry = entry;
+        let drawn = usize::from(self.drawn_len.get());
+        if drawn != 0 {
+            entry = swap(&self.drawn[below(drawn) % WAITING], entry);
+        }
+        if entry != 0 && self.queue_len.get() != 0 {
+            let next = self.next.get();
+            entry = swap(&self.queue[usize::from(next) % WAITING], entry);
+            self.next.set(if next + 1 >= self.queue_len.get() { 0 } else { next + 1 });
+        }
+        if entry == 0 {
+            self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            self.add(entry);
+        }
+    }
+
+    /// Whether it is not known yet how much may be in it.
+    pub fn is_new(&self) -> bool {
+        self.most.get() == 0
+    }
+
+    /// Lets so many be ready, one at least, and so many wait in each part of the quarantine.
+    pub fn set_most(&self, ready: usize, drawn: usize, queue: usize) {
+        self.most.set(ready.clamp(1, READY) as u8);
+        self.drawn_len.set(drawn.min(WAITING) as u8);
+        self.queue_len.set(queue.min(WAITING) as u8);
+    }
+
+    /// Hands half of what may be ready over. `false`: a fork stands still.
+    pub fn make_room(&self, to: &mut impl Taker) -> bool {
+        self.hand_over(usize::from(self.most.get()) / 2, to)
+    }
+
+    /// Hands what is ready over, but for so many.
+    #[inline(never)]
+    fn hand_over(&self, keep: usize, to: &mut impl Taker) -> bool {
+        while self.ready_len() > keep {
+            let last = self.ready_len() - 1;
+            let entry = self.ready[last % READY].load(Ordering::Relaxed);
+            if !to.reach(entry) {
+                return false;
+            }
+            self.ready_len.store(last as u32, Ordering::Release);
+            to.take(entry, true);
+        }
+        true
+    }
+
+    /// Hands everything over: what has waited is free, and what waits is to wait elsewhere. `false`: a fork stands still,
+    /// and the rest stays.
+    pub fn empty(&self, to: &mut impl Taker) -> bool {
+        for place in self.queue.iter().chain(&self.drawn) {
+            let entry = place.load(Ordering::Relaxed);
+            if entry != 0 {
+                if !to.reach(entry) {
+                    return false;
+                }
+                place.store(0, Ordering::Release);
+                to.take(entry, false);
+            }
+        }
+        self.waiting.store(0, Ordering::Relaxed);
+        if !self.hand_over(0, to) {
+            return false;
+        }
+        for number in [&self.batch, &self.most, &self.drawn_len, &self.queue_len, &self.next] {
+            number.set(0);
+        }
+        true
+    }
+}
+
+#[cfg(not(loom))]
+impl Bin {
+    /// Where the two counts are, for `outside`.
+    pub const COUNTS: [usize; 2] =
+        [core::mem::offset_of!(Bin, ready_len), core::mem::offset_of!(Bin, waiting)];
+}
+
+/// Puts an entry into a place. What was there; 0: nothing.
+#[inline]
+fn swap(place: &AtomicU64, entry: u64) -> u64 {
+    let old = place.load(Ordering::Relaxed);
+    place.store(entry, Ordering::Release);
+    old
+}

@@ -1,0 +1,268 @@
+//! What a thread has at hand of small classes, a [`Bin`] each. So it takes a pool's lock once for some blocks, and what it
+//! is given was in its processor's cache not long ago.
+//!
+//! Everything in here waits ([`State`](super::state::State)): a free of it is a mistake that is seen. A cache belongs to the
+//! number of a thread's heap and lies with the other records. It is empty when a thread ends; in a fork's child that of a
+//! thread that does not exist there is emptied with its heap.
+//!
+//! An entry is the address of a slot, and whether it may have been used.
+//!
+//! Invariants:
+//! 1. a cache is touched by the thread that has its number, or by whoever has that thread's heap to himself: invariant 1 of
+//!    `hardened::bin`.
+//! 2. caches below `OPEN` are accessible for ever; zero is an empty one, and a stream that is renewed before it is used.
+
+use super::bin::{Bin, Taker};
+use super::place::PROCESS;
+use super::pool::Locked;
+use super::random::Stream;
+use super::shape::{ALL, CLASSES, PAGES, room};
+use super::{BEGIN, arena_of, options, pool_of};
+use crate::ledger;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::mem;
+use core::cell::UnsafeCell;
+
+/// Most bytes of a class that are ready, unless those are fewer than [`LEAST_READY`] slots.
+const READY_BYTES: usize = 4 << 10;
+const LEAST_READY: usize = 2;
+/// A class is served where so many of its slots have as many bytes.
+const LEAST_SERVED: usize = 4;
+const SERVED_BYTES: usize = 16 << 10;
+/// Caches that are opened at once.
+const STEP: usize = 2;
+
+/// How many caches are accessible, and where they are.
+pub static OPEN: AtomicUsize = AtomicUsize::new(0);
+pub static AT: AtomicUsize = AtomicUsize::new(0);
+
+/// In an entry: the slot may have been used since its pages came from the kernel.
+const USED: u64 = 1;
+
+/// A thread's; the bin of the class of nothing is not used.
+#[repr(C, align(4096))]
+pub struct Cache {
+    bins: [Bin; PAGES],
+    stream: UnsafeCell<Stream>,
+}
+
+const _: () = assert!(size_of::<Cache>() == 24 << 10);
+
+// SAFETY: invariant 1.
+unsafe impl Sync for Cache {}
+
+/// For `outside`: bytes of a cache and of a bin, and where the two counts are in that.
+pub const FIELDS: [usize; 4] =
+    [size_of::<Cache>(), size_of::<Bin>(), Bin::COUNTS[0], Bin::COUNTS[1]];
+
+/// A class's part of a thread's cache.
+#[derive(Clone, Copy)]
+pub struct Hand {
+    bin: &'static Bin,
+    stream: &'static UnsafeCell<Stream>,
+    class: usize,
+}
+
+/// Whether blocks of a class pass through caches.
+#[inline]
+pub fn serves(class: usize) -> bool {
+    class.wrapping_sub(1) < PAGES - 1
+}
+
+/// A thread's part for a class; `None`: it has no cache, or none for that.
+#[inline(never)]
+pub fn hand(class: usize, thread: usize) -> Option<Hand> {
+    if thread >= OPEN.load(Ordering::Acquire) && !open(thread) {
+        return None;
+    }
+    let hand = at_hand(class, thread)?;
+    (!hand.bin.is_new() || hand.begin()).then_some(hand)
+}
+
+/// The same, if its cache is accessible.
+#[inline]
+pub fn at_hand(class: usize, thread: usize) -> Option<Hand> {
+    if thread >= OPEN.load(Ordering::Acquire) {
+        return None;
+    }
+    let cache = cache(thread);
+    Some(Hand { bin: cache.bins.get(class)?, stream: &cache.stream, class })
+}
+
+/// An accessible one.
+#[inline]
+fn cache(thread: usize) -> &'static Cache {
+    // SAFETY: invariant 2, for a number below `OPEN`.
+    unsafe { &*(AT.load(Ordering::Relaxed) as *const Cache).add(thread) }
+}
+
+/// Makes a thread's cache accessible. `false`: there is no room.
+#[cold]
+#[inline(never)]
+fn open(thread: usize) -> bool {
+    let (most, at) = PROCESS.caches();
+    if thread >= most {
+        return false;
+    }
+    let Some(_guard) = BEGIN.enter() else { return false };
+    let open = OPEN.load(Ordering::Relaxed);
+    if thread >= open {
+        let end = (thread + 1).next_multiple_of(STEP);
+        let bytes = (end - open) * size_of::<Cache>();
+        // SAFETY: invariant 1 of `hardened::place`: the reservation's own part for caches, of which nobody has used this.
+        if !unsafe { mem::protect(at + open * size_of::<Cache>(), bytes, true) } {
+            return false;
+        }
+        ledger::TABLES.fetch_add(bytes, Ordering::Relaxed);
+        AT.store(at, Ordering::Relaxed);
+        OPEN.store(end, Ordering::Release);
+    }
+    true
+}
+
+/// Of how many threads each has a share of what would wait in an arena: so all of them together keep as much as arenas.
+fn share() -> usize {
+    OPEN.load(Ordering::Relaxed).div_ceil(PROCESS.arenas().max(1)).max(1)
+}
+
+impl Hand {
+    /// Of the thread's stream.
+    #[inline]
+    fn below(&self, n: usize) -> usize {
+        // SAFETY: invariant 1; the reference ends here.
+        unsafe { &mut *self.stream.get() }.below(n)
+    }
+
+    /// How many blocks so many bytes are.
+    fn blocks(&self, bytes: usize) -> usize {
+        bytes / share() / ALL[self.class % CLASSES].stride.max(1) as usize
+    }
+
+    /// Decides how much may be in it. `false`: nothing, for its share is too small.
+    fn begin(&self) -> bool {
+        let is_served = self.blocks(SERVED_BYTES) >= LEAST_SERVED;
+        if is_served {
+            let (drawn, queue) = options::quarantine();
+            let most = |bytes| if bytes == 0 { 0 } else { self.blocks(bytes).max(1) };
+            self.bin.set_most(most(READY_BYTES).max(LEAST_READY), most(drawn), most(queue));
+        }
+        is_served
+    }
+
+    /// One of the slots that are ready: where it begins, and whether it may have been used. `None`: none is.
+    #[inline]
+    pub fn take(&self) -> Option<(usize, bool)> {
+        let entry = self.bin.take(|n| self.below(n))?;
+        Some(((entry & !USED) as usize, entry & USED != 0))
+    }
+
+    /// Has some slots drawn if none is ready. `false`: there are none.
+    #[inline]
+    pub fn fill(&self, thread: usize) -> bool {
+        !self.bin.is_empty() || self.refill(thread)
+    }
+
+    #[inline(never)]
+    fn refill(&self, thread: usize) -> bool {
+        let pool = pool_of(self.class, arena_of(thread)).and_then(|pool| pool.enter(self.class));
+        let Some(mut pool) = pool else { return false };
+        let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2));
+        for _ in 0..batch {
+            let Some((at, _, used)) = pool.draw() else { break };
+            self.bin.add(at as u64 | u64::from(used));
+        }
+        !self.bin.is_empty()
+    }
+
+    /// Whether there is room for another freed block.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.bin.has_room()
+    }
+
+    /// Makes room if there is none, by handing half of what is ready over to the pools. Whether a slab is empty now;
+    /// `None`: a fork stands still.
+    #[inline(never)]
+    pub fn make_room(&self) -> Option<bool> {
+        let mut to = To::new(self.class);
+        (self.has_room() || self.bin.make_room(&mut to)).then_some(to.emptied)
+    }
+
+    /// Puts a freed block, for which there is room, into quarantine. What comes out is ready.
+    #[inline]
+    pub fn put(&self, at: usize) {
+        self.bin.put(at as u64 | USED, |n| self.below(n));
+    }
+}
+
+/// The pool that entries are handed over to, locked as long as the next one is of the same.
+struct To {
+    class: usize,
+    region: usize,
+    pool: Option<Locked<'static>>,
+    emptied: bool,
+}
+
+impl To {
+    fn new(class: usize) -> Self {
+        To { class, region: 0, pool: None, emptied: false }
+    }
+}
+
+impl Taker for To {
+    #[inline(never)]
+    fn reach(&mut self, entry: u64) -> bool {
+        let region = PROCESS.region_of(entry as usize);
+        if self.pool.is_none() || self.region != region {
+            // One lock at a time.
+            self.pool = None;
+            self.pool = PROCESS.pool(region).enter(self.class);
+            self.region = region;
+        }
+        self.pool.is_some()
+    }
+
+    fn take(&mut self, entry: u64, has_waited: bool) {
+        if let Some(pool) = &mut self.pool {
+            self.emptied |= pool.take_back((entry & !USED) as usize, has_waited);
+        }
+    }
+}
+
+/// The parts of a thread's cache.
+fn hands(thread: usize) -> impl Iterator<Item = Hand> {
+    (1..PAGES).filter_map(move |class| at_hand(class, thread))
+}
+
+/// Empties a thread's cache. What a fork that stands still does not allow stays.
+#[inline]
+pub fn empty(thread: usize) {
+    // Where nothing is hardened, no code of this heap is touched.
+    if thread < OPEN.load(Ordering::Acquire) {
+        hand_over(thread);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn hand_over(thread: usize) {
+    for hand in hands(thread) {
+        if hand.bin.count() != 0 {
+            hand.bin.empty(&mut To::new(hand.class));
+        }
+    }
+}
+
+/// Draws everything anew, in a fork's child.
+pub fn after_fork_in_child() {
+    for thread in 0..OPEN.load(Ordering::Relaxed) {
+        // SAFETY: invariant 1: there is one thread.
+        unsafe { &mut *cache(thread).stream.get() }.renew();
+    }
+}
+
+/// Bytes that could be asked for in what waits in caches.
+pub fn waiting() -> usize {
+    let all = (0..OPEN.load(Ordering::Acquire)).flat_map(hands);
+    all.map(|hand| hand.bin.count() * room(hand.class)).sum()
+}

@@ -1,0 +1,95 @@
+//! What most requests and frees come to: a slot that the thread has at hand, and a block that is as it should be. What is
+//! otherwise is left to [`alloc`](super::alloc) and [`free`](super::free), with nothing changed.
+
+use super::around::is_whole_around;
+use super::cache::{self, Hand};
+use super::place::PROCESS;
+use super::pool::Spot;
+use super::shape::{ALL, CLASSES, TRAILER};
+use super::{SAME_PAGE, is_alone, options, trailer};
+use crate::report;
+use crate::size_class::{SMALL_MAX, exact_class_of};
+use core::ptr::null_mut;
+
+/// A block of `size` bytes, all zero, at a multiple of 16; null if there is none at hand. `thread` is the number of the
+/// calling thread's heap.
+#[inline]
+pub fn alloc_at_hand(size: usize, thread: usize) -> *mut u8 {
+    if size.wrapping_sub(1) >= SMALL_MAX - TRAILER || options::whole() {
+        return null_mut();
+    }
+    let class = exact_class_of(size + TRAILER);
+    match cache::at_hand(class, thread) {
+        // SAFETY: the calling thread's, of a class with room for so many bytes.
+        Some(hand) => unsafe { take(hand, class, size) },
+        None => null_mut(),
+    }
+}
+
+/// A block of a slot that is at hand; null: there is none.
+///
+/// # Safety
+/// The calling thread's part for that class, whose slots have room for so many bytes.
+#[inline(never)]
+pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
+    let Some((at, used)) = hand.take() else { return null_mut() };
+    let pool = PROCESS.pool(PROCESS.region_of(at));
+    let Some(spot) = pool.spot(at, class) else { return null_mut() };
+    // SAFETY: invariant 3 of `hardened::slab`: the slot waited for this thread, and nobody has seen its block.
+    unsafe { begin(at, class, size, spot, used) };
+    at as *mut u8
+}
+
+/// Makes a small slot that was drawn a block.
+///
+/// # Safety
+/// It is the caller's alone.
+#[inline(never)]
+pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
+    let stride = ALL[class % CLASSES].stride as usize;
+    spot.slab.state(spot.slot).hand_out();
+    // SAFETY: passed on.
+    unsafe {
+        // Before the look: so a fresh page is faulted in once.
+        let canary = spot.slab.header.canary.get();
+        trailer::write(at + stride, canary, stride - TRAILER - size);
+        if (used || stride <= SAME_PAGE) && !trailer::is_clear(at, stride) {
+            report::written_after_free(at as *const u8);
+        }
+    }
+}
+
+/// Frees the block that starts at `p`, if nothing is wrong with it and the thread has room for it: its bytes. `None`: it
+/// is left alone, or somebody else has just freed it.
+///
+/// # Safety
+/// The block is the caller's, and in a region of the process's.
+#[inline(never)]
+pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
+    let address = p.addr();
+    let region = PROCESS.region_of(address);
+    let (pool, class) = (PROCESS.pool(region), region % CLASSES);
+    let hand = cache::at_hand(class, thread).filter(Hand::has_room)?;
+    let spot = pool.spot(address, class)?;
+    let state = spot.slab.state(spot.slot);
+    let live = state.live().filter(|_| spot.within == 0)?;
+    let stride = ALL[class % CLASSES].stride as usize;
+    let canary = spot.slab.header.canary.get();
+    // SAFETY: passed on: a live block of the caller's, and invariant 3 of `hardened::slab`: with its slack and its
+    // trailer.
+    unsafe {
+        let slack = trailer::slack(address + stride, canary, stride)?;
+        let bytes = stride - TRAILER - slack;
+        if slack != 0 && trailer::first_not_zero(address + bytes, slack).is_some()
+            || !is_whole_around(pool, address, class, spot)
+        {
+            return None;
+        }
+        trailer::clear(address, stride);
+        if !state.retire(live, is_alone()) {
+            return None;
+        }
+        hand.put(address);
+        Some(bytes)
+    }
+}

@@ -1,0 +1,199 @@
+//! Frees in the hardened heap: which block it is, whether it and what lies around it are whole; then it is wiped, and waits.
+
+use super::around::{look_around, overrun};
+use super::place::{self, PROCESS, Place};
+use super::pool::{Pool, Spot};
+use super::shape::{self, ALL, CLASSES, EMPTY};
+use super::{NO_THREAD, cache, fast, heaps, is_alone, large, trailer};
+use crate::deferred;
+use crate::report::{self, Act, Wrong};
+use crate::sync::Ordering;
+
+/// A block's pool and place; or what is wrong with a pointer into a region of a place.
+#[inline(never)]
+pub(super) fn spot(place: &Place, address: usize) -> Result<(&'static Pool, usize, Spot), Wrong> {
+    let region = place.region_of(address);
+    let (pool, class) = (place.pool(region), region % CLASSES);
+    match pool.spot(address, class) {
+        Some(spot) if spot.within == 0 && spot.slab.is_live(spot.slot) => Ok((pool, class, spot)),
+        None => Err(Wrong::NoBlock),
+        Some(spot) => Err(why(address, class, spot)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn why(address: usize, class: usize, spot: Spot) -> Wrong {
+    if !spot.slab.is_live(spot.slot) {
+        return match spot.slab.state(spot.slot).is_taken() || spot.within == 0 {
+            true => Wrong::Freed { bytes: shape::room(class) },
+            false => Wrong::NoBlock,
+        };
+    }
+    let start = address - spot.within;
+    // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
+    let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
+    Wrong::Inside { start, bytes }
+}
+
+/// The bytes of a live block; `None`: its trailer is destroyed.
+///
+/// # Safety
+/// It is live.
+#[inline(never)]
+pub(super) unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
+    if shape::is_pages(class) {
+        return Some(spot.slab.asked(spot.slot).load(Ordering::Relaxed) as usize);
+    }
+    if class == EMPTY {
+        return Some(0);
+    }
+    let stride = ALL[class % CLASSES].stride as usize;
+    let canary = spot.slab.header.canary.get();
+    // SAFETY: passed on.
+    let slack = unsafe { trailer::slack(at + stride, canary, stride) }?;
+    Some(stride - shape::TRAILER - slack)
+}
+
+/// What a free has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// The bytes of the block.
+    pub bytes: usize,
+    /// There are more pages that could go back.
+    pub emptied: bool,
+    /// The first-class heap that it belonged to; 0: none.
+    pub owner: u32,
+    /// A fork stands still, and the owner is to free it once that is over. Nobody uses it any more.
+    pub left: bool,
+}
+
+/// Frees the block that starts at `p`: what that did, or what is wrong with it. `thread` is the number of the calling
+/// thread's heap.
+///
+/// # Safety
+/// The block is the caller's.
+#[inline(never)]
+pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
+    let address = p.addr();
+    let Some(place) = place::of(address) else {
+        // SAFETY: passed on.
+        return unsafe { free_large(p) };
+    };
+    let (pool, class, spot) = spot(place, address)?;
+    let (state, bytes) = (spot.slab.state(spot.slot), shape::room(class));
+    let is_own = PROCESS.holds(address);
+    if is_own
+        && cache::serves(class)
+        && let Some(hand) = cache::hand(class, thread)
+        && let Some(emptied) = hand.make_room()
+        // SAFETY: passed on.
+        && let Some(bytes) = unsafe { fast::free_at_hand(p, thread) }
+    {
+        return Ok(Freed { bytes, emptied, owner: 0, left: false });
+    }
+    let Some(live) = state.live() else { return Err(Wrong::Freed { bytes }) };
+    // SAFETY: passed on, and a live block.
+    unsafe {
+        let bytes = wipe(pool, p, class, spot)?;
+        let Some(mut pool) = pool.enter(class) else { return give_up(p, class, spot, bytes) };
+        if !state.retire(live, is_alone()) {
+            return Err(Wrong::Freed { bytes: shape::room(class) });
+        }
+        let emptied = pool.take_back(address, false);
+        drop(pool);
+        let owner = if is_own { 0 } else { heaps::owner_of(address) };
+        Ok(Freed { bytes, emptied, owner, left: false })
+    }
+}
+
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_large(p: *mut u8) -> Result<Freed, Wrong> {
+    // SAFETY: passed on.
+    unsafe {
+        large::free(p.addr()).unwrap_or_else(|| match large::entry_of(p.addr()) {
+            Some(entry) => later(p, entry.asked, true),
+            None => Err(Wrong::Elsewhere),
+        })
+    }
+}
+
+/// Sees that a block and what lies around it are whole, and wipes it. Its bytes.
+///
+/// # Safety
+/// A live block, and the caller's.
+#[inline]
+unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usize, Wrong> {
+    let address = p.addr();
+    let room = shape::room(class);
+    // SAFETY: passed on, and invariant 3 of `hardened::slab`: with its slack and its trailer.
+    unsafe {
+        let bytes = bytes_of(address, class, spot);
+        let past = match bytes {
+            None => Some(0),
+            Some(bytes) => trailer::first_not_zero(address + bytes, room - bytes),
+        };
+        if let Some(at) = past {
+            if !spot.slab.is_live(spot.slot) {
+                // Another thread frees it at this moment.
+                return Err(Wrong::Freed { bytes: room });
+            }
+            overrun(address, bytes.unwrap_or(room), at);
+        }
+        if class != EMPTY {
+            p.write_bytes(0, if past.is_some() { room } else { bytes.unwrap_or(room) });
+            if !shape::is_pages(class) {
+                trailer::wipe(address + room + shape::TRAILER);
+            }
+            look_around(pool, address, class, spot);
+        }
+        Ok(bytes.unwrap_or(room))
+    }
+}
+
+/// Leaves a block that was wiped for later: a fork stands still.
+///
+/// # Safety
+/// It is the caller's, which gives it up.
+#[cold]
+unsafe fn give_up(p: *mut u8, class: usize, spot: Spot, bytes: usize) -> Result<Freed, Wrong> {
+    let room = shape::room(class);
+    if shape::is_pages(class) {
+        spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
+    } else if class != EMPTY {
+        let canary = spot.slab.header.canary.get();
+        // SAFETY: passed on, and invariant 3 of `hardened::slab`. What the list of these writes must not be taken for an
+        // overflow.
+        unsafe { trailer::write(p.addr() + room + shape::TRAILER, canary, 0) };
+    }
+    // SAFETY: passed on.
+    unsafe { later(p, bytes, room != 0) }
+}
+
+/// Leaves a block for later, which had so many bytes: a fork stands still.
+///
+/// # Safety
+/// It is the caller's, which gives it up, and has a word unless it is said to have none.
+#[cold]
+unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wrong> {
+    let owner = heaps::owner_of(p.addr());
+    if has_a_word && owner == 0 {
+        // SAFETY: passed on.
+        unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
+    }
+    let left = has_a_word && owner != 0;
+    Ok(Freed { bytes: if owner == 0 { 0 } else { bytes }, emptied: false, owner, left })
+}
+
+/// Frees what was left while a fork stood still.
+///
+/// # Safety
+/// It is a block that was left so.
+pub unsafe fn free_deferred(p: *mut u8) {
+    // SAFETY: passed on.
+    if let Err(wrong) = unsafe { free(p, NO_THREAD) } {
+        report::mistake(Act::Free, p, wrong);
+    }
+}

@@ -1,0 +1,149 @@
+//! Who has a slot: nobody, the program, or the heap, which keeps it for a thread or in quarantine.
+//!
+//! ```text
+//!  FREE ──draw──▶ WAITS ──hand_out──▶ LIVE ──retire──▶ WAITS ──release──▶ FREE
+//!        lock       ▲    the thread           its owner │      lock
+//!                   └──────────── the thread's bin ─────┘
+//! ```
+//!
+//! Above that the state counts how often the slot was handed out, up to 64 times, and then from 0 again.
+//!
+//! Invariants:
+//! 1. `draw` and `release` happen under the pool's lock; from `draw` or `retire` to `hand_out` or `release` the slot is
+//!    one thread's, or in the pool's quarantine.
+//! 2. of two frees of one block one is told that it was too late: `retire` is a compare-and-swap wherever there may be
+//!    a second thread.
+//! 3. a slot that is not live is zero. Whoever has it writes after `hand_out` and has zeroed it before `retire`, and
+//!    whoever sees a state that says so sees the zeroes: release and acquire.
+//!
+//! So whoever looks at a slot of others may see that it is not live, and then what its new owner writes: then the state
+//! is another one afterwards ([`State::is_damaged`]).
+
+use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
+
+const FREE: u8 = 0;
+const LIVE: u8 = 1;
+const WAITS: u8 = 2;
+/// The bits of these, and what is added when a slot is handed out.
+const WHO: u8 = 3;
+const ONCE: u8 = 4;
+
+/// How often it must look damaged: that a slot is handed out just 64 times while somebody looks is possible, and that it
+/// is so again and again is not.
+const LOOKS: usize = if cfg!(loom) { 1 } else { 3 };
+
+/// The state of a live slot, as it was seen.
+#[derive(Clone, Copy)]
+pub struct Live(u8);
+
+/// The state of a slot; zero is free.
+#[repr(transparent)]
+pub struct State(AtomicU8);
+
+impl State {
+    /// For `outside`: the bits that say who has a slot, and those of a live one.
+    #[cfg(not(loom))]
+    pub const SEEN: [usize; 2] = [WHO as usize, LIVE as usize];
+
+    /// That of a free slot.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        State(AtomicU8::new(FREE))
+    }
+
+    /// Whether the program has the slot.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.live().is_some()
+    }
+
+    /// That the program has the slot, and since when.
+    #[inline]
+    pub fn live(&self) -> Option<Live> {
+        let state = self.0.load(Ordering::Acquire);
+        (state & WHO == LIVE).then_some(Live(state))
+    }
+
+    /// Whether anybody has it.
+    #[inline]
+    pub fn is_taken(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WHO != FREE
+    }
+
+    /// Keeps a free slot for a thread.
+    #[inline]
+    pub fn draw(&self) {
+        self.set(WAITS);
+    }
+
+    #[inline]
+    fn set(&self, who: u8) {
+        let count = self.0.load(Ordering::Relaxed) & !WHO;
+        self.0.store(count | who, Ordering::Release);
+    }
+
+    /// Gives the program what was kept. Whatever the caller writes to the slot comes later.
+    #[inline]
+    pub fn hand_out(&self) {
+        let count = self.0.load(Ordering::Relaxed) & !WHO;
+        self.0.store(count.wrapping_add(ONCE) | LIVE, Ordering::Release);
+        fence(Ordering::Release);
+    }
+
+    /// The program gives its block back, which is all zero again. `false`: somebody else was first, even if the slot has been
+    /// handed out again since. `alone`: there is no other thread.
+    #[inline]
+    pub fn retire(&self, Live(live): Live, alone: bool) -> bool {
+        let waits = live & !WHO | WAITS;
+        if alone {
+            self.0.store(waits, Ordering::Relaxed);
+            return true;
+        }
+        self.0.compare_exchange(live, waits, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Nobody has the slot any more.
+    #[inline]
+    pub fn release(&self) {
+        self.set(FREE);
+    }
+
+    /// Whether the slot looks wrong, which `is_wrong` says of a live one or of another, and has not changed hands meanwhile.
+    /// Whoever gets it looks at it himself.
+    #[cold]
+    #[inline(never)]
+    pub fn is_damaged(&self, is_wrong: &dyn Fn(bool) -> bool) -> bool {
+        (0..LOOKS).all(|_| {
+            let before = self.0.load(Ordering::Acquire);
+            if !is_wrong(before & WHO == LIVE) {
+                return false;
+            }
+            // What was seen of a new owner's comes after what says that there is one.
+            fence(Ordering::Acquire);
+            self.0.load(Ordering::Relaxed) == before
+        })
+    }
+}
+
+/// What a slab's trailers are made from. A slab without blocks may get another one; whoever sees that sees its slots free.
+#[repr(transparent)]
+pub struct Canary(AtomicU64);
+
+impl Canary {
+    /// With a value.
+    #[cfg(loom)]
+    pub fn new(value: u64) -> Self {
+        Canary(AtomicU64::new(value))
+    }
+
+    /// What it is.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Another one, while nobody has a slot.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Release);
+    }
+}

@@ -1,0 +1,40 @@
+//! A thread's way to the hardened heap, if it is the short one.
+
+use super::Role;
+use super::tls::current;
+use crate::{guard, hardened, prof};
+use core::ptr::null_mut;
+
+/// A block of `size` bytes, at a multiple of 16; null: it has to be asked for in full.
+#[inline]
+pub fn alloc_hardened(size: usize) -> *mut u8 {
+    let heap = current();
+    if heap.role.get() != Role::Thread || prof::rate() | guard::rate() != 0 {
+        return null_mut();
+    }
+    let p = hardened::alloc_at_hand(size, heap.index.get() as usize);
+    if !p.is_null() {
+        heap.bytes.add(size as u64);
+    }
+    p
+}
+
+/// Frees a block in a region of the hardened heap. `false`: that has to be done in full.
+///
+/// # Safety
+/// The block is the caller's.
+#[inline]
+pub unsafe fn free_hardened_at_hand(p: *mut u8) -> bool {
+    let heap = current();
+    if heap.role.get() != Role::Thread || prof::any_live() {
+        return false;
+    }
+    // SAFETY: passed on.
+    match unsafe { hardened::free_at_hand(p, heap.index.get() as usize) } {
+        Some(bytes) => {
+            heap.bytes.sub(bytes as u64);
+            true
+        }
+        None => false,
+    }
+}

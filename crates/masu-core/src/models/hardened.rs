@@ -1,0 +1,306 @@
+//! Small blocks of the hardened heap: who has a slot, what threads have at hand, and who looks at another's slot.
+//!
+//! ```text
+//!  pool ──draw, its lock──▶ a thread's bin ──hand out──▶ live ──a free, by any thread──▶ that thread's bin
+//!    ▲                                                                                    │
+//!    └──────────────────────────── handed over, its lock ─────────────────────────────────┘
+//! ```
+//!
+//! Invariants: of two frees of one block one is told that it was too late; nobody is given a slot that another has, nor
+//! one that is not zero, and none is lost; whoever looks at a slot of others sees no damage where there is none. In a
+//! fork's child a slot is in one place at most, and the blocks that another thread had are in none.
+
+use super::check;
+use super::world::atomic::Watch;
+use super::world::hardened;
+use super::world::process::{self, fork, spawn};
+use crate::hardened::bin::{Bin, Taker};
+use crate::hardened::state::{Canary, State};
+use crate::lock::Guard;
+use crate::sync::{AtomicU64, Ordering};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A slot, of one word.
+struct Slot {
+    state: State,
+    word: AtomicU64,
+    owner: Watch,
+}
+
+/// A pool's slots, of which an entry is the number plus 1.
+struct Pool {
+    slots: Vec<Slot>,
+    free: RefCell<Vec<u64>>,
+    watch: Watch,
+    /// Blocks in each part of a bin's quarantine.
+    waiting: usize,
+}
+
+impl Pool {
+    fn new(slots: u64, waiting: usize) -> Rc<Self> {
+        process::reset();
+        let slot = || Slot { state: State::new(), word: AtomicU64::new(0), owner: Watch::new() };
+        Rc::new(Pool {
+            slots: (0..slots).map(|_| slot()).collect(),
+            free: RefCell::new((1..=slots).collect()),
+            watch: Watch::new(),
+            waiting,
+        })
+    }
+
+    fn slot(&self, entry: u64) -> &Slot {
+        &self.slots[entry as usize - 1]
+    }
+
+    /// As a refill does.
+    fn draw(&self, bin: &Bin, count: usize) {
+        let Some(_guard) = hardened::pool().enter() else { return };
+        self.watch.written();
+        for _ in 0..count {
+            let Some(entry) = self.free.borrow_mut().pop() else { return };
+            self.slot(entry).state.draw();
+            bin.add(entry);
+        }
+    }
+
+    /// As an allocation does.
+    fn alloc(&self, bin: &Bin) -> Option<u64> {
+        let entry = bin.take(|_| 0)?;
+        let slot = self.slot(entry);
+        slot.owner.written();
+        slot.state.hand_out();
+        assert_eq!(slot.word.load(Ordering::Relaxed), 0, "written after its free");
+        slot.word.store(entry, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// As a free does. `false`: somebody else was first.
+    fn free(&self, bin: &Bin, entry: u64) -> bool {
+        let slot = self.slot(entry);
+        let Some(live) = slot.state.live() else { return false };
+        slot.word.store(0, Ordering::Relaxed);
+        if bin.is_new() {
+            bin.set_most(2, self.waiting, self.waiting);
+        }
+        if !bin.has_room() {
+            assert!(bin.make_room(&mut To { pool: self, guard: None }));
+        }
+        if !slot.state.retire(live, false) {
+            return false;
+        }
+        slot.owner.written();
+        bin.put(entry, |_| 0);
+        true
+    }
+
+    /// As a thread's end does.
+    fn empty(&self, bin: &Bin) {
+        assert!(bin.empty(&mut To { pool: self, guard: None }));
+    }
+
+    /// The slots in the pool, each once.
+    fn in_pool(&self) -> Vec<u64> {
+        let mut free = self.free.borrow().clone();
+        free.sort_unstable();
+        assert!(free.windows(2).all(|pair| pair[0] < pair[1]), "one is there twice: {free:?}");
+        free
+    }
+
+    fn all_are_back(&self) {
+        assert_eq!(self.in_pool().len(), self.slots.len(), "one is lost");
+    }
+}
+
+/// What takes entries back to the pool.
+struct To<'a> {
+    pool: &'a Pool,
+    guard: Option<Guard<'static>>,
+}
+
+impl Taker for To<'_> {
+    fn reach(&mut self, _: u64) -> bool {
+        self.guard = self.guard.take().or_else(|| hardened::pool().enter());
+        self.guard.is_some()
+    }
+
+    fn take(&mut self, entry: u64, _: bool) {
+        self.pool.watch.written();
+        self.pool.slot(entry).state.release();
+        self.pool.free.borrow_mut().push(entry);
+    }
+}
+
+#[test]
+fn of_two_frees_one_is_too_late_and_the_slot_is_in_one_bin() {
+    check(None, || {
+        let pool = Pool::new(1, 1);
+        let bins = [Rc::new(Bin::new()), Rc::new(Bin::new())];
+        pool.draw(&bins[0], 1);
+        let block = pool.alloc(&bins[0]).unwrap();
+        let others = Rc::new(RefCell::new(false));
+        let thread = spawn({
+            let (pool, bin, others) = (pool.clone(), bins[1].clone(), others.clone());
+            move || *others.borrow_mut() = pool.free(&bin, block)
+        });
+        let own = pool.free(&bins[0], block);
+        thread.join().unwrap();
+        assert!(own ^ *others.borrow(), "both or none");
+        bins.iter().for_each(|bin| pool.empty(bin));
+        pool.all_are_back();
+    });
+}
+
+/// A second free that began before the first one is seen although the slot has a new owner.
+#[test]
+fn a_late_free_does_not_take_a_slot_from_its_next_owner() {
+    check(None, || {
+        let pool = Pool::new(1, 0);
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let block = pool.alloc(&bin).unwrap();
+        let slot = pool.slot(block);
+        let live = slot.state.live().unwrap();
+        assert!(pool.free(&bin, block));
+        pool.alloc(&bin).unwrap();
+        assert!(!slot.state.retire(live, false));
+    });
+}
+
+/// What a thread does with a bin for which it has so many slots drawn.
+fn live_and_end(pool: &Pool, draw: usize) {
+    let bin = Bin::new();
+    pool.draw(&bin, draw);
+    let blocks = [pool.alloc(&bin), pool.alloc(&bin)];
+    assert!(blocks.into_iter().flatten().all(|block| pool.free(&bin, block)));
+    if let Some(block) = pool.alloc(&bin) {
+        assert!(pool.free(&bin, block));
+    }
+    pool.empty(&bin);
+    pool.empty(&bin);
+    assert_eq!(bin.count(), 0);
+}
+
+#[test]
+fn slots_come_and_go_by_the_pool() {
+    check(3, || {
+        let pool = Pool::new(3, 1);
+        let other = pool.clone();
+        let thread = spawn(move || live_and_end(&other, 2));
+        live_and_end(&pool, 2);
+        thread.join().unwrap();
+        pool.all_are_back();
+    });
+}
+
+/// A free that finds more ready than may be.
+#[test]
+fn slots_that_are_too_many_are_handed_over() {
+    check(3, || {
+        let pool = Pool::new(5, 0);
+        let other = pool.clone();
+        let thread = spawn(move || live_and_end(&other, 1));
+        live_and_end(&pool, 4);
+        thread.join().unwrap();
+        pool.all_are_back();
+    });
+}
+
+/// The owner frees its block and gets it again, twice, while the neighbour is being freed.
+#[test]
+fn a_look_at_a_neighbour_sees_no_damage_where_there_is_none() {
+    check(3, || {
+        let pool = Pool::new(1, 0);
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let block = pool.alloc(&bin).unwrap();
+        let thread = spawn({
+            let pool = pool.clone();
+            move || {
+                let slot = pool.slot(block);
+                let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
+                assert!(!slot.state.is_damaged(&is_wrong), "it was only handed out");
+            }
+        });
+        assert!(pool.free(&bin, block));
+        let block = pool.alloc(&bin).unwrap();
+        assert!(pool.free(&bin, block));
+        thread.join().unwrap();
+        let slot = pool.slot(block);
+        let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
+        assert!(!slot.state.is_damaged(&is_wrong));
+        slot.word.store(7, Ordering::Relaxed);
+        assert!(slot.state.is_damaged(&is_wrong), "a write after the free is seen");
+    });
+}
+
+/// The trailer of a live slot is its slab's canary, of which an empty slab gets another one.
+#[test]
+fn a_look_at_a_neighbours_trailer_knows_the_slabs_canary() {
+    check(3, || {
+        let pool = Pool::new(1, 0);
+        let canary = Rc::new(Canary::new(1));
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let block = pool.alloc(&bin).unwrap();
+        let thread = spawn({
+            let (pool, canary) = (pool.clone(), canary.clone());
+            move || {
+                let slot = pool.slot(block);
+                let is_wrong = |live: bool| {
+                    let canary = canary.get();
+                    let trailer = slot.word.load(Ordering::Relaxed);
+                    trailer != 0 && !(live && trailer == canary)
+                };
+                assert!(!slot.state.is_damaged(&is_wrong), "it is another block's");
+            }
+        });
+        assert!(pool.free(&bin, block));
+        canary.set(2);
+        let slot = pool.slot(bin.take(|_| 0).unwrap());
+        slot.state.hand_out();
+        slot.word.store(2, Ordering::Relaxed);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_child_whose_parents_thread_was_at_its_bin() {
+    hardened::have_in_forks(true);
+    check(2, || {
+        let pool = Pool::new(3, 1);
+        process::interrupt_anywhere();
+        let bin = Rc::new(Bin::new());
+        pool.draw(&bin, 3);
+        let block = pool.alloc(&bin).unwrap();
+        // Blocks that the other thread's program has.
+        let held = Rc::new(RefCell::new(vec![block]));
+        let thread = spawn({
+            let (pool, bin, held) = (pool.clone(), bin.clone(), held.clone());
+            move || {
+                let free = || {
+                    let block = held.borrow_mut().pop().unwrap();
+                    assert!(pool.free(&bin, block));
+                };
+                let alloc = || {
+                    let block = pool.alloc(&bin).unwrap();
+                    held.borrow_mut().push(block);
+                };
+                alloc();
+                free();
+                free();
+                alloc();
+            }
+        });
+        fork(|| {
+            pool.empty(&bin);
+            let free = pool.in_pool();
+            assert!(held.borrow().iter().all(|block| !free.contains(block)), "it is in use");
+            for entry in free {
+                assert_eq!(pool.slot(entry).word.load(Ordering::Relaxed), 0, "it is not zero");
+            }
+        });
+        thread.join().unwrap();
+    });
+    hardened::have_in_forks(false);
+}
