@@ -23,7 +23,7 @@ fn each_option_is_explained_and_what_is_left_is_to_be_set() {
     MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true (jemalloc)
       dirty_decay_ms:2000  MASU_DECAY=2s
       narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all
-      prof_leak:true       no counterpart: `masu prof -- COMMAND` shows who allocates what is in use
+      prof_leak:true       no counterpart: `masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test
 
     MALLOC_ARENA_MAX=2 (glibc)
       MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all
@@ -89,4 +89,23 @@ fn mistakes_name_the_way_out() {
     assert!(translate(&["MALLOC_ARENAS_MAX=2"], 2).contains("did you mean MALLOC_ARENA_MAX?"));
     assert!(translate(&["MASU_DECAY=2s"], 2).contains("it is masu's own"));
     assert!(translate(&["dirty_decay_ms:1"], 2).contains("is no NAME=VALUE"));
+}
+
+/// Every option that an allocator has in its sources, and those that earlier versions had and scripts still set.
+#[test]
+fn every_option_of_the_others_is_known() {
+    let lines = include_str!("options_of_others.txt").lines();
+    let mut options = 0;
+    for line in lines.filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (form, names) = line.split_once(": ").expect("FORM: NAMES");
+        for name in names.split_whitespace() {
+            let variable = form.replace("NAME", name);
+            let output = masu().args(["translate", &variable]).output().expect("runs");
+            let said = stdout(&output);
+            assert!(output.status.code() != Some(2), "{variable}: {said}");
+            assert!(!said.contains("not known"), "{variable}: {said}");
+            options += 1;
+        }
+    }
+    assert!(options > 200, "{options} options");
 }

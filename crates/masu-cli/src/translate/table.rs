@@ -1,6 +1,6 @@
 //! Every option that is known, and what it is on masu: one row each.
 
-use self::How::{Decay, Kept, Mebibytes, Missing, Nothing, Switch, Words};
+use self::How::{Decay, If, Kept, Mebibytes, Missing, Nothing, Prefix, Share, Switch, Words};
 use crate::near;
 
 /// Whose options they are.
@@ -37,8 +37,14 @@ enum How {
     Switch(&'static str, [&'static str; 2]),
     /// Certain words, each a value of the key, or nothing.
     Words(&'static str, &'static [(&'static str, Option<&'static str>)]),
+    /// If it says yes, the key has this value.
+    If(&'static str, &'static str),
+    /// One in so many; 0: none.
+    Share(&'static str),
     /// A number of MiB.
     Mebibytes(&'static str),
+    /// What names of files begin with.
+    Prefix(&'static str),
     /// masu reads it under its own name.
     Kept,
     Nothing(&'static str),
@@ -55,10 +61,14 @@ const BY_TIME: &str = "memory goes back by its age (MASU_DECAY), wherever it lie
 const NO_RESERVE: &str =
     "nothing is reserved ahead; MASU_POPULATE=1 faults memory in when it is taken";
 const PROFILE: &str = "`masu prof -- COMMAND` shows who allocates what is in use";
-const NO_CHECKS: &str = "a double or invalid free ends the program; for other errors use AddressSanitizer or valgrind, without masu";
+const LEAKS: &str =
+    "`masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test";
+const CHECKS: &str = "double and invalid frees always end the program; MASU_POLICY=debug finds overflows and uses after free, MASU_POLICY=hardened also zeroes blocks";
+const STACKS: &str = "stacks are taken from unwinding tables";
 const GROWS: &str = "blocks above 1 MiB have pages of their own and grow without being copied";
 const ONE_THREAD: &str = "there is at most one background thread";
 const LAYOUT: &str = "how memory is laid out is not a setting";
+const HUGE: &str = "huge pages are used where a program fills them; MASU_HUGE_PAGES=off is never";
 
 /// The rows; a name that ends in `*` stands for all that begin so.
 const ROWS: &[(Family, &[&str], How)] = {
@@ -83,7 +93,13 @@ const ROWS: &[(Family, &[&str], How)] = {
             &["narenas", "percpu_arena", "oversize_threshold", "narenas_ratio"],
             Nothing(POOL),
         ),
-        (Jemalloc, &["tcache", "tcache_max", "lg_tcache_*", "tcache_*"], Nothing(CACHES)),
+        (
+            Jemalloc,
+            &["tcache", "tcache_max", "lg_tcache_*", "tcache_*", "experimental_tcache_gc"],
+            Nothing(CACHES),
+        ),
+        // Before version 5.
+        (Jemalloc, &["lg_dirty_mult", "decay_time", "purge"], Nothing(BY_TIME)),
         (
             Jemalloc,
             &["thp"],
@@ -94,8 +110,15 @@ const ROWS: &[(Family, &[&str], How)] = {
         ),
         (
             Jemalloc,
-            &["metadata_thp", "hpa", "hpa_*"],
-            Nothing("huge pages are used where a program fills them; MASU_HUGE_PAGES=off is never"),
+            &[
+                "metadata_thp",
+                "hpa",
+                "hpa_*",
+                "experimental_hpa_*",
+                "huge_arena_pac_thp",
+                "background_thread_hpa_*",
+            ],
+            Nothing(HUGE),
         ),
         (
             Jemalloc,
@@ -110,17 +133,21 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "trust_madvise",
                 "lg_chunk",
                 "calloc_madvise_threshold",
-                "remote_*",
+                "bin_info_*",
                 "disable_large_size_classes",
+                "limit_usize_gap",
+                "process_madvise_max_batch",
+                "experimental_pac_*",
             ],
             Nothing(LAYOUT),
         ),
         (Jemalloc, &["prof", "prof_active", "prof_final", "prof_prefix", "lg_prof_sample"], Kept),
+        (Jemalloc, &["prof_leak", "prof_leak_error"], Missing(LEAKS)),
         (Jemalloc, &["prof_*", "lg_prof_*"], Missing(PROFILE)),
         (
             Jemalloc,
-            &["junk", "zero", "san_*", "lg_san_*", "redzone", "quarantine"],
-            Missing(NO_CHECKS),
+            &["junk", "zero", "san_*", "lg_san_*", "redzone", "quarantine", "valgrind"],
+            Missing(CHECKS),
         ),
         (
             Jemalloc,
@@ -129,6 +156,7 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "abort_conf",
                 "xmalloc",
                 "utrace",
+                "log",
                 "zero_realloc",
                 "debug_double_free_max_scan",
             ],
@@ -140,16 +168,21 @@ const ROWS: &[(Family, &[&str], How)] = {
         (Mimalloc, &["SHOW_ERRORS"], Switch("SHOW_ERRORS", ONE)),
         (Mimalloc, &["VERBOSE"], Switch("VERBOSE", ONE)),
         (Mimalloc, &["PURGE_DELAY", "RESET_DELAY"], Decay),
-        (Mimalloc, &["PURGE_DECOMMITS", "RESET_DECOMMITS"], Nothing(AT_ONCE)),
+        (Mimalloc, &["PURGE_DECOMMITS", "RESET_DECOMMITS", "ALLOW_DECOMMIT"], Nothing(AT_ONCE)),
         (
             Mimalloc,
             &[
                 "PURGE_EXTEND_DELAY",
-                "ARENA_PURGE_MULT",
-                "ABANDONED_PAGE_PURGE",
-                "ABANDONED_PAGE_RESET",
+                "DECOMMIT_EXTEND_DELAY",
+                "DECOMMIT_DELAY",
+                "SEGMENT_DECOMMIT_DELAY",
+                "ARENA_PURGE_*",
+                "ARENA_RESET_DELAY",
+                "MINIMAL_PURGE_SIZE",
+                "ABANDONED_PAGE_*",
                 "PAGE_RESET",
                 "SEGMENT_RESET",
+                "CACHE_RESET",
             ],
             Nothing(BY_TIME),
         ),
@@ -167,12 +200,18 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "ARENA_RESERVE",
                 "DISALLOW_*",
                 "LIMIT_OS_ALLOC",
-                "MINIMAL_PURGE_SIZE",
+                "PAGEMAP_COMMIT",
             ],
             Nothing(NO_RESERVE),
         ),
         (Mimalloc, &["MAX_ERRORS", "MAX_WARNINGS"], Nothing("each mistake is told once")),
-        (Mimalloc, &["GUARDED_*"], Missing(NO_CHECKS)),
+        (Mimalloc, &["GUARDED_SAMPLE_RATE"], Share("GUARD")),
+        (
+            Mimalloc,
+            &["GUARDED_*", "UNSAFE_GUARDED_*"],
+            Nothing("guarded blocks are drawn among all small ones, and end at a page's end"),
+        ),
+        (Mimalloc, &["PROFILE_*"], Missing(PROFILE)),
         (
             Mimalloc,
             &[
@@ -185,9 +224,11 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "TARGET_SEGMENTS_PER_THREAD",
                 "GENERIC_COLLECT",
                 "RETRY_ON_OOM",
+                "MAX_VABITS",
+                "SEGMENT_CACHE",
+                "STATS_MERGE_*",
                 "PAGE_*",
                 "ARENA_*",
-                "RECLAIM_*",
             ],
             Nothing(LAYOUT),
         ),
@@ -197,43 +238,14 @@ const ROWS: &[(Family, &[&str], How)] = {
             &["RELEASE_RATE"],
             Words("DECAY", &[("0", Some("never")), ("0.0", Some("never")), ("*", None)]),
         ),
+        (Tcmalloc, &["AGGRESSIVE_DECOMMIT"], If("DECAY", "0")),
+        (Tcmalloc, &["DISABLE_MEMORY_RELEASE"], If("DECAY", "never")),
+        (Tcmalloc, &["DISABLE_MADV_HUGEPAGE"], If("HUGE_PAGES", "off")),
+        (Tcmalloc, &["HPAA_CONTROL", "USERMODE_HUGEPAGE_COLLAPSE"], Nothing(HUGE)),
+        (Tcmalloc, &["MALLOCSTATS"], Switch("SHOW_STATS", ONE)),
         (
             Tcmalloc,
-            &["AGGRESSIVE_DECOMMIT"],
-            Words(
-                "DECAY",
-                &[
-                    ("true", Some("0")),
-                    ("t", Some("0")),
-                    ("1", Some("0")),
-                    ("yes", Some("0")),
-                    ("*", None),
-                ],
-            ),
-        ),
-        (
-            Tcmalloc,
-            &["DISABLE_MEMORY_RELEASE"],
-            Words(
-                "DECAY",
-                &[
-                    ("true", Some("never")),
-                    ("t", Some("never")),
-                    ("1", Some("never")),
-                    ("yes", Some("never")),
-                    ("*", None),
-                ],
-            ),
-        ),
-        (
-            Tcmalloc,
-            &[
-                "MAX_TOTAL_THREAD_CACHE_BYTES",
-                "MAX_PER_CPU_CACHE_SIZE",
-                "PER_THREAD_CACHE*",
-                "TRANSFER_NUM_OBJ",
-                "PERCPU*",
-            ],
+            &["MAX_TOTAL_THREAD_CACHE_BYTES", "MAX_PER_CPU_CACHE_SIZE", "TRANSFER_NUM_OBJ"],
             Nothing(CACHES),
         ),
         (
@@ -244,29 +256,42 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "DEVMEM_*",
                 "MEMFS_*",
                 "ENABLE_SIZED_DELETE",
-                "MAX_FREE_QUEUE_SIZE",
-                "RECLAIM_MEMORY",
+                "HUGETLB_MMAP_*",
+                "COARSE_LFR_TRACKERS",
+                "LEGACY_SIZE_CLASSES",
+                "NUMA_AWARE",
+                "USE_HUGE_REGION_MORE_OFTEN_DISABLE",
             ],
             Nothing(LAYOUT),
         ),
+        (Tcmalloc, &["STACKTRACE_METHOD*", "SYMBOLIZE_STACKTRACE"], Nothing(STACKS)),
+        (Tcmalloc, &["HEAPPROFILE"], Prefix("PROF_FILE")),
+        (Tcmalloc, &["HEAPCHECK", "HEAP_CHECK_*"], Missing(LEAKS)),
         (
             Tcmalloc,
             &[
                 "SAMPLE_PARAMETER",
-                "HEAPPROFILE",
+                "HEAPPROFILESIGNAL",
                 "HEAP_PROFILE_*",
-                "HEAPCHECK",
-                "HEAP_CHECK_*",
                 "LARGE_ALLOC_REPORT_THRESHOLD",
+                "TRACE",
+                "TRACE_FILE",
             ],
             Missing(PROFILE),
         ),
-        (Tcmalloc, &["PAGE_FENCE*", "PAGEFENCE*"], Missing(NO_CHECKS)),
+        (Tcmalloc, &["PAGE_FENCE"], If("POLICY", "debug")),
+        (
+            Tcmalloc,
+            &["PAGE_FENCE_*", "MAX_FREE_QUEUE_SIZE", "RECLAIM_MEMORY"],
+            Nothing(
+                "MASU_POLICY=debug, MASU_GUARD_SLOTS and MASU_QUARANTINE_QUEUE say what is checked and for how long",
+            ),
+        ),
         (Glibc, &["MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST"], Nothing(POOL)),
         (Glibc, &["MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"], Nothing(BY_TIME)),
         (Glibc, &["MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_"], Nothing(GROWS)),
-        (Glibc, &["MALLOC_TCACHE_COUNT"], Nothing(CACHES)),
-        (Glibc, &["MALLOC_PERTURB_", "MALLOC_CHECK_", "MALLOC_TRACE"], Missing(NO_CHECKS)),
+        (Glibc, &["MALLOC_PERTURB_", "MALLOC_CHECK_"], Missing(CHECKS)),
+        (Glibc, &["MALLOC_TRACE"], Missing(LEAKS)),
         (Tunable, &["glibc.malloc.arena_max", "glibc.malloc.arena_test"], Nothing(POOL)),
         (Tunable, &["glibc.malloc.trim_threshold", "glibc.malloc.top_pad"], Nothing(BY_TIME)),
         (Tunable, &["glibc.malloc.mmap_threshold", "glibc.malloc.mmap_max"], Nothing(GROWS)),
@@ -279,7 +304,12 @@ const ROWS: &[(Family, &[&str], How)] = {
         (
             Tunable,
             &["glibc.malloc.check", "glibc.malloc.perturb", "glibc.mem.tagging"],
-            Missing(NO_CHECKS),
+            Missing(CHECKS),
+        ),
+        (
+            Tunable,
+            &["glibc.mem.decorate_maps"],
+            Nothing("`masu explain` says what each of its mappings holds"),
         ),
     ]
 };
@@ -321,11 +351,23 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
             Ok(ms) if ms > 0 => set("DECAY", &format!("{ms}ms")),
             _ => Meaning::BadValue("milliseconds, or -1 for never"),
         },
-        Switch(key, [on, off]) => match &value.to_ascii_lowercase()[..] {
-            "true" | "1" | "yes" | "on" | "2" => set(key, on),
-            "false" | "0" | "no" | "off" => set(key, off),
-            _ => Meaning::BadValue("true or false"),
+        Switch(key, [on, off]) => match truth(value) {
+            Some(true) => set(key, on),
+            Some(false) => set(key, off),
+            None => Meaning::BadValue("true or false"),
         },
+        If(key, own) => match truth(value) {
+            Some(true) => set(key, own),
+            Some(false) => Meaning::Nothing("it is as masu is by itself"),
+            None => Meaning::BadValue("true or false"),
+        },
+        Share(key) => match value.parse::<u32>() {
+            Ok(0) => Meaning::Nothing("0 is none, as on masu"),
+            Ok(number) => set(key, &format!("1/{number}")),
+            Err(_) => Meaning::BadValue("a number: one block in so many"),
+        },
+        Prefix(_) if value.is_empty() => Meaning::BadValue("what the names of files begin with"),
+        Prefix(key) => set(key, &format!("{value}.%p")),
         Words(key, words) => match words.iter().find(|(word, _)| *word == value || *word == "*") {
             Some((_, Some(own))) => set(key, own),
             Some((_, None)) => Meaning::Nothing("it is as masu is by itself"),
@@ -342,6 +384,15 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
         }
         Nothing(why) => Meaning::Nothing(why),
         Missing(what) => Meaning::Missing(what),
+    }
+}
+
+/// Yes or no; a level of more than 0 is yes.
+fn truth(value: &str) -> Option<bool> {
+    match &value.to_ascii_lowercase()[..] {
+        "true" | "t" | "yes" | "y" | "on" => Some(true),
+        "false" | "f" | "no" | "n" | "off" => Some(false),
+        number => number.parse::<i32>().ok().map(|number| number > 0),
     }
 }
 
@@ -378,9 +429,13 @@ mod tests {
                     "masu reads it under this name",
                 ),
             ),
-            (Family::Jemalloc, "prof_leak", "true", Meaning::Missing(PROFILE)),
+            (Family::Jemalloc, "prof_leak", "true", Meaning::Missing(LEAKS)),
             (Family::Jemalloc, "narena", "2", Meaning::Unknown(Some("narenas"))),
             (Family::Mimalloc, "PURGE_DELAY", "0", set("MASU_DECAY", "0")),
+            (Family::Mimalloc, "VERBOSE", "3", set("MASU_VERBOSE", "1")),
+            (Family::Mimalloc, "GUARDED_SAMPLE_RATE", "4000", set("MASU_GUARD", "1/4000")),
+            (Family::Tcmalloc, "AGGRESSIVE_DECOMMIT", "t", set("MASU_DECAY", "0")),
+            (Family::Tcmalloc, "HEAPPROFILE", "/tmp/heap", set("MASU_PROF_FILE", "/tmp/heap.%p")),
             (Family::Tcmalloc, "HEAP_LIMIT_MB", "512", set("MASU_LIMIT_HARD", "512MiB")),
             (
                 Family::Tcmalloc,
@@ -401,7 +456,8 @@ mod tests {
         for (family, names, how) in ROWS {
             let values: Vec<&str> = match how {
                 Decay => vec!["-1", "0", "1", "2000"],
-                Switch(..) => vec!["1", "0"],
+                Switch(..) | If(..) | Share(_) => vec!["1", "0"],
+                Prefix(_) => vec!["/tmp/heap"],
                 Words(_, words) => words.iter().map(|(word, _)| *word).collect(),
                 Mebibytes(_) => vec!["5"],
                 Kept | Nothing(_) | Missing(_) => continue,

@@ -19,6 +19,9 @@ pub const FORMS: &str = "MALLOC_CONF (with jemalloc's prefixes), MIMALLOC_…, T
 /// jemalloc's variable, as builds with a prefix call it.
 const LISTS: [&str; 4] = ["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "JEMALLOC_CONF"];
 
+/// What gperftools' variables begin with that do not begin with its name.
+const BARE: [&str; 5] = ["HEAPPROFILE", "HEAPCHECK", "HEAP_PROFILE_", "HEAP_CHECK_", "MALLOCSTATS"];
+
 /// What the libraries of other allocators are called.
 const LIBRARIES: [&str; 8] = [
     "libjemalloc",
@@ -72,7 +75,9 @@ impl Variable {
             other => match (other.strip_prefix("MIMALLOC_"), other.strip_prefix("TCMALLOC_")) {
                 (Some(key), _) => single("mimalloc", Family::Mimalloc, key),
                 (_, Some(key)) => single("tcmalloc", Family::Tcmalloc, key),
-                _ if table::has(Family::Tcmalloc, other) => {
+                _ if BARE.iter().any(|begin| other.starts_with(begin))
+                    && table::has(Family::Tcmalloc, other) =>
+                {
                     single("tcmalloc", Family::Tcmalloc, other)
                 }
                 _ if table::has(Family::Glibc, other) => single("glibc", Family::Glibc, other),
