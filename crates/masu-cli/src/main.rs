@@ -11,6 +11,7 @@
 //!   │    ├─ obstacle    what stands between masu and the program's file
 //!   │    │    ├─ elf         what an ELF file says about itself
 //!   │    │    ├─ allocators  which allocators are in it, masu among them
+//!   │    │    ├─ php         whether it is a PHP whose extensions bind past a preloaded library
 //!   │    │    └─ privilege   whether the dynamic loader will ignore LD_PRELOAD
 //!   │    ├─ preload     libmasu.so in front of what LD_PRELOAD holds already
 //!   │    └─ exec        the program takes this process over
@@ -52,6 +53,7 @@ mod library;
 mod man;
 mod near;
 mod obstacle;
+mod php;
 mod preload;
 mod privilege;
 mod prof;

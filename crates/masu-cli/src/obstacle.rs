@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::allocators::{Contents, MASU, Sanitizer, UNKNOWN, file_name};
 use crate::elf::{Elf, Unreadable};
 use crate::library::Library;
+use crate::php;
 use crate::privilege::{Gain, gained_by};
 
 /// How much of masu's effect is left.
@@ -13,6 +14,8 @@ use crate::privilege::{Gain, gained_by};
 pub enum Weight {
     /// The library cannot be loaded, or the program would not run with it.
     Stops,
+    /// It is loaded, and the program ends by it, as a rule.
+    Ends,
     /// It is loaded and serves nothing.
     Useless,
     /// It serves a part.
@@ -43,6 +46,9 @@ impl Obstacle {
         Self { remedy: Some(remedy), ..self }
     }
 }
+
+/// The name of what [`php`] finds: a run of the program can disprove it.
+pub const EXTENSIONS: &str = "program.extensions";
 
 /// What stands between `library` and the program in the file `binary`, the gravest first.
 pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
@@ -81,6 +87,15 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
     }
     obstacles.extend(library.and_then(|library| foreign(&elf, library)));
     obstacles.extend(if is_static { Some(static_program(&contents)) } else { own(&contents) });
+    obstacles.extend(php::deep_binding(&elf).map(|version| {
+        let what = format!(
+            "is PHP {version}, which loads its extensions with RTLD_DEEPBIND: they free its blocks \
+             by the C library's free, and it ends with a crash under any preloaded malloc"
+        );
+        Obstacle::new(EXTENSIONS, Weight::Ends, what).remedy(
+            "use PHP 8.5 or later, or an image on Alpine; with -n it runs without these extensions",
+        )
+    }));
     obstacles
 }
 

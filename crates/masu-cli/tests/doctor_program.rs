@@ -107,28 +107,6 @@ fn nothing_of_the_program_is_run_unless_asked() {
 }
 
 #[test]
-fn a_trial_sees_masu_come_to_life_and_ends_what_it_started() {
-    let fixture = Fixture::new();
-    let speaks = "#include <stdio.h>\n#include <stdlib.h>\n\
-        void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }\n\
-        __attribute__((constructor)) static void start(void) {\n\
-        if (getenv(\"MASU_VERBOSE\")) fputs(\"masu: effective configuration\\n\", stderr); }";
-    let library = fixture.cc("libmasu.so", &["-shared", "-fPIC"], speaks);
-    let source = "#include <unistd.h>\n#include <stdio.h>\nint main(int n, char **a) {\n\
-        FILE *f = fopen(a[1], \"w\"); fprintf(f, \"%d\", getpid()); fclose(f); sleep(60); }";
-    let program = fixture.cc("sleeper", &[], source);
-    let id = fixture.path("id");
-    let mut command = masu();
-    command.args(["doctor", "--run", "--json", "--lib"]).arg(library);
-    let output = command.arg("--").arg(program).arg(&id).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(finding(&json, "program.run").severity, Severity::Ok);
-    let id = fs::read_to_string(id).unwrap_or_default();
-    assert!(id.is_empty() || !Path::new(&format!("/proc/{id}")).exists(), "it still runs");
-}
-
-#[test]
 fn static_programs() {
     let fixture = Fixture::new();
     for flag in ["-static", "-static-pie"] {

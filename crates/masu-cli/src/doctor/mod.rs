@@ -43,6 +43,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
+use crate::obstacle;
 use all::All;
 use finding::{Finding, Severity};
 use ground::Ground;
@@ -116,7 +117,12 @@ fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
         program = Some(facts);
         findings.extend(found);
         if order.run {
-            findings.extend(trial::run(&order.command, library));
+            let seen = trial::run(&order.command, library);
+            // To see it run is better than to know of others.
+            findings.retain(|finding| {
+                seen.severity != Severity::Ok || finding.id != obstacle::EXTENSIONS
+            });
+            findings.push(seen);
         }
     }
     if let Some(id) = id {

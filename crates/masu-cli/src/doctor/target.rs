@@ -244,7 +244,7 @@ fn ask(program: &Program, preload: &OsStr) -> Option<Trace> {
 pub fn judge(shown: &str, obstacle: &Obstacle) -> Finding {
     let sentence = format!("`{shown}` {}.", obstacle.what);
     let finding = match obstacle.weight {
-        Weight::Stops | Weight::Useless => Finding::problem(obstacle.id, sentence),
+        Weight::Stops | Weight::Ends | Weight::Useless => Finding::problem(obstacle.id, sentence),
         Weight::Partial => Finding::warning(obstacle.id, sentence),
         Weight::Unknown => Finding::note(obstacle.id, sentence),
     };

@@ -2,18 +2,20 @@
 //!
 //! It gets no input and nobody sees its output. What it says on stderr is searched for the line in
 //! which masu shows its configuration at the start. After a second it is asked to end, then made to.
+//! One that crashes before that is started again without masu, to see whose doing it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::finding::Finding;
+use super::masu::Masu;
 use crate::library::Library;
 use crate::preload;
 
@@ -24,65 +26,136 @@ const TIME: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(10);
 /// What masu says at the start of each process when it is verbose.
 const SIGN: &str = "masu: effective configuration";
+/// Its lines begin so.
+const OWN: &str = "masu:   ";
+/// The signals of a crash, with their names.
+const CRASHES: [(Signal, &str); 5] = [
+    (Signal::SEGV, "SIGSEGV"),
+    (Signal::ABORT, "SIGABRT"),
+    (Signal::BUS, "SIGBUS"),
+    (Signal::ILL, "SIGILL"),
+    (Signal::FPE, "SIGFPE"),
+];
+/// A shell's exit code for a command that a signal ended, less the signal.
+const BY_SIGNAL: i32 = 128;
 
-/// Runs `command` with `library` preloaded, and says whether masu came to life in it.
-pub fn run(command: &[OsString], library: &Library) -> Vec<Finding> {
-    let Some((program, arguments)) = command.split_first() else { return Vec::new() };
+/// What was seen of one run.
+struct Run {
+    /// Whether masu came to life in it.
+    alive: bool,
+    /// The signal of its crash, by name.
+    crash: Option<&'static str>,
+    /// The last line that it said, but for masu's configuration.
+    last: Option<String>,
+}
+
+/// Runs `command` with `library` preloaded, and says whether masu came to life in it and it lived on.
+pub fn run(command: &[OsString], library: &Library) -> Finding {
     let existing = std::env::var_os("LD_PRELOAD");
-    let mut start = Command::new(program);
-    start.args(arguments).env("MASU_VERBOSE", "1").process_group(0);
-    start.env("LD_PRELOAD", preload::in_front(&library.path, existing.as_deref()));
-    start.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = match start.spawn() {
-        Ok(child) => child,
-        Err(error) => return vec![Finding::problem(ID, format!("It cannot be started: {error}."))],
+    let with = preload::in_front(&library.path, existing.as_deref());
+    let seen = match start(command, Some(&with)) {
+        Ok(seen) => seen,
+        Err(error) => return Finding::problem(ID, format!("It cannot be started: {error}.")),
     };
-    let said = listen(&mut child);
-    let seen = watch(&mut child, &said);
-    end(&mut child);
-    vec![if seen {
-        Finding::ok(ID, "It was started, and masu came to life in it.")
-    } else {
-        Finding::problem(ID, "It was started, and masu did not come to life in it.")
-            .fix("masu doctor -p PID looks at a running process")
-    }]
-}
-
-/// Reads its stderr; sends true when the sign is seen.
-fn listen(child: &mut Child) -> Receiver<bool> {
-    let (send, receive) = channel();
-    if let Some(mut stderr) = child.stderr.take() {
-        thread::spawn(move || {
-            let mut said = Vec::new();
-            let mut piece = [0; 4096];
-            while let Ok(length @ 1..) = stderr.read(&mut piece) {
-                said.extend_from_slice(&piece[..length]);
-                if memchr::memmem::find(&said, SIGN.as_bytes()).is_some() {
-                    let _ = send.send(true);
-                    said.clear();
-                }
-                // The sign may be cut in two; the rest need not be kept.
-                said.drain(..said.len().saturating_sub(SIGN.len()));
-            }
-        });
+    if !seen.alive {
+        return Finding::problem(ID, "It was started, and masu did not come to life in it.")
+            .fix("masu doctor -p PID looks at a running process");
     }
-    receive
+    let Some(crash) = seen.crash else {
+        return Finding::ok(ID, "It was started, and masu came to life in it.");
+    };
+    let masu = Masu::new(Some(&library.path));
+    let without = start(command, existing.as_deref().filter(|value| !masu.is_in(Some(value))));
+    if without.is_ok_and(|without| without.crash.is_some()) {
+        let sentence = format!("It was started and ended with {crash}, as it does without masu.");
+        return Finding::warning(ID, sentence).fix("find out what ends it, then look again");
+    }
+    let said = seen.last.map(|line| format!(" It said: {line}")).unwrap_or_default();
+    let sentence =
+        format!("It was started and ended with {crash}, which it does not without masu.{said}");
+    Finding::problem(ID, sentence).fix(
+        "if it loads plug-ins with RTLD_DEEPBIND, as PHP before 8.5 does, no malloc can be preloaded; otherwise it is \
+         probably a mistake of the program's: MASU_POLICY=debug says where",
+    )
 }
 
-/// Waits until masu is seen, the program ends, or the time is over.
-fn watch(child: &mut Child, said: &Receiver<bool>) -> bool {
-    let deadline = Instant::now() + TIME;
-    let mut ended = false;
-    while Instant::now() < deadline && !ended {
-        ended = !matches!(child.try_wait(), Ok(None));
-        match said.recv_timeout(STEP) {
-            Ok(seen) => return seen,
-            // Its stderr is closed: nothing more will be said.
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) if ended => break,
-            Err(_) => {}
+/// Starts it with this `LD_PRELOAD`, and watches it for a while.
+fn start(command: &[OsString], preload: Option<&OsStr>) -> std::io::Result<Run> {
+    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let mut start = Command::new(program);
+    start.args(arguments).env("MASU_VERBOSE", "1").process_group(0).env_remove("LD_PRELOAD");
+    start.envs(preload.map(|value| ("LD_PRELOAD", value)));
+    start.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = start.spawn()?;
+    let said = Arc::new(Mutex::new(Said::default()));
+    let reader = listen(&mut child, &said);
+    let ended = watch(&mut child);
+    end(&mut child);
+    if ended.is_some() {
+        // What it wrote before it ended is there; what else has its stderr open is not waited for.
+        let deadline = Instant::now() + TIME;
+        while !reader.is_finished() && Instant::now() < deadline {
+            thread::sleep(STEP);
         }
     }
-    said.try_recv().unwrap_or(false)
+    let said = said.lock().expect("nothing panics with it");
+    Ok(Run { alive: said.alive, crash: ended.and_then(crash), last: said.last() })
+}
+
+/// What it has said so far.
+#[derive(Default)]
+struct Said {
+    alive: bool,
+    /// The end of it.
+    text: Vec<u8>,
+}
+
+impl Said {
+    /// How much is kept: the sign may be cut in two, and a last line is not long.
+    const KEPT: usize = 4096;
+
+    fn hear(&mut self, piece: &[u8]) {
+        self.text.extend_from_slice(piece);
+        self.alive |= memchr::memmem::find(&self.text, SIGN.as_bytes()).is_some();
+        self.text.drain(..self.text.len().saturating_sub(Self::KEPT));
+    }
+
+    fn last(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.text);
+        let mut lines = text.lines().rev().map(str::trim_end);
+        let line = lines.find(|line| !line.is_empty())?;
+        (!line.starts_with(OWN) && line != SIGN).then(|| line.to_owned())
+    }
+}
+
+/// Reads its stderr until it is closed.
+fn listen(child: &mut Child, said: &Arc<Mutex<Said>>) -> JoinHandle<()> {
+    let (stderr, said) = (child.stderr.take(), said.clone());
+    thread::spawn(move || {
+        let Some(mut stderr) = stderr else { return };
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = stderr.read(&mut piece) {
+            said.lock().expect("nothing panics with it").hear(&piece[..length]);
+        }
+    })
+}
+
+/// Waits until the program ends; `None`: it still runs when the time is over.
+fn watch(child: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + TIME;
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < deadline => thread::sleep(STEP),
+            Ok(status) => return status,
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The signal that ended it by a crash, or what it started, as a shell passes it on.
+fn crash(status: ExitStatus) -> Option<&'static str> {
+    let number = status.signal().or(status.code().map(|code| code - BY_SIGNAL))?;
+    CRASHES.iter().find(|(signal, _)| signal.as_raw() == number).map(|(_, name)| *name)
 }
 
 /// Ends it and what it has started.
