@@ -30,6 +30,14 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
         println!("{}", service::run());
         return Ok(0);
     }
+    // The service is this command, started again.
+    if cfg!(target_feature = "crt-static") {
+        let problem =
+            "this command is statically linked, so no library can be preloaded into its service";
+        return Err(Failure::new(REFUSED, problem).remedy(
+            "./demo in the sources, or the command of a Debian package or of `cargo install`, can show it",
+        ));
+    }
     let library = library::find(order.lib.as_deref())?;
     let system = system();
     let mut out = anstream::stdout().lock();
