@@ -74,6 +74,12 @@ long status_field(const char *name);
 // The resident set in KiB, exact where VmRSS is approximate.
 long resident_kib(void);
 
+// Seconds after which something hangs: so many, MASU_TEST_PATIENCE times.
+static inline unsigned patience(unsigned seconds) {
+    const char *times = getenv("MASU_TEST_PATIENCE");
+    return seconds * (times != NULL ? (unsigned)atoi(times) : 1);
+}
+
 // Milliseconds of a clock that only goes forward.
 long now_ms(void);
 void sleep_ms(long milliseconds);

@@ -103,7 +103,7 @@ static void all_classes(void) {
 
 // Everything a child is promised.
 static void be_a_child(void **of_parent, int count, uint64_t seed) {
-    alarm(30); // a deadlock ends here, by a signal
+    alarm(patience(30)); // a deadlock ends here, by a signal
     for (int i = 0; i < count; i += 2) free(of_parent[i]);
     all_classes();
     for (int i = 0; i < places; i++) {
@@ -119,7 +119,7 @@ static void be_a_child(void **of_parent, int count, uint64_t seed) {
     start_all(threads, 16, work_briefly, seed);
     pid_t grandchild = fork(); // while the new threads work
     if (grandchild == 0) {
-        alarm(30);
+        alarm(patience(30));
         all_classes();
         for (int i = 1; i < count; i += 2) free(of_parent[i]);
         _exit(0);
@@ -236,7 +236,7 @@ CASE(new_threads_of_the_child_are_not_the_dead_ones) {
     sleep_ms(50);
     pid_t child = fork();
     if (child == 0) {
-        alarm(30);
+        alarm(patience(30));
         for (int round = 0; round < 5; round++) {
             pthread_t fresh[16];
             start_all(fresh, 16, work_briefly, round * 16);

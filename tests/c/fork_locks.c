@@ -102,7 +102,7 @@ static pthread_t load[LOAD];
 static void begin_load(void) {
     void *(*work[LOAD])(void *) = {read_lines, read_lines, flush_all, flush_all, allocate,
                                    hold_and_allocate};
-    alarm(HANGS_AFTER_S);
+    alarm(patience(HANGS_AFTER_S));
     stop = 0;
     for (int i = 0; i < LOAD; i++)
         CHECK(pthread_create(&load[i], NULL, work[i], NULL) == 0, "thread");
@@ -372,7 +372,7 @@ static void check_kept(void) {
 }
 
 static void a_handler_waits(int is_late) {
-    alarm(HANGS_AFTER_S);
+    alarm(patience(HANGS_AFTER_S));
     sem_init(&asked, 0, 0);
     sem_init(&done, 0, 0);
     if (!is_late) pthread_atfork(ask, NULL, NULL);
@@ -410,7 +410,7 @@ CASE(a_late_handler_waits_for_a_thread_that_allocates) { a_handler_waits(1); }
 
 // What was given back meanwhile is not lost.
 CASE(forks_that_wait_leak_nothing) {
-    alarm(HANGS_AFTER_S);
+    alarm(patience(HANGS_AFTER_S));
     a_handler_waits(0);
     stop = 0;
     malloc_trim(0);

@@ -203,7 +203,7 @@ CASE(the_child_of_a_fork_has_one_thread) {
         burst(100 << 20);
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(patience(20));
             CHECK(tasks() == 1, "%d threads", tasks());
             burst(100 << 20);
             _exit(0);

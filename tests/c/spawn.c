@@ -149,10 +149,10 @@ __attribute__((section(".preinit_array"), used)) static void (*early)(int, char 
 static void fork_a_few(void) {
     begin_noise();
     for (int i = 1; i <= 50; i++) {
-        alarm(10); // a deadlock ends here
+        alarm(patience(10)); // a deadlock ends here
         pid_t child = fork();
         if (child == 0) {
-            alarm(10);
+            alarm(patience(10));
             CHECK(born == 1, "the child's handler ran %d times", born);
             for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) {
                 void *block = malloc(size);

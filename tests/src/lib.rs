@@ -8,12 +8,13 @@
 //! Run::program(&program).run().success();
 //! ```
 //!
-//! Three environment variables steer every test:
+//! Four environment variables steer every test:
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `MASU_LIB` | the library to preload; default `target/release/libmasu.so`; `none` runs on the system's own malloc, which validates the tests themselves |
 //! | `MASU_TEST_LONG=1` | the long variants (minutes instead of seconds) |
+//! | `MASU_TEST_PATIENCE=4` | time limits of programs are so many times as long: for a machine that is slow or busy |
 //! | `CC`, `CXX` | the compilers; default `gcc` and `g++` |
 //!
 //! Anything else, `MASU_CONF` among it, reaches the programs as it is, so that a
@@ -73,6 +74,13 @@ pub fn source(relative: &str) -> PathBuf {
 /// Whether the long variants were asked for (`MASU_TEST_LONG=1`).
 pub fn long() -> bool {
     std::env::var_os("MASU_TEST_LONG").is_some_and(|v| v != "0")
+}
+
+/// How many times as long as usual a program may take (`MASU_TEST_PATIENCE`).
+pub fn patience() -> u32 {
+    let Some(times) = std::env::var_os("MASU_TEST_PATIENCE") else { return 1 };
+    let number = times.to_str().and_then(|times| times.parse().ok()).filter(|&times| times >= 1);
+    number.unwrap_or_else(|| panic!("MASU_TEST_PATIENCE is {times:?}: 1 or more, as in 4"))
 }
 
 /// A fresh directory that disappears with its handle, or, since those of statics are never dropped,

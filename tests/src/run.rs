@@ -8,9 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Program, library, tool};
+use crate::{Program, library, patience, tool};
 
-/// A run about to happen: preloaded, and killed after a minute, unless told otherwise.
+/// A run about to happen: preloaded, and killed after a minute, unless told otherwise. Each limit is
+/// [`patience`] times as long.
 pub struct Run {
     executable: PathBuf,
     arguments: Vec<OsString>,
@@ -139,7 +140,7 @@ impl Run {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let stdout = drain(child.stdout.take().expect("piped"));
         let stderr = drain(child.stderr.take().expect("piped"));
-        let mut watch = Watch::new(&child, library, start + self.timeout);
+        let mut watch = Watch::new(&child, library, start + self.timeout * patience());
         let (status, usage) = watch.until_exit();
         let elapsed = start.elapsed();
         // Whatever the program left running would hold the pipes open for ever.
