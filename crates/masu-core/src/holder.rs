@@ -66,6 +66,7 @@ pub struct Holder {
 
 impl Holder {
     /// Where the handshake's words are.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     pub const WORDS: [usize; 2] = {
         let at = core::mem::offset_of!(Holder, handshake);
         [at + Handshake::WORDS[0], at + Handshake::WORDS[1]]
@@ -89,6 +90,7 @@ impl Holder {
     }
 
     /// The owner, who went in by writing [the words](Self::WORDS) itself, leaves, or stays out.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     #[inline(always)]
     pub fn leave(&self) {
         self.handshake.leave();

@@ -31,6 +31,11 @@ pub fn run(path: &str, body: impl FnOnce()) {
     assert!(out.contains("1 passed"), "there is no test {test}: {out}");
 }
 
+/// Whether an emulator runs the tests.
+pub fn is_emulated() -> bool {
+    std::env::var_os(RUNNER).is_some()
+}
+
 /// [`run`], by the test's name.
 macro_rules! alone {
     ($name:ident, $body:expr) => {

@@ -2,12 +2,12 @@
 
 use super::tls::{current, is_mine};
 use super::{Heap, block, refill};
-use crate::region::{self, Base, GRANULE_SHIFT, LINE, SPANS_BELOW};
+use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
-use crate::span::{self, Block, MARK, Span};
+use crate::span::{self, Block, Span};
 use crate::sync::Ordering;
 use crate::sys::host;
-use core::mem::{MaybeUninit, offset_of};
+use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
 /// A small block from the thread's bin, or null: not small, or the bin is empty.
@@ -163,14 +163,15 @@ unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
 /// `p` is a block in granule `granule`, a span of the calling thread's, and is in no list.
 #[inline(always)]
 pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
-    const fn at(field: usize) -> isize {
-        field.cast_signed() - SPANS_BELOW.cast_signed()
-    }
     // The count and the compare of the address share one jump, and the product takes the register of the
     // address, which the list has by then.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     // SAFETY: invariant 5 of `span::record`: the span is this thread's; the block is ours to write.
     unsafe {
+        use core::mem::offset_of;
+        const fn at(field: usize) -> isize {
+            field.cast_signed() - region::SPANS_BELOW.cast_signed()
+        }
         core::arch::asm!(
             "mov {head}, qword ptr [{base} + {line} + {free}]",
             "mov qword ptr [{p}], {head}",
@@ -182,8 +183,8 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
             // The product is above the bound, or the count is zero.
             "jbe {look}",
             p = inout(reg) p => _, head = out(reg) _,
-            base = in(reg) base.address(), line = in(reg) granule * LINE,
-            free = const at(offset_of!(Span, free)), mark = const MARK,
+            base = in(reg) base.address(), line = in(reg) granule * region::LINE,
+            free = const at(offset_of!(Span, free)), mark = const span::MARK,
             factor = const at(Span::FACTOR_AT), bound = const at(Span::BOUND_AT),
             countdown = const at(offset_of!(Span, countdown)),
             look = label { return Freed::Look(span::record_at(base, granule)) },

@@ -148,6 +148,7 @@ impl Base {
     }
 
     /// The window's start.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     #[inline(always)]
     pub fn address(self) -> usize {
         self.0

@@ -24,7 +24,9 @@ mod purge;
 mod record;
 pub mod remote;
 
-pub use block::{Block, MARK};
+pub use block::Block;
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+pub use block::MARK;
 pub use bound::may_start;
 pub use list::List;
 pub use purge::blocks_on;

@@ -251,7 +251,9 @@ pub unsafe fn init(span: u32, class: usize, owner: u32) {
 
 impl Span {
     /// Where the free path finds the factor, and the bound with what is its lower half.
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     pub const FACTOR_AT: usize = offset_of!(Span, factor);
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     pub const BOUND_AT: usize = offset_of!(Span, former);
 
     /// Block size in bytes.
