@@ -1,6 +1,7 @@
-//! When chains go out. Purges by other tests may send them too.
+//! When chains go out. A purge may send them too.
 
 use super::*;
+use crate::own_process::alone;
 use crate::span::{remote, span_of};
 use crate::tuning::CHAIN_OF_SMALL;
 use crate::{alloc, dealloc, region};
@@ -52,30 +53,34 @@ fn pending(p: *mut u8) -> u32 {
 
 #[test]
 fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
-    let chains = 3 * SLOTS;
-    beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, |blocks| {
-        // Those that came back when another thread had the span, and left it to this one.
-        let before = pending(blocks.one);
-        // SAFETY: live blocks, freed once.
-        unsafe { dealloc(blocks.one) };
-        for &block in &blocks.others {
-            // SAFETY: as above.
-            unsafe { dealloc(block) };
-        }
-        assert_eq!(pending(blocks.one), before + 1, "it stayed after {chains} chains");
+    alone!(a_chain_that_no_longer_grows_goes_out_while_others_do, || {
+        let chains = 3 * SLOTS;
+        beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, |blocks| {
+            // Those that came back when another thread had the span, and left it to this one.
+            let before = pending(blocks.one);
+            // SAFETY: live blocks, freed once.
+            unsafe { dealloc(blocks.one) };
+            for &block in &blocks.others {
+                // SAFETY: as above.
+                unsafe { dealloc(block) };
+            }
+            assert_eq!(pending(blocks.one), before + 1, "it stayed after {chains} chains");
+        });
     });
 }
 
 #[test]
 fn a_chain_goes_out_when_it_is_full() {
-    beside_a_sleeper(2 * CHAIN_OF_SMALL.0 as usize, |blocks| {
-        for &block in &blocks.others {
-            // SAFETY: live blocks, freed once.
-            unsafe { dealloc(block) };
-        }
-        // A purge by another test may have sent a part before.
-        assert!(pending(blocks.others[0]) > CHAIN_OF_SMALL.0, "a full chain stayed");
-        // SAFETY: as above.
-        unsafe { dealloc(blocks.one) };
+    alone!(a_chain_goes_out_when_it_is_full, || {
+        beside_a_sleeper(2 * CHAIN_OF_SMALL.0 as usize, |blocks| {
+            for &block in &blocks.others {
+                // SAFETY: live blocks, freed once.
+                unsafe { dealloc(block) };
+            }
+            // A purge may have sent a part before.
+            assert!(pending(blocks.others[0]) > CHAIN_OF_SMALL.0, "a full chain stayed");
+            // SAFETY: as above.
+            unsafe { dealloc(blocks.one) };
+        });
     });
 }

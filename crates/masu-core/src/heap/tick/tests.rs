@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::heap::tls::current;
+use crate::own_process::alone;
 use crate::region::{self, NIL};
 use crate::size_class::class_of;
 use crate::span;
@@ -125,48 +126,56 @@ fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
 
 #[test]
 fn a_thread_that_shares_gives_up_what_has_rested() {
-    beside_another(|heap| {
-        let looked = look_at_rested(heap, 2, true);
-        assert_ne!(looked.owned_before, 0);
-        assert_eq!((looked.owned_after, looked.kept), (0, 0));
+    alone!(a_thread_that_shares_gives_up_what_has_rested, || {
+        beside_another(|heap| {
+            let looked = look_at_rested(heap, 2, true);
+            assert_ne!(looked.owned_before, 0);
+            assert_eq!((looked.owned_after, looked.kept), (0, 0));
+        });
     });
 }
 
 #[test]
 fn what_was_used_a_moment_ago_stays() {
-    beside_another(|heap| {
-        let looked = look_at_rested(heap, 1, true);
-        assert_eq!(looked.owned_after, looked.owned_before);
-        assert_ne!(looked.kept, 0);
+    alone!(what_was_used_a_moment_ago_stays, || {
+        beside_another(|heap| {
+            let looked = look_at_rested(heap, 1, true);
+            assert_eq!(looked.owned_after, looked.owned_before);
+            assert_ne!(looked.kept, 0);
+        });
     });
 }
 
 #[test]
 fn a_thread_that_shares_nothing_keeps_its_spans() {
-    beside_another(|heap| {
-        let looked = look_at_rested(heap, 100, false);
-        assert_eq!(looked.owned_after, looked.owned_before);
-        assert_ne!(looked.kept, 0);
+    alone!(a_thread_that_shares_nothing_keeps_its_spans, || {
+        beside_another(|heap| {
+            let looked = look_at_rested(heap, 100, false);
+            assert_eq!(looked.owned_after, looked.owned_before);
+            assert_ne!(looked.kept, 0);
+        });
     });
 }
 
 /// The span that was active until now was used until now, whatever it says of its former life.
 #[test]
 fn a_span_that_has_just_been_put_aside_stays() {
-    beside_another(|heap| {
-        let class = class_of(SIZE);
-        let block = alloc(SIZE);
-        let active = heap.active(class).replace(NIL);
-        // SAFETY: the thread's own span, out of its heap's places until it is parked; its bin goes back
-        // on its list.
-        unsafe {
-            let s = &mut *span::record(active);
-            exit::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
-            s.since = Tick::before(100);
-            retain::park(heap, active, class);
-            assert!(!s.since.rested());
-        }
-        heap.last_shared.set(Tick::now());
-        free(vec![block]);
+    alone!(a_span_that_has_just_been_put_aside_stays, || {
+        beside_another(|heap| {
+            let class = class_of(SIZE);
+            let block = alloc(SIZE);
+            let active = heap.active(class).replace(NIL);
+            // SAFETY: the thread's own span, out of its heap's places until it is parked; its bin goes back
+            // on its list.
+            unsafe {
+                let s = &mut *span::record(active);
+                exit::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
+                s.since = Tick::before(100);
+                retain::park(heap, active, class);
+                assert!(!s.since.rested());
+            }
+            heap.last_shared.set(Tick::now());
+            free(vec![block]);
+        });
     });
 }
