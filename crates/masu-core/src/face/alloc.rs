@@ -43,7 +43,7 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
         }
     } else if settings::hardened() && heap::scope().is_none() {
         return hardened_first(size);
-    } else if sampling::none_is_due() {
+    } else if sampling::is_not_due(size) {
         let p = heap::refill_short(size);
         if !p.is_null() {
             return if sampling::is_hit() { sampled_short(p, size) } else { p };
@@ -82,7 +82,7 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
-    Request::new(size, 16, true).map_or(null_mut(), |request| serve_here(&request))
+    serve_any(size, 16, true, false)
 }
 
 /// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null when memory is
@@ -110,10 +110,7 @@ pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
         return alloc(size);
     }
     let p = alloc_aligned_fast(size, align);
-    if !p.is_null() {
-        return p;
-    }
-    Request::new(size, align, false).map_or(null_mut(), |request| serve_here(&request))
+    if p.is_null() { serve_any(size, align, false, false) } else { p }
 }
 
 /// [`alloc_aligned`], the first `size` bytes zero. Pages that are known to be zero are not touched.

@@ -27,7 +27,7 @@ use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
 use crate::settings;
-use crate::size_class::size_of_class;
+use crate::size_class::{self, SMALL_MAX, size_of_class};
 use crate::span::{Block, Span};
 use crate::sys::time;
 use core::cell::Cell;
@@ -156,6 +156,20 @@ impl Sampling {
         drawn
     }
 
+    /// Whether no sample lies in so many bytes of small blocks: then they are passed. Where guards are drawn too, it is
+    /// not told here.
+    #[inline(always)]
+    fn passes(&self, bytes: u64) -> bool {
+        let left = self.sample.left.get();
+        let passes = left >= bytes
+            && self.session.get() == prof::session()
+            && guard::rate() | self.guarded.rate.get() == 0;
+        if passes {
+            self.sample.left.set(left - bytes);
+        }
+        passes
+    }
+
     /// Throws the coins for `n` small blocks in a row: how many come before the first that is drawn, and what for.
     fn throw_many(&self, size: usize, n: u32) -> (u32, Drawn) {
         self.follow();
@@ -237,7 +251,8 @@ pub fn is_on() -> bool {
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn cut(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> u32 {
-    if heap.role.get() != Role::Thread {
+    // Of a heap that is no thread's the session is none.
+    if heap.sampling.passes(u64::from(n) * u64::from(s.size())) || heap.role.get() != Role::Thread {
         return n;
     }
     let kept = keep(heap, class, n);
@@ -326,9 +341,18 @@ pub(super) fn unmark(heap: &Heap, class: usize) {
 /// Whether nothing is to be done before a request of the calling thread is served: no class is marked, and nobody
 /// outside asks for a profile.
 #[inline]
-pub fn none_is_due() -> bool {
+fn none_is_due() -> bool {
     let sampling = &current().sampling;
     sampling.samples.get() | sampling.guards.get() == 0 && !prof::is_asked()
+}
+
+/// Whether nothing is to be done before a request of `size` bytes takes a block that was freed into a span of its own
+/// class: that class is not marked, and nobody outside asks for a profile.
+#[inline]
+pub fn is_not_due(size: usize) -> bool {
+    size <= SMALL_MAX
+        && !current().sampling.is_marked(size_class::class_of(size))
+        && !prof::is_asked()
 }
 
 /// Whether the request that the calling thread has just served was drawn.
@@ -432,7 +456,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
     }
     if drawn.sample {
         if p.is_null() {
-            return blocks::small(heap, request.size, class, home);
+            return blocks::small(heap, request, class, home);
         }
         let usable = size_of_class(class);
         prof::sample(p, request.size, usable, heap.sampling.sample.rate.get(), home);

@@ -3,6 +3,7 @@
 use crate::heap::Heap;
 use crate::heap::arena::Arena;
 use crate::prof;
+use crate::request::Request;
 use crate::size_class::size_of_class;
 use crate::sync::{AtomicPtr, Ordering};
 use core::ptr::{from_ref, null_mut};
@@ -42,18 +43,17 @@ pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     true
 }
 
-/// A small sample's block, all zero, or null: there is none, and the sample is lost.
-/// `home`: see [`prof::Sample`].
-pub(super) fn small(heap: &Heap, size: usize, class: usize, home: u32) -> *mut u8 {
-    let usable = size_of_class(class);
+/// A small sample's block, or null: there is none, and the sample is lost. `home`: see [`prof::Sample`].
+pub(super) fn small(heap: &Heap, request: &Request, class: usize, home: u32) -> *mut u8 {
+    let (size, usable) = (request.size, size_of_class(class));
     let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(class, size));
     if block.is_null() {
         prof::dropped();
         return null_mut();
     }
     let p: *mut u8 = block.cast();
-    // SAFETY: allocated just now, with as many bytes as its class has.
-    unsafe { p.write_bytes(0, usable) };
+    // SAFETY: allocated just now, with as many bytes as its class has, and more are not asked for.
+    unsafe { p.write_bytes(0, request.zeroed) };
     prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
     p
 }
