@@ -7,9 +7,11 @@
 //!  └─ page  the table
 //! ```
 //!
-//! Each run under a profiler follows one of the same work on the same allocator without it, and the median of the
-//! ratios counts. masu without a profile takes part as a profiler too, which shows the noise. What a sample costs is
-//! told by a program that is sampled finely: its processor time above that of a run without, divided by the samples.
+//! A run under a profiler and one of the same work on the same allocator without it form a pair, in an order that changes
+//! from round to round, and the median of the ratios counts. masu without a profile takes part as a profiler too, which
+//! shows the noise. Before a program's pairs it runs once unmeasured: the first to use memory that was long idle
+//! waits for the machine's host to bring it back. What a sample costs is told by a program that is sampled finely: its
+//! processor time above that of a run without, divided by the samples.
 
 mod page;
 mod ways;
@@ -141,8 +143,11 @@ pub fn run(options: &Options) -> Result<()> {
     while rounds < most && (rounds == 0 || begun.elapsed() < ENOUGH) {
         for (number, program) in programs.iter().enumerate() {
             eprintln!("round {}, {}", rounds + 1, program.name);
+            finished(&ways[0], &(program.command)(scale), false, place.path())
+                .with_context(|| program.name.clone())?;
             for way in ways.iter().filter(|way| way.follows(&program.name) && rounds < way.rounds) {
-                let pair = pair(way, &(program.command)(scale * way.share), place.path())
+                let command = (program.command)(scale * way.share);
+                let pair = pair(way, &command, rounds % 2 == 1, place.path())
                     .with_context(|| format!("{}, {}", program.name, way.name))?;
                 pairs.entry((number, way.name)).or_default().push(pair);
             }
@@ -205,11 +210,12 @@ fn workload(work: &str, name: &str, scale: f64) -> Vec<String> {
     [work, "run", name, "1", &scale.to_string()].map(str::to_owned).to_vec()
 }
 
-/// Runs a program on an allocator, and then with its profiler too.
-fn pair(way: &Way, program: &[String], place: &Path) -> Result<Pair> {
+/// Runs a program on an allocator, and with its profiler too: before, or after.
+fn pair(way: &Way, program: &[String], profiled_first: bool, place: &Path) -> Result<Pair> {
     let mut pair = Pair { cpu_s: [0.0; 2], peak_kib: [0.0; 2] };
-    for (i, is_profiled) in [false, true].into_iter().enumerate() {
+    for is_profiled in [profiled_first, !profiled_first] {
         let finished = finished(way, program, is_profiled, place)?;
+        let i = usize::from(is_profiled);
         (pair.cpu_s[i], pair.peak_kib[i]) = (cpu(&finished), finished.sample.peak_kib as f64);
     }
     Ok(pair)
