@@ -181,29 +181,27 @@ fn live_and_end(pool: &Pool, draw: usize) {
     assert_eq!(bin.count(), 0);
 }
 
-#[test]
-fn slots_come_and_go_by_the_pool() {
-    check(3, || {
-        let pool = Pool::new(3, 1);
+/// Two threads that have so many slots drawn, of a pool with so many and so long a quarantine.
+fn two_live_and_end(slots: u64, quarantine: usize, draws: [usize; 2]) {
+    check(3, move || {
+        let pool = Pool::new(slots, quarantine);
         let other = pool.clone();
-        let thread = spawn(move || live_and_end(&other, 2));
-        live_and_end(&pool, 2);
+        let thread = spawn(move || live_and_end(&other, draws[1]));
+        live_and_end(&pool, draws[0]);
         thread.join().unwrap();
         pool.all_are_back();
     });
 }
 
+#[test]
+fn slots_come_and_go_by_the_pool() {
+    two_live_and_end(3, 1, [2, 2]);
+}
+
 /// A free that finds more ready than may be.
 #[test]
 fn slots_that_are_too_many_are_handed_over() {
-    check(3, || {
-        let pool = Pool::new(5, 0);
-        let other = pool.clone();
-        let thread = spawn(move || live_and_end(&other, 1));
-        live_and_end(&pool, 4);
-        thread.join().unwrap();
-        pool.all_are_back();
-    });
+    two_live_and_end(5, 0, [4, 1]);
 }
 
 /// The owner frees its block and gets it again, twice, while the neighbour is being freed.

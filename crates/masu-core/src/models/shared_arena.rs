@@ -73,13 +73,18 @@ fn borrower(name: usize) -> usize {
     kept
 }
 
+/// Two threads do, and free what they left.
+fn two_borrow() {
+    let other = spawn(|| free(borrower(4)));
+    free(borrower(3));
+    other.join().unwrap();
+}
+
 #[test]
 fn two_borrowers_that_exit() {
     check(2, || {
         start();
-        let other = spawn(|| free(borrower(4)));
-        free(borrower(3));
-        other.join().unwrap();
+        two_borrow();
         settled();
     });
 }
@@ -194,9 +199,7 @@ fn borrowers_of_two_shards() {
         start_with_two();
         shared_arena::grow(0);
         assert_eq!(lending(), 1);
-        let other = spawn(|| free(borrower(4)));
-        free(borrower(3));
-        other.join().unwrap();
+        two_borrow();
         settled();
     });
 }
@@ -240,9 +243,7 @@ fn a_shard_comes_while_another_thread_borrows() {
 fn a_shard_comes_where_threads_wait() {
     check(2, || {
         start_with_two();
-        let other = spawn(|| free(borrower(4)));
-        free(borrower(3));
-        other.join().unwrap();
+        two_borrow();
         assert!(lending() <= 1);
         MET.fetch_or(lending() == 1, std::sync::atomic::Ordering::Relaxed);
         settled();
