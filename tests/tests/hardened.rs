@@ -1,6 +1,6 @@
 //! A hardened process: mistakes end it as promised, and a program without mistakes notices nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use masu_tests::{Compile, Program, Run, is_masu, workspace};
@@ -122,6 +122,21 @@ fn mistakes_can_be_survived() {
         let run = Run::program(&program).args([case, "100", "0"]);
         let outcome = run.env("MASU_CONF", "policy:hardened,on_error:report").run().success();
         assert!(outcome.stderr.starts_with("masu: "), "{case}: {}", outcome.describe());
+    }
+}
+
+/// Where a child's blocks lie tells nothing of its siblings', though the parent had one thread and no need of fork handlers.
+#[test]
+fn children_draw_numbers_of_their_own() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/children.c").build();
+    for more in ["", ",background_thread:off"] {
+        let run = Run::program(&program).env("MASU_CONF", format!("{HARDENED}{more}"));
+        let outcome = run.run().success();
+        let sums: BTreeSet<&str> = outcome.stdout.lines().collect();
+        assert_eq!(sums.len(), 3, "{}", outcome.describe());
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::glibc;
 use crate::host;
 use core::ffi::{c_char, c_int};
-use core::sync::atomic::{AtomicBool, Ordering};
 use masu_core::weak;
 
 /// An array of `NAME=value`, ended by null.
@@ -33,24 +32,10 @@ pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environme
         masu_core::start_configured(&program, environment, secure, false);
     }
     if host::registers_late() {
-        masu_core::before_sharing(|| {
-            need();
-            register();
-        });
+        masu_core::before_sharing(register);
     } else {
         register();
-        masu_core::before_sharing(need);
     }
-}
-
-/// Whether a second thread uses the engine, or is about to.
-static NEEDED: AtomicBool = AtomicBool::new(false);
-/// Whether the engine was prepared for the fork that is under way. A C library that lets several threads do so at once
-/// is one where handlers are registered late, and then it always is.
-static PREPARED: AtomicBool = AtomicBool::new(false);
-
-fn need() {
-    NEEDED.store(true, Ordering::Release);
 }
 
 fn register() {
@@ -71,27 +56,18 @@ fn environment(passed: Environment) -> Environment {
     if set.is_null() { passed } else { set }
 }
 
-/// The only thread needs no lock at a fork, and may have one: its signal handler forks while `malloc` runs.
 unsafe extern "C" fn prepare() {
-    let needed = NEEDED.load(Ordering::Acquire) || !masu_core::is_single_threaded();
-    PREPARED.store(needed, Ordering::Relaxed);
-    if needed {
-        masu_core::fork_prepare();
-    }
+    masu_core::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
-    if PREPARED.load(Ordering::Relaxed) {
-        // SAFETY: called by fork, on the thread that prepared, in the parent.
-        unsafe { masu_core::fork_parent() }
-    }
+    // SAFETY: called by fork, on the thread that prepared, in the parent.
+    unsafe { masu_core::fork_parent() };
 }
 
 unsafe extern "C" fn child() {
-    if PREPARED.load(Ordering::Relaxed) {
-        // SAFETY: called by fork, in the child, on its only thread.
-        unsafe { masu_core::fork_child() }
-    }
+    // SAFETY: called by fork, in the child, on its only thread.
+    unsafe { masu_core::fork_child() };
 }
 
 /// Runs after `main`, and after `atexit`.

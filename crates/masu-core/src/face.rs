@@ -29,9 +29,10 @@ pub use resize::{
 };
 
 pub use crate::report::{Act, Neighbour, set_neighbour};
+pub use crate::sharing::is_alone;
 pub use crate::sys::auxv::page_size;
 pub use crate::sys::fatal::{abort, write_stderr};
-pub use crate::sys::host::{is_single_threaded, loaded_from};
+pub use crate::sys::host::loaded_from;
 
 /// Bytes that may be used at a block, at least what was asked for; 0 for null and for pointers that
 /// are not the engine's. O(1).

@@ -41,7 +41,7 @@
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
 use crate::sys::ptracer;
-use crate::{hardened, purge, run, settings, sharding, space, span};
+use crate::{hardened, purge, run, settings, sharding, sharing, space, span};
 
 /// Takes all locks but the [`first`] ones in their order, or does something else with them.
 #[inline(never)]
@@ -78,8 +78,11 @@ fn each_lock(f: fn(&'static Lock)) {
 }
 
 /// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
-/// free.
+/// free. The only thread needs no locks, and may have one: its signal handler forks while `malloc` runs.
 pub fn prepare() {
+    if sharing::is_alone() {
+        return;
+    }
     first().for_each(Lock::acquire);
     each_inner_lock(Lock::acquire);
     fork::begin();
@@ -87,31 +90,39 @@ pub fn prepare() {
     each_lock(|lock| unsafe { lock.mark_fork() });
 }
 
-/// After a fork, in the parent.
+/// After a fork, in the parent. `false`: `prepare` found one thread and did nothing.
 ///
 /// # Safety
 /// The calling thread called [`prepare`].
-pub unsafe fn parent() {
+pub unsafe fn parent() -> bool {
+    if !fork::is_forking_thread() {
+        return false;
+    }
     fork::end();
     // SAFETY: taken in `prepare`; there are as many while the first ones are held.
     each_lock(|lock| unsafe { lock.release() });
     heap::fork::free_deferred();
+    true
 }
 
-/// After a fork, in the child.
+/// After a fork, in the child. `false`: `prepare` found one thread and did nothing.
 ///
 /// # Safety
 /// The calling thread called [`prepare`] before the fork and is the only one.
-pub unsafe fn child() {
-    fork::end();
-    // SAFETY: the holder is this thread; sleepers do not exist here.
-    each_lock(|lock| unsafe { lock.reset() });
+pub unsafe fn child() -> bool {
     if settings::observe() {
         ptracer::allow_any();
     }
-    purge::after_fork_in_child();
     hardened::after_fork_in_child();
+    if !fork::is_forking_thread() {
+        return false;
+    }
+    fork::end();
+    // SAFETY: the holder is this thread; sleepers do not exist here.
+    each_lock(|lock| unsafe { lock.reset() });
+    purge::after_fork_in_child();
     heap::fork::mark_orphans();
     arena::after_fork_in_child();
     heap::fork::free_deferred();
+    true
 }

@@ -1,16 +1,20 @@
-//! What must be done before a second thread uses the engine: the door registers its fork handlers.
+//! Whether one thread alone uses the engine, and what must be done before a second one does: the door
+//! registers its fork handlers.
 //!
-//! As long as one thread has ever allocated and no background thread exists, a fork's child finds
-//! everything consistent and no lock taken, since its only thread made the fork from outside the
-//! engine. So a program with one thread need not touch what registering handlers touches: 128 KiB of
-//! glibc's pages.
+//! As long as one thread has ever allocated and no background thread exists, a fork needs no locks: the child's
+//! only thread goes on wherever it was, be it inside the engine, if a signal handler forks. So a program
+//! with one thread need not touch what registering handlers touches: 128 KiB of glibc's pages. Where
+//! handlers are there all the same, they take no locks as long as the thread [is alone](is_alone).
 //!
 //! A fork in another thread cannot slip through: the C library holds the lock of its handlers while
 //! it forks, so the registration waits until the fork is over, and only then does the second thread
 //! touch what is shared.
 
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::sys::{futex, thread};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sys::{futex, host, thread};
+
+/// Whether there may be a thread that the C library does not know of, or ever was a second heap.
+static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// The door's function, as an address; 0: none, or it has been called at start already.
 static HOOK: AtomicUsize = AtomicUsize::new(0);
@@ -27,9 +31,22 @@ pub fn set_hook(hook: fn()) {
     HOOK.store(hook as usize, Ordering::Release);
 }
 
+/// Whether the calling thread is the only one. One that is stays it for as long as it calls nobody else.
+#[inline]
+pub fn is_alone() -> bool {
+    host::is_single_threaded() && !SHARED.load(Ordering::Relaxed)
+}
+
 /// Called by whoever is about to become the second thread. The hook may allocate and free.
 #[cold]
 pub fn begin() {
+    SHARED.store(true, Ordering::Relaxed);
+    make_ready();
+}
+
+/// Has the hook called now, though there is one thread.
+#[cold]
+pub fn make_ready() {
     let hook = HOOK.load(Ordering::Acquire);
     if hook == 0 || STATE.load(Ordering::Acquire) == DONE {
         return;

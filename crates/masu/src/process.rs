@@ -67,23 +67,27 @@ fn start(config: &Config) {
 }
 
 unsafe extern "C" fn prepare() {
-    list::fork_prepare();
+    if !masu_core::is_alone() {
+        list::fork_prepare();
+    }
     masu_core::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
     // SAFETY: called by fork, on the thread that prepared, in the parent.
     unsafe {
-        masu_core::fork_parent();
-        list::fork_done();
+        if masu_core::fork_parent() {
+            list::fork_done();
+        }
     }
 }
 
 unsafe extern "C" fn child() {
     // SAFETY: called by fork, in the child, on its only thread, which prepared.
     unsafe {
-        masu_core::fork_child();
-        list::fork_done();
+        if masu_core::fork_child() {
+            list::fork_done();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{guard, hardened, leaks, profile};
 use crate::config::Config;
 use crate::region::GRANULE;
 use crate::sys::{fatal, ptracer};
-use crate::{heap, limit, prof, region, settings};
+use crate::{heap, limit, prof, region, settings, sharing};
 use core::ffi::c_char;
 
 /// Reads the configuration from the environment. Called once, from a constructor.
@@ -57,11 +57,13 @@ pub unsafe fn start_configured(
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
 /// [`fork_prepare`](crate::fork_prepare) and its like, which one thread alone can do without, unless children have to be
-/// observable, too. The hook may allocate.
+/// observable, too, or draw random numbers of their own. The hook may allocate.
 pub fn before_sharing(hook: fn()) {
     crate::sharing::set_hook(hook);
-    if heap::counts().1 > 1 || settings::observe() {
-        crate::sharing::begin();
+    if heap::counts().1 > 1 {
+        sharing::begin();
+    } else if settings::observe() || settings::hardened() {
+        sharing::make_ready();
     }
 }
 

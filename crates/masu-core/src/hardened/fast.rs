@@ -6,8 +6,9 @@ use super::cache::{self, Hand};
 use super::place::PROCESS;
 use super::pool::Spot;
 use super::shape::{ALL, CLASSES, TRAILER};
-use super::{SAME_PAGE, is_alone, options, trailer};
+use super::{SAME_PAGE, options, trailer};
 use crate::report;
+use crate::sharing;
 use crate::size_class::{SMALL_MAX, exact_class_of};
 use core::ptr::null_mut;
 
@@ -86,7 +87,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
             return None;
         }
         trailer::clear(address, stride);
-        if !state.retire(live, is_alone()) {
+        if !state.retire(live, sharing::is_alone()) {
             return None;
         }
         hand.put(address);

@@ -4,9 +4,10 @@ use super::around::{look_around, overrun};
 use super::place::{self, PROCESS, Place};
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES, EMPTY};
-use super::{NO_THREAD, cache, fast, heaps, is_alone, large, trailer};
+use super::{NO_THREAD, cache, fast, heaps, large, trailer};
 use crate::deferred;
 use crate::report::{self, Act, Wrong};
+use crate::sharing;
 use crate::sync::Ordering;
 
 /// A block's pool and place; or what is wrong with a pointer into a region of a place.
@@ -97,7 +98,7 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     unsafe {
         let bytes = wipe(pool, p, class, spot)?;
         let Some(mut pool) = pool.enter(class) else { return give_up(p, class, spot, bytes) };
-        if !state.retire(live, is_alone()) {
+        if !state.retire(live, sharing::is_alone()) {
             return Err(Wrong::Freed { bytes: shape::room(class) });
         }
         let emptied = pool.take_back(address, false);

@@ -55,7 +55,7 @@ use crate::region::CHUNK;
 use crate::report::Wrong;
 use crate::settings;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::Ordering;
 use crate::sys::{auxv, cpu, host, mem};
 use around::overrun;
 use core::ptr::null_mut;
@@ -72,20 +72,6 @@ pub const NO_THREAD: usize = usize::MAX;
 
 /// From so many bytes on a block that grows has huge pages.
 const FILLED: usize = 4 * CHUNK;
-
-/// Whether there is a thread that the C library does not know of.
-static SHARED: AtomicBool = AtomicBool::new(false);
-
-/// From now on there is one.
-pub fn share() {
-    SHARED.store(true, Ordering::Relaxed);
-}
-
-/// Whether the calling thread is the only one.
-#[inline]
-fn is_alone() -> bool {
-    host::is_single_threaded() && !SHARED.load(Ordering::Relaxed)
-}
 
 /// The longest slots that are looked at although they may never have been used: their pages are there in any case.
 const SAME_PAGE: usize = 1024;

@@ -22,6 +22,7 @@ use super::slab::Slab;
 use super::{options, trailer};
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
+use crate::sharing;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -152,7 +153,7 @@ impl Pool {
     #[inline(never)]
     pub fn enter(&self, class: usize) -> Option<Locked<'_>> {
         // Whoever has the process to itself needs no lock: the next thread is made by this one, and not in here.
-        let guard = if super::is_alone() { None } else { Some(self.lock.enter()?) };
+        let guard = if sharing::is_alone() { None } else { Some(self.lock.enter()?) };
         // SAFETY: invariant 1.
         let inner = unsafe { &mut *self.behind_lock.get() };
         Some(Locked { pool: self, inner, shape: &ALL[class % CLASSES], class, _guard: guard })

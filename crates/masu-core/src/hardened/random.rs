@@ -1,7 +1,7 @@
 //! Random numbers that nobody can foresee: ChaCha with eight rounds (D. J. Bernstein, 2008), keyed by the kernel.
 //!
 //! Each pool has a stream of its own, under its lock. It asks for a new key after [`LIFE`] blocks, and in a fork's
-//! child before the next number.
+//! child before the next number: all but 32 if a signal handler forked while one was drawn.
 
 use crate::sys::random;
 
@@ -19,7 +19,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Asks for a key before it is used; so does one that is all zero.
+    /// Asks for a key before it is used; so does one that is all zero. May come between any two steps of the others.
     pub fn renew(&mut self) {
         // One that is new is not written to: its page may be shared with a fork's parent.
         if self.left | self.unused as u32 != 0 {
@@ -33,7 +33,7 @@ impl Stream {
         if self.unused == 0 {
             self.refill();
         }
-        self.unused -= 1;
+        self.unused = self.unused.saturating_sub(1);
         self.at_hand[self.unused % 32]
     }
 
@@ -56,16 +56,16 @@ impl Stream {
     #[cold]
     fn refill(&mut self) {
         if self.left == 0 {
+            self.left = LIFE;
             for half in self.key.iter_mut() {
                 *half = random::word() as u32;
             }
-            self.left = LIFE;
         }
         let block = chacha(&self.key, self.left);
         for (numbers, word) in self.at_hand.chunks_exact_mut(2).zip(block) {
             numbers.copy_from_slice(&[word as u16, (word >> 16) as u16]);
         }
-        self.left -= 1;
+        self.left = self.left.saturating_sub(1);
         self.unused = self.at_hand.len();
     }
 }

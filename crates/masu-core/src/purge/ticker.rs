@@ -11,7 +11,6 @@
 //! 1. whoever has the turn, and sees that `TID` is 0, has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
-use crate::hardened;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{futex, thread, time};
@@ -69,7 +68,6 @@ pub fn start() {
         return;
     }
     crate::sharing::begin();
-    hardened::share();
     if !TURN.take_up() {
         return;
     }

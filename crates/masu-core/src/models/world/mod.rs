@@ -23,6 +23,11 @@ pub mod purge {
 pub mod sharing {
     /// It comes.
     pub fn begin() {}
+
+    /// It is there.
+    pub fn is_alone() -> bool {
+        false
+    }
 }
 
 /// The options that the protocols read.

@@ -1,0 +1,74 @@
+//! A process whose only thread allocates while a signal handler forks: the handlers of the fork take no locks, since the
+//! interrupted thread may have them. Without the test harness, which has threads.
+
+#[global_allocator]
+static GLOBAL: masu::Masu = masu::Masu;
+
+// musl does not say that there is one thread.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(masu_elsewhere))))]
+fn main() {}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(masu_elsewhere)))]
+fn main() {
+    linux::in_a_child(linux::a_signal_handler_forks_while_the_only_thread_allocates);
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(masu_elsewhere)))]
+mod common;
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(masu_elsewhere)))]
+mod linux {
+    use std::hint::black_box;
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn fork_and_wait(_signal: i32) {
+        let mut status = -1;
+        // SAFETY: the child ends at once; the rest is what a signal handler may call.
+        unsafe {
+            let error = *libc::__errno_location();
+            match libc::fork() {
+                0 => libc::_exit(0),
+                child => libc::waitpid(child, &mut status, 0),
+            };
+            *libc::__errno_location() = error;
+        }
+        FORKS.fetch_add(usize::from(status == 0), Ordering::Relaxed);
+    }
+
+    fn interrupt_every(microseconds: i64) {
+        let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+        let timer = libc::itimerval { it_interval: time, it_value: time };
+        // SAFETY: a timer that is read.
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, null_mut()) };
+    }
+
+    /// Where what hangs is noticed.
+    pub fn in_a_child(test: fn()) {
+        // SAFETY: there is one thread.
+        match unsafe { libc::fork() } {
+            0 => test(),
+            child => super::common::wait(child),
+        }
+    }
+
+    pub fn a_signal_handler_forks_while_the_only_thread_allocates() {
+        // SAFETY: the handler does what handlers may do.
+        unsafe { libc::signal(libc::SIGALRM, fork_and_wait as *const () as usize) };
+        let begun = Instant::now();
+        interrupt_every(2000);
+        while begun.elapsed() < Duration::from_millis(700) {
+            // Under a lock most of the time.
+            for _ in 0..2000 {
+                drop(black_box(Vec::<u8>::with_capacity(3 << 20)));
+                drop(black_box(Vec::<u8>::with_capacity(20_000)));
+            }
+        }
+        interrupt_every(0);
+        let forks = FORKS.load(Ordering::Relaxed);
+        assert!(forks >= 5, "{forks} forks");
+    }
+}
