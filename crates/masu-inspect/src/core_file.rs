@@ -76,6 +76,21 @@ struct Segment {
     is_code: bool,
 }
 
+/// Whether a file is an ELF file with code in so many bytes from its start. `None`: it is none.
+fn has_code(file: &File, offset: u64) -> Option<bool> {
+    let mut head = vec![0; 4096];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let header = FileHeader64::<Endianness>::parse(&*head).ok()?;
+    let endian = header.endian().ok()?;
+    let mut headers = header.program_headers(endian, &*head).ok()?.iter();
+    Some(headers.any(|header| {
+        let (start, len) = (header.p_offset(endian), header.p_filesz(endian));
+        header.p_type(endian) == PT_LOAD
+            && header.p_flags(endian).contains(PF_X)
+            && (start & !4095..start.saturating_add(len)).contains(&offset)
+    }))
+}
+
 /// A core file.
 pub struct Core {
     file: File,
@@ -204,8 +219,8 @@ impl Core {
         let mut known: Vec<(PathBuf, Option<usize>)> = Vec::new();
         for i in 0..self.mapped.len() {
             let Mapped { range, offset, path, .. } = self.mapped[i].clone();
-            self.mapped[i].is_code =
-                self.segments.iter().any(|segment| segment.is_code && segment.start == range.0);
+            let segment = self.segments.iter().find(|segment| segment.start == range.0);
+            let is_code = segment.map(|segment| segment.is_code);
             let found = match known.iter().find(|(known, _)| *known == path) {
                 Some((_, found)) => *found,
                 None => {
@@ -223,6 +238,10 @@ impl Core {
                 }
             };
             self.mapped[i].file = found;
+            // gdb leaves out what files have.
+            self.mapped[i].is_code = is_code.unwrap_or_else(|| {
+                found.is_some_and(|file| has_code(&self.opened[file], offset).unwrap_or(false))
+            });
         }
     }
 

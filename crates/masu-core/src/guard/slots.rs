@@ -102,24 +102,27 @@ pub fn make(count: usize) -> bool {
     if BASE.load(Ordering::Relaxed) != 0 || count == 0 {
         return false;
     }
-    let len = MARGIN + auxv::page_size() + count * stride() + MARGIN;
-    let Ok(records) = mem::reserve(count * size_of::<Record>()) else { return false };
+    let page = auxv::page_size();
+    let len = MARGIN + page + count * stride() + MARGIN;
+    let records_len = page + count * size_of::<Record>();
+    let Ok(records) = mem::reserve(records_len) else { return false };
     let Ok(base) = mem::reserve(len) else {
-        mem::unmap(records, count * size_of::<Record>());
+        mem::unmap(records, records_len);
         return false;
     };
-    // SAFETY: just mapped, and nobody knows of it.
+    // SAFETY: just mapped, and nobody knows of it. The page before the records keeps them a mapping of their own: gdb's
+    // core files lack the whole of one with guard regions.
     let closed = unsafe {
         let marks = mem::guard_install(base, len);
         MARKS.store(marks, Ordering::Relaxed);
-        marks || mem::protect(base, len, false)
+        (marks || mem::protect(base, len, false)) && mem::protect(records, page, false)
     };
     if !closed {
         mem::unmap(base, len);
-        mem::unmap(records, count * size_of::<Record>());
+        mem::unmap(records, records_len);
         return false;
     }
-    RECORDS.store(records, Ordering::Relaxed);
+    RECORDS.store(records + page, Ordering::Relaxed);
     COUNT.store(count, Ordering::Relaxed);
     BASE.store(base + MARGIN, Ordering::Release);
     true
