@@ -202,14 +202,14 @@ impl Drop for Sysctl {
 }
 
 #[test]
-#[ignore = "sets vm.overcommit_memory of the whole machine for some seconds; needs root"]
+#[ignore = "sets vm.overcommit_memory of the whole machine; `tests/other-targets limits` has an emulated one"]
 fn core_with_overcommit_forbidden() {
     let Some(_setting) = Sysctl::set("/proc/sys/vm/overcommit_memory", "2") else { return };
     check_offered(common::core_run(core()).run());
 }
 
 #[test]
-#[ignore = "sets vm.max_map_count of the whole machine for some seconds; needs root"]
+#[ignore = "sets vm.max_map_count of the whole machine; `tests/other-targets limits` has an emulated one"]
 fn core_with_1000_mappings() {
     let Some(_setting) = Sysctl::set("/proc/sys/vm/max_map_count", "1000") else { return };
     check_offered(common::core_run(core()).run());
