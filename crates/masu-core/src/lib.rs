@@ -1,5 +1,5 @@
 #![cfg_attr(not(any(test, loom, miri)), no_std)]
-#![cfg_attr(loom, allow(dead_code, unused_imports))]
+#![cfg_attr(any(loom, miri), allow(dead_code, unused_imports))]
 //! The engine of masu: a memory allocator for Linux.
 //!
 //! This is the engine's face. The doors (`libmasu`, later the `masu` crate) use nothing else.
