@@ -79,11 +79,23 @@ const FLAGS: usize = 7;
 /// A heap of such an arena is at a multiple of this, and not longer.
 const ARENA_HEAP: usize = 64 << 20;
 
-/// A word that the program may have.
+/// A word that the program may have. It may lie where nobody is to read, which a sanitizer would report: it does not watch
+/// assembly.
 fn word(address: usize) -> Option<usize> {
-    let may = address.is_multiple_of(8) && can_be_read(address);
+    if !address.is_multiple_of(8) || !can_be_read(address) {
+        return None;
+    }
+    let word;
     // SAFETY: the kernel has just read it.
-    may.then(|| unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() })
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {}, qword ptr [{}]", out(reg) word, in(reg) address,
+            options(readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("ldr {}, [{}]", out(reg) word, in(reg) address,
+            options(readonly, nostack, preserves_flags));
+    }
+    Some(word)
 }
 
 /// Whether a block of glibc's starts at an address.
