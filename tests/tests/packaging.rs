@@ -243,3 +243,24 @@ fn the_page_on_cxx_is_true() {
         assert_eq!(succeed(&mut Command::new(directory.path().join("build/tenants"))), said);
     }
 }
+
+/// The page's program in Swift, built with the page's words, says what stands behind each `print`.
+#[test]
+fn the_page_on_swift_is_true() {
+    let Some(place) = installed() else { return };
+    if Command::new("swiftc").arg("--version").output().is_err() {
+        println!("Swift is left out: apt-get install swiftlang, on Debian 13 or later");
+        return;
+    }
+    let directory = scratch();
+    let program = listings("languages.md", "swift").remove(0);
+    let prints = program.lines().filter(|line| line.contains("print("));
+    let said: Vec<_> = prints.map(|line| line.rsplit_once("// ").expect("its words").1).collect();
+    fs::write(directory.path().join("main.swift"), &program).expect("written");
+    let mut compile = Command::new("swiftc");
+    compile.args(["-O", "main.swift"]).current_dir(&directory);
+    succeed(compile.args(pkg_config(place, &["--cflags", "--libs", "masu"])));
+    let mut run = Command::new(directory.path().join("main"));
+    let output = succeed(run.env("LD_LIBRARY_PATH", place.join("lib")));
+    assert_eq!(output.lines().collect::<Vec<_>>(), said);
+}

@@ -36,6 +36,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
         "bin/masu",
         "include/masu/masu.h",
         "include/masu/masu.hpp",
+        "include/masu/module.modulemap",
         "lib/here/libmasu.a",
         "lib/here/libmasu.so",
         "lib/here/libmasu.so.0",
