@@ -3,6 +3,7 @@
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, EMPTY};
+use super::slab::Drawn;
 use super::{arena_of, cache, fast, large, options, pool_of, trailer};
 use crate::report;
 use crate::size_class::UNIT;
@@ -31,7 +32,7 @@ pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
 /// The same from the thread's arena's pool, or, where its region is full or memory is out, from another one's.
 #[inline(never)]
 fn uncached(class: usize, size: usize, align: usize, thread: usize) -> *mut u8 {
-    let first = arena_of(thread);
+    let first = arena_of(class, thread);
     for arena in (first..PROCESS.arenas()).chain(0..first) {
         match pool_of(class, arena).and_then(|pool| in_pool(pool, class, size)) {
             Some(p) if p.is_null() => {}
@@ -49,10 +50,10 @@ fn large_alloc(size: usize, align: usize) -> *mut u8 {
 /// A block of a ready pool; null when it is full or memory is out. `None`: a fork stands still.
 #[inline(never)]
 pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<*mut u8> {
-    let mut pool = pool.enter(class)?;
-    let drawn = pool.draw();
-    drop(pool);
-    let Some((at, spot, used)) = drawn else { return Some(null_mut()) };
+    let mut drawn = [Drawn::default()];
+    pool.enter(class)?.draw(&mut drawn);
+    let (at, used) = drawn[0].get();
+    let Some(spot) = pool.spot(at, class) else { return Some(null_mut()) };
     // SAFETY: invariant 3 of `hardened::slab`: drawn just now, so this thread's alone.
     unsafe {
         if cache::serves(class) {

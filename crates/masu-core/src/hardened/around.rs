@@ -77,20 +77,40 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
 /// They are such bytes, and accessible.
 #[inline(never)]
 unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        !looks_wrong(slab, stride, at, is_end, slab.state(slot).is_live())
+            || !is_damaged(slab, slot, stride, at, is_end)
+    }
+}
+
+/// Whether such bytes are not as they should be, of a live slot or of another.
+///
+/// # Safety
+/// As for [`is_whole`].
+#[inline]
+unsafe fn looks_wrong(slab: Slab, stride: usize, at: usize, is_end: bool, live: bool) -> bool {
     let len = LOOKED_AT.min(stride);
-    let is_wrong = |live| {
-        // Loaded after the state: a slab without blocks may have got another one.
-        let canary = slab.header.canary.get();
-        // SAFETY: passed on.
-        unsafe {
-            match live {
-                true => is_end && !trailer::is_whole(at + len, canary, stride),
-                false => !trailer::is_zero_now(at, len),
-            }
+    // Loaded after the state: a slab without blocks may have got another one.
+    let canary = slab.header.canary.get();
+    // SAFETY: passed on.
+    unsafe {
+        match live {
+            true => is_end && !trailer::is_whole(at + len, canary, stride),
+            false => !trailer::is_zero_now(at, len),
         }
-    };
-    let state = slab.state(slot);
-    !is_wrong(state.is_live()) || !state.is_damaged(&is_wrong)
+    }
+}
+
+/// Whether they are not, and it is not that the slot changes hands just now.
+///
+/// # Safety
+/// As for [`is_whole`].
+#[cold]
+#[inline(never)]
+unsafe fn is_damaged(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
+    // SAFETY: passed on.
+    slab.state(slot).is_damaged(&|live| unsafe { looks_wrong(slab, stride, at, is_end, live) })
 }
 
 /// Whether nobody has written to the end of the slab before a spot's. A guard cannot have been.

@@ -20,7 +20,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Cell, Ordering};
 
 /// Most slots that are ready.
-pub const READY: usize = if cfg!(loom) { 4 } else { 16 };
+pub const READY: usize = if cfg!(loom) { 4 } else { 64 };
 /// Most blocks in each part of the quarantine.
 pub const WAITING: usize = if cfg!(loom) { 2 } else { 32 };
 

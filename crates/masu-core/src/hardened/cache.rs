@@ -5,18 +5,19 @@
 //! number of a thread's heap and lies with the other records. It is empty when a thread ends; in a fork's child that of a
 //! thread that does not exist there is emptied with its heap.
 //!
-//! An entry is the address of a slot, and whether it may have been used.
+//! An entry is a [`Drawn`] slot.
 //!
 //! Invariants:
 //! 1. a cache is touched by the thread that has its number, or by whoever has that thread's heap to himself: invariant 1 of
 //!    `hardened::bin`.
 //! 2. caches below `OPEN` are accessible for ever; zero is an empty one, and a stream that is renewed before it is used.
 
-use super::bin::{Bin, Taker};
+use super::bin::{Bin, READY, Taker};
 use super::place::PROCESS;
 use super::pool::Locked;
 use super::random::Stream;
 use super::shape::{ALL, CLASSES, PAGES, room};
+use super::slab::Drawn;
 use super::{BEGIN, arena_of, options, pool_of};
 use crate::ledger;
 use crate::sync::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ use crate::sys::mem;
 use core::cell::UnsafeCell;
 
 /// Most bytes of a class that are ready, unless those are fewer than [`LEAST_READY`] slots.
-const READY_BYTES: usize = 4 << 10;
+const READY_BYTES: usize = 8 << 10;
 const LEAST_READY: usize = 2;
 /// A class is served where so many of its slots have as many bytes.
 const LEAST_SERVED: usize = 4;
@@ -36,9 +37,6 @@ const STEP: usize = 2;
 pub static OPEN: AtomicUsize = AtomicUsize::new(0);
 pub static AT: AtomicUsize = AtomicUsize::new(0);
 
-/// In an entry: the slot may have been used since its pages came from the kernel.
-const USED: u64 = 1;
-
 /// A thread's; the bin of the class of nothing is not used.
 #[repr(C, align(4096))]
 pub struct Cache {
@@ -46,7 +44,7 @@ pub struct Cache {
     stream: UnsafeCell<Stream>,
 }
 
-const _: () = assert!(size_of::<Cache>() == 24 << 10);
+const _: () = assert!(size_of::<Cache>() == 40 << 10);
 
 // SAFETY: invariant 1.
 unsafe impl Sync for Cache {}
@@ -153,7 +151,7 @@ impl Hand {
     #[inline]
     pub fn take(&self) -> Option<(usize, bool)> {
         let entry = self.bin.take(|n| self.below(n))?;
-        Some(((entry & !USED) as usize, entry & USED != 0))
+        Some(Drawn(entry).get())
     }
 
     /// Has some slots drawn if none is ready. `false`: there are none.
@@ -164,13 +162,13 @@ impl Hand {
 
     #[inline(never)]
     fn refill(&self, thread: usize) -> bool {
-        let pool = pool_of(self.class, arena_of(thread)).and_then(|pool| pool.enter(self.class));
+        let arena = arena_of(self.class, thread);
+        let pool = pool_of(self.class, arena).and_then(|pool| pool.enter(self.class));
         let Some(mut pool) = pool else { return false };
         let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2));
-        for _ in 0..batch {
-            let Some((at, _, used)) = pool.draw() else { break };
-            self.bin.add(at as u64 | u64::from(used));
-        }
+        let mut drawn = [Drawn::default(); READY / 2];
+        let count = pool.draw(&mut drawn[..batch.min(READY / 2)]);
+        drawn.iter().take(count).for_each(|drawn| self.bin.add(drawn.0));
         !self.bin.is_empty()
     }
 
@@ -191,7 +189,7 @@ impl Hand {
     /// Puts a freed block, for which there is room, into quarantine. What comes out is ready.
     #[inline]
     pub fn put(&self, at: usize) {
-        self.bin.put(at as u64 | USED, |n| self.below(n));
+        self.bin.put(Drawn::used(at).0, |n| self.below(n));
     }
 }
 
@@ -224,7 +222,7 @@ impl Taker for To {
 
     fn take(&mut self, entry: u64, has_waited: bool) {
         if let Some(pool) = &mut self.pool {
-            self.emptied |= pool.take_back((entry & !USED) as usize, has_waited);
+            self.emptied |= pool.take_back(Drawn(entry).get().0, has_waited);
         }
     }
 }

@@ -144,7 +144,8 @@ unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usiz
             overrun(address, bytes.unwrap_or(room), at);
         }
         if class != EMPTY {
-            p.write_bytes(0, if past.is_some() { room } else { bytes.unwrap_or(room) });
+            let len = if past.is_some() { room } else { bytes.unwrap_or(room) };
+            trailer::zero(address, len.next_multiple_of(8));
             if !shape::is_pages(class) {
                 trailer::wipe(address + room + shape::TRAILER);
             }

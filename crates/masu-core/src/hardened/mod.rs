@@ -73,6 +73,9 @@ pub const NO_THREAD: usize = usize::MAX;
 /// From so many bytes on a block that grows has huge pages.
 const FILLED: usize = 4 * CHUNK;
 
+/// Of so many arenas one has slots of pages.
+const ARENAS_OF_PAGES: usize = 4;
+
 /// The longest slots that are looked at although they may never have been used: their pages are there in any case.
 const SAME_PAGE: usize = 1024;
 
@@ -121,10 +124,12 @@ fn has_marks() -> bool {
     has
 }
 
-/// The arena of a thread.
+/// The arena of a thread for a class. Fewer serve slots of pages: each has a slab of up to 1 MiB of each such class, and
+/// what takes time, zeroing and looking for zeroes, is done without the lock.
 #[inline]
-fn arena_of(thread: usize) -> usize {
+fn arena_of(class: usize, thread: usize) -> usize {
     let arenas = PROCESS.arenas().max(1);
+    let arenas = if shape::is_pages(class) { arenas.div_ceil(ARENAS_OF_PAGES) } else { arenas };
     if thread < arenas { thread } else { thread % arenas }
 }
 

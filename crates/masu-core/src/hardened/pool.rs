@@ -18,7 +18,7 @@ use super::place::{self, Place};
 use super::quarantine::Quarantine;
 use super::random::Stream;
 use super::shape::{ALL, CLASSES, EMPTY, Shape};
-use super::slab::Slab;
+use super::slab::{Drawn, Slab};
 use super::{options, trailer};
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
@@ -223,20 +223,28 @@ fn is_guard(index: usize, shape: &Shape) -> bool {
 }
 
 impl Locked<'_> {
-    /// Draws a slot, which waits then: where it begins, its place, and whether it may have been used since its pages came
-    /// from the kernel. `None`: there is no memory or no room.
+    /// Draws as many slots as there are entries, which wait then: fewer, if memory or room is out. Returns how many.
     #[inline(never)]
-    pub fn draw(&mut self) -> Option<(usize, Spot, bool)> {
-        let index = self.some_slab()?;
-        let slab = self.pool.slab(index, self.shape);
+    pub fn draw(&mut self, to: &mut [Drawn]) -> usize {
         let slots = usize::from(self.shape.slots);
-        let (slot, taken) = slab.take(self.inner.stream.below(slots))?;
-        if taken as usize == slots {
-            self.unlink_partial(index, slab);
+        // All of one slab, as far as it has some: another one for each would be a miss of the cache for each.
+        let (mut index, mut is_full) = (0, true);
+        for (n, entry) in to.iter_mut().enumerate() {
+            if is_full {
+                let Some(some) = self.some_slab() else { return n };
+                index = some;
+            }
+            let slab = self.pool.slab(index, self.shape);
+            let Some((slot, taken)) = slab.take(self.inner.stream.below(slots)) else { return n };
+            self.inner.taken += 1;
+            let at = self.pool.address(index, slot, self.shape) as u64;
+            *entry = Drawn(at | u64::from(slab.touch(slot)));
+            is_full = taken as usize == slots;
+            if is_full {
+                self.unlink_partial(index, slab);
+            }
         }
-        self.inner.taken += 1;
-        let at = self.pool.address(index, slot, self.shape);
-        Some((at, Spot { slab, index, slot, within: 0 }, slab.touch(slot)))
+        to.len()
     }
 
     /// One of the first slabs with room.

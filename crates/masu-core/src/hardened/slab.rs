@@ -34,6 +34,24 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == HEADER);
 
+/// A slot that waits: its address, and 1 if it may have been used since its pages came from the kernel.
+#[derive(Clone, Copy, Default)]
+pub struct Drawn(pub u64);
+
+impl Drawn {
+    /// One that was used.
+    #[inline]
+    pub fn used(at: usize) -> Drawn {
+        Drawn(at as u64 | 1)
+    }
+
+    /// Where it begins, and whether it may have been used.
+    #[inline]
+    pub fn get(self) -> (usize, bool) {
+        ((self.0 & !1) as usize, self.0 & 1 != 0)
+    }
+}
+
 /// A slab of a pool's.
 #[derive(Clone, Copy)]
 pub struct Slab {

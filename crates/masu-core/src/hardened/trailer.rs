@@ -60,8 +60,17 @@ pub unsafe fn wipe(end: usize) {
 /// As for [`clear`].
 #[inline]
 pub unsafe fn is_clear(at: usize, stride: usize) -> bool {
+    let (mut from, end) = (at, at + stride - 16);
     // SAFETY: passed on; what is left over are eight bytes.
-    unsafe { lines_are_zero(at, stride / 16 - 1) && ((at + stride - 16) as *const u64).read() == 0 }
+    unsafe {
+        while end - from >= AT_ONCE {
+            if !are_zero(from) {
+                return false;
+            }
+            from += AT_ONCE;
+        }
+        lines_are_zero(from, (end - from) / 16) && (end as *const u64).read() == 0
+    }
 }
 
 /// # Safety
@@ -111,6 +120,26 @@ pub unsafe fn clear(at: usize, stride: usize) {
     }
 }
 
+/// Zeroes whole words, many of them.
+///
+/// # Safety
+/// They are the caller's.
+#[inline]
+pub unsafe fn zero(at: usize, len: usize) {
+    // By a microcoded loop that owns whole lines without reading them, half as long as stores are where none is in the cache.
+    // SAFETY: passed on.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        core::arch::asm!("rep stosq", inout("rcx") len / 8 => _, inout("rdi") at => _, in("rax") 0,
+            options(nostack, preserves_flags))
+    };
+    // SAFETY: passed on.
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    unsafe {
+        (at as *mut u8).write_bytes(0, len)
+    };
+}
+
 /// By how much the block is shorter than its slot, of `stride` bytes; `None`: that is no trailer.
 ///
 /// # Safety
@@ -140,7 +169,7 @@ pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
 }
 
 /// Bytes that are looked at at once.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 64;
 
 /// Where the first of `len` bytes is that is not zero.
 ///
@@ -165,7 +194,8 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     }
     let mut from = at;
     while end - from >= AT_ONCE {
-        if word(from) | word(from + 8) | word(from + 16) | word(from + 24) != 0 {
+        // SAFETY: passed on.
+        if !unsafe { are_zero(from) } {
             return false;
         }
         from += AT_ONCE;
@@ -176,6 +206,32 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
         from += 8;
     }
     or == 0
+}
+
+/// Whether [`AT_ONCE`] bytes are zero.
+///
+/// # Safety
+/// As for [`first_not_zero`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn are_zero(at: usize) -> bool {
+    use core::arch::x86_64::*;
+    // SAFETY: passed on; every processor of this kind has these instructions.
+    unsafe {
+        let line = |n: usize| _mm_loadu_si128((at as *const __m128i).add(n));
+        let or = _mm_or_si128(_mm_or_si128(line(0), line(1)), _mm_or_si128(line(2), line(3)));
+        _mm_movemask_epi8(_mm_cmpeq_epi8(or, _mm_setzero_si128())) == 0xffff
+    }
+}
+
+/// # Safety
+/// As above.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[inline]
+unsafe fn are_zero(at: usize) -> bool {
+    // SAFETY: passed on; any bytes are a number.
+    (0..AT_ONCE / 8).fold(0, |or, n| or | unsafe { (at as *const u64).add(n).read_unaligned() })
+        == 0
 }
 
 /// Whether 16 or 32 bytes are all zero that somebody may just be writing.
