@@ -10,8 +10,9 @@
 //! stay it: what was freed is marked, too, and its addresses [serve again](super::spares).
 //!
 //! The pages of some freed blocks are kept, all zero and inaccessible. Once others have been freed after it, such a place
-//! serves a block that is as long or up to half as long, one of those that fit by chance. Where none fits, and many are
-//! kept, their pages move to where the block is to be.
+//! serves a block that is as long or up to half as long, one of those that fit by chance. Where none is long enough, the
+//! longest may grow into its guard; or the pages of some, if many are kept, move to where the block is to be. Blocks too
+//! long to be kept have huge pages where the last ones were [filled].
 //!
 //! Invariants:
 //! 1. the table, the stream and the quarantine are touched under the lock.
@@ -21,9 +22,10 @@
 use super::around::overrun;
 use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
-use super::{Freed, options, spares};
+use super::{Freed, filled, options, spares};
 use crate::ledger;
-use crate::lock::{Lock, fork};
+use crate::lock::{Guard, Lock, fork};
+use crate::region::CHUNK;
 use crate::report::Wrong;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Ordering};
@@ -78,10 +80,15 @@ fn large() -> Option<&'static Large> {
 
 /// Runs `f` with the table; `None`: there is none, or a fork stands still.
 fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
-    let large = large()?;
-    let _guard = large.lock.enter()?;
+    let (_guard, table) = enter()?;
     // SAFETY: invariant 1.
-    Some(f(unsafe { &mut *large.table.get() }))
+    Some(f(unsafe { &mut *table.get() }))
+}
+
+#[inline(never)]
+fn enter() -> Option<(Guard<'static>, &'static UnsafeCell<Table>)> {
+    let large = large()?;
+    Some((large.lock.enter()?, &large.table))
 }
 
 /// The lock, once there is a table.
@@ -108,18 +115,20 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
         table.make_room().then(|| {
             let guards = table.guards(len);
             let place = guards.and_then(|_| table.take_place(len, align));
-            let wanted = guards.filter(|_| place.is_none());
+            let huge = if guards.is_some() { table.filled.bytes(len) } else { 0 };
+            let wanted = guards.filter(|_| place.is_none() && huge == 0);
             let kept = wanted.and_then(|_| table.take_kept(len));
             let spare =
                 if guards.is_none() && align <= UNIT { table.spares.take(len) } else { None };
-            (guards, place, kept, spare)
+            (guards, place, kept, spare, huge)
         })
     })?;
-    let Some((guards, place, kept, spare)) = drawn else { return Some(null_mut()) };
+    let Some((guards, place, kept, spare, huge)) = drawn else { return Some(null_mut()) };
     if let Some(place) = place {
         let entry = Entry { owner, ..place.entry(size) };
+        let has_room = len <= place.pages.len || ledger::has_room(len - place.pages.len);
         // SAFETY: the caller's alone (invariant 2).
-        if unsafe { mem::protect(entry.address, len, true) } {
+        if has_room && unsafe { mem::protect(entry.address, len, true) } {
             return record(entry);
         }
         retire(place.mapping);
@@ -131,7 +140,7 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
             release(range);
             None
         }
-        None if has_room => map(len, align.max(UNIT), guards),
+        None if has_room => map(len, align.max(if huge == 0 { UNIT } else { CHUNK }), guards),
         None => None,
     };
     let moved = mapped.is_none_or(|entry| kept.is_none_or(|kept| take_over(&entry, &kept)));
@@ -139,6 +148,9 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
         retire(kept.mapping);
     }
     let Some(mut entry) = mapped.filter(|_| moved) else { return Some(null_mut()) };
+    if huge != 0 {
+        mem::allow_huge(entry.address, huge);
+    }
     (entry.asked, entry.owner) = (size, owner);
     record(entry)
 }
@@ -192,6 +204,7 @@ fn open(range: Range, len: usize) -> Option<Entry> {
         more: 0,
         owner: 0,
         narrow: true,
+        whole: false,
     })
 }
 
@@ -238,62 +251,36 @@ fn retire(range: Range) {
     }
 }
 
-/// Zeroes a freed block's pages, those that there are, and makes it inaccessible. `false`: it was not worth it, or the
-/// kernel refused.
+/// Zeroes a freed block's pages, those that there are, and makes it inaccessible. Whether there are all; `None`: it was not
+/// worth it, or the kernel refused.
 ///
 /// # Safety
 /// The mapping is the caller's (invariant 2).
-unsafe fn close_and_keep(entry: &Entry) -> bool {
+unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     let len = entry.len();
-    let mut pages = [0u8; KEPT_LONGEST / UNIT];
-    let Some(pages) = pages.get_mut(..len / UNIT) else { return false };
-    if !mem::which_are_resident(entry.address, pages) {
-        return false;
+    let mut pages = [1u8; KEPT_LONGEST / UNIT];
+    let pages = pages.get_mut(..len / UNIT)?;
+    // Of what served before it is known.
+    if !entry.whole && !mem::which_are_resident(entry.address, pages) {
+        return None;
     }
     let resident = pages.iter().filter(|&&page| page & 1 != 0).count();
     if resident * 2 < pages.len() {
-        return false;
+        return None;
     }
+    let whole = entry.whole || resident == pages.len() && entry.more == 0;
     // SAFETY: passed on.
     unsafe {
-        for (i, _) in pages.iter().enumerate().filter(|(_, page)| **page & 1 != 0) {
-            zero_page(entry.address + i * UNIT);
+        let mut at = entry.address;
+        for run in pages.chunk_by(|one, next| one & 1 == next & 1) {
+            if run[0] & 1 != 0 {
+                trailer::zero(at, run.len() * UNIT);
+            }
+            at += run.len() * UNIT;
         }
-        ordered();
-        mem::protect(entry.address, len, false)
+        mem::protect(entry.address, len, false).then_some(whole)
     }
 }
-
-/// Zeroes a page past the cache, where nobody will need it soon.
-///
-/// # Safety
-/// It is the caller's. What comes later is ordered by [`ordered`].
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn zero_page(at: usize) {
-    use core::arch::x86_64::{__m128i, _mm_setzero_si128, _mm_stream_si128};
-    // SAFETY: passed on; every processor of this kind has these instructions.
-    unsafe {
-        let zero = _mm_setzero_si128();
-        (0..UNIT / 16).for_each(|i| _mm_stream_si128((at as *mut __m128i).add(i), zero));
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn ordered() {
-    // SAFETY: every processor of this kind has this instruction.
-    unsafe { core::arch::x86_64::_mm_sfence() };
-}
-
-/// # Safety
-/// It is the caller's.
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-unsafe fn zero_page(at: usize) {
-    // SAFETY: passed on.
-    unsafe { (at as *mut u8).write_bytes(0, UNIT) };
-}
-
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-fn ordered() {}
 
 fn charge(entry: &Entry, more: bool) {
     let (pages, asked) = (entry.pages().len, entry.asked);
@@ -335,7 +322,8 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
         mem::unmap(at, total);
     }
     let narrow = narrow.is_some();
-    done.then_some(Entry { address, asked: len, low, high, more: 0, owner: 0, narrow })
+    let whole = false;
+    done.then_some(Entry { address, asked: len, low, high, more: 0, owner: 0, narrow, whole })
 }
 
 /// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
@@ -399,11 +387,15 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
         overrun(p, entry.asked, at);
     }
     charge(&entry, false);
+    if let Some(filled) = filled::look(&entry) {
+        with(|table| table.filled.note(filled));
+    }
+    let is_wide = !entry.narrow && entry.low + entry.high > 2 * UNIT;
     // SAFETY: invariant 2.
-    let keep =
-        !entry.narrow && entry.low + entry.high > 2 * UNIT && unsafe { close_and_keep(&entry) };
-    let kept = Kept { pages: entry.pages(), mapping: entry.mapping(), since: 0, old: false };
-    let out = if keep { with(|table| table.keep(kept)) } else { None };
+    let closed = if is_wide { unsafe { close_and_keep(&entry) } } else { None };
+    let whole = closed == Some(true);
+    let kept = Kept { pages: entry.pages(), mapping: entry.mapping(), since: 0, old: false, whole };
+    let out = closed.and_then(|_| with(|table| table.keep(kept)));
     match out {
         None => retire(kept.mapping),
         Some(out) => out.into_iter().for_each(|out| retire(out.mapping)),

@@ -28,6 +28,7 @@ mod around;
 pub mod bin;
 pub mod cache;
 mod fast;
+mod filled;
 mod free;
 pub mod heaps;
 pub mod large;

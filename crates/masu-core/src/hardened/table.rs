@@ -1,5 +1,6 @@
 //! The table of large blocks: an open-addressed one from addresses to lengths; and what waits or is kept of freed ones.
 
+use super::filled::Filled;
 use super::large::LIVE;
 use super::options;
 use super::random::Stream;
@@ -25,7 +26,7 @@ const QUEUE: usize = 192;
 /// of what is live.
 pub const KEPT: usize = 64;
 pub(super) const KEPT_LONGEST: usize = 4 << 20;
-const KEPT_LEAST: usize = 16 << 20;
+const KEPT_LEAST: usize = 24 << 20;
 const KEPT_MOST: usize = 256 << 20;
 /// So many blocks are kept after one before its addresses serve again.
 const PAUSE: u32 = 8;
@@ -47,6 +48,8 @@ pub struct Entry {
     pub owner: u32,
     /// Its mapping is one of many: see [`Range::narrow`].
     pub narrow: bool,
+    /// All its pages have memory.
+    pub whole: bool,
 }
 
 impl Entry {
@@ -86,6 +89,7 @@ pub struct Table {
     capacity: usize,
     count: usize,
     pub stream: Stream,
+    pub filled: Filled,
     /// Whether there is a limit on addresses.
     pub narrow: bool,
     waiting: [Range; DRAWN + QUEUE],
@@ -108,6 +112,8 @@ pub struct Kept {
     pub since: u32,
     /// It was there when the last tick came.
     pub old: bool,
+    /// All of the pages have memory.
+    pub whole: bool,
 }
 
 impl Kept {
@@ -115,8 +121,9 @@ impl Kept {
     pub fn entry(&self, asked: usize) -> Entry {
         let len = asked.next_multiple_of(UNIT);
         let low = self.pages.at - self.mapping.at;
-        let (high, more) = (self.mapping.len - low - len, self.pages.len - len);
-        Entry { address: self.pages.at, asked, low, high, more, owner: 0, narrow: false }
+        let (high, more) = (self.mapping.len - low - len, self.pages.len.saturating_sub(len));
+        let (address, whole) = (self.pages.at, self.whole && self.pages.len >= len);
+        Entry { address, asked, low, high, more, owner: 0, narrow: false, whole }
     }
 }
 
@@ -275,17 +282,27 @@ impl Table {
         }
     }
 
-    /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, by chance.
+    /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, by chance. Where all are
+    /// too short, the longest of those that the guard behind leaves room to grow.
     pub fn take_place(&mut self, len: usize, align: usize) -> Option<Kept> {
-        let keeps = self.keeps;
-        let fits = |kept: &Kept| {
-            (len..=2 * len).contains(&kept.pages.len)
+        let (first, keeps) = (self.stream.below(KEPT), self.keeps);
+        let (after, before) = self.kept.split_at_mut(first.min(KEPT));
+        let mut found: Option<&mut Kept> = None;
+        for kept in before.iter_mut().chain(after) {
+            let bytes = kept.pages.len;
+            let end = (kept.mapping.at + kept.mapping.len).wrapping_sub(WIDE + UNIT);
+            let fits = bytes.wrapping_sub(1) < 2 * len
+                && (bytes >= len || len <= KEPT_LONGEST && kept.pages.at + len <= end)
                 && kept.pages.at.is_multiple_of(align)
-                && keeps.wrapping_sub(kept.since) > PAUSE
-        };
-        let count = self.kept.iter().filter(|kept| fits(kept)).count();
-        let drawn = self.stream.below(count);
-        let found = self.kept.iter_mut().filter(|kept| fits(kept)).nth(drawn)?;
+                && keeps.wrapping_sub(kept.since) > PAUSE;
+            if fits && found.as_ref().is_none_or(|found| found.pages.len < bytes) {
+                found = Some(kept);
+                if bytes >= len {
+                    break;
+                }
+            }
+        }
+        let found = found?;
         let kept = *found;
         found.pages.len = 0;
         self.count_kept(-kept.pages.len.cast_signed());

@@ -12,7 +12,7 @@
 //! All under the space's lock.
 
 use crate::space::{NONE, RangeState, UNIT_BYTES, address, record};
-use crate::sys::{auxv, mem};
+use crate::sys::mem;
 use core::cell::Cell;
 use core::ops::Range;
 
@@ -36,8 +36,6 @@ const LONG: usize = 16 << 20;
 const ON_TRUST: usize = 8;
 /// The end of a block, of which the engine touches nothing: 64 KiB.
 pub const LEFT: usize = 64 << 10;
-/// Pages that are looked at in all of a block, and in its end.
-const LOOKS: usize = 8;
 
 impl Filled {
     /// Nothing is known.
@@ -59,7 +57,7 @@ impl Filled {
         };
         if there {
             let (start, end) = (address(unit), address(unit) + bytes);
-            let filled = is_resident(end - LEFT.min(bytes)..end) && is_resident(start..end);
+            let filled = mem::is_filled(end - LEFT.min(bytes)..end) && mem::is_filled(start..end);
             self.score.set(if filled { (self.score.get() + 1).min(SURE) } else { SPARSE });
         }
     }
@@ -86,14 +84,6 @@ impl Filled {
 /// The unit that a block of `bytes` ends in.
 fn last_unit(bytes: usize) -> usize {
     bytes.saturating_sub(1) / UNIT_BYTES
-}
-
-/// Whether pages spread over a range are resident, the last one among them.
-fn is_resident(range: Range<usize>) -> bool {
-    let page = auxv::page_size();
-    let pages = range.len().div_ceil(page);
-    (1..=LOOKS)
-        .all(|n| mem::is_resident(range.start + (n * pages).div_ceil(LOOKS).max(1) * page - page))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::raw::{nr, syscall};
 use super::{Errno, auxv, result};
+use core::ops::Range;
 
 #[cfg(test)]
 pub mod refusals;
@@ -30,6 +31,9 @@ const MADV_POPULATE_WRITE: usize = 23;
 const MADV_DONTNEED_LOCKED: usize = 24;
 const MADV_GUARD_INSTALL: usize = 102;
 const MADV_GUARD_REMOVE: usize = 103;
+
+/// Pages that [`is_filled`] looks at.
+const LOOKS: usize = 8;
 
 /// A system call, which a test may have refused.
 ///
@@ -226,6 +230,13 @@ pub fn is_resident(addr: usize) -> bool {
     let asked =
         unsafe { call(nr::MINCORE, [addr, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
     asked.is_ok() && pages & 1 != 0
+}
+
+/// Whether some pages spread over a range, the last one among them, have memory of their own.
+pub fn is_filled(range: Range<usize>) -> bool {
+    let page = auxv::page_size();
+    let pages = range.len().div_ceil(page);
+    (1..=LOOKS).all(|n| is_resident(range.start + (n * pages).div_ceil(LOOKS).max(1) * page - page))
 }
 
 /// Which pages from `addr` on have memory of their own: a byte for each, whose lowest bit says so. `false`: the kernel

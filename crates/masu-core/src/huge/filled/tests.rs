@@ -4,6 +4,7 @@
 use super::super::{alloc, alloc_zeroed, give};
 use super::*;
 use crate::own_process::alone;
+use crate::sys::auxv;
 
 const MIB: usize = 1 << 20;
 
