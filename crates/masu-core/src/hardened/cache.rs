@@ -167,7 +167,8 @@ impl Hand {
         let Some(mut pool) = pool else { return false };
         let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2));
         let mut drawn = [Drawn::default(); READY / 2];
-        let count = pool.draw(&mut drawn[..batch.min(READY / 2)]);
+        let Some(drawn) = drawn.get_mut(..batch) else { return false };
+        let count = pool.draw(drawn);
         drawn.iter().take(count).for_each(|drawn| self.bin.add(drawn.0));
         !self.bin.is_empty()
     }

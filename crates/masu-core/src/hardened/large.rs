@@ -271,13 +271,14 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     let whole = entry.whole || resident == pages.len() && entry.more == 0;
     // SAFETY: passed on.
     unsafe {
-        let mut at = entry.address;
-        for run in pages.chunk_by(|one, next| one & 1 == next & 1) {
-            if run[0] & 1 != 0 {
-                trailer::zero(at, run.len() * UNIT);
-            }
-            at += run.len() * UNIT;
+        // From there on to the next page without memory.
+        let mut from = entry.address;
+        for (i, _) in pages.iter().enumerate().filter(|(_, page)| **page & 1 == 0) {
+            let at = entry.address + i * UNIT;
+            trailer::zero(from, at - from);
+            from = at + UNIT;
         }
+        trailer::zero(from, entry.address + len - from);
         mem::protect(entry.address, len, false).then_some(whole)
     }
 }

@@ -286,7 +286,7 @@ impl Table {
     /// too short, the longest of those that the guard behind leaves room to grow.
     pub fn take_place(&mut self, len: usize, align: usize) -> Option<Kept> {
         let (first, keeps) = (self.stream.below(KEPT), self.keeps);
-        let (after, before) = self.kept.split_at_mut(first.min(KEPT));
+        let (after, before) = self.kept.split_at_mut_checked(first)?;
         let mut found: Option<&mut Kept> = None;
         for kept in before.iter_mut().chain(after) {
             let bytes = kept.pages.len;
