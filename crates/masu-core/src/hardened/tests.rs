@@ -223,6 +223,59 @@ fn large_blocks_lie_where_others_were_but_not_at_once() {
 }
 
 #[test]
+fn a_longer_block_may_lie_where_a_shorter_one_was() {
+    alone!(a_longer_block_may_lie_where_a_shorter_one_was, || {
+        assert!(start(&OPTIONS));
+        const SIZE: usize = 256 << 10;
+        let all: Vec<_> = (0..20).map(|_| block(SIZE, 16)).collect();
+        for &p in &all {
+            // SAFETY: a live block.
+            unsafe {
+                p.write_bytes(7, SIZE);
+                assert!(free(p, 0).is_ok());
+            }
+        }
+        let longer = block(SIZE + 16 * UNIT, 16);
+        assert!(all.contains(&longer), "none had room to grow");
+        let entry = large::entry_of(longer.addr()).expect("a live block");
+        assert!(entry.high > 1 << 20 && !entry.whole, "{} bytes of guard", entry.high);
+        // SAFETY: a live block.
+        assert_eq!(freed(unsafe { free(longer, 0) }), Some(SIZE + 16 * UNIT));
+    });
+}
+
+#[test]
+fn blocks_have_huge_pages_where_the_last_ones_were_filled() {
+    alone!(blocks_have_huge_pages_where_the_last_ones_were_filled, || {
+        assert!(start(&OPTIONS));
+        const SIZE: usize = 7 << 20;
+        // Such a block begins with a huge page.
+        let used = |fill: bool| {
+            let p = block_of(SIZE);
+            let is_huge = p.addr().is_multiple_of(CHUNK);
+            // SAFETY: a live block.
+            unsafe {
+                p.write_bytes(7, if fill { SIZE } else { 1 });
+                assert!(free(p, 0).is_ok());
+            }
+            is_huge
+        };
+        used(true);
+        used(true);
+        assert!(used(true) && used(false));
+        // By chance one in 512 is as well.
+        assert!(!(used(true) && used(true)), "after one that was not filled");
+    });
+}
+
+/// A block that nobody has read.
+fn block_of(size: usize) -> *mut u8 {
+    let p = alloc(size, 16, 0);
+    assert!(!p.is_null());
+    p
+}
+
+#[test]
 fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
     alone!(a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond, || {
         assert!(start(&OPTIONS));
