@@ -181,6 +181,8 @@ keys! {
     quarantine_queue: Size = 16 << 10;
     /// Of so many slabs one is inaccessible; 0: none.
     guard_slabs: Count = 8;
+    /// Whether small blocks of a hardened heap have memory tags, where the processor does (AArch64's MTE).
+    hardened_tags: Flag = true;
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
     block_stacks: Flag = false;
     /// Whether blocks that are in use at exit are listed by these stacks.

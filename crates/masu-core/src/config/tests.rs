@@ -110,6 +110,7 @@ every_key! {
     quarantine_random: "1MiB" => 1 << 20, not "long";
     quarantine_queue: "0" => 0, not "short";
     guard_slabs: "2" => 2, not "all";
+    hardened_tags: "off" => false, not "async";
     block_stacks: "on" => true, not "some";
     show_leaks: "1" => true, not "most";
     guard: "1/5000" => 5000, not "2/3";
@@ -363,6 +364,7 @@ masu:   hardened            off         built-in
 masu:   quarantine_random   16KiB       built-in
 masu:   quarantine_queue    16KiB       built-in
 masu:   guard_slabs         8           built-in
+masu:   hardened_tags       on          built-in
 masu:   block_stacks        off         built-in
 masu:   show_leaks          off         built-in
 masu:   guard               off         built-in

@@ -23,6 +23,7 @@ fn options(config: &Config, whole: bool) -> Options {
         quarantine_queue: config.quarantine_queue,
         guard_slabs: config.guard_slabs,
         whole,
+        tags: config.hardened_tags,
     }
 }
 

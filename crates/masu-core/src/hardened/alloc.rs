@@ -4,6 +4,7 @@ use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, EMPTY};
 use super::slab::Drawn;
+use super::tags::Tag;
 use super::{arena_of, cache, fast, large, options, pool_of, trailer};
 use crate::report;
 use crate::size_class::UNIT;
@@ -55,14 +56,15 @@ pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<
     let (at, used) = drawn[0].get();
     let Some(spot) = pool.spot(at, class) else { return Some(null_mut()) };
     // SAFETY: invariant 3 of `hardened::slab`: drawn just now, so this thread's alone.
-    unsafe {
+    let tag = unsafe {
         if cache::serves(class) {
-            fast::begin(at, class, size, spot, used);
+            fast::begin(at, class, size, spot, used)
         } else {
             begin(at, class, size, spot, used);
+            Tag::NONE
         }
-    }
-    Some(at as *mut u8)
+    };
+    Some(tag.on(at) as *mut u8)
 }
 
 /// Makes a slot of pages, or of nothing, that was drawn a block.

@@ -6,6 +6,7 @@ use super::cache::{self, Hand};
 use super::place::PROCESS;
 use super::pool::Spot;
 use super::shape::{ALL, CLASSES, TRAILER};
+use super::tags::{self, Tag};
 use super::{SAME_PAGE, options, trailer};
 use crate::report;
 use crate::sharing;
@@ -37,18 +38,18 @@ pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
     let pool = PROCESS.pool(PROCESS.region_of(at));
     let Some(spot) = pool.spot(at, class) else { return null_mut() };
     // SAFETY: invariant 3 of `hardened::slab`: the slot waited for this thread, and nobody has seen its block.
-    unsafe { begin(at, class, size, spot, used) };
-    at as *mut u8
+    let tag = unsafe { begin(at, class, size, spot, used) };
+    tag.on(at) as *mut u8
 }
 
-/// Makes a small slot that was drawn a block.
+/// Makes a small slot that was drawn a block. Returns the tag that its pointer is to have.
 ///
 /// # Safety
 /// It is the caller's alone.
 #[inline(never)]
-pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
+pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) -> Tag {
     let stride = ALL[class % CLASSES].stride as usize;
-    spot.slab.state(spot.slot).hand_out();
+    let tag = tags::hand_out(at, class, spot);
     // SAFETY: passed on.
     unsafe {
         // Before the look: so a fresh page is faulted in once.
@@ -57,7 +58,9 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
         if (used || stride <= SAME_PAGE) && !trailer::is_clear(at, stride) {
             report::written_after_free(at as *const u8);
         }
+        tags::put_on(at, size, tag);
     }
+    tag
 }
 
 /// Frees the block that starts at `p`, if nothing is wrong with it and the thread has room for it: its bytes. `None`: it
@@ -67,13 +70,14 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
 /// The block is the caller's, and in a region of the process's.
 #[inline(never)]
 pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
-    let address = p.addr();
+    let (address, tag) = tags::split(p.addr());
     let region = PROCESS.region_of(address);
     let (pool, class) = (PROCESS.pool(region), region % CLASSES);
     let hand = cache::at_hand(class, thread).filter(Hand::has_room)?;
     let spot = pool.spot(address, class)?;
     let state = spot.slab.state(spot.slot);
-    let live = state.live().filter(|_| spot.within == 0)?;
+    let live = state.live().filter(|&live| spot.within == 0 && tags::fits(tag, live, class))?;
+    let _unchecked = tags::unchecked();
     let stride = ALL[class % CLASSES].stride as usize;
     let canary = spot.slab.header.canary.get();
     // SAFETY: passed on: a live block of the caller's, and invariant 3 of `hardened::slab`: with its slack and its

@@ -4,37 +4,47 @@ use super::around::{look_around, overrun};
 use super::place::{self, PROCESS, Place};
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES, EMPTY};
+use super::tags::{self, Tag};
 use super::{NO_THREAD, cache, fast, heaps, large, trailer};
 use crate::deferred;
 use crate::report::{self, Act, Wrong};
 use crate::sharing;
 use crate::sync::Ordering;
 
-/// A block's pool and place; or what is wrong with a pointer into a region of a place.
+/// A block's pool and place; or what is wrong with a pointer into a region of a place, without its tag, and that. Nothing
+/// is checked by tags meanwhile.
 #[inline(never)]
-pub(super) fn spot(place: &Place, address: usize) -> Result<(&'static Pool, usize, Spot), Wrong> {
+pub(super) fn spot(
+    place: &Place,
+    address: usize,
+    tag: Tag,
+) -> Result<(&'static Pool, usize, Spot), Wrong> {
     let region = place.region_of(address);
     let (pool, class) = (place.pool(region), region % CLASSES);
-    match pool.spot(address, class) {
-        Some(spot) if spot.within == 0 && spot.slab.is_live(spot.slot) => Ok((pool, class, spot)),
-        None => Err(Wrong::NoBlock),
-        Some(spot) => Err(why(address, class, spot)),
+    let Some(spot) = pool.spot(address, class) else { return Err(Wrong::NoBlock) };
+    match spot.slab.state(spot.slot).live() {
+        Some(live) if spot.within == 0 && tags::fits(tag, live, class) => Ok((pool, class, spot)),
+        _ => Err(why(address, tag, class, spot)),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn why(address: usize, class: usize, spot: Spot) -> Wrong {
+fn why(address: usize, tag: Tag, class: usize, spot: Spot) -> Wrong {
     if !spot.slab.is_live(spot.slot) {
         return match spot.slab.state(spot.slot).is_taken() || spot.within == 0 {
             true => Wrong::Freed { bytes: shape::room(class) },
             false => Wrong::NoBlock,
         };
     }
+    if spot.within == 0 {
+        // The slot has another block by now.
+        return Wrong::Freed { bytes: shape::room(class) };
+    }
     let start = address - spot.within;
     // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
     let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
-    Wrong::Inside { start, bytes }
+    Wrong::Inside { start: tag.on(start), bytes }
 }
 
 /// The bytes of a live block; `None`: its trailer is destroyed.
@@ -76,12 +86,13 @@ pub struct Freed {
 /// The block is the caller's.
 #[inline(never)]
 pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
-    let address = p.addr();
+    let (address, tag) = tags::split(p.addr());
     let Some(place) = place::of(address) else {
         // SAFETY: passed on.
         return unsafe { free_large(p) };
     };
-    let (pool, class, spot) = spot(place, address)?;
+    let _unchecked = tags::unchecked();
+    let (pool, class, spot) = spot(place, address, tag)?;
     let (state, bytes) = (spot.slab.state(spot.slot), shape::room(class));
     let is_own = PROCESS.holds(address);
     if is_own
@@ -93,7 +104,8 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     {
         return Ok(Freed { bytes, emptied, owner: 0, left: false });
     }
-    let Some(live) = state.live() else { return Err(Wrong::Freed { bytes }) };
+    let live = state.live().filter(|&live| tags::fits(tag, live, class));
+    let Some(live) = live else { return Err(Wrong::Freed { bytes }) };
     // SAFETY: passed on, and a live block.
     unsafe {
         let bytes = wipe(pool, p, class, spot)?;
@@ -101,6 +113,7 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
         if !state.retire(live, sharing::is_alone()) {
             return Err(Wrong::Freed { bytes: shape::room(class) });
         }
+        tags::take_off(address, class);
         let emptied = pool.take_back(address, false);
         drop(pool);
         let owner = if is_own { 0 } else { heaps::owner_of(address) };
@@ -127,7 +140,7 @@ unsafe fn free_large(p: *mut u8) -> Result<Freed, Wrong> {
 /// A live block, and the caller's.
 #[inline]
 unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usize, Wrong> {
-    let address = p.addr();
+    let address = tags::untagged(p.addr());
     let room = shape::room(class);
     // SAFETY: passed on, and invariant 3 of `hardened::slab`: with its slack and its trailer.
     unsafe {

@@ -18,7 +18,7 @@ use super::place::{HEAPS, Want};
 use super::pool::Pool;
 use super::pools::{Usage, purge_pool};
 use super::shape::{self, CLASSES};
-use super::{BEGIN, is_there, large};
+use super::{BEGIN, is_there, large, tags};
 use crate::ledger;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -95,7 +95,7 @@ pub fn begin() -> bool {
     if HEADS.load(Ordering::Relaxed) != 0 {
         return true;
     }
-    if !super::prepare() {
+    if !super::prepare(false) {
         return false;
     }
     let want = Want { arenas: (MOST, 16), shift: REGION_SHIFT };
@@ -168,6 +168,7 @@ pub fn alloc(newest: &AtomicU32, owner: u32, size: usize, align: usize) -> Optio
 
 /// The heap that the block at an address belongs to; 0: none, or there is no block.
 pub fn owner_of(address: usize) -> u32 {
+    let address = tags::untagged(address);
     if !is_there() || super::holds(address as *const u8) {
         return 0;
     }
@@ -180,7 +181,7 @@ pub fn owner_of(address: usize) -> u32 {
 
 /// Whether a block lies in a slab of a heap's.
 pub fn is_in_slab(p: *const u8) -> bool {
-    HEAPS.holds(p.addr())
+    HEAPS.holds(tags::untagged(p.addr()))
 }
 
 /// Frees all blocks of a heap.

@@ -15,6 +15,7 @@
 //! - An address belongs to one class for ever.
 //! - What was freed is zero, and still is when it is handed out: a write after a free shows.
 //! - Blocks hold as many bytes as were asked for; what follows is known, and looked at.
+//! - Small blocks have [tags], where the processor has them.
 //! - Frees, resizes and measurements of what is not the start of a live block end the process.
 //!
 //! First-class heaps have [pools of their own](heaps), in a process that is hardened or not.
@@ -43,6 +44,7 @@ mod slab;
 mod spares;
 pub mod state;
 pub mod table;
+mod tags;
 mod trailer;
 
 pub use alloc::alloc;
@@ -88,7 +90,7 @@ pub fn start(options: &Options) -> bool {
     }
     set_options(options);
     let want = Want::of_process(cpu::count(false) as usize);
-    if !prepare() || !PROCESS.reserve(&want) || !PROCESS.make_arenas(PROCESS.room()) {
+    if !prepare(true) || !PROCESS.reserve(&want) || !PROCESS.make_arenas(PROCESS.room()) {
         return false;
     }
     settings::set_hardened();
@@ -107,13 +109,18 @@ pub fn is_there() -> bool {
     large::AT.load(Ordering::Acquire) != 0
 }
 
-/// Makes what everything else needs, if nobody has yet. `false`: there is no memory, or pages are not of 4 KiB.
-fn prepare() -> bool {
+/// Makes what everything else needs, if nobody has yet. `of_process`: every request is to be served. `false`: there is no
+/// memory, or pages are not of 4 KiB.
+fn prepare(of_process: bool) -> bool {
     if is_there() {
         return true;
     }
     options::set_marks(has_marks());
-    auxv::page_size() == UNIT && large::start()
+    if auxv::page_size() != UNIT {
+        return false;
+    }
+    tags::start(of_process);
+    large::start()
 }
 
 /// Whether the kernel guards without mappings.
@@ -153,9 +160,10 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
     if !is_there() {
         return None;
     }
-    let address = p.addr();
-    let Some(place) = place::of(address) else { return large::look(address) };
-    let (_, class, spot) = match spot(place, address) {
+    let (address, tag) = tags::split(p.addr());
+    let Some(place) = place::of(address) else { return large::look(p.addr()) };
+    let _unchecked = tags::unchecked();
+    let (_, class, spot) = match spot(place, address, tag) {
         Ok(found) => found,
         Err(wrong) => return Some(Err(wrong)),
     };
@@ -171,7 +179,7 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
 /// Whether a pointer lies where small blocks of this heap do that are no first-class heap's.
 #[inline(always)]
 pub fn holds(p: *const u8) -> bool {
-    PROCESS.holds(p.addr())
+    PROCESS.holds(tags::untagged(p.addr()))
 }
 
 /// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is: the bytes that it
@@ -181,12 +189,13 @@ pub fn holds(p: *const u8) -> bool {
 /// A live block of this heap, if it is one, and the caller's.
 #[inline(never)]
 pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
-    let address = p.addr();
+    let (address, tag) = tags::split(p.addr());
     let Some(place) = place::of(address) else {
         // SAFETY: passed on.
-        return if size > shape::MOST { unsafe { large::resize(address, size) } } else { None };
+        return if size > shape::MOST { unsafe { large::resize(p.addr(), size) } } else { None };
     };
-    let (_, class, spot) = spot(place, address).ok()?;
+    let _unchecked = tags::unchecked();
+    let (_, class, spot) = spot(place, address, tag).ok()?;
     if shape::class_of(size, 16) != Some(class) || class == EMPTY {
         return None;
     }
@@ -204,6 +213,7 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
         } else {
             let canary = spot.slab.header.canary.get();
             trailer::write(address + room + shape::TRAILER, canary, room - size);
+            tags::resize(address, class, size, tag);
         }
         Some(old)
     }
@@ -214,7 +224,7 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
 /// # Safety
 /// A live block of `old` bytes of this heap, and the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
-    if place::of(p.addr()).is_some() || old <= shape::MOST || size <= old {
+    if place::of(tags::untagged(p.addr())).is_some() || old <= shape::MOST || size <= old {
         return null_mut();
     }
     let owner = heaps::owner_of(p.addr());

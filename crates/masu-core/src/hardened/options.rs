@@ -13,6 +13,9 @@ static MARKS: AtomicBool = AtomicBool::new(false);
 /// Whether blocks have as many bytes as their size class says.
 static WHOLE: AtomicBool = AtomicBool::new(false);
 
+/// Whether small blocks have tags, where the processor does.
+static TAGS: AtomicBool = AtomicBool::new(DEFAULT.hardened_tags);
+
 /// What is set.
 pub struct Options {
     /// Bytes of freed blocks that wait in each pool in places that are drawn.
@@ -24,6 +27,8 @@ pub struct Options {
     /// Blocks have as many bytes as their size class says, not as many as were asked for: for a door that resizes a
     /// block within its class by itself.
     pub whole: bool,
+    /// Small blocks have tags, where the processor does.
+    pub tags: bool,
 }
 
 impl Options {
@@ -32,6 +37,7 @@ impl Options {
         self.quarantine_random == DEFAULT.quarantine_random
             && self.quarantine_queue == DEFAULT.quarantine_queue
             && self.guard_slabs == DEFAULT.guard_slabs
+            && self.tags == DEFAULT.hardened_tags
     }
 }
 
@@ -41,6 +47,7 @@ pub fn set(options: &Options) {
     QUEUE.store(options.quarantine_queue, Ordering::Relaxed);
     GUARD_SLABS.store(options.guard_slabs, Ordering::Relaxed);
     WHOLE.store(options.whole, Ordering::Relaxed);
+    TAGS.store(options.tags, Ordering::Relaxed);
 }
 
 /// Notes whether the kernel guards without mappings.
@@ -62,6 +69,11 @@ pub fn guard_slabs() -> usize {
 #[inline]
 pub fn has_marks() -> bool {
     MARKS.load(Ordering::Relaxed)
+}
+
+/// Whether small blocks have tags, where the processor does.
+pub fn tags() -> bool {
+    TAGS.load(Ordering::Relaxed)
 }
 
 /// Whether blocks have as many bytes as their size class says.

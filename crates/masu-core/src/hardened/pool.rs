@@ -19,7 +19,7 @@ use super::quarantine::Quarantine;
 use super::random::Stream;
 use super::shape::{ALL, CLASSES, EMPTY, Shape};
 use super::slab::{Drawn, Slab};
-use super::{options, trailer};
+use super::{options, tags, trailer};
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::sharing;
@@ -201,6 +201,13 @@ impl Pool {
         let shape = &ALL[class % CLASSES];
         let index = spot.index.checked_sub(1).filter(|&index| !is_guard(index as usize, shape))?;
         Some((self.slab(index, shape), self.address(spot.index, 0, shape)))
+    }
+
+    /// The slab behind a spot's, if it was used and is no guard.
+    pub fn behind(&self, spot: Spot, class: usize) -> Option<Slab> {
+        let (index, shape) = (spot.index + 1, &ALL[class % CLASSES]);
+        let is_used = index < self.used.load(Ordering::Acquire) && !is_guard(index as usize, shape);
+        is_used.then(|| self.slab(index, shape))
     }
 
     #[inline]
@@ -464,7 +471,7 @@ impl Locked<'_> {
         let open = |from: usize, to: usize| {
             // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
             // (invariant 2).
-            from >= to || unsafe { mem::protect(start + from, to - from, true) }
+            from >= to || unsafe { tags::open(start + from, to - from, self.class) }
         };
         let mut done = !marks || open(opened, end);
         let mut from = opened;

@@ -6,7 +6,8 @@
 //!                   └──────────── the thread's bin ─────┘
 //! ```
 //!
-//! Above that the state counts how often the slot was handed out, up to 64 times, and then from 0 again.
+//! Above that the state counts how often the slot was handed out, up to 64 times, and then from 0 again. Where slots have
+//! [tags](super::tags), it has the last block's in its upper half, and counts up to 4.
 //!
 //! Invariants:
 //! 1. `draw` and `release` happen under the pool's lock; from `draw` or `retire` to `hand_out` or `release` the slot is
@@ -27,6 +28,9 @@ const WAITS: u8 = 2;
 /// The bits of these, and what is added when a slot is handed out.
 const WHO: u8 = 3;
 const ONCE: u8 = 4;
+/// Where the tag is, and the bits of the count below it.
+const TAG_SHIFT: u32 = 4;
+const COUNT_TO_FOUR: u8 = 0xc;
 
 /// How often it must look damaged: that a slot is handed out just 64 times while somebody looks is possible, and that it
 /// is so again and again is not.
@@ -35,6 +39,14 @@ const LOOKS: usize = if cfg!(loom) { 1 } else { 3 };
 /// The state of a live slot, as it was seen.
 #[derive(Clone, Copy)]
 pub struct Live(u8);
+
+impl Live {
+    /// The number of its block's tag, where slots have tags.
+    #[inline]
+    pub fn tag(self) -> u8 {
+        self.0 >> TAG_SHIFT
+    }
+}
 
 /// The state of a slot; zero is free.
 #[repr(transparent)]
@@ -88,6 +100,34 @@ impl State {
         let count = self.0.load(Ordering::Relaxed) & !WHO;
         self.0.store(count.wrapping_add(ONCE) | LIVE, Ordering::Release);
         fence(Ordering::Release);
+    }
+
+    /// The number of the last block's tag, where slots have tags; 0: there was none.
+    #[inline]
+    pub fn tag(&self) -> u8 {
+        self.0.load(Ordering::Relaxed) >> TAG_SHIFT
+    }
+
+    /// Gives the program what was kept, with another tag than the last one and than those `around` it, a set of numbers
+    /// that changes as others do the same. `draw` draws one that is not in a set. Whatever the caller writes to the slot
+    /// comes later.
+    ///
+    /// Both of two neighbours write their own tag before they look at the other's (SeqCst), so that one of them sees
+    /// that they are the same.
+    pub fn hand_out_with_tag(&self, around: impl Fn() -> u16, draw: impl Fn(u16) -> u8) -> u8 {
+        let last = 1 | 1 << self.tag();
+        let count = self.0.load(Ordering::Relaxed).wrapping_add(ONCE) & COUNT_TO_FOUR;
+        let tag = loop {
+            let tag = draw(around() | last);
+            self.0.store(tag << TAG_SHIFT | count | WAITS, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if around() >> tag & 1 == 0 {
+                break tag;
+            }
+        };
+        self.0.store(tag << TAG_SHIFT | count | LIVE, Ordering::Release);
+        fence(Ordering::Release);
+        tag
     }
 
     /// The program gives its block back, which is all zero again. `false`: somebody else was first, even if the slot has been

@@ -9,6 +9,7 @@ const OPTIONS: Options = Options {
     quarantine_queue: 16 << 10,
     guard_slabs: 8,
     whole: false,
+    tags: true,
 };
 
 /// Sizes around every boundary.

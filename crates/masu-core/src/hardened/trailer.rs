@@ -5,6 +5,7 @@
 
 use super::shape::TRAILER;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::tags::{self, Tag};
 
 /// Where in a trailer the slack is.
 const SLACK_SHIFT: u32 = 8;
@@ -98,7 +99,7 @@ unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
     (0..lines).fold(0, |or, i| or | unsafe { (at as *const u128).add(i).read() }) == 0
 }
 
-/// Zeroes a slot of so many bytes, with its trailer.
+/// Zeroes a slot of so many bytes, with its trailer, and takes its tag.
 ///
 /// # Safety
 /// The slot is the caller's, and whole lines of 16 bytes.
@@ -107,7 +108,9 @@ pub unsafe fn clear(at: usize, stride: usize) {
     // SAFETY: passed on. Others may look at the trailer, which is a word for itself.
     unsafe {
         let (line, last) = (at as *mut u128, stride / 16 - 1);
-        if stride <= INLINE {
+        if tags::is_on() {
+            tags::wipe(at, last * 16);
+        } else if stride <= INLINE {
             // Each by itself, or the compiler makes a call of it.
             for i in 0..last {
                 line.add(i).cast::<Line>().write_volatile(LINE);
@@ -117,6 +120,9 @@ pub unsafe fn clear(at: usize, stride: usize) {
         }
         line.add(last).cast::<u64>().write(0);
         wipe(at + stride);
+        if tags::is_on() {
+            tags::set(at + last * 16, 16, Tag::NONE);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::table::{self, Drawn, Origin};
 use super::{dropped, outside};
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sys::tags::untagged;
 use crate::sys::{host, output, thread};
 
 /// Whether every block is.
@@ -148,6 +149,7 @@ impl Known {
 #[cold]
 #[inline(never)]
 pub fn known(address: usize) -> Option<Known> {
+    let address = untagged(address);
     let area = Area::get().filter(|_| is_every() && address <= isize::MAX as usize)?;
     let live = (0..outside::USED.load(Ordering::Relaxed) as u32).filter_map(|index| {
         // SAFETY: invariant 1 of `prof::area`; any bits are a record, of which nothing is followed.

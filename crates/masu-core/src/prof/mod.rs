@@ -37,6 +37,7 @@ pub use table::{FRAMES, Totals, lock_for_fork};
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
+use crate::sys::tags::untagged;
 use crate::sys::time;
 use switch::Switch;
 use table::{Drawn, Origin};
@@ -162,7 +163,7 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
     }
     let mut room = stack::room::<FRAMES>();
     let frames = stack::walk(&mut room);
-    let drawn = Drawn { address: p.addr(), size, usable, rate, home, thread: 0 };
+    let drawn = Drawn { address: untagged(p.addr()), size, usable, rate, home, thread: 0 };
     if !table::insert(drawn, Origin::Stack(frames)) {
         dropped();
     }
@@ -178,7 +179,7 @@ pub fn used_bytes() -> usize {
 #[cold]
 #[inline(never)]
 pub fn allocated(p: *const u8, size: usize, site: u32) {
-    every::allocated(p.addr(), size, site);
+    every::allocated(untagged(p.addr()), size, site);
 }
 
 /// Counts a sample that could not be kept.
@@ -193,16 +194,16 @@ pub fn dropped() {
 #[inline(never)]
 pub fn freed(p: *const u8) {
     if is_every() {
-        every::freed(p.addr());
+        every::freed(untagged(p.addr()));
     } else {
-        table::remove(p.addr());
+        table::remove(untagged(p.addr()));
     }
 }
 
 /// A block is about to move: takes its sample out, if it is one.
 #[inline]
 pub fn set_aside(p: *const u8) -> Option<Sample> {
-    if any_live() { table::set_aside(p as usize) } else { None }
+    if any_live() { table::set_aside(untagged(p.addr())) } else { None }
 }
 
 /// It did not move.

@@ -44,6 +44,17 @@ pub fn is_single_threaded() -> bool {
     unsafe { flag.as_ref() }.is_some_and(|&flag| flag != 0)
 }
 
+/// Whether the C library knows that the process has, or had, several threads. `false`: it has one, or the library does not
+/// say.
+pub fn has_threads() -> bool {
+    if cfg!(miri) {
+        return true;
+    }
+    let flag: *const u8 = crate::weak!("__libc_single_threaded").cast();
+    // SAFETY: as in `is_single_threaded`.
+    unsafe { flag.as_ref() }.is_some_and(|&flag| flag == 0)
+}
+
 /// A `pthread_key_t`.
 pub type Key = u32;
 

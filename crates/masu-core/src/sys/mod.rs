@@ -5,7 +5,7 @@
 //! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), who may
 //! read the process ([`ptracer`]), random words ([`random`]), the background thread's creation ([`thread`]), what is asked of the host C
 //! library when there is one ([`host`]), descriptors to write to ([`output`]), a handler of faults ([`signal`])
-//! and the one way to die ([`fatal`]).
+//! tags of memory ([`tags`]), and the one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
@@ -28,6 +28,9 @@ pub mod random;
 pub mod raw;
 pub mod rlimit;
 pub mod signal;
+#[cfg_attr(all(target_arch = "aarch64", not(any(miri, loom))), path = "tags_aarch64.rs")]
+#[cfg_attr(not(all(target_arch = "aarch64", not(any(miri, loom)))), path = "tags_none.rs")]
+pub mod tags;
 pub mod thread;
 pub mod time;
 

@@ -1,0 +1,153 @@
+//! Tags of small blocks, where the processor has memory tagging ([`sys::tags`](crate::sys::tags)); elsewhere there is
+//! nothing of this.
+//!
+//! ```text
+//!  a slot of 112 bytes   │ granules of 16 bytes …                │ the last one, with the trailer
+//!  free, or waits        │  0    0    0    0    0    0    0
+//!  a block of 70 bytes   │  9    9    9    9    9    0    0     and its pointer has 9
+//! ```
+//!
+//! - A block's tag is drawn when it is handed out: not 0, not the slot's last one, nor that of a neighbour, which it has or
+//!   had last.
+//! - Free slots have tag 0, and so have a slot's granules behind what was asked for. So a pointer to a block that was freed
+//!   leads nowhere, from the free on; after the slot is handed out again, it does by the chance of one in twelve, but never
+//!   the last one.
+//! - The slot's [state](super::state) says which tag its block has. A free, resize or measurement by a pointer that has another
+//!   one is of a block that was freed before.
+//! - Pointers that come from the program are taken apart where they come in ([split]); everything
+//!   else of the heap goes by addresses without tags. What looks at bytes of live blocks, their trailers and their neighbours'
+//!   does so [unchecked]; whoever hands a slot out needs not, for it has no tag yet.
+//!
+//! Memory is tagged or not from the first block on. It is not if there are threads already: they would not be checked, and the
+//! kernel would refuse tagged pointers of theirs.
+
+use super::cache;
+use super::options;
+use super::pool::Spot;
+use super::shape::{ALL, CLASSES};
+use super::state::Live;
+use crate::sharing;
+pub use crate::sys::tags::{Tag, split, unchecked, untagged};
+use crate::sys::{host, mem, tags};
+
+/// Has memory tagged from now on, if that is wanted and possible. `of_process`: all of the process's small blocks are to be.
+/// Called before there is any.
+#[inline]
+pub fn start(of_process: bool) {
+    if tags::CAN_BE && options::tags() && is_alone(of_process) {
+        tags::start();
+    }
+}
+
+/// Whether there is no thread but the calling one. Where the C library does not say, a process that begins has no other.
+fn is_alone(of_process: bool) -> bool {
+    sharing::is_alone() || of_process && !host::has_threads()
+}
+
+/// Whether blocks of a class have tags: small ones, if memory is tagged.
+#[inline]
+fn covers(class: usize) -> bool {
+    tags::is_on() && cache::serves(class)
+}
+
+/// Whether a pointer with a tag leads to the block that is live in a slot of a class.
+#[inline]
+pub fn fits(tag: Tag, live: Live, class: usize) -> bool {
+    tag.is(if covers(class) { live.tag() } else { 0 })
+}
+
+/// Makes slabs of a class accessible. `false`: the kernel refused.
+///
+/// # Safety
+/// As for [`mem::protect`].
+pub unsafe fn open(at: usize, len: usize, class: usize) -> bool {
+    // SAFETY: passed on; the reservation is anonymous memory. Where it cannot have tags it does without.
+    unsafe { covers(class) && tags::open(at, len) || mem::protect(at, len, true) }
+}
+
+/// Hands out a slot of a small class that waits: the tag that its block is to have.
+#[inline]
+pub fn hand_out(at: usize, class: usize, spot: Spot) -> Tag {
+    let state = spot.slab.state(spot.slot);
+    if tags::is_on() {
+        return hand_out_with_tag(at, class, spot);
+    }
+    state.hand_out();
+    Tag::NONE
+}
+
+#[inline(never)]
+fn hand_out_with_tag(at: usize, class: usize, spot: Spot) -> Tag {
+    let around = || around(at, class, spot);
+    // SAFETY: memory is tagged. Three tags besides 0 are left out at most.
+    let draw = |not| unsafe { tags::random(not) }.number();
+    Tag::of(spot.slab.state(spot.slot).hand_out_with_tag(around, draw))
+}
+
+/// The set of the tags that a slot's neighbours have, or had last.
+fn around(at: usize, class: usize, spot: Spot) -> u16 {
+    let shape = &ALL[class % CLASSES];
+    let last = usize::from(shape.slots) - 1;
+    // Behind the last slot something may be left over, which has no tag.
+    let touches = (last + 1) * shape.stride as usize == shape.slab();
+    let pool = || super::place::of(at).map(|place| place.pool(place.region_of(at)));
+    let before = match spot.slot.checked_sub(1) {
+        Some(slot) => Some(spot.slab.state(slot)),
+        None if touches => {
+            pool().and_then(|pool| pool.before(spot, class)).map(|(slab, _)| slab.state(last))
+        }
+        None => None,
+    };
+    let behind = match spot.slot + 1 {
+        slot if slot <= last => Some(spot.slab.state(slot)),
+        _ if touches => pool().and_then(|pool| pool.behind(spot, class)).map(|slab| slab.state(0)),
+        _ => None,
+    };
+    [before, behind].into_iter().flatten().fold(0, |set, state| set | 1 << state.tag())
+}
+
+/// Gives a block of `size` bytes its tag, in a slot that has none.
+///
+/// # Safety
+/// The slot is the caller's.
+#[inline]
+pub unsafe fn put_on(at: usize, size: usize, tag: Tag) {
+    if tags::is_on() {
+        // SAFETY: passed on: so many bytes of the slot's.
+        unsafe { tags::set(at, granules(size), tag) };
+    }
+}
+
+/// Gives a block of a class another size, within its slot.
+///
+/// # Safety
+/// The slot is the caller's.
+#[inline]
+pub unsafe fn resize(at: usize, class: usize, size: usize, tag: Tag) {
+    if covers(class) {
+        let (len, stride) = (granules(size), ALL[class % CLASSES].stride as usize);
+        // SAFETY: passed on.
+        unsafe {
+            tags::set(at, len, tag);
+            tags::set(at + len, stride - len, Tag::NONE);
+        }
+    }
+}
+
+/// Takes the tag of a slot of a class.
+///
+/// # Safety
+/// The slot is the caller's, and its block was freed.
+#[inline]
+pub unsafe fn take_off(at: usize, class: usize) {
+    if covers(class) {
+        // SAFETY: passed on.
+        unsafe { tags::set(at, ALL[class % CLASSES].stride as usize, Tag::NONE) };
+    }
+}
+
+/// Bytes of a block's granules; even one of no bytes has one, for whoever leaves a link in it.
+#[inline]
+fn granules(size: usize) -> usize {
+    size.max(1).next_multiple_of(tags::GRANULE)
+}
