@@ -262,6 +262,48 @@ fn a_look_at_a_neighbours_trailer_knows_the_slabs_canary() {
     });
 }
 
+/// Hands a slot of two out with the first of some tags that may be.
+fn hand_out_with_one_of(pool: &Pool, slot: usize, tags: [u8; 2]) -> u8 {
+    let (state, neighbour) = (&pool.slots[slot].state, &pool.slots[1 - slot].state);
+    state.draw();
+    let may_be = |not: u16| tags.into_iter().find(|&tag| not >> tag & 1 == 0).unwrap();
+    state.hand_out_with_tag(|| 1 << neighbour.tag(), may_be)
+}
+
+#[test]
+fn neighbours_that_are_handed_out_at_once_have_different_tags() {
+    check(None, || {
+        let pool = Pool::new(2, 0);
+        let others = Rc::new(RefCell::new(0));
+        let thread = spawn({
+            let (pool, others) = (pool.clone(), others.clone());
+            move || *others.borrow_mut() = hand_out_with_one_of(&pool, 1, [1, 3])
+        });
+        let own = hand_out_with_one_of(&pool, 0, [1, 2]);
+        thread.join().unwrap();
+        let [one, other] = [0, 1].map(|slot: usize| pool.slots[slot].state.tag());
+        assert!(one == own && other == *others.borrow() && one != other, "{one} and {other}");
+    });
+}
+
+/// A late free, by the count or the tag, whichever the slot's next block has another of.
+#[test]
+fn a_late_free_does_not_take_a_slot_with_a_tag_from_its_next_owner() {
+    check(None, || {
+        let pool = Pool::new(2, 0);
+        hand_out_with_one_of(&pool, 0, [1, 2]);
+        let state = &pool.slots[0].state;
+        let live = state.live().unwrap();
+        for n in 0..2 {
+            assert!(state.retire(state.live().unwrap(), false));
+            state.release();
+            let tag = hand_out_with_one_of(&pool, 0, [1, 2]);
+            assert_eq!(tag, [2, 1][n], "the last one is left out");
+            assert!(state.is_live() && !state.retire(live, false));
+        }
+    });
+}
+
 #[test]
 fn a_child_whose_parents_thread_was_at_its_bin() {
     hardened::have_in_forks(true);
