@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set in such a process.
 const CHILD: &str = "MASU_TEST_CHILD";
@@ -13,6 +14,7 @@ const RUNNER: &str = "MASU_TEST_RUNNER";
 /// no other test runs.
 pub fn run(path: &str, body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
+        ALONE.store(true, Ordering::Relaxed);
         return body();
     }
     let test = path.split_once("::").expect("a path").1;
@@ -30,6 +32,9 @@ pub fn run(path: &str, body: impl FnOnce()) {
     assert!(output.status.success(), "{out}{err}{}", output.status);
     assert!(out.contains("1 passed"), "there is no test {test}: {out}");
 }
+
+/// Whether this is such a process, and no thread but the one that runs the test uses the engine.
+pub static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Whether an emulator runs the tests.
 pub fn is_emulated() -> bool {

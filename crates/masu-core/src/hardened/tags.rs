@@ -41,6 +41,11 @@ pub fn start(of_process: bool) {
 
 /// Whether there is no thread but the calling one. Where the C library does not say, a process that begins has no other.
 fn is_alone(of_process: bool) -> bool {
+    #[cfg(test)]
+    if crate::own_process::ALONE.load(core::sync::atomic::Ordering::Relaxed) {
+        // A test runs beside the thread that waits for it.
+        return true;
+    }
     sharing::is_alone() || of_process && !host::has_threads()
 }
 
@@ -151,3 +156,6 @@ pub unsafe fn take_off(at: usize, class: usize) {
 fn granules(size: usize) -> usize {
     size.max(1).next_multiple_of(tags::GRANULE)
 }
+
+#[cfg(all(test, target_arch = "aarch64"))]
+mod tests;

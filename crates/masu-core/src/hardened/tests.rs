@@ -4,7 +4,7 @@ use crate::own_process::alone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-const OPTIONS: Options = Options {
+pub(super) const OPTIONS: Options = Options {
     quarantine_random: 16 << 10,
     quarantine_queue: 16 << 10,
     guard_slabs: 8,
@@ -88,7 +88,8 @@ fn what_is_no_blocks_start_is_told_apart() {
         assert_eq!(look((&raw mut local).cast()), None);
         // Far from the slabs that there are, in the same region.
         let p = block(100, 16);
-        assert_eq!(look(p.wrapping_add(1 << 29)), Some(Err(Wrong::NoBlock)));
+        let far = PROCESS.region_bytes() / 2;
+        assert_eq!(look(p.wrapping_add(far)), Some(Err(Wrong::NoBlock)));
     });
 }
 

@@ -86,11 +86,16 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// Whether the processor has them, and the kernel knows.
+pub fn are_there() -> bool {
+    host::getauxval(AT_HWCAP2) & HWCAP2_MTE != 0
+}
+
 /// Has the calling thread's accesses, and those of the threads that it will start, checked. `false`: the processor or the
 /// kernel cannot.
 #[cold]
 pub fn start() -> bool {
-    if host::getauxval(AT_HWCAP2) & HWCAP2_MTE == 0 {
+    if !are_there() {
         return false;
     }
     // SAFETY: sets an attribute of the thread; accesses without tags to pages without them go on as before.
@@ -123,6 +128,21 @@ pub unsafe fn random(not: u16) -> Tag {
             not = in(reg) usize::from(not), options(nomem, nostack, preserves_flags));
     }
     split(drawn).1
+}
+
+/// The tag of the memory at an address.
+///
+/// # Safety
+/// It is accessible, and memory is tagged.
+#[cfg(test)]
+pub unsafe fn of_memory(at: usize) -> Tag {
+    let mut tagged = 0usize;
+    // SAFETY: invariant 1: the processor has the instruction.
+    unsafe {
+        asm!(".arch_extension memtag", "ldg {tagged}, [{at}]", tagged = inout(reg) tagged, at = in(reg) at,
+            options(nostack, preserves_flags));
+    }
+    split(tagged).1
 }
 
 /// Gives a range a tag.

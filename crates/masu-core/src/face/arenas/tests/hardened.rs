@@ -3,8 +3,12 @@
 use super::random::operate;
 use super::{Block, SIZES, destroy, fill, fill_new};
 use crate::heap::block::{Block as Found, Kind};
+#[cfg(target_arch = "aarch64")]
+use crate::own_process::ALONE;
 use crate::own_process::{alone, is_emulated};
 use crate::sys::mem::refusals;
+#[cfg(target_arch = "aarch64")]
+use crate::sys::tags;
 use crate::{
     Arena, alloc, dealloc, exact_size, hardened, ledger, purge, realloc, realloc_exact, try_resize,
     usable_size,
@@ -262,4 +266,48 @@ fn a_heap_that_is_let_go_ends_with_its_last_block() {
 fn usable(p: *mut u8) -> usize {
     // SAFETY: the tests ask about live blocks.
     unsafe { usable_size(p) }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn a_heaps_blocks_have_tags_which_threads_know() {
+    alone!(a_heaps_blocks_have_tags_which_threads_know, || {
+        let heap = create();
+        let p = heap.alloc_as_asked(100, 16, false);
+        assert_eq!(tags::untagged(p.addr()) != p.addr(), tags::are_there());
+        assert_eq!(
+            (kind(p), usable(p), tags::untagged(alloc(100).addr()) >> 56),
+            (Some(Kind::Hardened), 100, 0)
+        );
+        let at = p.expose_provenance();
+        let other = thread::spawn(move || {
+            let p = at as *mut u8;
+            // SAFETY: a live block, which this thread frees.
+            unsafe {
+                p.write_bytes(1, 100);
+                dealloc(p);
+            }
+            heap.alloc_as_asked(100, 16, false).expose_provenance()
+        });
+        fill(other.join().expect("it ends") as *mut u8, heap, 100, 3).free();
+        destroy(heap);
+    });
+}
+
+/// They would not be checked, and the kernel would take no tagged pointer from them.
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn a_heap_that_begins_beside_threads_has_no_tags() {
+    alone!(a_heap_that_begins_beside_threads_has_no_tags, || {
+        ALONE.store(false, Ordering::Relaxed);
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let other = thread::spawn(move || ends.recv().is_err());
+        let heap = create();
+        let p = heap.alloc_as_asked(100, 16, false);
+        assert_eq!((tags::untagged(p.addr()), kind(p)), (p.addr(), Some(Kind::Hardened)));
+        fill(p, heap, 100, 3).free();
+        drop(end);
+        other.join().expect("it ends");
+        destroy(heap);
+    });
 }
