@@ -51,14 +51,19 @@ static char *block;
 
 static void read_after_free(void) { free(block); sink = block[3]; }
 static void write_after_free(void) { free(block); block[3] = 1; }
-static void read_at_parents(void) { sink = block[3]; }
+static void read_what_is_the_parents(void) { sink = block[3]; }
 static void overflow(void) { block[112] = 1; }
 static void overflow_within_the_slot(void) { sink = block[96]; }
 static void underflow(void) { sink = block[-1]; }
 static void free_twice(void) { free(block); free(block); }
 static void resize_after_free(void) { free(block); block = realloc(block, 200); }
 static void measure_after_free(void) { free(block); sink = (char)malloc_usable_size(block); }
-static void shrink_and_read(void) { block = realloc(block, 90); char *p = block; p = realloc(p, 97); sink = p[96]; p = realloc(p, 96); sink = p[96]; }
+static void shrink_and_read(void) {
+    block = realloc(block, 97);
+    sink = block[96];
+    block = realloc(block, 96);
+    sink = block[96];
+}
 static void no_tag(void) { sink = ((char *)plain(block))[3]; }
 static void free_without_tag(void) { free((void *)plain(block)); }
 
@@ -75,6 +80,19 @@ static char *next_in_slot(char *freed) {
 
 static void use_a_block_that_follows(void) { free(block); if (next_in_slot(block)) sink = block[3]; }
 static void free_a_block_that_follows(void) { free(block); if (next_in_slot(block)) free(block); }
+
+static void *read_there(void *argument) {
+    (void)argument;
+    sink = block[3];
+    return NULL;
+}
+
+static void read_in_a_thread(void) {
+    pthread_t id;
+    free(block);
+    pthread_create(&id, NULL, read_there, NULL);
+    pthread_join(id, NULL);
+}
 
 static int by_address(const void *a, const void *b) {
     uintptr_t left = plain(*(char **)a), right = plain(*(char **)b);
@@ -187,7 +205,8 @@ int main(int argc, char **argv) {
     if (on) {
         CHECK(end_of(read_after_free) == FAULTED);
         CHECK(end_of(write_after_free) == FAULTED);
-        CHECK(end_of(read_at_parents) == 0);
+        CHECK(end_of(read_what_is_the_parents) == 0);
+        CHECK(end_of(read_in_a_thread) == FAULTED);
         CHECK(end_of(overflow) == FAULTED);
         CHECK(end_of(overflow_within_the_slot) == FAULTED);
         CHECK(end_of(underflow) == FAULTED);
@@ -198,7 +217,6 @@ int main(int argc, char **argv) {
         CHECK(end_of(free_a_block_that_follows) == SIGABRT);
     }
     threads(on);
-    // Threads are checked, too.
     if (failures == 0)
         puts("as it should be");
     return failures != 0;

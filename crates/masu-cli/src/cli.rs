@@ -138,6 +138,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   quarantine_random:16KiB freed blocks that wait at drawn places, by size
   quarantine_queue:16KiB  and then in a queue
   guard_slabs:8           of so many slabs one is inaccessible
+  hardened_tags:auto      memory tags, on AArch64: on, off
   block_stacks:0          each hardened block's stacks in reports
   show_leaks:0            with them: what is in use at exit
   guard:off               small blocks between inaccessible pages: 1/5000

@@ -2,7 +2,7 @@
 
 use masu_core::config::{Config as Options, Delay, File, Origin, Statistics};
 
-pub use masu_core::config::{BackgroundThread, OnError, Policy};
+pub use masu_core::config::{BackgroundThread, MemoryTags, OnError, Policy};
 
 /// What a program sets for itself, under what the environment of a run says.
 ///
@@ -158,6 +158,9 @@ setters! {
         "quarantine_queue of more than 128 TiB", bytes, "64 << 10";
     /// Of so many slabs of a hardened heap one is inaccessible; 0: none. By default 8.
     guard_slabs(every: u32), guard_slabs, true, "", every, "2";
+    /// Whether small blocks of a hardened heap have memory tags, by which each access is checked: on an AArch64 processor that
+    /// has them. By default they do, unless the processor is an emulated one.
+    hardened_tags(when: MemoryTags), hardened_tags, true, "", when, "masu::MemoryTags::Off";
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports:
     /// that takes the feature `prof`. By default none is; [`Policy::Debug`] says so, too.
     block_stacks(each: bool), block_stacks, true, "", each, "true";

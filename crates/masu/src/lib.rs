@@ -122,7 +122,7 @@ pub mod prof;
 pub mod slab;
 
 #[cfg(not(loom))]
-pub use config::{BackgroundThread, Config, OnError, Policy};
+pub use config::{BackgroundThread, Config, MemoryTags, OnError, Policy};
 #[cfg(not(loom))]
 pub use global::{Configured, Masu};
 #[cfg(not(loom))]

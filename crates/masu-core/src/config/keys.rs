@@ -5,8 +5,8 @@
 
 use super::Origin;
 use super::kinds::{
-    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, NoFile, OnError,
-    OneIn, Size, Statistics, Tag,
+    self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, MemoryTags, NoFile,
+    OnError, OneIn, Size, Statistics, Tag,
 };
 use super::policy::Policy;
 use super::words::{nth, position};
@@ -182,7 +182,7 @@ keys! {
     /// Of so many slabs one is inaccessible; 0: none.
     guard_slabs: Count = 8;
     /// Whether small blocks of a hardened heap have memory tags, where the processor does (AArch64's MTE).
-    hardened_tags: Flag = true;
+    hardened_tags: MemoryTags = MemoryTags::Auto;
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
     block_stacks: Flag = false;
     /// Whether blocks that are in use at exit are listed by these stacks.

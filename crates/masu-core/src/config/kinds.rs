@@ -36,6 +36,8 @@ pub enum Tag {
     Delay,
     /// [`BackgroundThread`]
     BackgroundThread,
+    /// [`MemoryTags`]
+    MemoryTags,
     /// [`OnError`]
     OnError,
     /// [`Policy`]
@@ -87,6 +89,7 @@ macro_rules! words {
 }
 words! {
     BackgroundThread: Auto On, Off;
+    MemoryTags: Auto On, Off;
     OnError: Abort Report, Ignore;
     Policy: LowMemory Throughput Container Realtime Hardened Debug, Default;
     Statistics: Off Text, Json;
@@ -102,7 +105,7 @@ pub fn form(tag: Tag) -> &'static str {
         Tag::OneIn => "a share like 1/5000, or off",
         Tag::Flag => "1 or 0 (or true, false, yes, no, on, off)",
         Tag::Delay => "a time like 500ms, 2s or never",
-        Tag::BackgroundThread => "auto, on or off",
+        Tag::BackgroundThread | Tag::MemoryTags => "auto, on or off",
         Tag::OnError => "abort, report or ignore",
         Tag::Policy => "default, low-memory, throughput, container, realtime, hardened or debug",
         Tag::Statistics => "1 or 0 (or text, json)",
@@ -123,10 +126,12 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
     let flag = || position(FLAGS, written).map(|i| u64::from(i >= 4));
     match tag {
         Tag::Flag => flag(),
-        Tag::BackgroundThread if position("auto", written).is_some() => {
+        Tag::BackgroundThread | Tag::MemoryTags if position("auto", written).is_some() => {
             Some(BackgroundThread::Auto as u64)
         }
-        Tag::BackgroundThread => flag().map(|on| BackgroundThread::Off as u64 - on),
+        Tag::BackgroundThread | Tag::MemoryTags => {
+            flag().map(|on| BackgroundThread::Off as u64 - on)
+        }
         Tag::OnError => position(ON_ERROR, written).map(|i| i as u64),
         Tag::Policy => Policy::read(written).map(|policy| policy as u64),
         Tag::Statistics => match position("text json", written) {
@@ -161,7 +166,7 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
 pub fn show(tag: Tag, word: u64, text: &mut Text) {
     let list = match tag {
         Tag::Flag => "off on",
-        Tag::BackgroundThread => "auto on off",
+        Tag::BackgroundThread | Tag::MemoryTags => "auto on off",
         Tag::OnError => ON_ERROR,
         Tag::Policy => Policy::NAMES,
         Tag::Statistics => "off text json",
@@ -314,6 +319,19 @@ pub enum BackgroundThread {
     /// Only the program's own calls.
     Off,
 }
+
+/// Whether small blocks of a hardened heap have memory tags. Its words are those of [`BackgroundThread`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryTags {
+    /// Where the processor has them, and is not an emulated one.
+    Auto,
+    /// Where the processor has them.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+const _: () = assert!(MemoryTags::Off as u64 == BackgroundThread::Off as u64);
 
 /// What is done about a pointer that is not a live block's, once it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ mod tests;
 pub(crate) mod words;
 
 pub use keys::{Config, Origins};
-pub use kinds::{BackgroundThread, Delay, File, LimitOrAuto, OnError, Statistics};
+pub use kinds::{BackgroundThread, Delay, File, LimitOrAuto, MemoryTags, OnError, Statistics};
 pub use policy::Policy;
 
 /// Where the value of a key came from.

@@ -4,7 +4,8 @@ extern crate std;
 use super::kinds::{Count, Flag, Kind, Size};
 use super::nearest::nearest;
 use super::{
-    BackgroundThread, Config, Delay, File, LimitOrAuto, OnError, Origin, Policy, Statistics, kinds,
+    BackgroundThread, Config, Delay, File, LimitOrAuto, MemoryTags, OnError, Origin, Policy,
+    Statistics, kinds,
 };
 use crate::text::Text;
 use std::ffi::CString;
@@ -110,7 +111,7 @@ every_key! {
     quarantine_random: "1MiB" => 1 << 20, not "long";
     quarantine_queue: "0" => 0, not "short";
     guard_slabs: "2" => 2, not "all";
-    hardened_tags: "off" => false, not "async";
+    hardened_tags: "on" => MemoryTags::On, not "async";
     block_stacks: "on" => true, not "some";
     show_leaks: "1" => true, not "most";
     guard: "1/5000" => 5000, not "2/3";
@@ -212,6 +213,9 @@ fn what_is_shown_reads_back() {
     }
     for thread in [BackgroundThread::Auto, BackgroundThread::On, BackgroundThread::Off] {
         assert_eq!(shown::<BackgroundThread>(thread), Some(thread));
+    }
+    for tags in [MemoryTags::Auto, MemoryTags::On, MemoryTags::Off] {
+        assert_eq!(shown::<MemoryTags>(tags), Some(tags));
     }
     for policy in [
         Policy::Default,
@@ -364,7 +368,7 @@ masu:   hardened            off         built-in
 masu:   quarantine_random   16KiB       built-in
 masu:   quarantine_queue    16KiB       built-in
 masu:   guard_slabs         8           built-in
-masu:   hardened_tags       on          built-in
+masu:   hardened_tags       auto        built-in
 masu:   block_stacks        off         built-in
 masu:   show_leaks          off         built-in
 masu:   guard               off         built-in

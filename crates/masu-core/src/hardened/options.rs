@@ -1,7 +1,7 @@
 //! What of the hardened heap somebody may set, as it is in force.
 
-use crate::config::Config;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::config::{Config, MemoryTags};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 const DEFAULT: Config = Config::DEFAULT;
 
@@ -14,7 +14,7 @@ static MARKS: AtomicBool = AtomicBool::new(false);
 static WHOLE: AtomicBool = AtomicBool::new(false);
 
 /// Whether small blocks have tags, where the processor does.
-static TAGS: AtomicBool = AtomicBool::new(DEFAULT.hardened_tags);
+static TAGS: AtomicU8 = AtomicU8::new(DEFAULT.hardened_tags as u8);
 
 /// What is set.
 pub struct Options {
@@ -28,7 +28,7 @@ pub struct Options {
     /// block within its class by itself.
     pub whole: bool,
     /// Small blocks have tags, where the processor does.
-    pub tags: bool,
+    pub tags: MemoryTags,
 }
 
 impl Options {
@@ -47,7 +47,7 @@ pub fn set(options: &Options) {
     QUEUE.store(options.quarantine_queue, Ordering::Relaxed);
     GUARD_SLABS.store(options.guard_slabs, Ordering::Relaxed);
     WHOLE.store(options.whole, Ordering::Relaxed);
-    TAGS.store(options.tags, Ordering::Relaxed);
+    TAGS.store(options.tags as u8, Ordering::Relaxed);
 }
 
 /// Notes whether the kernel guards without mappings.
@@ -71,9 +71,10 @@ pub fn has_marks() -> bool {
     MARKS.load(Ordering::Relaxed)
 }
 
-/// Whether small blocks have tags, where the processor does.
-pub fn tags() -> bool {
-    TAGS.load(Ordering::Relaxed)
+/// Whether small blocks have tags, where the processor does, which is an emulated one or not.
+pub fn tags(is_emulated: bool) -> bool {
+    let set = TAGS.load(Ordering::Relaxed);
+    set == MemoryTags::On as u8 || set == MemoryTags::Auto as u8 && !is_emulated
 }
 
 /// Whether blocks have as many bytes as their size class says.

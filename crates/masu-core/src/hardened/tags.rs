@@ -34,7 +34,7 @@ use crate::sys::{host, mem, tags};
 /// Called before there is any.
 #[inline]
 pub fn start(of_process: bool) {
-    if tags::CAN_BE && options::tags() && is_alone(of_process) {
+    if tags::CAN_BE && options::tags(tags::is_emulated()) && is_alone(of_process) {
         tags::start();
     }
 }

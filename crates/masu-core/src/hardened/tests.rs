@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::MemoryTags;
 use crate::ledger;
 use crate::own_process::alone;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ pub(super) const OPTIONS: Options = Options {
     quarantine_queue: 16 << 10,
     guard_slabs: 8,
     whole: false,
-    tags: true,
+    tags: MemoryTags::On,
 };
 
 /// Sizes around every boundary.

@@ -57,6 +57,12 @@ pub fn is_on() -> bool {
     false
 }
 
+/// It does not matter.
+#[inline]
+pub fn is_emulated() -> bool {
+    false
+}
+
 /// Memory is not tagged.
 #[inline]
 pub fn start() -> bool {

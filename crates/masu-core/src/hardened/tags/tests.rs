@@ -1,6 +1,7 @@
 //! Tags, where the processor has them; elsewhere that there are none. (`tests/c/tags.c` makes mistakes with them.)
 
 use super::*;
+use crate::config::MemoryTags;
 use crate::hardened::shape::{PAGES, room};
 use crate::hardened::tests::OPTIONS;
 use crate::hardened::{self, Options, Wrong, alloc, free, look};
@@ -141,7 +142,7 @@ fn pages_that_went_back_are_tagged_again() {
 #[test]
 fn they_can_be_switched_off() {
     alone!(they_can_be_switched_off, || {
-        assert!(hardened::start(&Options { tags: false, ..OPTIONS }));
+        assert!(hardened::start(&Options { tags: MemoryTags::Off, ..OPTIONS }));
         let all: Vec<_> = strides().map(|stride| alloc(stride - 8, 16, 0)).collect();
         assert!(all.iter().all(|p| untagged(p.addr()) == p.addr()));
         // No pointer has a tag then.
