@@ -13,6 +13,10 @@
 #define TAG_FAULT 9 // SEGV_MTESERR
 #define FAULTED 77
 
+// An arena of jemalloc's names, whose blocks are a first-class heap's.
+__attribute__((weak)) int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
+__attribute__((weak)) void *mallocx(size_t size, int flags);
+
 static int failures;
 
 #define CHECK(what)                                                  \
@@ -179,6 +183,12 @@ static void correct(int on) {
     CHECK(pipe(ends) == 0 && write(ends[1], blocks[0], 24) == 24 && read(ends[0], blocks[1], 24) == 24);
     for (int i = 0; i < MANY; i++)
         free(blocks[i]);
+    unsigned arena;
+    CHECK(mallctl("arenas.create", &arena, &(size_t){sizeof arena}, NULL, 0) == 0);
+    char *of_heap = mallocx(100, (int)((arena + 1) << 20));
+    CHECK((tag(of_heap) != 0) == on && malloc_usable_size(of_heap) >= 100);
+    memset(of_heap, 1, 100);
+    free(realloc(of_heap, 200));
     void *large = malloc(100000), *larger = malloc(1 << 20);
     CHECK(tag(large) == 0 && tag(larger) == 0);
     free(large);
