@@ -1,5 +1,5 @@
 // What memory tags do for a hardened process, on a processor that has them ("on"), and that nothing is different where
-// there are none ("off"). Mistakes are made in children: each has to end at the access, or by masu's line.
+// there are none ("off"); or one mistake ("mistake"). Mistakes are made in children: each has to end at the access, or by masu's line.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -204,9 +204,11 @@ static void child_goes_on(void) {
 
 int main(int argc, char **argv) {
     int on = argc > 1 && strcmp(argv[1], "on") == 0;
-    correct(on);
     block = malloc(90);
     memset(block, 1, 90);
+    if (argc > 1 && strcmp(argv[1], "mistake") == 0)
+        read_after_free();
+    correct(on);
     CHECK((tag(block) != 0) == on);
     CHECK(end_of(child_goes_on) == 0);
     CHECK(end_of(free_twice) == SIGABRT);

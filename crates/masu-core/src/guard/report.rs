@@ -9,6 +9,7 @@ use crate::settings;
 use crate::stack::{self, DEPTH};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::sys::output::Descriptor;
+use crate::sys::tags::untagged;
 use crate::sys::{fatal, host, thread};
 use crate::text::Text;
 
@@ -145,6 +146,7 @@ pub fn tell(p: *const u8, ending: bool, text: &mut Text) {
 /// An access to `address` has failed. If it is in the slots or their guards, or in a block that is recorded or near it,
 /// that is said, once in a process.
 pub fn fault(address: usize, writes: Option<bool>) {
+    let address = untagged(address);
     let near = match Slot::around(address) {
         Some(_) => nearest(address).map(Story::of_slot),
         None => prof::known(address).map(Story::of_known),

@@ -10,8 +10,8 @@
 //! - A block's tag is drawn when it is handed out: not 0, not the slot's last one, nor that of a neighbour, which it has or
 //!   had last.
 //! - Free slots have tag 0, and so have a slot's granules behind what was asked for. So a pointer to a block that was freed
-//!   leads nowhere, from the free on; after the slot is handed out again, it does by the chance of one in twelve, but never
-//!   the last one.
+//!   leads nowhere, from the free on: not to the slot's next block, and to each later one by a chance of one in twelve to
+//!   fourteen.
 //! - The slot's [state](super::state) says which tag its block has. A free, resize or measurement by a pointer that has another
 //!   one is of a block that was freed before.
 //! - Pointers that come from the program are taken apart where they come in ([split]); everything
