@@ -244,7 +244,7 @@ fn the_page_on_cxx_is_true() {
     }
 }
 
-/// The page's program in Swift, built with the page's words, says what stands behind each `print`.
+/// The page's program in Swift, built with the page's words, says what stands behind each of its `print`s.
 #[test]
 fn the_page_on_swift_is_true() {
     let Some(place) = installed() else { return };
@@ -254,8 +254,9 @@ fn the_page_on_swift_is_true() {
     }
     let directory = scratch();
     let program = listings("languages.md", "swift").remove(0);
-    let prints = program.lines().filter(|line| line.contains("print("));
-    let said: Vec<_> = prints.map(|line| line.rsplit_once("// ").expect("its words").1).collect();
+    let said = program.lines().filter_map(|line| Some(line.rsplit_once("    // ")?.1));
+    let said: Vec<_> = said.collect();
+    assert_eq!(said.len(), 3, "{program}");
     fs::write(directory.path().join("main.swift"), &program).expect("written");
     let mut compile = Command::new("swiftc");
     compile.args(["-O", "main.swift"]).current_dir(&directory);
