@@ -111,11 +111,8 @@ impl Config {
             kinds::show(*tag, self.word(*key), text);
             text.tab(40);
             match self.origin(*key) {
-                Origin::BuiltIn => text.str("built-in"),
-                Origin::Policy => text.str("policy"),
-                Origin::Program => text.str("program"),
-                Origin::List => text.str("MASU_CONF"),
                 Origin::Variable => text.str("MASU_").upper(name),
+                origin => text.bytes(nth("built-in policy program MASU_CONF", origin as usize)),
             };
             text.line();
         }
