@@ -84,7 +84,7 @@ pub enum Pipeline {
     Chunks,
     /// Records, each in heap blocks of its own; order kept, memory bounded
     Bulks,
-    /// As bulks, but whoever is ready writes first; reads ahead without bound
+    /// As bulks, but whoever is ready writes first; reads further ahead
     Unordered,
 }
 

@@ -143,7 +143,9 @@ fn nothing_is_read_far_ahead_of_what_is_written() {
     const WORKERS: usize = 2;
     // What was written is more than was read for it, by a half, so this is on the safe side; the
     // bulks also wait in the buffers of reader and writer.
-    for (pipeline, most) in [("chunks", (2 * WORKERS + 2) << 16), ("bulks", 64 * 1024)] {
+    let bounds =
+        [("chunks", (2 * WORKERS + 2) << 16), ("bulks", 64 << 10), ("unordered", 256 << 10)];
+    for (pipeline, most) in bounds {
         let written = Arc::new(AtomicUsize::new(0));
         let input = Leash { left: 4 << 20, read: 0, written: written.clone(), most };
         let words = ["xquo", "-w", "2", "-b", "100", "--pipeline", pipeline];

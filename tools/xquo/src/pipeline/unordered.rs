@@ -1,26 +1,31 @@
 //! Bulks of records, written as they become ready.
 //!
-//! The first form of the program: channels without bounds, so nobody ever waits to send, the
-//! reader runs ahead as far as there is memory, and with more than one worker bulks overtake each
-//! other. It is kept because it is the hardest on an allocator: almost every block is freed by
-//! another thread than the one that allocated it, long after.
+//! The first form of the program: the reader runs ahead, and with more than one worker bulks
+//! overtake each other. It is kept because it is the hardest on an allocator: almost every block is
+//! freed by another thread than the one that allocated it, long after. How far the reader and the
+//! workers may run ahead is bounded, so that the memory in use does not depend on how the
+//! processors are shared out.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::mpsc;
 
-use crossbeam_channel::{Sender, unbounded};
+use crossbeam_channel::{Sender, bounded};
 
 use super::records::{self, Bulk};
 use super::start;
 use crate::{Arguments, Error, Finished};
+
+/// Bulks that wait in each channel, for each worker.
+const AHEAD: usize = 64;
 
 pub fn run(
     arguments: &Arguments,
     input: impl Read + Send + 'static,
     output: impl Write,
 ) -> Result<Finished, Error> {
-    let (bulk_in, bulk_out) = unbounded::<Bulk>();
-    let (text_in, text_out) = mpsc::channel::<io::Result<Vec<u8>>>();
+    let ahead = AHEAD.saturating_mul(arguments.workers());
+    let (bulk_in, bulk_out) = bounded::<Bulk>(ahead);
+    let (text_in, text_out) = mpsc::sync_channel::<io::Result<Vec<u8>>>(ahead);
     for _ in 0..arguments.workers() {
         let (quoting, bulks, texts) = (arguments.quoting(), bulk_out.clone(), text_in.clone());
         start("quote", move || {
@@ -42,7 +47,7 @@ fn read(
     mut input: BufReader<impl Read>,
     count: usize,
     bulks: &Sender<Bulk>,
-    texts: &mpsc::Sender<io::Result<Vec<u8>>>,
+    texts: &mpsc::SyncSender<io::Result<Vec<u8>>>,
 ) {
     loop {
         let (bulk, outcome) = records::read(&mut input, count);
