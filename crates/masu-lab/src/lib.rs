@@ -19,6 +19,8 @@ pub mod peers;
 pub mod racing;
 pub mod renew;
 pub mod scale;
+pub mod servers;
+pub mod variants;
 
 pub use masu_bench::{progress, race, report, stats};
 pub use masu_workloads as workloads;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use masu_lab::experiments::files;
 use masu_lab::progress::Progress;
 use masu_lab::workloads::pairs;
-use masu_lab::{arm, cost, experiments, memory, peers, racing, renew, scale};
+use masu_lab::{arm, cost, experiments, memory, peers, racing, renew, scale, servers, variants};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -58,6 +58,10 @@ enum Task {
     Profilers(experiments::profilers::Options),
     /// How much memory servers and programs take over time.
     Memory(memory::Options),
+    /// Busy servers: processor time, latency and memory of a request on each allocator.
+    Servers(servers::Options),
+    /// Distributions, not points: twenty variants of each kind of workload, medians and worst cases.
+    Variants(variants::Options),
     /// What users of allocators complained of, measured on each.
     Pains(memory::pains::Options),
     /// What masu's policies do to memory, page faults and instructions.
@@ -106,6 +110,8 @@ fn main() -> Result<()> {
         Task::Identity(options) => experiments::identity::run(&options),
         Task::Profilers(options) => experiments::profilers::run(&options),
         Task::Memory(options) => memory::run(&options),
+        Task::Servers(options) => servers::run(&options),
+        Task::Variants(options) => variants::run(&options),
         Task::Pains(options) => memory::pains::run(&options),
         Task::Policies(options) => memory::policies::run(&options),
         Task::BuildCost(options) => experiments::build_cost::run(&options),

@@ -27,11 +27,12 @@ const LARGEST: usize = 64 << 20;
 
 fn grow(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let largest = input.scaled(LARGEST).max(4 * SMALLEST);
+    let largest = input.size(input.scaled(LARGEST)).max(4 * SMALLEST);
     let mut checksum = 0u64;
     for _ in 0..input.scaled(8) {
         let mut small = Vec::new();
-        let mut pair = [Block::new(SMALLEST, rng.u64(..)), Block::new(SMALLEST, rng.u64(..))];
+        let mut pair: Vec<Block> =
+            (0..input.live(2)).map(|_| Block::new(SMALLEST, rng.u64(..))).collect();
         while pair[0].length() < largest {
             for buffer in &mut pair {
                 buffer.resize((buffer.length() * 3 / 2 + rng.usize(..4096)).min(largest));
@@ -52,12 +53,12 @@ fn grow(input: &Input) -> Outcome {
 
 fn medium(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let sizes = Sizes::log_uniform(8 << 10, 1 << 20, &mut rng);
+    let sizes = Sizes::log_uniform(input.size(8 << 10), input.size(1 << 20), &mut rng);
     let fresh = |rng: &mut fastrand::Rng| {
         let (size, tag) = (sizes.draw(rng), rng.u64(..));
         if tag.is_multiple_of(4) { Block::zeroed(size, tag) } else { Block::new(size, tag) }
     };
-    let mut blocks: Vec<Block> = (0..200).map(|_| fresh(&mut rng)).collect();
+    let mut blocks: Vec<Block> = (0..input.live(200)).map(|_| fresh(&mut rng)).collect();
     let mut checksum = 0u64;
     for _ in 0..input.scaled(200_000) {
         let place = rng.usize(..blocks.len());

@@ -17,8 +17,8 @@ const LIVE: usize = 50_000;
 
 fn run(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let sizes = Sizes::log_uniform(8, 4096, &mut rng);
-    let live = input.scaled(LIVE);
+    let sizes = Sizes::log_uniform(input.size(8), input.size(4096), &mut rng);
+    let live = input.live(input.scaled(LIVE));
     let mut blocks: Vec<Block> =
         (0..live).map(|_| Block::new(sizes.draw(&mut rng), rng.u64(..))).collect();
     let mut checksum = 0u64;

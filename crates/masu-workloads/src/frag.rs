@@ -30,10 +30,10 @@ fn run(input: &Input) -> Outcome {
     let mut survivors = Vec::new();
     let mut checksum = 0u64;
     for (lowest, highest) in PHASES {
-        let sizes = Sizes::log_uniform(lowest, highest, &mut rng);
+        let sizes = Sizes::log_uniform(input.size(lowest), input.size(highest), &mut rng);
         let mut blocks = Vec::new();
         let mut bytes = 0;
-        while bytes < input.scaled(VOLUME) {
+        while bytes < input.live(input.scaled(VOLUME)) {
             let size = sizes.draw(&mut rng);
             blocks.push(Block::new(size, rng.u64(..)));
             bytes += size;

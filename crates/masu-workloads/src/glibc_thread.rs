@@ -22,16 +22,17 @@ const SLOTS: usize = 1024;
 const STEPS: usize = 3_000_000;
 
 fn run(input: &Input) -> Outcome {
-    Outcome::of(team::sum_of(THREADS, |number| work(input, number)))
+    Outcome::of(team::sum_of(input.threads(THREADS), |number| work(input, number)))
 }
 
 fn work(input: &Input, number: u64) -> u64 {
     let mut rng = input.rng(number);
-    let sizes = Sizes::power_law(8, 32 << 10, &mut rng);
-    let mut slots: Vec<Option<Block>> = (0..SLOTS).map(|_| None).collect();
+    let sizes = Sizes::power_law(input.size(8), input.size(32 << 10), &mut rng);
+    let count = input.live(SLOTS);
+    let mut slots: Vec<Option<Block>> = (0..count).map(|_| None).collect();
     let mut checksum = 0u64;
     for _ in 0..input.scaled(STEPS) {
-        let slot = &mut slots[rng.usize(..SLOTS)];
+        let slot = &mut slots[rng.usize(..count)];
         match slot.take() {
             Some(block) => checksum = checksum.rotate_left(1) ^ block.release(),
             None => *slot = Some(Block::new(sizes.draw(&mut rng), rng.u64(..))),

@@ -31,7 +31,7 @@ pub const LARSON_SIZED: Workload = Workload {
     run: run::<Cxx>,
 };
 
-const LANES: u64 = 4;
+const LANES: usize = 4;
 const ROUNDS: u64 = 200;
 const LIVE: usize = 5_000;
 const REPLACED: usize = 25_000;
@@ -49,33 +49,35 @@ struct Lane<S: Source> {
 
 fn run<S: Source + 'static>(input: &Input) -> Outcome {
     let (done, sums) = channel();
-    for number in 0..LANES {
-        let mut rng = input.rng(number);
-        let sizes = sizes(&mut rng);
-        let table: Vec<Block<S>> =
-            (0..LIVE).map(|_| Block::from_source(sizes.draw(&mut rng), rng.u64(..))).collect();
+    for number in 0..input.threads(LANES) {
+        let mut rng = input.rng(number as u64);
+        let sizes = sizes(input, &mut rng);
+        let table: Vec<Block<S>> = (0..input.live(LIVE))
+            .map(|_| Block::from_source(sizes.draw(&mut rng), rng.u64(..)))
+            .collect();
         let made = table.iter().map(Block::tag).fold(0, u64::wrapping_add);
         let (input, done) = (*input, done.clone());
-        let lane = Lane { input, number, round: 0, table, made, freed: 0, done };
+        let lane = Lane { input, number: number as u64, round: 0, table, made, freed: 0, done };
         thread::spawn(move || lane.serve());
     }
     drop(done);
     let sums: Vec<u64> = sums.iter().collect();
-    assert_eq!(sums.len(), LANES as usize, "a lane failed");
+    assert_eq!(sums.len(), input.threads(LANES), "a lane failed");
     Outcome::of(sums.into_iter().fold(0, u64::wrapping_add))
 }
 
-fn sizes(rng: &mut fastrand::Rng) -> Sizes {
-    Sizes::uniform(10, 1000, rng)
+fn sizes(input: &Input, rng: &mut fastrand::Rng) -> Sizes {
+    Sizes::uniform(input.size(10), input.size(1000), rng)
 }
 
 impl<S: Source + 'static> Lane<S> {
     fn serve(mut self) {
-        let mut rng = self.input.rng(LANES + self.number * ROUNDS + self.round);
-        let sizes = sizes(&mut rng);
+        let mut rng = self.input.rng(LANES as u64 + self.number * ROUNDS + self.round);
+        let sizes = sizes(&self.input, &mut rng);
+        let live = self.table.len();
         let mut recorder = self.input.recorder();
         for _ in 0..self.input.scaled(REPLACED) {
-            let (size, tag, place) = (sizes.draw(&mut rng), rng.u64(..), rng.usize(..LIVE));
+            let (size, tag, place) = (sizes.draw(&mut rng), rng.u64(..), rng.usize(..live));
             self.made = self.made.wrapping_add(tag);
             let freed = recorder.time(|| {
                 let fresh = Block::from_source(size, tag);

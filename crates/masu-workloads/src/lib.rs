@@ -11,6 +11,7 @@
 //! [`Recorder::time`]; the report then has their percentiles, and the timed runs pay nothing.
 
 mod alloc_test;
+mod arrays;
 mod barnes;
 mod binary_trees;
 mod block;
@@ -20,6 +21,7 @@ mod cache_tests;
 mod cfrac;
 mod churn;
 mod columnar;
+mod cubes;
 mod cxx;
 mod documents;
 mod frag;
@@ -60,10 +62,12 @@ mod syntax;
 mod tasks;
 mod team;
 mod threads;
+mod variation;
 mod xmalloc_test;
 
 pub use latency::Recorder;
 pub use memory::Memory;
+pub use variation::{Key, Variation, keys};
 
 /// What a workload is given.
 #[derive(Debug, Clone, Copy)]
@@ -72,9 +76,16 @@ pub struct Input {
     pub seed: u64,
     /// A factor on the amount of work; 1 is what is raced.
     pub scale: f64,
+    /// How it differs from what is raced.
+    pub variation: Variation,
 }
 
 impl Input {
+    /// The workload as it is raced.
+    pub fn new(seed: u64, scale: f64) -> Self {
+        Input { seed, scale, variation: Variation::default() }
+    }
+
     /// Times the operations of the calling thread, if the runner asks for that.
     pub fn recorder(&self) -> Recorder {
         Recorder::new()
@@ -83,6 +94,21 @@ impl Input {
     /// `count` of something, scaled, never none.
     fn scaled(&self, count: usize) -> usize {
         ((count as f64 * self.scale) as usize).max(1)
+    }
+
+    /// How many threads work at the same time, of what is `usual`.
+    fn threads(&self, usual: usize) -> usize {
+        self.variation.threads.unwrap_or(usual)
+    }
+
+    /// The size of a block that is usually so large.
+    fn size(&self, usual: usize) -> usize {
+        ((usual as f64 * self.variation.sizes) as usize).max(block::SMALLEST)
+    }
+
+    /// How many blocks live, of what is `usual`; never none.
+    fn live(&self, usual: usize) -> usize {
+        ((usual as f64 * self.variation.live) as usize).max(1)
     }
 
     /// A generator for the part of the work called `stream`.
@@ -145,6 +171,7 @@ pub const ALL: &[Workload] = &[
     malloc_large::MALLOC_LARGE,
     // One thread, what programs are made of.
     cfrac::CFRAC,
+    cubes::CUBES,
     barnes::BARNES,
     graph::GRAPH,
     binary_trees::ONE,
@@ -156,6 +183,7 @@ pub const ALL: &[Workload] = &[
     regexes::REGEX_COMPILE,
     columnar::COLUMNAR,
     columnar::COLUMNAR_64,
+    arrays::ARRAYS,
     // Threads that keep to themselves.
     alloc_test::FOUR,
     glibc_thread::GLIBC_THREAD,
@@ -203,7 +231,7 @@ mod tests {
     #[test]
     fn every_workload_gives_the_same_checksum_twice() {
         for workload in ALL.iter().filter(|workload| !workload.sleeps) {
-            let input = Input { seed: 7, scale: 0.01 };
+            let input = Input::new(7, 0.01);
             let first = (workload.run)(&input).checksum;
             let second = (workload.run)(&input).checksum;
             assert_eq!(first, second, "{}", workload.name);
@@ -213,14 +241,14 @@ mod tests {
     #[test]
     fn another_seed_gives_another_checksum() {
         for workload in ALL.iter().filter(|workload| !workload.sleeps) {
-            let sum = |seed| (workload.run)(&Input { seed, scale: 0.01 }).checksum;
+            let sum = |seed| (workload.run)(&Input::new(seed, 0.01)).checksum;
             assert_ne!(sum(1), sum(2), "{}", workload.name);
         }
     }
 
     #[test]
     fn workloads_that_sleep_give_the_same_checksum_twice_too() {
-        let sum = |workload: &Workload, seed| (workload.run)(&Input { seed, scale: 0.01 }).checksum;
+        let sum = |workload: &Workload, seed| (workload.run)(&Input::new(seed, 0.01)).checksum;
         // All at the same time, since each takes two seconds.
         std::thread::scope(|scope| {
             for workload in ALL.iter().filter(|workload| workload.sleeps) {

@@ -43,7 +43,7 @@ struct Cache {
 
 fn run(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let mut cache = Cache::new(input.scaled(CAPACITY));
+    let mut cache = Cache::new(input.live(input.scaled(CAPACITY)));
     let keys = (KEYS * input.scale).max(50.0);
     let (mut checksum, mut hits) = (0u64, 0u64);
     let mut recorder = input.recorder();
@@ -51,7 +51,7 @@ fn run(input: &Input) -> Outcome {
         let number = (rng.f64() * rng.f64() * keys) as u64;
         recorder.time(|| {
             let key = format!("user:{number}:profile");
-            let expected = length(number, input.seed);
+            let expected = input.size(length(number, input.seed));
             match cache.get(&key) {
                 Some(value) => {
                     assert_eq!(value.len(), expected, "an entry of another key");

@@ -22,8 +22,10 @@ const LARGEST: usize = 25 << 20;
 
 fn run(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let fresh = |rng: &mut fastrand::Rng| Block::new(rng.usize(SMALLEST..=LARGEST), rng.u64(..));
-    let mut buffers: Vec<Block> = (0..input.scaled(BUFFERS)).map(|_| fresh(&mut rng)).collect();
+    let range = input.size(SMALLEST)..=input.size(LARGEST);
+    let fresh = |rng: &mut fastrand::Rng| Block::new(rng.usize(range.clone()), rng.u64(..));
+    let mut buffers: Vec<Block> =
+        (0..input.live(input.scaled(BUFFERS))).map(|_| fresh(&mut rng)).collect();
     let mut checksum = 0u64;
     for _ in 0..input.scaled(REPLACED) {
         let place = rng.usize(..buffers.len());

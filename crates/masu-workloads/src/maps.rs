@@ -75,14 +75,15 @@ impl Map for HashMap<String, String> {
 
 fn run<M: Map>(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
-    let entries = input.scaled(ENTRIES) as u32;
+    let entries = input.live(input.scaled(ENTRIES)) as u32;
+    let longest = input.size(120);
     let mut checksum = 0u64;
     for _ in 0..ROUNDS {
         let mut map = M::default();
         for _ in 0..2 {
             for _ in 0..entries {
                 let number = rng.u32(..entries);
-                let value = "v".repeat(rng.usize(1..120));
+                let value = "v".repeat(rng.usize(1..longest));
                 if let Some(old) = map.put(format!("/path/to/entry/{number}"), value) {
                     checksum = checksum.rotate_left(1) ^ old.len() as u64;
                 }

@@ -26,13 +26,15 @@ const HANDED_BACK: usize = 20;
 fn run(input: &Input) -> Outcome {
     let mut checksum = 0u64;
     let mut waiting: Vec<Block> = Vec::new();
+    let count = input.live(BLOCKS).max(2 * HANDED_BACK);
+    let (lowest, highest) = (input.size(16), input.size(8 << 10));
     for number in 0..input.scaled(THREADS) as u64 {
         let mut rng = input.rng(number);
         let ended = thread::spawn(move || {
-            let sizes = Sizes::log_uniform(16, 8 << 10, &mut rng);
+            let sizes = Sizes::log_uniform(lowest, highest, &mut rng);
             let mut blocks: Vec<Block> =
-                (0..BLOCKS).map(|_| Block::new(sizes.draw(&mut rng), rng.u64(..))).collect();
-            let returned = blocks.split_off(BLOCKS - HANDED_BACK);
+                (0..count).map(|_| Block::new(sizes.draw(&mut rng), rng.u64(..))).collect();
+            let returned = blocks.split_off(count - HANDED_BACK);
             (blocks.into_iter().map(Block::release).fold(0, u64::wrapping_add), returned)
         });
         let (sum, returned) = ended.join().expect("a thread failed");

@@ -28,11 +28,12 @@ const PLACES: usize = 1_000;
 type Place = Mutex<Option<Block>>;
 
 fn run(input: &Input) -> Outcome {
-    let places: Vec<Place> = (0..PLACES).map(|_| Place::default()).collect();
+    let places: Vec<Place> = (0..input.live(PLACES)).map(|_| Place::default()).collect();
     let mut checksum = 0u64;
     for generation in 0..GENERATIONS {
-        let first = (generation * THREADS) as u64;
-        let freed = team::sum_of(THREADS, |number| work(input, first + number, &places));
+        let threads = input.threads(THREADS);
+        let first = (generation * threads) as u64;
+        let freed = team::sum_of(threads, |number| work(input, first + number, &places));
         checksum = checksum.wrapping_add(freed);
     }
     let left = places.into_iter().filter_map(|place| place.into_inner().unwrap());
@@ -43,12 +44,13 @@ fn run(input: &Input) -> Outcome {
 /// what is freed does not depend on who frees it.
 fn work(input: &Input, number: u64, places: &[Place]) -> u64 {
     let mut rng = input.rng(number);
+    let (word, count) = (input.size(8), places.len());
     let mut freed = 0u64;
     let mut live: Vec<Block> = Vec::new();
     let mut kept = Vec::new();
     for _ in 0..input.scaled(STEPS) {
         let (choice, size, tag, place) =
-            (rng.u8(..), size(&mut rng), rng.u64(..), rng.usize(..PLACES));
+            (rng.u8(..), size(word, &mut rng), rng.u64(..), rng.usize(..count));
         match choice {
             0..=3 => {
                 let mut there = places[place].lock().unwrap();
@@ -69,9 +71,9 @@ fn work(input: &Input, number: u64, places: &[Place]) -> u64 {
 
 /// One to eight words; one in a hundred times sixteen times that, one in a thousand times
 /// some hundred, one in ten thousand some thousand.
-fn size(rng: &mut fastrand::Rng) -> usize {
+fn size(word: usize, rng: &mut fastrand::Rng) -> usize {
     let words = rng.usize(1..=8);
-    8 * match rng.u16(..10_000) {
+    word * match rng.u16(..10_000) {
         0 => words * 5_000,
         1..=10 => words * 256,
         11..=110 => words * 16,

@@ -13,7 +13,7 @@ use crate::launch::{self, die_with_parent};
 use crate::pairs::Shape;
 use crate::pairs::driver::{self, Subject};
 use crate::probe::{self, Probe};
-use crate::{ALL, Input, Memory, named};
+use crate::{ALL, Input, Memory, Variation, keys, named};
 
 /// Does what the command line says; the exit code.
 pub fn main() -> ExitCode {
@@ -33,8 +33,8 @@ pub fn main() -> ExitCode {
         }
         ["pairs", subject, shape, size, batches] => pairs(subject, shape, size, batches),
         ["touch", mib] => touch(mib),
-        ["run", name] => run(&probe, name, "1", "1"),
-        ["run", name, seed, scale] => run(&probe, name, seed, scale),
+        ["run", name] => run(&probe, name, "1", "1", &[]),
+        ["run", name, seed, scale, variation @ ..] => run(&probe, name, seed, scale, variation),
         _ => usage(),
     }
 }
@@ -64,12 +64,19 @@ fn touch(mib: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(probe: &Probe, name: &str, seed: &str, scale: &str) -> ExitCode {
+fn run(probe: &Probe, name: &str, seed: &str, scale: &str, variation: &[&str]) -> ExitCode {
     let (Some(workload), Ok(seed), Ok(scale)) = (named(name), seed.parse(), scale.parse()) else {
         return usage();
     };
+    let variation = match Variation::of(variation, keys(name)) {
+        Ok(variation) => variation,
+        Err(mistake) => {
+            eprintln!("masu-work: {name}: {mistake}");
+            return ExitCode::from(2);
+        }
+    };
     die_with_parent();
-    let outcome = (workload.run)(&Input { seed, scale });
+    let outcome = (workload.run)(&Input { seed, scale, variation });
     println!("checksum {:016x}", outcome.checksum);
     if let Some(settled) = outcome.settled_kib {
         println!("settled_kib {settled}");
@@ -103,7 +110,7 @@ fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
-    eprintln!("       masu-work run WORKLOAD [SEED SCALE]");
+    eprintln!("       masu-work run WORKLOAD [SEED SCALE [threads=N] [sizes=F] [live=F]]");
     eprintln!("       masu-work launch REPORT LIBRARY PROGRAM NAME ARGUMENTS…");
     for workload in ALL {
         eprintln!("  {:<12} {}", workload.name, workload.about);

@@ -30,28 +30,29 @@ const CROSSING: usize = 100;
 type Inbox = Mutex<Vec<Vec<Block>>>;
 
 fn run(input: &Input) -> Outcome {
-    let inboxes: Vec<Inbox> = (0..THREADS).map(|_| Inbox::default()).collect();
-    let freed = team::sum_of(THREADS, |number| work(input, number, &inboxes));
+    let inboxes: Vec<Inbox> = (0..input.threads(THREADS)).map(|_| Inbox::default()).collect();
+    let freed = team::sum_of(inboxes.len(), |number| work(input, number, &inboxes));
     let left = inboxes.into_iter().flat_map(|inbox| inbox.into_inner().unwrap());
     Outcome::of(left.map(free).fold(freed, u64::wrapping_add))
 }
 
 fn work(input: &Input, number: u64, inboxes: &[Inbox]) -> u64 {
     let mut rng = input.rng(number);
-    let sizes = Sizes::log_uniform(16, 16_000, &mut rng);
-    let (own, next) = (number as usize, (number as usize + 1) % THREADS);
+    let sizes = Sizes::log_uniform(input.size(16), input.size(16_000), &mut rng);
+    let (own, next) = (number as usize, (number as usize + 1) % inboxes.len());
     let fresh = |rng: &mut fastrand::Rng| Block::new(sizes.draw(rng), rng.u64(..));
-    let mut pool: Vec<Option<Block>> = (0..POOL).map(|_| Some(fresh(&mut rng))).collect();
+    let count = input.live(POOL);
+    let mut pool: Vec<Option<Block>> = (0..count).map(|_| Some(fresh(&mut rng))).collect();
     let mut freed = 0u64;
     for round in 0..input.scaled(LOOPS) {
-        let start = rng.usize(..POOL);
+        let start = rng.usize(..count);
         for step in 0..STRETCH {
             // An odd stride: neighbours of one loop are not neighbours in time.
-            let slot = &mut pool[(start + step * 7) % POOL];
+            let slot = &mut pool[(start + step * 7) % count];
             freed = freed.wrapping_add(slot.take().map_or(0, Block::release));
         }
         for step in 0..STRETCH {
-            pool[(start + step * 7) % POOL] = Some(fresh(&mut rng));
+            pool[(start + step * 7) % count] = Some(fresh(&mut rng));
         }
         if round % 2 == 1 {
             let batch: Vec<Block> = (0..CROSSING).map(|_| fresh(&mut rng)).collect();

@@ -27,7 +27,7 @@ pub const SH8BENCH: Workload = Workload {
     about: "8 threads, batches as in sh6bench, a third freed by another thread",
     sleeps: false,
     brief: 0.4,
-    run: |input| run(input, 8),
+    run: |input| run(input, input.threads(8)),
 };
 
 const PASSES: usize = 1_600;
@@ -42,7 +42,7 @@ type Shelf = Mutex<Vec<Vec<Block>>>;
 
 fn run(input: &Input, threads: usize) -> Outcome {
     let shelves: Vec<Shelf> = (0..threads).map(|_| Shelf::default()).collect();
-    let passes = input.scaled(PASSES / threads);
+    let passes = input.scaled(PASSES / threads.min(PASSES));
     let freed = team::sum_of(threads, |number| work(input, number, passes, &shelves));
     let left = shelves.into_iter().flat_map(|shelf| shelf.into_inner().unwrap());
     Outcome::of(left.map(free).fold(freed, u64::wrapping_add))
@@ -52,11 +52,12 @@ fn work(input: &Input, number: u64, passes: usize, shelves: &[Shelf]) -> u64 {
     let mut rng = input.rng(number);
     let own = &shelves[number as usize];
     let next = &shelves[(number as usize + 1) % shelves.len()];
-    let mut ring = VecDeque::with_capacity(RING + 1);
+    let (largest, waiting) = (input.size(LARGEST), input.live(RING));
+    let mut ring = VecDeque::with_capacity(waiting + 1);
     let mut freed = 0u64;
     for _ in 0..passes {
         let mut size = 8;
-        while size <= LARGEST {
+        while size <= largest {
             let count = (BATCH_BYTES / size).max(3);
             let mut batch: Vec<Block> = (0..count).map(|_| Block::new(size, rng.u64(..))).collect();
             let newest = batch.split_off(count * 2 / 3);
@@ -64,7 +65,7 @@ fn work(input: &Input, number: u64, passes: usize, shelves: &[Shelf]) -> u64 {
             let kept = batch.split_off(count / 3);
             freed = freed.wrapping_add(free(batch));
             ring.push_back(kept);
-            if ring.len() > RING {
+            if ring.len() > waiting {
                 next.lock().unwrap().extend(ring.pop_front());
             }
             let others = std::mem::take(&mut *own.lock().unwrap());

@@ -1,8 +1,10 @@
-# The server's settings, the same for every allocator: LAB_WORKERS processes (0: no forks) of five threads.
+# The server's settings, the same for every allocator: LAB_WORKERS processes (0: no forks) of LAB_THREADS
+# threads (five, if nobody says otherwise).
 place = ENV.fetch("LAB_PLACE")
 bind "unix://#{place}/socket"
 environment "production"
-threads 5, 5
+count = ENV.fetch("LAB_THREADS", "5").to_i
+threads count, count
 count = ENV.fetch("LAB_WORKERS", "0").to_i
 workers count
 if count > 0

@@ -53,6 +53,19 @@ pub fn cargo(package: &Package) -> Result<PathBuf> {
         .context("cargo built no program")
 }
 
+/// Builds a binary of a workspace of its own, in a directory of its own, and returns its path.
+pub fn cargo_at(manifest: &Path, binary: &str) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let target = directory().join(binary);
+    cargo.args(["build", "--quiet", "--release", "--locked", "--bin", binary, "--manifest-path"]);
+    let output = cargo.arg(manifest).arg("--target-dir").arg(&target).output();
+    let output = output.context("cannot start cargo")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let first = text.lines().find(|line| line.trim_start().starts_with("error"));
+    ensure!(output.status.success(), "{binary}: {}", first.unwrap_or("cargo failed"));
+    Ok(target.join("release").join(binary))
+}
+
 /// Compiles one C or C++ file of `programs/` into `name` in the experiments' directory.
 pub fn compile(compiler: &str, source: &str, name: &str, flags: &[&str]) -> Result<PathBuf> {
     let path = directory().join(name);

@@ -8,18 +8,18 @@
 //! What is measured is memory, which a busy machine does not change; processor time and latencies are
 //! shown beside it and want a quiet one.
 
-mod allocator;
+pub(crate) mod allocator;
 mod huge_pages;
-mod interrupt;
+pub(crate) mod interrupt;
 pub mod pains;
 pub mod policies;
-mod report;
-mod results;
-mod scenarios;
+pub(crate) mod report;
+pub(crate) mod results;
+pub(crate) mod scenarios;
 pub(crate) mod services;
-mod stage;
-mod tree;
-mod web;
+pub(crate) mod stage;
+pub(crate) mod tree;
+pub(crate) mod web;
 
 use std::time::Duration;
 

@@ -13,6 +13,11 @@ use rand::{RngExt, SeedableRng};
 pub struct Request(Vec<u8>);
 
 impl Request {
+    /// As it goes over the wire.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// For a page.
     pub fn get(path: &str) -> Self {
         Request(format!("GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n").into())

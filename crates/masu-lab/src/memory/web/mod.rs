@@ -27,6 +27,9 @@ use super::interrupt;
 use super::results::{Served, Web, When};
 use server::Server;
 
+pub use client::Request;
+pub use server::{ruby_command, seed_rails};
+
 /// What is served, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {

@@ -90,7 +90,7 @@ impl Drop for Server {
 }
 
 /// Ruby with the collector's own settings, for one of our applications.
-fn ruby_command(program: &str, place: &Path) -> Command {
+pub fn ruby_command(program: &str, place: &Path) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("RUBY")) {
         command.env_remove(key);
@@ -105,6 +105,11 @@ pub fn seed(place: &Path, kinds: &[Kind]) -> Result<()> {
     if kinds.iter().all(|kind| kind.application != "rails") {
         return Ok(());
     }
+    seed_rails(place)
+}
+
+/// Makes the database of the Rails application.
+pub fn seed_rails(place: &Path) -> Result<()> {
     let mut seed = ruby_command("ruby", place);
     seed.arg("seed.rb").current_dir(programs().join("rails"));
     let output = seed.output().context("cannot start ruby")?;

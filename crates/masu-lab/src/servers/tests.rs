@@ -1,0 +1,54 @@
+use clap::Parser;
+
+use super::*;
+use crate::experiments::programs::directory;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+}
+
+#[test]
+fn mistakes_name_what_there_is() {
+    for (arguments, expected) in [
+        (&["servers", "--only", "apache"][..], "services: rack-1"),
+        (&["servers", "--levels", "0"], "--levels"),
+        (&["servers", "--rounds", "0"], "--rounds"),
+        (&["servers", "--time", "soon"], "--time"),
+    ] {
+        let Err(error) = Cli::try_parse_from(arguments) else { panic!("{arguments:?}") };
+        assert!(error.to_string().contains(expected), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn services_have_names_of_their_own_and_neighbours_are_different_programs() {
+    let names: std::collections::BTreeSet<_> = services::ALL.iter().map(|one| one.name).collect();
+    assert_eq!(names.len(), services::ALL.len());
+    for neighbours in services::ALL.chunks(2) {
+        assert!(neighbours.iter().skip(1).all(|one| one.program != neighbours[0].program));
+    }
+}
+
+/// The C++ service, which needs nothing but a compiler: capacity, levels, rest, and the proof that it was on glibc.
+#[test]
+fn a_service_is_measured_from_start_to_rest() {
+    let allocators = Allocator::all(&["glibc".into()]).unwrap();
+    let service = services::ALL.iter().find(|service| service.name == "cxx").unwrap();
+    let prepared = prepare(service).unwrap();
+    assert!(directory().join("cxx-service").is_file());
+    let mut server = Server::start(service, &allocators[0], prepared.path()).unwrap();
+    let capacity = server.capacity(Duration::from_millis(200)).unwrap();
+    assert!(capacity > 100.0, "{capacity}");
+    let level = server.level(50, capacity / 2.0, Duration::from_millis(400), 1).unwrap();
+    assert_eq!((level.errors, level.unsent), (0, 0));
+    let planned = capacity * 0.2;
+    assert!((planned * 0.7..planned * 1.3).contains(&(level.requests as f64)), "{level:?}");
+    assert!(level.p50_us > 0.0 && level.p50_us <= level.p99_us && level.p99_us <= level.p999_us);
+    assert!(level.mean_kib > 1_000.0, "{level:?}");
+    let ran = server.ran(0, 0, vec![level]);
+    assert!(ran.peak_kib as f64 >= ran.levels[0].mean_kib);
+    let rested = server.rested(Instant::now() - server::REST).unwrap();
+    assert!(rested > 1_000);
+}
