@@ -344,6 +344,6 @@ mod tests {
         let failed = Ran { allocator: 1, failed: Some("it ended".into()), ..Ran::default() };
         let page = page(&results(vec![ran(0, 0, 100.0, 1.0), failed])).unwrap();
         assert!(page.contains("Failed on glibc: it ended"), "{page}");
-        assert!(page.contains("| – "), "{page}");
+        assert!(page.contains(" – |"), "{page}");
     }
 }
