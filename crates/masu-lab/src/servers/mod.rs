@@ -37,6 +37,9 @@ use services::Service;
 const ALLOCATORS: [&str; 6] =
     ["masu", "glibc", "glibc-arenas2", "jemalloc", "mimalloc3", "tcmalloc"];
 
+/// What cannot be run, and why.
+type Absent = (String, String);
+
 /// How long the capacity is measured, after half as long to warm up.
 const CALIBRATION: Duration = Duration::from_millis(1500);
 
@@ -130,7 +133,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 impl Options {
     /// Who takes part, and who cannot.
-    fn allocators(&self) -> Result<(Vec<Allocator>, Vec<(String, String)>)> {
+    fn allocators(&self) -> Result<(Vec<Allocator>, Vec<Absent>)> {
         let usual: &[&str] = if self.quick { &ALLOCATORS[..2] } else { &ALLOCATORS };
         let (mut names, mut absent) = (self.against.clone(), Vec::new());
         if names.is_empty() {

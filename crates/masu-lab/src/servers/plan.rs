@@ -73,7 +73,7 @@ impl Plan {
         let turn = move |round: usize| {
             (0..allocators).map(move |turn| {
                 let place = (turn + round) % allocators;
-                (round, if round % 2 == 0 { place } else { allocators - 1 - place })
+                (round, if round.is_multiple_of(2) { place } else { allocators - 1 - place })
             })
         };
         (0..self.rounds).flat_map(turn).collect()
@@ -86,7 +86,8 @@ const WARM_UP: f64 = 0.4;
 impl Wish {
     /// Seconds that go whatever the levels' length is: starts, capacities, ends.
     fn fixed(&self, rounds: usize) -> f64 {
-        let once = CALIBRATION.as_secs_f64() * 1.5 + 1.0;
+        // What is prepared, and half of the rest of two neighbours, beside which nobody is loaded.
+        let once = CALIBRATION.as_secs_f64() * 1.5 + 6.0;
         let cells = (self.allocators * rounds) as f64;
         self.starts.iter().map(|start| 2.0 * start + once + cells * (start + 0.3)).sum()
     }

@@ -54,7 +54,7 @@ pub const ALL: &[Kind] = &[
     },
     Kind {
         sizes: (0.3, 8.0),
-        ..kind("cubes", "small sets made, intersected and thrown away, as in espresso")
+        ..kind("cubes", "small sets made, combined and thrown away, as in espresso")
     },
     Kind {
         sizes: (0.1, 1.0),

@@ -49,6 +49,9 @@ const PEERS: [&str; 8] = [
 /// The name of masu's second entry.
 const AGAIN: &str = "masu again";
 
+/// Who does not take part, and why.
+type Absent = (String, String);
+
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
@@ -177,7 +180,7 @@ fn measure(results: &mut Results, arms: &[Arm], options: &Options, begun: Instan
                 return Ok(());
             }
             let one = &mut results.measured[place];
-            progress.step(&one.variant.name());
+            progress.step(one.variant.name());
             for step in 0..arms.len() {
                 let number = (turn + round + step) % arms.len();
                 one.run(number, &arms[number], options.scale)?;
@@ -190,7 +193,7 @@ fn measure(results: &mut Results, arms: &[Arm], options: &Options, begun: Instan
 
 impl Options {
     /// masu twice, glibc and the others; and who cannot take part.
-    fn arms(&self) -> Result<(Vec<Arm>, Vec<(String, String)>)> {
+    fn arms(&self) -> Result<(Vec<Arm>, Vec<Absent>)> {
         let masu = arm::masu()?;
         let again = Arm { name: AGAIN.into(), ..masu.clone() };
         let mut arms = vec![masu, again];
