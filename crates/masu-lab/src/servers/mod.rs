@@ -257,11 +257,12 @@ impl<'a> Suite<'a> {
         }
         let allocator = &self.allocators[number];
         let loaded = self.under_load(one, allocator, round);
+        let since = Instant::now();
         self.end(resting)?;
         match loaded {
             Ok((server, levels)) => {
                 let ran = server.ran(number, round, levels);
-                let (program, since, place) = (one.service.program, Instant::now(), one.place);
+                let (program, place) = (one.service.program, one.place);
                 Ok(Some(Resting { server, program, since, place, ran }))
             }
             Err(error) => {

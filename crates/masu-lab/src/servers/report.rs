@@ -103,7 +103,7 @@ fn rows(results: &Results, service: &Measured) -> Vec<Row> {
     percents.sort_unstable();
     percents.dedup();
     type Figure = fn(&Level) -> Option<f64>;
-    // A quantile needs ten requests beyond it, or nearly.
+    // A quantile needs five requests beyond it.
     let figures: [(&str, &str, Unit, Figure); 5] = [
         ("processor time", "processor time", Unit::Microseconds, |one| Some(one.processor_us)),
         ("p50", "p50", Unit::Microseconds, |one| Some(one.p50_us)),
