@@ -143,11 +143,15 @@ fn wake_precisely() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    /// The numbers that were asked for.
+    type Asked = Arc<Mutex<Vec<u64>>>;
 
     /// Answers at once, except that the request of one number takes longer.
     struct Stalling {
         stall: (u64, Duration),
-        asked: std::sync::Arc<Mutex<Vec<u64>>>,
+        asked: Asked,
     }
 
     impl Client for Stalling {
@@ -165,9 +169,9 @@ mod tests {
         (0..count).map(|number| apart * number).collect()
     }
 
-    fn one(stall: (u64, Duration)) -> (Vec<Box<dyn Client>>, std::sync::Arc<Mutex<Vec<u64>>>) {
-        let asked = std::sync::Arc::default();
-        let client = Stalling { stall, asked: std::sync::Arc::clone(&asked) };
+    fn one(stall: (u64, Duration)) -> (Vec<Box<dyn Client>>, Asked) {
+        let asked = Asked::default();
+        let client = Stalling { stall, asked: Arc::clone(&asked) };
         (vec![Box::new(client)], asked)
     }
 
