@@ -9,6 +9,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What the library asks of the engine, in its manifest.
+const FEATURES: [&str; 4] = ["guard", "hardened", "hooks", "prof"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(with_library)");
@@ -22,6 +25,7 @@ fn main() {
 
     let engine = out.join("libmasu_core.rlib");
     let mut rustc = compiler("masu_core", &core.join("lib.rs"), &out);
+    rustc.args(FEATURES.map(|feature| format!("--cfg=feature=\"{feature}\"")));
     run(rustc.args(["--crate-type=rlib", "-Copt-level=s", "-Cembed-bitcode=yes"]));
     let unwinder = out.join("libmasu_unwind.rlib");
     let mut rustc = compiler("masu_unwind", &here.join("library/masu-unwind/lib.rs"), &out);

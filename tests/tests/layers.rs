@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("text", "formatting without core::fmt; stands on nothing"),
     ("own_process", "tests in a process of their own; part of tests only"),
     ("sync", "the one facade over atomics, so that the model checker can take their place"),
+    ("features", "what the engine is built with"),
     ("config", "what a user can set; pure parsing, which every layer may ask about"),
     ("size_class", "arithmetic on sizes"),
     ("request", "a request for memory, classified"),

@@ -56,6 +56,7 @@ pub fn purge() -> bool {
     crate::purge::now() != 0
 }
 
+mod absent;
 pub mod control;
 mod guard;
 mod hardened;

@@ -12,6 +12,7 @@ pub mod sync;
 
 mod clock;
 mod deferred;
+mod features;
 mod fork;
 mod guard;
 pub mod handshake;

@@ -4,6 +4,7 @@
 //! a `set_` function may change at any time after; each reader sees the new value at its next look.
 
 use crate::config::{BackgroundThread, Config, Delay, File, OnError, Origin, Statistics};
+use crate::features;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::cpu;
 
@@ -225,7 +226,7 @@ pub fn stats_as_json() -> bool {
 /// Whether every request is served by the hardened heap.
 #[inline(always)]
 pub fn hardened() -> bool {
-    HARDENED.load(Ordering::Relaxed)
+    features::HARDENED && HARDENED.load(Ordering::Relaxed)
 }
 
 /// From now on it serves every request.

@@ -122,6 +122,11 @@ pub struct Samples {
 }
 
 impl Engine {
+    /// Whether it was built with the profile.
+    pub fn has_profile(&self) -> bool {
+        self.layout.prof_is_there != 0
+    }
+
     /// Whether a profile is taken.
     ///
     /// # Errors

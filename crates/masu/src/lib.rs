@@ -43,10 +43,16 @@
 //!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
 //!   resolves to dynamic definition"): a plug-in for programs on musl needs this feature, and every
 //!   allocation and free then makes one more call. In a program the linker removes it again.
+//! - `hardened`: `Masu::hardened` and `Heap::hardened`, and what the environment can ask for: `MASU_CONF=policy:hardened`.
+//!   Every block, or those of a heap, lie where mistakes of unsafe code harm least and are found soonest.
+//! - `guard`: sampled guards, `MASU_CONF=guard:1/5000`: some small blocks between inaccessible pages.
 //! - `prof`: the heap profile, which is started and read as the program runs: `masu::prof`. It needs the standard
-//!   library.
+//!   library. Without it nobody can profile the program from outside either, as `masu prof -p` does.
 //! - `flamegraph`: the same with flame graphs, and with the names of functions in all forms.
 //! - `serde`: a [`Slab`] is written and read as a map, in the format of the `slab` crate.
+//!
+//! A program has only the parts that it names, `policy:debug` all three of `hardened`, `guard` and `prof`. If its
+//! configuration asks for one that is not there, a line on stderr names the feature, and the program runs without it.
 
 extern crate alloc;
 #[cfg(not(all(

@@ -186,7 +186,7 @@ fn refusal(trouble: &Trouble) -> Answer {
     let status = match trouble {
         Trouble::Unreadable(Error::Refused(_) | Error::Guarded(_)) => 403,
         Trouble::Unreadable(Error::Damaged(_)) => 503,
-        Trouble::Unreadable(Error::Version { .. }) => 501,
+        Trouble::Unreadable(Error::Version { .. }) | Trouble::Absent(_) => 501,
         Trouble::Unreadable(_) => 404,
         Trouble::Taken(_) | Trouble::Rate(..) => 409,
     };

@@ -20,6 +20,8 @@ const BETWEEN: Duration = Duration::from_millis(500);
 pub enum Trouble {
     /// The process is not there, has no masu, or may not be read.
     Unreadable(Error),
+    /// Its masu was built without the profile.
+    Absent(u32),
     /// Another command profiles it.
     Taken(u32),
     /// It takes a profile itself, with a sample in so many bytes, and another rate is asked for.
@@ -37,6 +39,9 @@ impl Trouble {
     pub fn remedy(&self) -> String {
         match self {
             Trouble::Unreadable(error) => error.remedy(),
+            Trouble::Absent(_) => {
+                "build the program with the feature prof of the crate masu".into()
+            }
             Trouble::Taken(_) => {
                 "wait until that has ended; one command at a time profiles a process".into()
             }
@@ -49,6 +54,9 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Trouble::Unreadable(error) => error.fmt(f),
+            Trouble::Absent(process) => {
+                write!(f, "the masu in process {process} is built without the heap profile")
+            }
             Trouble::Taken(process) => {
                 write!(
                     f,
@@ -74,7 +82,11 @@ pub struct Session {
 impl Session {
     /// Switches sampling on where the program has not done so itself: at `rate`, or as `usual`.
     pub fn on(process: u32, rate: Option<u64>, usual: u64) -> Result<Session, Trouble> {
-        let (memory, engines) = masu_inspect::engines(process)?;
+        let (memory, mut engines) = masu_inspect::engines(process)?;
+        engines.retain(Engine::has_profile);
+        if engines.is_empty() {
+            return Err(Trouble::Absent(process));
+        }
         let claim = Claim::of(process)?;
         let mut session = Session { memory, ours: Vec::new(), claim };
         let mut off = Vec::new();

@@ -5,6 +5,7 @@
 
 use super::leaks;
 use crate::config::{Config, File};
+use crate::features;
 use crate::heap::sampling;
 use crate::named_file::NamedFile;
 use crate::prof;
@@ -143,7 +144,7 @@ pub fn write_numbered(prefix: &[u8], kind: &[u8], number: Option<u32>) -> Result
 #[cold]
 #[inline(never)]
 pub fn start(rate: usize) -> Result<(), Refused> {
-    if !sampling::prepare() {
+    if !features::PROF || !sampling::prepare() {
         return Err(Refused::NoMemory);
     }
     prof::start(rate)

@@ -185,7 +185,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     };
     let &Request { size, align, exact, .. } = &request;
     let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
-    if block.kind == Kind::Hardened {
+    if block.is_hardened() {
         let whole = exact || block.heap().is_some() || hardened::gives_whole_classes();
         // SAFETY: passed on.
         return unsafe {

@@ -1,7 +1,8 @@
 //! A process's start and end, as doors see them.
 
-use super::{guard, hardened, leaks, profile};
+use super::{absent, guard, hardened, leaks, profile};
 use crate::config::Config;
+use crate::features;
 use crate::region::GRANULE;
 use crate::sys::{fatal, ptracer};
 use crate::{heap, limit, prof, region, settings, sharing};
@@ -31,6 +32,7 @@ pub unsafe fn start_configured(
     let mut sink = fatal::write_stderr as fn(&[u8]);
     // SAFETY: passed on.
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
+    absent::tell(&config);
     settings::apply(&config, secure);
     if config.observe {
         ptracer::allow_any();
@@ -42,15 +44,15 @@ pub unsafe fn start_configured(
     if settings::show_stats() {
         crate::stats::open(&config.stats_file);
     }
-    if config.hardened {
+    if features::HARDENED && config.hardened {
         hardened::start_configured(&config, whole);
-    } else {
+    } else if features::HARDENED {
         hardened::note_options(&config);
     }
-    if config.guard != 0 {
+    if features::GUARD && config.guard != 0 {
         guard::start_configured(&config);
     }
-    if config.block_stacks || profile::is_configured(&config) {
+    if features::PROF && (config.block_stacks || profile::is_configured(&config)) {
         profile::start_configured(&config);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::report;
 use super::slots::{self, Slot};
+use crate::features;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::auxv;
 use core::ptr::null_mut;
@@ -34,7 +35,7 @@ pub fn start(rate: usize, slots: usize) -> bool {
 /// One block in so many is guarded; 0: none.
 #[inline(always)]
 pub fn rate() -> usize {
-    RATE.load(Ordering::Relaxed)
+    if features::GUARD { RATE.load(Ordering::Relaxed) } else { 0 }
 }
 
 /// What guards take, in bytes.

@@ -3,6 +3,7 @@
 
 use super::slots::{Slot, Trace};
 use crate::config::OnError;
+use crate::features;
 use crate::named_file::NamedFile;
 use crate::prof::{self, Event, Known};
 use crate::settings;
@@ -31,7 +32,7 @@ fn write(bytes: &[u8]) {
 /// Runs `f` with the text that is written, and with the file open, if there is one.
 #[inline(never)]
 pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
-    let file = FILE.append().ok();
+    let file = if features::GUARD { FILE.append().ok() } else { None };
     OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
     let mut sink = write as fn(&[u8]);
     f(&mut Text::new(&mut sink));
@@ -134,7 +135,7 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
 /// After a line about a mistake with `p`: the present stack and those of the block there, if it is a guarded one, or
 /// every block is recorded. `ending`: it is being freed at this moment.
 pub fn tell(p: *const u8, ending: bool, text: &mut Text) {
-    let story = Story::of(p.addr());
+    let story = if features::GUARD | features::PROF { Story::of(p.addr()) } else { None };
     if story.is_some() || prof::is_every() {
         say_here(0, "now", text);
     }

@@ -16,6 +16,7 @@
 //!    time.
 
 use super::state::State;
+use crate::features;
 use crate::stack::{self, DEPTH};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{auxv, mem, thread};
@@ -155,7 +156,7 @@ impl Slot {
     /// the address is elsewhere.
     #[inline]
     pub fn around(address: usize) -> Option<Slot> {
-        let base = BASE.load(Ordering::Acquire);
+        let base = if features::GUARD { BASE.load(Ordering::Acquire) } else { 0 };
         let offset = address.wrapping_sub(base);
         let page = auxv::page_size();
         if base == 0 || offset >= page + COUNT.load(Ordering::Relaxed) * stride() {

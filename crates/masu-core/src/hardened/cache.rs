@@ -19,6 +19,7 @@ use super::random::Stream;
 use super::shape::{ALL, CLASSES, PAGES, room};
 use super::slab::Drawn;
 use super::{BEGIN, arena_of, options, pool_of};
+use crate::features;
 use crate::ledger;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
@@ -237,7 +238,7 @@ fn hands(thread: usize) -> impl Iterator<Item = Hand> {
 #[inline]
 pub fn empty(thread: usize) {
     // Where nothing is hardened, no code of this heap is touched.
-    if thread < OPEN.load(Ordering::Acquire) {
+    if features::HARDENED && thread < OPEN.load(Ordering::Acquire) {
         hand_over(thread);
     }
 }

@@ -6,10 +6,10 @@ use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES, EMPTY};
 use super::tags::{self, Tag};
 use super::{NO_THREAD, cache, fast, heaps, large, trailer};
-use crate::deferred;
 use crate::report::{self, Act, Wrong};
 use crate::sharing;
 use crate::sync::Ordering;
+use crate::{deferred, features};
 
 /// A block's pool and place; or what is wrong with a pointer into a region of a place, without its tag, and that. Nothing
 /// is checked by tags meanwhile.
@@ -208,7 +208,9 @@ unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wro
 /// It is a block that was left so.
 pub unsafe fn free_deferred(p: *mut u8) {
     // SAFETY: passed on.
-    if let Err(wrong) = unsafe { free(p, NO_THREAD) } {
+    if features::HARDENED
+        && let Err(wrong) = unsafe { free(p, NO_THREAD) }
+    {
         report::mistake(Act::Free, p, wrong);
     }
 }

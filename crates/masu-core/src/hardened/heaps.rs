@@ -19,9 +19,9 @@ use super::pool::Pool;
 use super::pools::{Usage, purge_pool};
 use super::shape::{self, CLASSES};
 use super::{BEGIN, is_there, large, tags};
-use crate::ledger;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::mem;
+use crate::{features, ledger};
 
 /// Most numbers: their regions have 256 MiB each, 16 GiB together.
 const MOST: usize = 1024;
@@ -55,7 +55,7 @@ fn heads() -> &'static [Head] {
 
 /// A number's head, by the number plus 1.
 fn head(link: u32) -> Option<(usize, &'static Head)> {
-    let number = (link as usize).checked_sub(1)?;
+    let number = (link as usize).checked_sub(1).filter(|_| features::HARDENED)?;
     Some((number, heads().get(number)?))
 }
 

@@ -53,6 +53,7 @@ pub use free::{Freed, free, free_deferred};
 pub use options::Options;
 pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, usage};
 
+use crate::features;
 use crate::lock::Lock;
 use crate::region::CHUNK;
 use crate::report::Wrong;
@@ -106,7 +107,7 @@ pub fn set_options(options: &Options) {
 /// Whether there is anything of the hardened heap's.
 #[inline]
 pub fn is_there() -> bool {
-    large::AT.load(Ordering::Acquire) != 0
+    features::HARDENED && large::AT.load(Ordering::Acquire) != 0
 }
 
 /// Makes what everything else needs, if nobody has yet. `of_process`: every request is to be served. `false`: there is no
@@ -179,7 +180,7 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
 /// Whether a pointer lies where small blocks of this heap do that are no first-class heap's.
 #[inline(always)]
 pub fn holds(p: *const u8) -> bool {
-    PROCESS.holds(tags::untagged(p.addr()))
+    features::HARDENED && PROCESS.holds(tags::untagged(p.addr()))
 }
 
 /// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is: the bytes that it
@@ -255,7 +256,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
 /// Whether a request is given as many bytes as its size class has, for a door that counts on that.
 #[inline]
 pub fn gives_whole_classes() -> bool {
-    options::whole()
+    features::HARDENED && options::whole()
 }
 
 #[cfg(test)]

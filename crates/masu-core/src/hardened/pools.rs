@@ -4,9 +4,9 @@ use super::place::{self, PROCESS};
 use super::pool::Pool;
 use super::shape::CLASSES;
 use super::{BEGIN, cache, heaps, is_there, large};
-use crate::ledger;
 use crate::lock::Lock;
 use crate::sync::Ordering;
+use crate::{features, ledger};
 
 /// The lock without which no pool begins, once there are pools.
 pub fn begin_for_fork() -> Option<&'static Lock> {
@@ -15,6 +15,9 @@ pub fn begin_for_fork() -> Option<&'static Lock> {
 
 /// Calls `f` with every other lock.
 pub fn each_lock_for_fork(f: fn(&'static Lock)) {
+    if !features::HARDENED {
+        return;
+    }
     each_pool(&mut |pool, _| f(pool.lock_for_fork()));
     large::lock_for_fork().into_iter().for_each(f);
 }
@@ -32,6 +35,9 @@ fn each_pool(f: &mut dyn FnMut(&'static Pool, usize)) {
 
 /// What the heap will draw is nothing that its parent draws.
 pub fn after_fork_in_child() {
+    if !features::HARDENED {
+        return;
+    }
     each_pool(&mut |pool, _| pool.after_fork_in_child());
     cache::after_fork_in_child();
     large::after_fork_in_child();

@@ -14,6 +14,7 @@
 use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
 use super::{birth, free, sampling, suspect, thread_bytes};
+use crate::features;
 use crate::guard::{self, At};
 use crate::hardened;
 use crate::region::{self, GRANULE};
@@ -111,6 +112,12 @@ impl Block {
         (bytes != 0).then_some(Block { kind, bytes, owner })
     }
 
+    /// Whether the hardened heap made it.
+    #[inline(always)]
+    pub fn is_hardened(&self) -> bool {
+        features::HARDENED && self.kind == Kind::Hardened
+    }
+
     /// The first-class heap that it belongs to, if it does. That of the profile's samples is none.
     #[inline(always)]
     pub fn heap(&self) -> Option<&'static Arena> {
@@ -165,7 +172,7 @@ pub fn why(p: *const u8) -> Wrong {
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
     // SAFETY: passed on, here and below.
     unsafe {
-        if block.kind == Kind::Hardened {
+        if block.is_hardened() {
             return free_hardened(p);
         }
         if sampling::any_live() {

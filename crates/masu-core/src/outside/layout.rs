@@ -1,6 +1,7 @@
 //! What is where in the engine's tables, in words.
 
 use super::VERSION;
+use crate::features;
 use crate::guard::slots::{self as guard, Record as Guarded, Trace};
 use crate::guard::state::State;
 use crate::hardened::cache;
@@ -270,6 +271,8 @@ layout! {
     hooked_span_class = records_at::SPAN[0],
     /// Its live blocks.
     hooked_span_live = records_at::SPAN[1],
+    /// 1: the engine was built with the profile; 0: nobody will answer who asks for one.
+    prof_is_there = features::PROF,
     /// In the profile's switch, the mean distance of sample points in bytes; 0: off.
     switch_rate = profile::Switch::WORDS[0],
     /// The number of the start, 32 bits; 0: it is to be answered.

@@ -7,6 +7,7 @@
 use super::area::{Area, Ended, Record};
 use super::table::{self, Drawn, Origin};
 use super::{dropped, outside};
+use crate::features;
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::tags::untagged;
@@ -28,7 +29,7 @@ const NEAR_LARGE: usize = 1 << 20;
 /// Whether every block is recorded.
 #[inline(always)]
 pub fn is_every() -> bool {
-    IS_ON.load(Ordering::Relaxed)
+    features::PROF && IS_ON.load(Ordering::Relaxed)
 }
 
 /// Has every block recorded of which the engine tells, with the stack of its free, from now on and for ever. A profile

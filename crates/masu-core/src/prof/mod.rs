@@ -34,6 +34,7 @@ pub use draw::Draw;
 pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
 pub use table::{FRAMES, Totals, lock_for_fork};
 
+use crate::features;
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
@@ -119,7 +120,7 @@ pub fn session() -> u32 {
 /// Whether somebody outside has asked for a profile, and nobody has answered yet.
 #[inline]
 pub fn is_asked() -> bool {
-    SWITCH.is_asked()
+    features::PROF && SWITCH.is_asked()
 }
 
 /// Stops sampling. What is alive is still followed to its end. Where every block is recorded, nothing happens.
@@ -139,18 +140,18 @@ pub fn reset() {
 /// Mean distance of sample points in bytes; 0: off.
 #[inline(always)]
 pub fn rate() -> usize {
-    SWITCH.rate()
+    if features::PROF { SWITCH.rate() } else { 0 }
 }
 
 /// The rate that the profile was last started with; 0: never.
 pub fn last_rate() -> usize {
-    LAST_RATE.load(Ordering::Relaxed)
+    if features::PROF { LAST_RATE.load(Ordering::Relaxed) } else { 0 }
 }
 
 /// Whether a block that is freed may be a sample.
 #[inline(always)]
 pub fn any_live() -> bool {
-    LIVE.load(Ordering::Relaxed) != 0
+    features::PROF && LIVE.load(Ordering::Relaxed) != 0
 }
 
 /// Keeps a block that has just been drawn: `size` bytes of it were asked for, and it has `usable`. `home`: see

@@ -66,7 +66,7 @@ impl Buckets {
     }
 
     /// Calls `f` with the chunks of the buckets from `units` on. It may move the chunk to a lower bucket.
-    pub fn each_from(&self, units: usize, mut f: impl FnMut(u32, &'static RunChunk)) {
+    pub fn each_from(&self, units: usize, f: &mut dyn FnMut(u32, &'static RunChunk)) {
         for (bucket, head) in self.heads.iter().enumerate().skip(units) {
             let word = self.index.get(bucket / 64).map_or(0, Cell::get);
             let mut chunk = if word >> (bucket % 64) & 1 != 0 { head.get() } else { NIL };

@@ -105,9 +105,9 @@ impl Locked {
     }
 
     /// Calls `f` with the chunks that have so many free units in a row.
-    pub(super) fn each_with_room(&self, units: usize, mut f: impl FnMut(u32, &'static RunChunk)) {
+    pub(super) fn each_with_room(&self, units: usize, f: &mut dyn FnMut(u32, &'static RunChunk)) {
         for for_spans in [false, true] {
-            self.buckets(for_spans).each_from(units, &mut f);
+            self.buckets(for_spans).each_from(units, f);
         }
     }
 

@@ -115,7 +115,7 @@ pub fn unmap_free() -> bool {
 fn unmap_free_of(shard: usize) -> bool {
     let Some(pool) = Locked::enter(shard) else { return false };
     let mut any = false;
-    pool.each_with_room(UNITS_PER_GRANULE, |chunk, c| {
+    pool.each_with_room(UNITS_PER_GRANULE, &mut |chunk, c| {
         for (first, n) in stretches(!c.used.granules()) {
             space::unmap_granules(chunk, first, n);
             change(&pool.account().dirty, c.set_absent(first, n, true).wrapping_neg());

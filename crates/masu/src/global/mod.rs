@@ -15,7 +15,7 @@ mod elsewhere;
 ))]
 mod engine;
 
-use crate::{Config, Policy};
+use crate::Config;
 
 /// The engine as a program's allocator.
 ///
@@ -63,7 +63,8 @@ impl Masu {
         Configured(config)
     }
 
-    /// The allocator with every block hardened, from the first one on: each lies where a mistake of unsafe code, or of C that
+    /// With the feature `hardened`: the allocator with every block hardened, from the first one on. Each lies where a mistake of
+    /// unsafe code, or of C that
     /// gets its memory here, harms least and is found soonest. The environment can add to it (`MASU_POLICY=debug`), or take
     /// it away (`MASU_HARDENED=off`).
     ///
@@ -77,9 +78,10 @@ impl Masu {
     /// static GLOBAL: Configured = Masu::hardened();
     /// # fn main() { assert!(masu::Heap::new().unwrap().is_hardened()); }
     /// ```
+    #[cfg(feature = "hardened")]
     #[must_use]
     pub const fn hardened() -> Configured {
-        Masu::with_config(Config::new().policy(Policy::Hardened))
+        Masu::with_config(Config::new().policy(crate::Policy::Hardened))
     }
 }
 

@@ -90,14 +90,15 @@ impl HeapBuilder {
         self
     }
 
-    /// Whether the heap's blocks lie where mistakes harm least and are found soonest: see [`Heap::hardened`]. In a hardened
-    /// process every heap's do.
+    /// With the feature `hardened`: whether the heap's blocks lie where mistakes harm least and are found soonest, as
+    /// [`Heap::hardened`] says. In a hardened process every heap's do.
     ///
     /// ```
     /// let heap = masu::Heap::builder().name("parser").hardened(true).hard_limit(64 << 20).build()?;
     /// assert!(heap.is_hardened());
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
+    #[cfg(feature = "hardened")]
     pub fn hardened(mut self, hardened: bool) -> Self {
         self.hardened = hardened;
         self

@@ -130,8 +130,8 @@ impl Heap {
         Heap::builder().build()
     }
 
-    /// A heap whose blocks are hardened, in a process that need not be: for the part of a program that reads what strangers
-    /// send, or that calls C. Its blocks are guarded as [`Policy::Hardened`](crate::Policy::Hardened) guards all of a
+    /// With the feature `hardened`: a heap whose blocks are hardened, in a process that need not be. It is for the part of a
+    /// program that reads what strangers send, or that calls C. Its blocks are guarded as [`Policy::Hardened`](crate::Policy::Hardened) guards all of a
     /// process's:
     ///
     /// - each lies in a slot that is drawn, of a slab that has blocks of its size class and of this heap alone;
@@ -176,14 +176,15 @@ impl Heap {
     /// unsafe { block.as_mut_ptr().add(100).write_volatile(1) };
     /// drop(block); // masu: free of 0x…: the block of 100 bytes was written to 1 bytes beyond its end
     /// ```
+    #[cfg(feature = "hardened")]
     pub fn hardened() -> Result<Heap, HeapError> {
         Heap::builder().hardened(true).build()
     }
 
-    /// Whether the heap's blocks are hardened, by [`Heap::hardened`] or because the process is.
+    /// Whether the heap's blocks are hardened, by `Heap::hardened` or because the process is.
     ///
     /// ```
-    /// assert!(masu::Heap::hardened()?.is_hardened());
+    /// assert!(!masu::Heap::new()?.is_hardened());
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
     pub fn is_hardened(&self) -> bool {

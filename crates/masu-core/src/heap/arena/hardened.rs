@@ -14,6 +14,7 @@
 
 use super::stats::{HUGE, KINDS, MEDIUM};
 use super::{Arena, Caller, table};
+use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::thread_bytes;
 use crate::lock::Guard;
@@ -79,7 +80,7 @@ impl Arena {
     /// use and to the large blocks of all such heaps.
     #[cold]
     pub fn create_hardened() -> Option<&'static Arena> {
-        if !table::locked(heaps::begin) {
+        if !features::HARDENED || !table::locked(heaps::begin) {
             return None;
         }
         let heap = table::acquire(true, Arena::make_live)?;
@@ -94,7 +95,7 @@ impl Arena {
     /// Whether its blocks are hardened.
     #[inline]
     pub fn is_hardened(&self) -> bool {
-        self.hardened.newest.load(Ordering::Relaxed) != 0
+        features::HARDENED && self.hardened.newest.load(Ordering::Relaxed) != 0
     }
 
     /// Whether its next block is to be a hardened one: none that hooks make is.

@@ -198,7 +198,7 @@ mod face {
             let any = c.dirty.next(0, true) != UNITS;
             assert!(pool.contains(Has::Dirty, number) || !any, "nobody looks for dirty units");
             let mut listed = 0;
-            pool.each_with_room(1, |chunk, _| listed += usize::from(chunk == number));
+            pool.each_with_room(1, &mut |chunk, _| listed += usize::from(chunk == number));
             assert_eq!(listed, usize::from(c.longest.get() != 0), "places in the shard's buckets");
             for granule in 0..GRANULES_PER_CHUNK {
                 let number = number as usize * GRANULES_PER_CHUNK + granule;

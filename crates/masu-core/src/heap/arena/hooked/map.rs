@@ -13,6 +13,7 @@
 //! are stored with release after their record is written, and loaded with acquire.
 
 use super::chunk::Chunk;
+use crate::features;
 use crate::lock::{Guard, Lock};
 use crate::region::{CHUNK, CHUNK_SHIFT};
 use crate::sync::{AtomicUsize, Ordering};
@@ -74,7 +75,7 @@ fn leaf_or_map(number: usize) -> Option<&'static Leaf> {
 /// The chunk that holds an address, if it is hook memory.
 #[inline(always)]
 pub fn find(at: usize) -> Option<&'static Chunk> {
-    if ROOT.load(Ordering::Relaxed).is_null() { None } else { find_slow(at) }
+    if !features::HOOKS || ROOT.load(Ordering::Relaxed).is_null() { None } else { find_slow(at) }
 }
 
 #[inline(never)]

@@ -17,6 +17,7 @@ use super::map;
 use super::records::Records;
 use super::request::{Run, Want};
 use super::span::{Span, Spans, Wrong};
+use crate::features;
 use crate::region::{CHUNK, GRANULE};
 use crate::run::UNITS;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -98,7 +99,7 @@ impl Memory {
     /// Whether the heap has hooks.
     #[inline]
     pub fn is_on(&self) -> bool {
-        !self.hooks.load(Ordering::Relaxed).is_null()
+        features::HOOKS && !self.hooks.load(Ordering::Relaxed).is_null()
     }
 
     /// Its table of hooks, or null.

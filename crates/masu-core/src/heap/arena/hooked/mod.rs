@@ -45,6 +45,7 @@ pub use resize::resize;
 
 use super::stats::{HUGE, MEDIUM};
 use super::{Arena, Caller, table};
+use crate::features;
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::report;
@@ -78,6 +79,9 @@ pub fn find_block(p: *const u8) -> Option<(u32, usize)> {
 #[inline(never)]
 pub fn usage() -> (usize, usize, usize) {
     let mut sum = (0, 0, 0);
+    if !features::HOOKS {
+        return sum;
+    }
     table::for_each(|heap| {
         let of = &heap.memory;
         sum.0 += of.live.load(Ordering::Relaxed);
@@ -90,6 +94,9 @@ pub fn usage() -> (usize, usize, usize) {
 /// Has all heaps' hooks take back what is free. On a thread of the program's, outside of all locks.
 #[inline(never)]
 pub fn purge_all() {
+    if !features::HOOKS {
+        return;
+    }
     table::for_each(|heap| {
         heap.purge_hooked(None);
     });
@@ -126,7 +133,8 @@ impl Arena {
         self.leave(inside, Caller::Thread);
     }
 
-    /// Has the heap take its memory from hooks from now on, which are told the number `arena`.
+    /// Has the heap take its memory from hooks from now on, which are told the number `arena`. That takes the engine's
+    /// feature `hooks`.
     ///
     /// # Safety
     /// The table is one as jemalloc's manual has them, as long as the heap lives.

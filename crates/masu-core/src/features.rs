@@ -1,0 +1,13 @@
+//! What the engine is built with. A part that is left out is off where every way into it begins, by a constant: so the
+//! compiler sees that it is never asked for, and what it is made of does not come into the program.
+//!
+//! The engine's own tests have everything.
+
+/// The hardened heap, for a process or for a first-class heap.
+pub const HARDENED: bool = cfg!(any(test, feature = "hardened"));
+/// Sampled blocks between inaccessible pages.
+pub const GUARD: bool = cfg!(any(test, feature = "guard"));
+/// The heap profile.
+pub const PROF: bool = cfg!(any(test, feature = "prof"));
+/// First-class heaps over memory that functions of the program provide.
+pub const HOOKS: bool = cfg!(any(test, feature = "hooks"));
