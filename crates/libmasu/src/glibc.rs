@@ -94,6 +94,9 @@ fn word(address: usize) -> Option<usize> {
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("ldr {}, [{}]", out(reg) word, in(reg) address,
             options(readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!("ld {}, 0({})", out(reg) word, in(reg) address,
+            options(readonly, nostack, preserves_flags));
     }
     Some(word)
 }

@@ -84,6 +84,14 @@ macro_rules! jump {
     };
 }
 
+/// The jump to the `__real_` function of `$name`, or `ENOSYS` if there is none.
+#[cfg(target_arch = "riscv64")]
+macro_rules! jump {
+    ($name:literal) => {
+        concat!("lga t0, __real_", $name, "\n beqz t0, 2f\n jr t0\n 2: li a0, {enosys}\n ret")
+    };
+}
+
 /// Defines the `__wrap_` function of `$name`: a jump to `__real_`, or `ENOSYS` if there is none.
 /// `$first` are instructions before it.
 macro_rules! wrap {
@@ -124,4 +132,11 @@ wrap!(
     "adrp x16, :got:__register_atfork",
     "ldr x16, [x16, :got_lo12:__register_atfork]",
     "cbz x16, 3f\n mov x3, xzr\n br x16\n 3:"
+);
+#[cfg(target_arch = "riscv64")]
+wrap!(
+    "pthread_atfork",
+    ".weak __register_atfork",
+    "lga t0, __register_atfork",
+    "beqz t0, 3f\n li a3, 0\n jr t0\n 3:"
 );

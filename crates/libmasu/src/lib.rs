@@ -94,6 +94,14 @@ macro_rules! trap {
     };
 }
 
+/// An instruction that every processor refuses.
+#[cfg(all(not(test), target_arch = "riscv64"))]
+macro_rules! trap {
+    () => {
+        "unimp"
+    };
+}
+
 // Builds without link-time optimisation refer to the personality routine from core's own frames,
 // and would not load without one. Weak, so that a real one in the same program wins.
 #[cfg(not(test))]

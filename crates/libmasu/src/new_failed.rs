@@ -27,6 +27,7 @@ use core::mem::transmute;
 
 #[cfg_attr(target_arch = "x86_64", path = "new_failed/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "new_failed/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "new_failed/riscv64.rs")]
 mod arch;
 
 pub use arch::{new_or_null, new_or_throw};

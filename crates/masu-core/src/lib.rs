@@ -8,6 +8,16 @@
 //!
 //! No call here allocates through anybody else, unwinds, or touches `errno`.
 
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+)))]
+compile_error!(
+    "masu's engine runs on Linux with 64 bits, on x86-64, AArch64 and RISC-V; \
+     elsewhere the crate `masu` works over the system's allocator"
+);
+
 pub mod sync;
 
 mod clock;

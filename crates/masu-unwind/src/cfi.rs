@@ -8,10 +8,10 @@
 //! |---|---|
 //! | the caller's stack pointer (CFA) | register + n; the word at register + n |
 //! | a register | the same as before; the word at CFA + n; the word at the frame pointer + n |
-//! | return address | the word at CFA + n; on AArch64 that of x30 |
+//! | return address | the word at CFA + n; on AArch64 and RISC-V that of the link register |
 
 use crate::memory::Stack;
-use crate::registers::{COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};
+use crate::registers::{ABOVE, COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};
 use crate::tables::{Cursor, Entry};
 
 /// How to get from a frame to its caller's.
@@ -62,7 +62,7 @@ impl Rule {
     pub fn by_frame_pointer() -> Self {
         let mut rule = Rule::new();
         rule.base = FRAME as u8 + 1;
-        rule.offset = 16;
+        rule.offset = i32::from(ABOVE) * 8;
         rule.back = -1;
         if let Some(frame) = rule.kept.get_mut(FRAME) {
             *frame = -2;
@@ -109,17 +109,17 @@ impl Rule {
             }
         }
         let pc = match self.back {
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(not(target_arch = "x86_64"))]
             SAME => stack.word(*frame.kept.get(crate::registers::LINK)?)?,
-            #[cfg(not(target_arch = "aarch64"))]
+            #[cfg(target_arch = "x86_64")]
             SAME => return None,
             LOST => return None,
             at => stack.word(cfa.wrapping_add_signed(isize::from(at) * 8))?,
         };
         let (pc, before) = (unsigned(pc), (frame.sp, frame.pc));
         (frame.sp, frame.pc) = (cfa, pc);
-        // A frame of a leaf function may be empty on AArch64, and on no other.
-        let is_empty = cfg!(target_arch = "aarch64") && cfa == before.0;
+        // A frame of a leaf function may be empty where calls put no return address on the stack.
+        let is_empty = !cfg!(target_arch = "x86_64") && cfa == before.0;
         (cfa > before.0 || is_empty && pc != before.1).then_some(())
     }
 

@@ -53,6 +53,11 @@ fn dl_find_object() -> *const c_void {
             "adrp {0}, :got:_dl_find_object",
             "ldr {0}, [{0}, :got_lo12:_dl_find_object]",
             out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!(
+            ".weak _dl_find_object",
+            "lga {0}, _dl_find_object",
+            out(reg) address, options(pure, nomem, nostack, preserves_flags));
     }
     address
 }

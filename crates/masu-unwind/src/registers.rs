@@ -7,18 +7,45 @@ pub const KEPT: [u8; 6] = [3, 6, 12, 13, 14, 15];
 /// Registers that a rule may restore, by their DWARF numbers.
 #[cfg(target_arch = "aarch64")]
 pub const KEPT: [u8; 12] = [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
+/// Registers that a rule may restore, by their DWARF numbers.
+#[cfg(target_arch = "riscv64")]
+pub const KEPT: [u8; 13] = [8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 1];
 
 /// Their number.
 pub const COUNT: usize = KEPT.len();
-/// Where the frame pointer is among them.
-pub const FRAME: usize = if cfg!(target_arch = "x86_64") { 1 } else { 10 };
-/// The stack pointer's DWARF number.
-pub const STACK: u64 = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
-/// The return address's.
-pub const RETURN: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 30 };
-/// Where x30, which has the return address before it is saved, is among those kept.
+#[cfg(target_arch = "x86_64")]
+mod numbers {
+    pub const FRAME: usize = 1;
+    pub const STACK: u64 = 7;
+    pub const RETURN: u64 = 16;
+    pub const ABOVE: i16 = 2;
+}
 #[cfg(target_arch = "aarch64")]
-pub const LINK: usize = 11;
+mod numbers {
+    pub const FRAME: usize = 10;
+    pub const STACK: u64 = 31;
+    pub const RETURN: u64 = 30;
+    pub const ABOVE: i16 = 2;
+}
+#[cfg(target_arch = "riscv64")]
+mod numbers {
+    pub const FRAME: usize = 0;
+    pub const STACK: u64 = 2;
+    pub const RETURN: u64 = 1;
+    pub const ABOVE: i16 = 0;
+}
+/// Where the frame pointer is among them.
+pub const FRAME: usize = numbers::FRAME;
+/// The stack pointer's DWARF number.
+pub const STACK: u64 = numbers::STACK;
+/// The return address's.
+pub const RETURN: u64 = numbers::RETURN;
+/// How many words the caller's stack pointer is above what the frame pointer points to. Right below it are the return
+/// address and the caller's frame pointer.
+pub const ABOVE: i16 = numbers::ABOVE;
+/// Where the register that has the return address before it is saved is among those kept: the last.
+#[cfg(not(target_arch = "x86_64"))]
+pub const LINK: usize = COUNT - 1;
 
 /// The registers of a moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,6 +125,36 @@ impl Registers {
         let [kept @ .., sp, pc] = words;
         Registers { kept, sp, pc }
     }
+
+    /// Those of this moment, in the function that this is inlined into.
+    #[cfg(target_arch = "riscv64")]
+    #[inline(always)]
+    pub fn now() -> Self {
+        let mut words = [0usize; COUNT + 2];
+        // SAFETY: writes fifteen words, for which there is room.
+        unsafe {
+            core::arch::asm!(
+                "sd s0, 0({w})",
+                "sd s1, 8({w})",
+                "sd s2, 16({w})",
+                "sd s3, 24({w})",
+                "sd s4, 32({w})",
+                "sd s5, 40({w})",
+                "sd s6, 48({w})",
+                "sd s7, 56({w})",
+                "sd s8, 64({w})",
+                "sd s9, 72({w})",
+                "sd s10, 80({w})",
+                "sd s11, 88({w})",
+                "sd ra, 96({w})",
+                "sd sp, 104({w})",
+                "auipc {t}, 0",
+                "sd {t}, 112({w})",
+                w = in(reg) words.as_mut_ptr(), t = out(reg) _, options(nostack, preserves_flags));
+        }
+        let [kept @ .., sp, pc] = words;
+        Registers { kept, sp, pc }
+    }
 }
 
 /// An address without what a processor has signed it with.
@@ -117,6 +174,9 @@ pub mod signal {
     #[cfg(target_arch = "aarch64")]
     const AT: [usize; COUNT + 2] =
         [464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568];
+    #[cfg(target_arch = "riscv64")]
+    const AT: [usize; COUNT + 2] =
+        [368, 376, 448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 312, 320, 304];
 
     /// The interrupted frame.
     pub fn interrupted(sp: usize, stack: &mut Stack) -> Option<Frame> {

@@ -9,7 +9,7 @@ mod nr {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const OPENAT: usize = 257;
 }
-#[cfg(target_arch = "aarch64")]
+#[cfg(not(target_arch = "x86_64"))]
 mod nr {
     pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
@@ -32,6 +32,9 @@ unsafe fn call(n: usize, a: [usize; 6]) -> isize {
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("svc 0", in("x8") n, inlateout("x0") a[0] => ret, in("x1") a[1],
             in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!("ecall", in("a7") n, inlateout("a0") a[0] => ret, in("a1") a[1],
+            in("a2") a[2], in("a3") a[3], in("a4") a[4], in("a5") a[5], options(nostack));
     }
     ret
 }

@@ -25,9 +25,9 @@
 //!
 //! # Where it runs
 //!
-//! On Linux with x86-64 or AArch64, glibc and musl, in programs and in shared libraries. Everywhere else that has the
-//! standard library (macOS, Windows, the BSDs, Android, WebAssembly, 32 bits) the same code compiles: [`Masu`] is the
-//! system's allocator; [`Heap`], [`Slab`], [`Pool`], [`BufferPool`] and their kin work over it; options have no
+//! On Linux with x86-64, AArch64 or RISC-V (64 bits), glibc and musl, in programs and in shared libraries. Everywhere
+//! else that has the standard library (macOS, Windows, the BSDs, Android, WebAssembly, 32 bits) the same code compiles:
+//! [`Masu`] is the system's allocator; [`Heap`], [`Slab`], [`Pool`], [`BufferPool`] and their kin work over it; options have no
 //! effect, [`ctl`] and [`limit`] read 0, and a [`scope`] changes nothing. Not there are
 //! `Masu::usable_size` and the module `prof`.
 //!
@@ -58,7 +58,7 @@ extern crate alloc;
 #[cfg(not(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 )))]
 extern crate masu_elsewhere as masu_core;
@@ -67,7 +67,7 @@ extern crate masu_elsewhere as masu_core;
     not(all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     ))
 ))]
@@ -98,7 +98,7 @@ pub mod pool;
     all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     )
 ))]
@@ -108,7 +108,7 @@ mod process;
     not(all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     ))
 ))]
@@ -120,7 +120,7 @@ mod process;
     all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     )
 ))]

@@ -287,7 +287,10 @@ fn buffers_are_disjoint_aligned_and_in_one_region() {
 
 /// What is written past the page cache must begin, end and lie in memory at multiples of a sector.
 #[test]
-#[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    not(miri),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 fn buffers_do_for_direct_input_and_output() {
     use std::fs::File;
     use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -33,6 +33,9 @@ fn message() -> Option<Write> {
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("adrp {0}, :got:malloc_message", "ldr {0}, [{0}, :got_lo12:malloc_message]",
             out(reg) variable, options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!("lga {0}, malloc_message",
+            out(reg) variable, options(pure, nomem, nostack, preserves_flags));
         let write = (*variable).load(Ordering::Relaxed);
         // The symbol's own address, where the linker has settled on it: the same variable.
         let write = if write.is_null() { malloc_message.load(Ordering::Relaxed) } else { write };

@@ -146,6 +146,12 @@ fn word() -> *mut *const Heap {
             "mrs x1, tpidr_el0",
             "add x0, x0, x1",
             out("x0") word, clobber_abi("C"));
+        // Few linkers and C libraries know descriptors here yet: the call that they took the place of.
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!(
+            "la.tls.gd a0, masu_heap_v0_1",
+            "call __tls_get_addr@plt",
+            lateout("a0") word, clobber_abi("C"));
     }
     word
 }
@@ -200,6 +206,12 @@ pub fn current() -> &'static Heap {
             "ldr {t}, [{t}, :gottprel_lo12:masu_heap_v0_1]",
             "ldr {h}, [{h}, {t}]",
             h = out(reg) heap, t = out(reg) _, options(readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!(
+            "la.tls.ie {h}, masu_heap_v0_1",
+            "add {h}, {h}, tp",
+            "ld {h}, 0({h})",
+            h = out(reg) heap, options(readonly, nostack, preserves_flags));
         &*heap
     }
 }
@@ -243,6 +255,13 @@ pub fn set_current(heap: &'static Heap) {
             "ldr {t}, [{t}, :gottprel_lo12:masu_heap_v0_1]",
             "str {h}, [{p}, {t}]",
             h = in(reg) heap as *const Heap, p = out(reg) _, t = out(reg) _,
+            options(nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!(
+            "la.tls.ie {t}, masu_heap_v0_1",
+            "add {t}, {t}, tp",
+            "sd {h}, 0({t})",
+            h = in(reg) heap as *const Heap, t = out(reg) _,
             options(nostack, preserves_flags));
     }
 }

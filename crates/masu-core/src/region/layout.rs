@@ -100,10 +100,15 @@ const SLOT: usize = 2 << 40;
 /// Number of usual places: every copy of the engine in a process begins at another one.
 #[cfg(not(miri))]
 const SLOTS: usize = 16;
-/// Places for small address spaces and for tools (valgrind) that keep programs low.
+/// Places for small address spaces and for tools (valgrind) that keep programs low. RISC-V with three levels of page
+/// tables has 256 GiB, of which programs begin at two thirds.
 #[cfg(not(miri))]
-const LOW: [(usize, usize); 4] =
-    [(2 << 40, MAX_CAPACITY), (128 * GIB, 128 * GIB), (16 * GIB, 16 * GIB), (4 * GIB, 8 * GIB)];
+const LOW: [(usize, usize); 4] = [
+    (2 << 40, MAX_CAPACITY),
+    if cfg!(target_arch = "riscv64") { (32 * GIB, 64 * GIB) } else { (128 * GIB, 128 * GIB) },
+    (16 * GIB, 16 * GIB),
+    (4 * GIB, 8 * GIB),
+];
 
 /// Where Miri has room.
 #[cfg(miri)]

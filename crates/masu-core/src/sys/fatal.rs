@@ -22,6 +22,8 @@ pub fn abort() -> ! {
         core::arch::asm!("ud2", options(noreturn));
         #[cfg(all(target_arch = "aarch64", not(miri)))]
         core::arch::asm!("udf #0", options(noreturn));
+        #[cfg(all(target_arch = "riscv64", not(miri)))]
+        core::arch::asm!("unimp", options(noreturn));
         #[cfg(miri)]
         std::process::abort()
     }

@@ -28,6 +28,11 @@ macro_rules! weak {
                 concat!("adrp {0}, :got:", $name),
                 concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
                 out(reg) address, options(pure, nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "riscv64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("lga {0}, ", $name),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
         }
         address
     }};

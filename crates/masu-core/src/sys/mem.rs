@@ -184,8 +184,8 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;
-    if cfg!(target_arch = "aarch64") {
-        // Images for AArch64 are often run by way of qemu, which up to 7.2 at least takes the source for
+    if !cfg!(target_arch = "x86_64") {
+        // Images for other machines are often run by way of qemu, which up to 10.0 at least takes the source for
         // unmapped now, and ends a program that touches it. A refusal leaves what the kernel left.
         // SAFETY: the source is the engine's and holds nothing any more.
         let _ = unsafe { map_over(from, len) };

@@ -24,6 +24,7 @@ pub mod ptracer;
 pub mod random;
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "raw_x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "raw_aarch64.rs")]
+#[cfg_attr(all(not(miri), target_arch = "riscv64"), path = "raw_riscv64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]
 pub mod raw;
 pub mod rlimit;

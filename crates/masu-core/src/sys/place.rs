@@ -85,6 +85,11 @@ fn stack_pointer() -> usize {
     unsafe {
         core::arch::asm!("mov {}, sp", out(reg) at, options(nomem, nostack, preserves_flags));
     }
+    #[cfg(all(target_arch = "riscv64", not(miri)))]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mv {}, sp", out(reg) at, options(nomem, nostack, preserves_flags));
+    }
     at
 }
 
@@ -105,6 +110,11 @@ fn thread_pointer() -> usize {
     unsafe {
         core::arch::asm!("mrs {}, tpidr_el0", out(reg) at,
             options(pure, nomem, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "riscv64", not(miri)))]
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("mv {}, tp", out(reg) at, options(pure, nomem, nostack, preserves_flags));
     }
     at
 }

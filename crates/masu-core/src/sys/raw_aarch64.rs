@@ -1,6 +1,6 @@
 //! System calls of AArch64 Linux: the instruction.
 
-#[path = "nr_aarch64.rs"]
+#[path = "nr_generic.rs"]
 pub mod nr;
 
 use core::arch::asm;

@@ -45,6 +45,8 @@ pub fn pointer() -> usize {
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("mrs {0}, tpidr_el0", out(reg) p,
             options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!("mv {0}, tp", out(reg) p, options(pure, nomem, nostack, preserves_flags));
     }
     p
 }

@@ -3,14 +3,14 @@
 #[cfg(not(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 )))]
 mod elsewhere;
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 ))]
 mod engine;

@@ -17,7 +17,7 @@ use masu_core::lock::{Guard, Lock};
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 ))]
 pub(crate) use fork::{fork_done, fork_prepare};
@@ -153,7 +153,7 @@ pub(super) fn remove(key: usize) {
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 ))]
 mod fork {

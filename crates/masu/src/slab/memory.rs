@@ -12,7 +12,7 @@ use core::ptr::NonNull;
     all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     )
 ))]
@@ -49,7 +49,7 @@ mod source {
     not(all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(masu_elsewhere)
     ))
 ))]
