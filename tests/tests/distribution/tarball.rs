@@ -102,6 +102,30 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     assert_eq!(files(prefix.path()), ["lib/other.so"]);
 }
 
+/// What the page on installing says of the tarball, as it says it; `sudo` installs below a place of the test's own.
+#[test]
+fn the_page_on_installing_is_true() {
+    let Some(from) = built() else { return };
+    let (place, home) = (scratch(), scratch());
+    tarball(place.path(), from);
+    let page = fs::read_to_string(workspace().join("docs/installing.md")).expect("a page");
+    let block = page.split("```console\n").filter_map(|rest| rest.split("```").next());
+    let block = block.filter(|block| block.contains("install.sh")).collect::<String>();
+    let commands = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect::<Vec<_>>();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    let script = commands.join("\n").replace("x86_64", std::env::consts::ARCH);
+    let mut bash = Command::new("bash");
+    bash.args(["-euc", &format!("sudo() {{ \"$@\" --prefix ~/everybody; }}\n{script}")]);
+    let said = succeed(bash.current_dir(place.path()).env("HOME", home.path()));
+    for prefix in ["everybody", ".local"] {
+        let command = home.path().join(prefix).join("bin/masu demo");
+        assert!(said.contains(command.to_str().expect("text")), "{said}");
+    }
+    assert_eq!(files(&home.path().join("everybody")), [""; 0]);
+    let mut run = Command::new(home.path().join(".local/bin/masu"));
+    assert!(succeed(run.args(["run", "--", "cat", "/proc/self/maps"])).contains("libmasu.so"));
+}
+
 /// One library for every C library, old and new: it asks for no symbol of a version of glibc's, which
 /// would have to be there.
 #[test]
