@@ -22,35 +22,48 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
-    if target("ARCH") == "x86_64" && target("ENV") == "gnu" {
-        // The GNU linker knows none of these.
-        with_lld();
+    if target("ENV") != "gnu" {
+        return;
+    }
+    // The GNU linker knows none of what follows. On x86-64 the compiler links with the lld that comes with it, by itself
+    // since 1.90; for other machines it has to be told, and not all that package Rust bring that linker.
+    let lld = format!("{}/lib/rustlib/{}/bin/gcc-ld", said(&["--print", "sysroot"]), of("HOST"));
+    let is_usual = target("ARCH") == "x86_64";
+    if !is_usual && !std::path::Path::new(&lld).exists() {
+        return;
+    }
+    if !is_usual || minor_version().is_some_and(|minor| minor < 90) {
+        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+        println!("cargo::rustc-cdylib-link-arg=-B{lld}");
+    }
+    // Functions of the same code are one.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
+    versions();
+    if is_usual {
         // Code shares no page with what is not code, but where the layout says so.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-code");
-        // Functions of the same code are one.
-        println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
-        versions();
         // What most programs run and write lies apart from the rest.
         println!("cargo::rerun-if-changed={LAYOUT}");
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}/{LAYOUT}", directory());
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}/{LAYOUT}", of("CARGO_MANIFEST_DIR"));
     }
 }
 
-/// Has compilers before 1.90, which do not by themselves, link with the lld that comes with Rust.
-fn with_lld() {
-    let said = |option: &[&str]| {
-        let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-        let output = std::process::Command::new(rustc).args(option).output();
-        String::from_utf8(output.expect("the compiler runs").stdout).expect("text")
-    };
+/// What the compiler answers.
+fn said(option: &[&str]) -> String {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let output = std::process::Command::new(rustc).args(option).output();
+    String::from_utf8(output.expect("the compiler runs").stdout).expect("text").trim().to_owned()
+}
+
+/// The compiler's version, behind `1.`.
+fn minor_version() -> Option<u32> {
     let version = said(&["--version"]);
-    let minor = version.strip_prefix("rustc 1.").and_then(|rest| rest.split('.').next());
-    if minor.and_then(|minor| minor.parse().ok()).is_some_and(|minor: u32| minor < 90) {
-        let host = std::env::var("HOST").unwrap_or_default();
-        let sysroot = said(&["--print", "sysroot"]);
-        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
-        println!("cargo::rustc-cdylib-link-arg=-B{}/lib/rustlib/{host}/bin/gcc-ld", sysroot.trim());
-    }
+    version.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
+}
+
+/// A variable that cargo sets.
+fn of(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_default()
 }
 
 /// Gives symbols their versions. The compiler passes a version script without names, which would win over
@@ -58,7 +71,10 @@ fn with_lld() {
 /// is as good as defining it.
 fn versions() {
     println!("cargo::rerun-if-changed={SCRIPT}");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}/{SCRIPT}", directory());
+    println!(
+        "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}/{SCRIPT}",
+        of("CARGO_MANIFEST_DIR")
+    );
     let script = std::fs::read_to_string(SCRIPT).expect("the version script is beside this file");
     let mut version = "";
     for line in script.lines().map(str::trim) {
@@ -68,11 +84,6 @@ fn versions() {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-u,{symbol}@@{version}");
         }
     }
-}
-
-/// Where the scripts are.
-fn directory() -> String {
-    std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default()
 }
 
 const SCRIPT: &str = "libmasu.map";

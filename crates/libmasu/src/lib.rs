@@ -49,7 +49,7 @@
 //! programs run lies in one segment, what few need in another, with the unwinding tables between
 //! them, and the variables that every program writes lie side by side on two pages. Functions are
 //! named by their modules; one that gets another name or module works as before, and lies with what
-//! all run.
+//! all run. Only x86-64 has it: elsewhere it could not be measured.
 //!
 //! # No unwinding, no panics
 //!
