@@ -19,7 +19,7 @@ pub const BATCH: usize = 100;
 #[cfg(target_arch = "x86_64")]
 pub const NULL_PAIR: u64 = 3;
 /// Instructions of one null malloc and one null free together.
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 pub const NULL_PAIR: u64 = 4;
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
@@ -156,6 +156,13 @@ unsafe extern "C" fn null_malloc(size: usize) -> *mut c_void {
 }
 
 /// Returns the same writable block every time.
+#[cfg(target_arch = "riscv64")]
+#[unsafe(naked)]
+unsafe extern "C" fn null_malloc(size: usize) -> *mut c_void {
+    std::arch::naked_asm!("lla a0, {block}", "ret", block = sym NULL_BLOCK)
+}
+
+/// Returns the same writable block every time.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn null_calloc(count: usize, size: usize) -> *mut c_void {
@@ -172,6 +179,13 @@ unsafe extern "C" fn null_calloc(count: usize, size: usize) -> *mut c_void {
         "ret",
         block = sym NULL_BLOCK
     )
+}
+
+/// Returns the same writable block every time.
+#[cfg(target_arch = "riscv64")]
+#[unsafe(naked)]
+unsafe extern "C" fn null_calloc(count: usize, size: usize) -> *mut c_void {
+    std::arch::naked_asm!("lla a0, {block}", "ret", block = sym NULL_BLOCK)
 }
 
 /// Returns at once.
