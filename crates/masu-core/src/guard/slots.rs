@@ -114,7 +114,8 @@ pub fn make(count: usize) -> bool {
     // SAFETY: just mapped, and nobody knows of it. The page before the records keeps them a mapping of their own: gdb's
     // core files lack the whole of one with guard regions.
     let closed = unsafe {
-        let marks = mem::guard_install(base, len);
+        // qemu-user says that it has done what it does not know.
+        let marks = mem::guard_install(base, len) && !mem::can_be_read(base);
         MARKS.store(marks, Ordering::Relaxed);
         (marks || mem::protect(base, len, false)) && mem::protect(records, page, false)
     };

@@ -317,3 +317,14 @@ pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
     // SAFETY: passed on.
     unsafe { call(nr::MPROTECT, [addr, len, protection, 0, 0, 0]) }.is_ok()
 }
+
+/// Whether the word at an address, a multiple of 8, can be read: the kernel is asked to take it for a mask of signals, in a
+/// way that it refuses for another reason if it can.
+pub fn can_be_read(address: usize) -> bool {
+    const EFAULT: Errno = Errno(14);
+    const NO_SUCH_WAY: usize = usize::MAX >> 1;
+    const SIGSET_BYTES: usize = 8;
+    // SAFETY: an unknown way of changing the mask is refused; nothing changes.
+    let asked = unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, SIGSET_BYTES, 0, 0]) };
+    asked != Err(EFAULT)
+}
