@@ -7,6 +7,7 @@
 
 use crate::cache::Cache;
 use crate::maps::Modules;
+use crate::past::Past;
 use crate::sys;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub struct Kept {
     /// Rules.
     pub rules: Cache,
+    /// Stacks.
+    pub past: Past,
     /// Modules.
     pub modules: Modules,
 }

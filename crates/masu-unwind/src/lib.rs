@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!  walk ── registers of this thread                       [registers]
+//!    ├─ a stack that was walked before and is as it was   [past]
 //!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
 //!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program
@@ -33,6 +34,8 @@ mod maps;
 mod memory;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod module;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+mod past;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod registers;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]

@@ -212,6 +212,66 @@ fn a_stack_is_as_deep_as_it_is() {
     assert_eq!(deep(100, &mut few).len(), 10);
 }
 
+/// Two callers whose stacks differ in one word, and one that differs in the depth below it.
+#[inline(never)]
+fn here(room: &mut [MaybeUninit<usize>]) -> Vec<usize> {
+    core::hint::black_box(walk(room)).to_vec()
+}
+
+#[inline(never)]
+fn between(room: &mut [MaybeUninit<usize>], n: usize) -> Vec<usize> {
+    let found = if n == 0 { here(room) } else { between(room, n - 1) };
+    core::hint::black_box(found)
+}
+
+#[test]
+fn a_stack_that_was_walked_before_is_told_from_another_one() {
+    let mut room = [MaybeUninit::uninit(); 127];
+    let mut first: Vec<Option<Vec<usize>>> = vec![None; 12];
+    for round in 0..50 {
+        for (i, first) in first.iter_mut().enumerate() {
+            // Two places in this function, and six depths.
+            let depth = i / 2;
+            let found =
+                if i % 2 == 0 { between(&mut room, depth) } else { between(&mut room, depth) };
+            match first {
+                Some(first) => assert_eq!(*first, found, "round {round}, stack {i}"),
+                None => *first = Some(found),
+            }
+        }
+    }
+    let first: Vec<_> = first.into_iter().flatten().collect();
+    for i in (0..12).step_by(2) {
+        let (a, b) = (&first[i], &first[i + 1]);
+        let differ = a.iter().zip(b).filter(|(a, b)| a != b).count();
+        assert_eq!((a.len(), differ), (b.len(), 1), "{a:x?} {b:x?}");
+        assert!(i == 0 || a.len() == first[i - 2].len() + 1);
+    }
+    // What is kept is used: a stack is found by it, and a word that has changed is noticed.
+    let past = &crate::kept::kept().expect("memory").past;
+    let words = [1usize, 0x4000, 2, 0x5000, 3];
+    let at = |i: usize| words.as_ptr().wrapping_add(i).expose_provenance();
+    let mut seen = crate::past::Seen::new();
+    for i in 0..5 {
+        seen.note(at(i), words[i]);
+        if i % 2 == 1 {
+            seen.is_frame();
+        }
+    }
+    let key = crate::past::key(at(0) & !15, true);
+    past.put(key, &seen);
+    let mut stack = crate::memory::Stack::at(at(0));
+    let found = past.find(key, &mut stack, &mut room);
+    // SAFETY: so many were written.
+    let found = found.map(|n| unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), n) });
+    assert_eq!(found, Some(&[0x4000usize, 0x5000][..]));
+    assert_eq!(past.find(key ^ 2, &mut stack, &mut room), None);
+    assert_eq!(past.find(key, &mut stack, &mut room[..1]), None);
+    seen.note(at(0), 9);
+    past.put(key, &seen);
+    assert_eq!(past.find(key, &mut stack, &mut room), None);
+}
+
 #[test]
 fn a_signal_s_handler_shows_what_it_interrupted() {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,6 +5,7 @@ use crate::cfi::{self, END, Rule, SIGNAL};
 use crate::kept::kept;
 use crate::memory::Stack;
 use crate::module::Module;
+use crate::past;
 use crate::registers::{FRAME, Frame, Registers, signal};
 use crate::tables::Entry;
 use core::hint::black_box;
@@ -60,6 +61,11 @@ impl Walk {
 
     #[inline(never)]
     fn collect(mut self, frames: &mut [MaybeUninit<usize>], outside: bool) -> usize {
+        let place = past::key(self.frame.sp, outside);
+        let past = kept().map(|kept| &kept.past);
+        if let Some(n) = past.and_then(|past| past.find(place, &mut self.stack, frames)) {
+            return n;
+        }
         let mut own = 0..0;
         let mut n = 0;
         // Of addresses that no table has, the first is one that code with a table returns to, and the others are
@@ -83,6 +89,7 @@ impl Walk {
                     rule
                 }
                 None => {
+                    self.stack.seen.forget();
                     let by_pointer = self.by_frame_pointer();
                     let is_known = by_pointer.is_none() && self.module.is_some();
                     unknown = if is_known { 0 } else { unknown + 1 };
@@ -97,9 +104,16 @@ impl Walk {
             if n == 0 && own.contains(&pc) {
                 continue;
             }
-            let Some(frame) = frames.get_mut(n) else { break };
+            let Some(frame) = frames.get_mut(n) else {
+                self.stack.seen.forget();
+                break;
+            };
+            self.stack.seen.is_frame();
             frame.write(pc + usize::from(self.exact));
             n += 1;
+        }
+        if let Some(past) = past {
+            past.put(place, &self.stack.seen);
         }
         let doubtful = unknown.saturating_sub(1);
         n.saturating_sub(doubtful)
@@ -114,10 +128,14 @@ impl Walk {
         let (frame, stack) = (&mut self.frame, &mut self.stack);
         self.exact = rule.flags & SIGNAL != 0;
         let stepped = if self.exact {
+            stack.seen.forget();
             signal::interrupted(frame.sp, stack).map(|caller| *frame = caller)
         } else {
             rule.apply(frame, stack)
         };
+        if stepped.is_none() {
+            self.stack.seen.forget();
+        }
         stepped.is_some() && self.frame.pc > 1
     }
 

@@ -1,0 +1,140 @@
+//! Whole stacks that were walked before.
+//!
+//! Where a walk leads is decided by where it begins and by the words that it reads on its way. So a stack is kept as those
+//! words, each with its address. If a later walk begins at the same place, and every word is what it was, the stack is
+//! the same, and no rule needs to be looked up. Each address is read only after all words before it have been found as
+//! they were: then the walk itself would read it next, and could. (A module of the stack is loaded as long as it has a frame
+//! there. Another one would have to return to the same address, from the same place.)
+//!
+//! Stacks with signals' frames, or with code that has no table, are not kept, nor are those of more than [`MOST`] words.
+//!
+//! Any thread reads, without waiting and without a lock; a stack that is just being written is as if it were not there.
+//!
+//! Invariants:
+//! 1. the words of an entry are written only by the thread that has changed its key to [`BUSY`], before the key that fits
+//!    them. So words between two loads of the same key are that key's.
+
+use crate::memory::Stack;
+use crate::registers::unsigned;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+
+/// Most words of a stack.
+pub const MOST: usize = 62;
+/// Entries.
+const ENTRIES: usize = 32;
+/// The key of an entry that is being written. 0: nothing is there yet.
+const BUSY: usize = 1;
+/// In an address, which is a multiple of eight: the word is a return address that belongs to the stack.
+const FRAME: usize = 1;
+
+/// The words that a walk has read.
+pub struct Seen {
+    words: [(usize, usize); MOST],
+    n: usize,
+}
+
+impl Seen {
+    /// None yet.
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Seen { words: [(0, 0); MOST], n: 0 }
+    }
+
+    /// One more.
+    #[inline(always)]
+    pub fn note(&mut self, address: usize, word: usize) {
+        if let Some(at) = self.words.get_mut(self.n) {
+            *at = (address, word);
+            self.n += 1;
+        } else {
+            self.forget();
+        }
+    }
+
+    /// The last one is a return address that belongs to the stack.
+    #[inline(always)]
+    pub fn is_frame(&mut self) {
+        if let Some((address, _)) = self.words.get_mut(self.n.wrapping_sub(1)) {
+            *address |= FRAME;
+        }
+    }
+
+    /// This stack is not to be kept.
+    #[inline(always)]
+    pub fn forget(&mut self) {
+        self.n = usize::MAX;
+    }
+}
+
+struct Entry {
+    key: AtomicUsize,
+    n: AtomicUsize,
+    words: [[AtomicUsize; 2]; MOST],
+}
+
+/// The stacks.
+pub struct Past([Entry; ENTRIES]);
+
+/// What stands for the place where a walk begins.
+pub fn key(sp: usize, outside: bool) -> usize {
+    // A stack pointer is a multiple of eight.
+    sp | usize::from(outside) << 1
+}
+
+impl Past {
+    fn entry(&self, key: usize) -> Option<&Entry> {
+        let mixed = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0.get((mixed >> (u64::BITS - ENTRIES.ilog2())) as usize)
+    }
+
+    /// The frames of a stack that is as it was; how many.
+    #[inline]
+    pub fn find(
+        &self,
+        key: usize,
+        stack: &mut Stack,
+        frames: &mut [MaybeUninit<usize>],
+    ) -> Option<usize> {
+        let entry = self.entry(key)?;
+        if entry.key.load(Ordering::Acquire) != key {
+            return None;
+        }
+        let n = entry.n.load(Ordering::Relaxed);
+        let mut found = 0;
+        for [address, word] in entry.words.get(..n)? {
+            let (address, word) = (address.load(Ordering::Relaxed), word.load(Ordering::Relaxed));
+            // What is read below is this key's (invariant 1).
+            fence(Ordering::Acquire);
+            if entry.key.load(Ordering::Relaxed) != key || stack.read(address & !FRAME)? != word {
+                return None;
+            }
+            if address & FRAME != 0 {
+                frames.get_mut(found)?.write(unsigned(word));
+                found += 1;
+            }
+        }
+        Some(found)
+    }
+
+    /// Keeps a stack, in the place of another one. Nothing happens where another thread just writes one.
+    pub fn put(&self, key: usize, seen: &Seen) {
+        let Some(words) = seen.words.get(..seen.n) else { return };
+        let Some(entry) = self.entry(key) else { return };
+        let before = entry.key.load(Ordering::Relaxed);
+        let take = |key: &AtomicUsize| {
+            key.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        if before == BUSY || !take(&entry.key) {
+            return;
+        }
+        // Nobody sees a word before the key has changed.
+        fence(Ordering::Release);
+        entry.n.store(words.len(), Ordering::Relaxed);
+        for (&(address, word), [at, is]) in words.iter().zip(&entry.words) {
+            at.store(address, Ordering::Relaxed);
+            is.store(word, Ordering::Relaxed);
+        }
+        entry.key.store(key, Ordering::Release);
+    }
+}
