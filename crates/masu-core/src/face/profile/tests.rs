@@ -275,7 +275,8 @@ fn samples_are_blocks_like_any_other() {
             unsafe {
                 p.write_bytes(7, size);
                 let usable = usable_size(p);
-                assert!(usable >= size && usable <= size * 2 + 16, "{size}: {usable}");
+                // Samples of several small classes are kept in one.
+                assert!(usable >= size && usable <= (size * 2 + 16).max(256), "{size}: {usable}");
                 assert!(Arena::of(p).is_none());
                 let q = realloc(p, size * 3);
                 assert!((0..size).all(|i| *q.add(i) == 7), "{size}");

@@ -4,7 +4,7 @@ use crate::heap::Heap;
 use crate::heap::arena::Arena;
 use crate::prof;
 use crate::request::Request;
-use crate::size_class::size_of_class;
+use crate::size_class::{class_of, size_of_class};
 use crate::sync::{AtomicPtr, Ordering};
 use core::ptr::{from_ref, null_mut};
 
@@ -43,16 +43,27 @@ pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     true
 }
 
+/// The class that samples of one are kept in. A span of its own for the few samples of each class would be a page at least,
+/// and another 64 KiB that the pool has handed out.
+fn shared_class(class: usize) -> usize {
+    let size = size_of_class(class);
+    SHARED.iter().find(|&&shared| size <= shared).map_or(class, |&shared| class_of(shared))
+}
+
+/// Bytes of blocks that samples of several classes are kept in. A sample wastes at most half a KiB.
+const SHARED: [usize; 3] = [256, 512, 1024];
+
 /// A small sample's block, or null: there is none, and the sample is lost. `home`: see [`prof::Sample`].
 pub(super) fn small(heap: &Heap, request: &Request, class: usize, home: u32) -> *mut u8 {
     let (size, usable) = (request.size, size_of_class(class));
-    let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(class, size));
+    let of = if request.may_be_larger() { shared_class(class) } else { class };
+    let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(of, size));
     if block.is_null() {
         prof::dropped();
         return null_mut();
     }
     let p: *mut u8 = block.cast();
-    // SAFETY: allocated just now, with as many bytes as its class has, and more are not asked for.
+    // SAFETY: allocated just now, with as many bytes as its class has at least, and more are not asked for.
     unsafe { p.write_bytes(0, request.zeroed) };
     prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
     p
