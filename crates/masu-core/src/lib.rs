@@ -61,6 +61,7 @@ mod own_process;
 mod prof;
 #[cfg(loom)]
 mod prof {
+    pub mod heads;
     pub mod switch;
 }
 #[cfg(not(loom))]

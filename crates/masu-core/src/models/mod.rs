@@ -29,6 +29,7 @@
 //! | [`hardened`] | `hardened/{bin,state}.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
 //! | [`lock`] | `lock.rs` |
+//! | [`heads`] | `prof/heads.rs` |
 //! | [`switch`] | `prof/switch.rs` |
 //! | [`turn`] | `turn.rs` |
 
@@ -50,6 +51,8 @@ mod handover;
 mod handshake;
 #[cfg(test)]
 mod hardened;
+#[cfg(test)]
+mod heads;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]

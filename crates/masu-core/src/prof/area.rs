@@ -8,11 +8,10 @@
 //! Invariants:
 //! 1. the mapping is never moved or unmapped, so an index that was given out stays valid.
 
+use super::heads;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
 
-/// Chains of records by address. At 512 KiB a sample a heap of 1 GiB has 2,048 of them.
-pub const HEADS: usize = 1 << 16;
 /// Chains of sites.
 pub const SITE_HEADS: usize = 1 << 12;
 /// Most samples alive: at 512 KiB each, half a terabyte.
@@ -121,7 +120,7 @@ pub const FIRST_SITE: usize = 8;
 pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 
 const HEADS_AT: usize = 0;
-const SITE_HEADS_AT: usize = HEADS_AT + HEADS * 4;
+const SITE_HEADS_AT: usize = HEADS_AT + heads::ALL * 4;
 const RECORDS_AT: usize = SITE_HEADS_AT + SITE_HEADS * 4;
 const FREED_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
 const SITES_AT: usize = FREED_AT + FREED * size_of::<Ended>();
@@ -153,11 +152,11 @@ impl Area {
         Some(Area(base))
     }
 
-    /// The head of an address's chain: the first record's index, plus 1, or 0. May be read without the lock.
+    /// A head by its number: the chain's first record's index, plus 1, or 0. May be read without the lock.
     #[inline]
-    pub fn head(self, hash: usize) -> &'static AtomicU32 {
+    pub fn head(self, number: usize) -> &'static AtomicU32 {
         // SAFETY: invariant 1: inside the mapping; any word is a valid atomic.
-        unsafe { &*((self.0 + HEADS_AT + hash % HEADS * 4) as *const AtomicU32) }
+        unsafe { &*((self.0 + HEADS_AT + number.min(heads::ALL - 1) * 4) as *const AtomicU32) }
     }
 
     /// The head of a chain of sites: the first one's offset / 8, or 0. Under the lock.

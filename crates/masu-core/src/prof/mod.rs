@@ -25,6 +25,7 @@ mod copy;
 mod draw;
 mod dump;
 mod every;
+pub mod heads;
 mod heap_v2;
 pub mod switch;
 mod table;

@@ -1,8 +1,6 @@
 //! Live samples by the addresses of their blocks, and the sites that they belong to.
 //!
-//! A free that may be one of a sample looks at the head of its address's chain, without the lock: 0 says no.
-//! It cannot miss: the head was written before the block was handed out, and whoever frees the block has it
-//! from there.
+//! A free that may be one of a sample looks at the head of its address's chain ([`heads`]), without the lock: 0 says no.
 //!
 //! The most that was ever alive is kept for each site without a walk over all of them. A peak has a number.
 //! A site that changes for the first time since the last peak first puts aside what is alive there; one that
@@ -17,10 +15,11 @@
 
 pub use super::area::{Amount, Site};
 use super::area::{Area, FIRST_SITE, PARTS, RECORDS, Record, SITE_BYTES};
+use super::heads::{self, Heads};
 use super::{DEFAULT_RATE, LIVE, draw};
 use crate::lock::{Guard, Lock};
 use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sys::{mem, time};
 
 /// The deepest stack: the outermost frames of deeper ones are cut off.
@@ -31,6 +30,7 @@ pub const ONE: u64 = 1 << 16;
 const SITES_AT_DEFAULT: usize = 3 << 19;
 
 static LOCK: Lock = Lock::new();
+static HEADS: Heads = Heads::new();
 /// Records ever used, and the first free one plus 1. Under the lock, as what follows.
 pub static USED: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
@@ -80,6 +80,7 @@ impl<'a> Changing<'a> {
                 (start as *mut u8).write_bytes(0, length);
             }
         }
+        HEADS.begin_anew();
     }
 }
 
@@ -119,6 +120,10 @@ fn make(_guard: &Guard, rate: usize) -> bool {
 
 fn hash_of(address: usize) -> usize {
     (address / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+}
+
+fn head_of(area: Area, address: usize) -> &'static AtomicU32 {
+    area.head(HEADS.of(hash_of(address)))
 }
 
 /// The kinds of larger blocks begin here.
@@ -210,7 +215,7 @@ pub fn remove(address: usize) {
 
 /// Whether a block of the caller's may have a record.
 pub(super) fn may_have(area: Area, address: usize) -> bool {
-    area.head(hash_of(address)).load(Ordering::Relaxed) != 0
+    head_of(area, address).load(Ordering::Relaxed) != 0
 }
 
 /// Addresses whose samples ended while a fork stood still; 0: none. Whoever has the lock next ends them, before
@@ -284,13 +289,16 @@ pub fn put_back(record: Record) {
 unsafe fn link(area: Area, index: u32, record: Record) {
     // SAFETY: as the caller says.
     unsafe {
-        let head = area.head(hash_of(record.address));
+        let head = head_of(area, record.address);
         let next = head.load(Ordering::Relaxed);
         area.record(index).write(Record { next, ..record });
         head.store(index + 1, Ordering::Release);
         let s = &mut *area.site(record.site);
         put_peak_aside(s);
         s.live.add(record.objects, record.bytes);
+    }
+    if HEADS.are_few(LIVE.load(Ordering::Relaxed)) {
+        grow(area);
     }
 }
 
@@ -304,9 +312,25 @@ fn count(bytes: u64) {
     LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Enters all records in the next table of heads. Under the lock.
+#[cold]
+fn grow(area: Area) {
+    HEADS.grow(|head| {
+        for index in 0..USED.load(Ordering::Relaxed) as u32 {
+            // SAFETY: under the lock, and invariant 1 of `prof::area`.
+            let record = unsafe { &mut *area.record(index) };
+            if record.address != 0 {
+                let head = area.head(head(hash_of(record.address)));
+                record.next = head.load(Ordering::Relaxed);
+                head.store(index + 1, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
 /// Takes a block's record out, if it has one.
 pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
-    let head = area.head(hash_of(address));
+    let head = head_of(area, address);
     let mut before = 0;
     let mut at = head.load(Ordering::Relaxed);
     // SAFETY: under the lock, chains consist of records in use (invariant 1), whose sites exist.
@@ -447,7 +471,8 @@ pub fn totals() -> Totals {
 /// Bytes of the area that have been used.
 pub fn used_bytes() -> usize {
     let records = USED.load(Ordering::Relaxed) * size_of::<Record>();
-    Area::get().map_or(0, |_| PARTS[0] + records + SITES.load(Ordering::Relaxed))
+    let tables = HEADS.bytes() + PARTS[0] - heads::ALL * size_of::<AtomicU32>();
+    Area::get().map_or(0, |_| tables + records + SITES.load(Ordering::Relaxed))
 }
 
 /// The lock, for fork.
