@@ -73,9 +73,10 @@ pub fn probability(size: usize, rate: usize) -> f64 {
     let x = size as f64 / rate as f64;
     if x < 0.125 {
         // x − x²/2 + x³/6 …: 1 − e⁻ˣ would cancel.
-        let (mut sum, mut term) = (0.0, 1.0);
+        let (mut sum, mut term) = (0.0, 1.0_f64);
         let mut n = 1.0;
-        while n < 14.0 {
+        // Of small blocks, which most samples are, a few terms are more than the sum can hold.
+        while n < 14.0 && term.abs() > f64::EPSILON * x {
             term *= -x / n;
             sum -= term;
             n += 1.0;
