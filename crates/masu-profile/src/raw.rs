@@ -147,7 +147,8 @@ impl Profile {
                 _ => {}
             }
         }
-        if !ended || profile.rate == 0 {
+        // The end is said, so that one which lost some of its files is not taken for whole.
+        if !ended || profile.rate == 0 || !text.ends_with("\nend\n") {
             return Err(NOT_WHOLE.into());
         }
         profile.mappings = lines.filter_map(|(_, line)| mapping(line)).collect();
@@ -198,6 +199,7 @@ impl Profile {
             let path = path.display();
             let _ = writeln!(text, "{start:x}-{end:x} r-xp {offset:08x} 00:00 0 {path}");
         }
+        text.push_str("end\n");
         text
     }
 
@@ -308,7 +310,7 @@ mod tests {
     const TEXT: &str = "masu heap profile 1\nrate 4096\npid 7\nms 12\ndropped 3\nlive 1\n\
         place 64 2 131072 128 65536 64 131072 120 40 @ 0x10 0xfF\nmaps\n\
         400-500 r-xp 00000010 fe:00 99                         /bin/a b\n\
-        500-600 rw-p 00000000 00:00 0 \n";
+        500-600 rw-p 00000000 00:00 0 \nend\n";
 
     #[test]
     fn a_profile_is_read() {
@@ -367,6 +369,8 @@ mod tests {
             ("heap_v2/524288\n", "no heap profile"),
             ("masu heap profile 1\nrate 1\n", "not whole"),
             ("masu heap profile 1\nrate 1\nplace 16 1 6", "not whole"),
+            ("masu heap profile 1\nrate 1\nmaps\n400-500 r-xp 0 0 0 /a\n", "not whole"),
+            (TEXT.trim_end(), "not whole"),
             ("masu heap profile 1\nrate x\n", "line 2 is `rate x`"),
             ("masu heap profile 1\nrate 1\nplace 1 2 @\nmaps\n", "line 3"),
         ] {

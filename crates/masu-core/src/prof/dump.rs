@@ -11,6 +11,7 @@
 //! place SIZE SAMPLES ALLOCATED BYTES LIVE BYTES PEAK BYTES LIVED @ 0x… 0x…
 //! maps
 //! …                            /proc/self/maps as it is
+//! end
 //! ```
 //!
 //! A place is a stack, innermost return address first, and the size of the blocks allocated there. Numbers of
@@ -54,6 +55,7 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     drop(snapshot);
     text.str("maps").line();
     maps(&mut text);
+    text.str("end").line();
     Ok(())
 }
 
