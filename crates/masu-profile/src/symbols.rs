@@ -105,9 +105,13 @@ impl Symbols {
         let path = &mapping.path;
         let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let offsets: Vec<u64> = addresses.iter().map(|place| place.offset).collect();
-        let found = symbolizer
-            .symbolize(&Source::Elf(Elf::new(mapping.file())), Input::FileOffset(&offsets))
-            .unwrap_or_default();
+        let mut elf = Elf::new(mapping.file());
+        let mut look_up = |debug_syms| {
+            elf.debug_syms = debug_syms;
+            symbolizer.symbolize(&Source::Elf(elf.clone()), Input::FileOffset(&offsets))
+        };
+        // Debugging information that cannot be read must not take the file's own symbols with it.
+        let found = look_up(true).or_else(|_| look_up(false)).unwrap_or_default();
         let mut any = false;
         for (i, &InFile { address, offset }) in addresses.iter().enumerate() {
             let frames = match found.get(i) {
@@ -170,7 +174,7 @@ fn unknown(file: &str, offset: u64) -> Frame {
 }
 
 /// Code that the process has made at run time, by the list that engines write for `perf`: Node with
-/// `--perf-basic-prof`, Java with an agent, CPython with `-X perf`.
+/// `--perf-basic-prof`, Java with `-XX:+DumpPerfMapAtExit`, CPython with `-X perf`.
 #[cfg(feature = "symbols")]
 struct MadeCode(Vec<(u64, u64, String)>);
 
