@@ -32,7 +32,10 @@ use crate::failure::{Failure, REFUSED};
 /// resident, one of what is free and about to go back, and when how much went back. Children count too. Nothing is
 /// stopped, and a process need not be prepared. It ends with the program, with Ctrl-C, or after --for.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "masu watch [OPTIONS] -- COMMAND…
+       masu watch [OPTIONS] -p PID",
+    after_help = "\
 Examples:
   masu watch -- ruby app.rb
   masu watch -p $(pidof ruby) --for 1m
@@ -43,7 +46,8 @@ its chart comes at its end.
 
 Exit codes:
   the command's own, or 128 and the number of the signal that ended it; with -p: 0, or 2 if there is no
-  such process, it has no masu, or it may not be read")]
+  such process, it has no masu, or it may not be read"
+)]
 pub struct Order {
     /// Follow this process
     #[arg(
@@ -112,6 +116,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             break;
         }
         // The command has the same signals, and decides itself.
+        if child.is_some() && is_launcher(process) {
+            thread::sleep(SHORTEST / 5);
+            continue;
+        }
         let stopped = stop.load(Ordering::Relaxed) && child.is_none();
         let is_over = order.most.is_some_and(|most| begin.elapsed() >= most);
         if !sampler.look(begin.elapsed().as_secs_f64()) && child.is_none() || stopped || is_over {
@@ -123,6 +131,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         thread::sleep(order.every.max(SHORTEST).max(sampler.pause()));
+    }
+    // A command that could not be started has said so.
+    if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {
+        return Ok(code(status));
     }
     // The last one may be longer than the terminal is high.
     let frame = Frame { events: Frame::FILE.events, ..terminal() };
@@ -142,6 +154,14 @@ fn start(command: &[OsString]) -> Result<Child, Failure> {
     let failed = |error| Failure::new(REFUSED, format!("cannot start the command: {error}"));
     let me = env::current_exe().map_err(failed)?;
     Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
+}
+
+/// Whether what is about to become the command is still this program.
+fn is_launcher(process: u32) -> bool {
+    let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
+    launches && file(&process.to_string()) == file("self")
 }
 
 /// What the status of a command becomes.

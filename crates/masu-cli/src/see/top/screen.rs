@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::list::List;
@@ -136,15 +136,20 @@ impl Screen {
             Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
                 .areas(frame.area());
         let resident = self.list.rows.iter().map(|row| row.resident).sum();
+        let refused = match self.list.refused {
+            0 => String::new(),
+            n => format!("   {n} not readable"),
+        };
         let title = format!(
-            "masu top   {} on masu   {} resident   by {}",
+            "masu top   {} on masu   {} resident   by {}{refused}",
             self.list.rows.len(),
             crate::bytes::Bytes(resident),
             format!("{:?}", self.list.sort).to_lowercase(),
         );
         frame.render_widget(Line::from(title).bold(), head);
         if let Some((told, line)) = &self.explained {
-            frame.render_widget(Paragraph::new(told.as_str()).scroll((*line, 0)), body);
+            let text = Paragraph::new(told.as_str()).wrap(Wrap { trim: false });
+            frame.render_widget(text.scroll((*line, 0)), body);
             frame.render_widget(Line::from("↑ ↓ scroll   any other key: back").dim(), foot);
             return;
         }
@@ -154,14 +159,10 @@ impl Screen {
             self.table(frame, body);
         }
         let keys = "↑ ↓ choose   Enter explain   h heap profile   s sort   p purge   q quit";
-        let refused = match self.list.refused {
-            0 => String::new(),
-            n => format!("   ({n} not readable)"),
-        };
         let said = match &self.sites {
             _ if !self.said.is_empty() => self.said.clone(),
             Some(sites) => sites.progress(),
-            None => format!("{keys}{refused}"),
+            None => keys.to_owned(),
         };
         frame.render_widget(Line::from(said).dim(), foot);
     }
