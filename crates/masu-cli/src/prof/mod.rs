@@ -44,7 +44,11 @@ const TOO_MUCH: u8 = 3;
 /// Sampling costs the program little: one block in every 512 KiB is looked at, and figures come with the
 /// margin that the truth lies in 95 times in a hundred.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "masu prof [OPTIONS] -- COMMAND…
+       masu prof [OPTIONS] -p PID
+       masu prof [OPTIONS] FILE",
+    after_help = "\
 Examples:
   masu prof -- ./server                     the stacks with most memory at the peak
   masu prof -p PID --for 30s                the same of a running process: what it allocates from now on
@@ -66,7 +70,8 @@ off again. What it allocated before is not seen.
 
 Exit codes: the program's own; before that those of `masu run`; 0 for a process or a file; 2 mistyped, no such
 process, one without masu or that may not be read, or one that somebody else profiles; 3 more is in use than --most
-allows; 125 there is no profile.")]
+allows; 125 there is no profile."
+)]
 pub struct Prof {
     /// Bytes between two samples, on average: smaller is finer and costs more [default: 512KiB]
     #[arg(long, value_name = "SIZE")]
@@ -77,7 +82,7 @@ pub struct Prof {
     pub pid: Option<u32>,
 
     /// For how long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
-    #[arg(long = "for", value_name = "T", requires = "pid", value_parser = crate::see::duration)]
+    #[arg(long = "for", value_name = "T", conflicts_with_all = ["file", "command"], value_parser = crate::see::duration)]
     pub span: Option<Duration>,
 
     /// What was in use when most was (the default)
@@ -188,7 +193,12 @@ fn leaks(profile: &Profile, most: u64) -> bool {
     let leaked: f64 = places.map(|place| View::Live.of(place).bytes).sum();
     let is_more = leaked > most as f64;
     if is_more {
-        let (leaked, most) = (bytes(leaked), bytes(most as f64));
+        let told = (bytes(leaked), bytes(most as f64));
+        // Rounded, a small difference would not show.
+        let (leaked, most) = match told {
+            (a, b) if a == b => (format!("{leaked:.0} bytes"), most.to_string()),
+            differing => differing,
+        };
         eprintln!("masu: {leaked} are in use at the end, and --most allows {most}");
     }
     is_more

@@ -9,7 +9,7 @@ use masu_profile::{Amount, Profile};
 
 /// Most stacks shown, and frames of each.
 const STACKS: usize = 15;
-const FRAMES: usize = 10;
+const FRAMES: usize = 16;
 
 /// What is shown of a stack.
 #[derive(Default, Clone)]
@@ -106,10 +106,14 @@ pub fn report(
 
 /// What a view says of a stack, or of all.
 fn figure(view: View, entry: &Entry) -> String {
-    let (of, blocks) = (bytes(entry.amount.bytes), entry.amount.objects);
+    let of = bytes(entry.amount.bytes);
+    let blocks = match entry.amount.objects.round() {
+        1.0 => "1 block".to_owned(),
+        n => format!("{n:.0} blocks"),
+    };
     match view {
-        View::Retained => format!("{of} kept by {blocks:.0} blocks"),
-        _ => format!("{of} ± {} in {blocks:.0} blocks", bytes(margin(entry.variance))),
+        View::Retained => format!("{of} kept by {blocks}"),
+        _ => format!("{of} ± {} in {blocks}", bytes(margin(entry.variance))),
     }
 }
 
@@ -140,12 +144,14 @@ fn lifetime(entry: &Entry) -> String {
     if entry.freed < 0.5 {
         return "never freed".into();
     }
-    let mean = entry.lived / entry.freed;
-    let mean =
-        if mean < 1000.0 { format!("{mean:.0} ms") } else { format!("{:.1} s", mean / 1000.0) };
+    let mean = match entry.lived / entry.freed {
+        mean if mean < 1.0 => "within 1 ms".to_owned(),
+        mean if mean < 1000.0 => format!("after {mean:.0} ms"),
+        mean => format!("after {:.1} s", mean / 1000.0),
+    };
     if kept < 0.05 {
-        format!("freed after {mean} on average")
+        format!("freed {mean} on average")
     } else {
-        format!("freed after {mean} on average except for {kept:.0} %")
+        format!("freed {mean} on average except for {kept:.0} %")
     }
 }
