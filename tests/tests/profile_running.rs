@@ -310,7 +310,7 @@ fn leaks_beyond_what_is_allowed_are_a_failure() {
     assert!(said.starts_with("In use at the end: 49 KiB ± 0 B in 50 blocks"), "{said}");
     let (code, _, wrong) = ended(&["--most", "49999"], &[]);
     assert_eq!(code, 3);
-    assert_eq!(wrong, "masu: 49 KiB are in use at the end, and --most allows 49 KiB\n");
+    assert_eq!(wrong, "masu: 50000 bytes are in use at the end, and --most allows 49999\n");
     assert_eq!(ended(&["--most", "0"], &[]).0, 3);
     // The program's own failure comes first.
     assert_eq!(ended(&["--most", "0"], &["fail"]).0, 7);
@@ -318,6 +318,71 @@ fn leaks_beyond_what_is_allowed_are_a_failure() {
     assert!(code == 2 && wrong.starts_with("masu: --most: "), "{wrong}");
     let (code, _, wrong) = done(&mut masu(&["prof", "--most", "1", "a.prof"]));
     assert!(code == 2 && wrong.contains("--leaks"), "{wrong}");
+}
+
+/// Distributions compress the debugging information of their packages.
+#[test]
+fn places_have_names_by_compressed_debugging_information() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let source = "#include <stdlib.h>\nvoid *volatile p;\n\
+                  __attribute__((noinline)) static void place(void) {\n\
+                  p = malloc(900);\n}\nint main(void) { place(); return 0; }";
+    let place = scratch();
+    let file = place.path().join("names.c");
+    fs::write(&file, source).expect("written");
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    for compressed in ["-gz=none", "-gz=zlib"] {
+        let program = Compile::with("cc").flags(["-g", "-O0", compressed]).file(&file).build();
+        let path = program.path().to_string_lossy().into_owned();
+        let options = ["prof", "--leaks", "--rate", "1", "--lib", &library, "--", &path];
+        let (code, said, wrong) = done(&mut masu(&options));
+        assert_eq!((code, &*wrong), (0, ""), "{said}");
+        assert!(said.starts_with("In use at the end: 900 B ± 0 B in 1 block ("), "{said}");
+        assert!(said.contains("  place  ") && said.contains("names.c:4\n"), "{compressed}: {said}");
+    }
+}
+
+/// Engines list for `perf` what code they make.
+#[test]
+fn code_made_at_run_time_has_names() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    const NODE: &str = "function makeBuffers() { const all = []; for (let i = 0; i < 200; i++) \
+        all.push(Buffer.allocUnsafeSlow(20000).fill(1)); return all; }\n\
+        let kept = []; for (let i = 0; i < 60; i++) kept = makeBuffers();\n";
+    const JAVA: &str = "import java.nio.ByteBuffer;\npublic class Made {\n\
+        static ByteBuffer[] kept = new ByteBuffer[200];\n\
+        static void makeBuffers(int n) {\n\
+        for (int i = 0; i < 200; i++) kept[i] = ByteBuffer.allocateDirect(20000 + n); }\n\
+        public static void main(String[] words) { for (int n = 0; n < 300; n++) makeBuffers(n); } }\n";
+    let place = scratch();
+    let at = |name: &str| place.path().join(name).to_string_lossy().into_owned();
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let java = ["-XX:+UseSerialGC", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit"];
+    for (engine, options, file, source, name) in [
+        ("node", &["--perf-basic-prof"][..], "made.js", NODE, "makeBuffers"),
+        ("java", &java[..], "Made.java", JAVA, "allocateMemory0(long)"),
+    ] {
+        fs::write(at(file), source).expect("written");
+        let (text, raw, file) = (at("a.folded"), at("a.prof"), at(file));
+        let mut words = vec!["prof", "--rate", "64KiB", "--folded", &text, "--raw", &raw];
+        words.extend(["--lib", &library, "--", engine]);
+        words.extend(options);
+        words.push(&file);
+        // Node leaves a log where it runs.
+        let (code, _, wrong) = done(masu(&words).current_dir(place.path()));
+        assert_eq!(code, 0, "{engine}: {wrong}");
+        let text = fs::read_to_string(text).expect("written");
+        assert!(text.lines().any(|line| line.contains(name)), "{engine}: {text}");
+        let raw = fs::read_to_string(raw).expect("written");
+        let id = raw.lines().find_map(|line| line.strip_prefix("pid ")).expect("a number");
+        fs::remove_file(format!("/tmp/perf-{id}.map")).expect("the engine's list");
+    }
 }
 
 #[test]
@@ -346,17 +411,19 @@ fn what_cannot_be_had_is_said_with_the_way_out() {
     );
     let place = scratch();
     let file: PathBuf = place.path().join("a.prof");
-    fs::write(&file, "masu heap profile 1\nrate 1\nmaps\n").expect("written");
+    fs::write(&file, "masu heap profile 1\nrate 1\nmaps\nend\n").expect("written");
     let cut = place.path().join("cut.prof");
-    fs::write(&cut, "masu heap profile 1\nrate 1\nplace 16 1 65536 16 655").expect("written");
-    refused(
-        &["prof", &cut.to_string_lossy()],
-        &format!(
-            "masu: `{}` is not whole: did the process end while it was written?",
-            cut.display()
-        ),
-        "--raw FILE",
-    );
+    for text in ["place 16 1 65536 16 655", "maps\n400-500 r-xp 0 0 0 /bin/a\n"] {
+        fs::write(&cut, format!("masu heap profile 1\nrate 1\n{text}")).expect("written");
+        refused(
+            &["prof", &cut.to_string_lossy()],
+            &format!(
+                "masu: `{}` is not whole: did the process end while it was written?",
+                cut.display()
+            ),
+            "--raw FILE",
+        );
+    }
     let file = file.to_string_lossy();
     refused(
         &["prof", "--retained", &file],

@@ -211,6 +211,25 @@ fn a_watch_ends_when_it_is_interrupted() {
 }
 
 /// The page of `--html` shows the same, and needs nothing else.
+/// The chart is the command's alone, and one that cannot be started has none.
+#[test]
+fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
+    if !is_masu() {
+        return;
+    }
+    let watch = |words: &[&str]| {
+        let output = masu(&[&["watch", "--"], words].concat());
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, wrong) = watch(&["there-is-no-such-program"]);
+    assert_eq!((code, &*said), (Some(127), ""), "{wrong}");
+    assert!(wrong.starts_with("masu: `there-is-no-such-program`: no such program\n"), "{wrong}");
+    let (code, said, wrong) = watch(&["sleep", "0.3"]);
+    assert_eq!((code, &*wrong), (Some(0), ""));
+    assert!(said.contains("(sleep): ") && said.contains('█'), "{said}");
+}
+
 #[test]
 fn a_watch_as_a_page() {
     if !is_masu() {
