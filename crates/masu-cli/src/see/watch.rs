@@ -130,7 +130,9 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             print(&over(drawn, &picture))?;
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
-        thread::sleep(order.every.max(SHORTEST).max(sampler.pause()));
+        // A command may be over soon.
+        let soon = if child.is_some() { begin.elapsed() / 8 } else { order.every };
+        thread::sleep(order.every.min(soon).max(SHORTEST).max(sampler.pause()));
     }
     // A command that could not be started has said so.
     if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {
