@@ -25,7 +25,7 @@ impl Stack {
     }
 
     /// The word at an address, if it is one of the stack or of another place that can be read; it is noted.
-    #[inline(always)]
+    #[inline(never)]
     pub fn word(&mut self, address: usize) -> Option<usize> {
         let word = self.read(address)?;
         self.seen.note(address, word);
@@ -33,7 +33,7 @@ impl Stack {
     }
 
     /// The same, and it is not noted.
-    #[inline(always)]
+    #[inline]
     pub fn read(&mut self, address: usize) -> Option<usize> {
         if !address.is_multiple_of(8) || !self.has(address) && !self.reach(address) {
             return None;

@@ -118,6 +118,8 @@ impl Past {
     }
 
     /// Keeps a stack, in the place of another one. Nothing happens where another thread just writes one.
+    #[cold]
+    #[inline(never)]
     pub fn put(&self, key: usize, seen: &Seen) {
         let Some(words) = seen.words.get(..seen.n) else { return };
         let Some(entry) = self.entry(key) else { return };
