@@ -1,7 +1,7 @@
 //! The hardened heap, as the configuration asks for it; and resizing its blocks.
 
 use super::alloc::bytes_for;
-use super::free::dealloc;
+use super::free::dealloc_out_of_line;
 use super::scarce;
 use crate::config::Config;
 use crate::hardened::shape::MOST;
@@ -132,7 +132,7 @@ pub(super) unsafe fn realloc_hardened(
         // SAFETY: two blocks, each at least as long as what is copied; `p` is given up.
         unsafe {
             host::copy(p, to, old.min(asked).min(bytes));
-            dealloc(p);
+            dealloc_out_of_line(p);
         }
     }
     to

@@ -8,7 +8,7 @@
 //!
 //! Arenas are told what becomes of their blocks, within their limits.
 
-use super::free::{self, dealloc};
+use super::free::{self, dealloc_out_of_line};
 use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
@@ -220,7 +220,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
             if zeroed && new > old {
                 to.add(old).write_bytes(0, new - old);
             }
-            dealloc(p);
+            dealloc_out_of_line(p);
         }
     }
     to
@@ -337,7 +337,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
                 // SAFETY: a spare block of that size, and `p` as the caller says.
                 unsafe {
                     host::copy(p, to, old);
-                    dealloc(p);
+                    dealloc_out_of_line(p);
                 }
             }
             to

@@ -165,7 +165,7 @@ pub(super) unsafe fn push(
         // SAFETY: passed on: the blocks are the caller's until the push succeeds (invariant 5 of `span::remote`).
         unsafe { link_last(span, ends, head) };
     };
-    match word.push(ends, n, span::threshold(class), link) {
+    match word.push(ends, n, || span::threshold(class), link) {
         Pushed::Queued(n) => {
             if n != span::capacity(class) {
                 return false;
@@ -264,7 +264,7 @@ unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
             let last = at(rest.tail);
             let link = |head: Option<u32>| (*last).next = head.map_or(null_mut(), at);
             // The claim made the word that of an owned span, which nobody claims again.
-            span::remote(span).push((rest.head, rest.tail), rest.count, u32::MAX, link);
+            span::remote(span).push((rest.head, rest.tail), rest.count, || u32::MAX, link);
         }
         deferred::push(mark as usize, deferred::Kind::Claimed);
     }

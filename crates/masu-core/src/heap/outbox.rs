@@ -163,7 +163,6 @@ impl Outbox {
                 "mov word ptr [{heap} + {slot} * 8 + {first}], {block:x}",
                 "mov qword ptr [{block}], {next}",
                 "mov qword ptr [{block} + 8], {mark}",
-                "mov dword ptr [{heap} + {inside}], 0",
                 heap = in(reg) heap, slot = in(reg) outbox.index(span), block = in(reg) block,
                 next = out(reg) _, mark = const MARK,
                 inside = const AT + offset_of!(Outbox, holder) + Holder::WORDS[0],
@@ -180,6 +179,8 @@ impl Outbox {
                     return Added::Turn(class);
                 },
                 options(nostack));
+            // Not in the text above: what ends with that text has to jump to its return.
+            outbox.holder.leave();
             Added::Yes
         }
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
@@ -205,17 +206,18 @@ impl Outbox {
         let outbox = &heap.outbox;
         let inside = outbox.holder.enter()?;
         let slot = outbox.slot(span);
+        let most = outbox.most(class);
         let sent = if slot.left.get() == 1 {
             // SAFETY: passed on, and invariant 1: there is a chain, of this span.
             unsafe { slot.push(block) };
-            outbox.send_here(Some(heap), span, class, slot, outbox.most(class))
-        } else if outbox.most(class) == 1 || !outbox.holder.holds() || is_of_arena(span) {
+            outbox.send_here(Some(heap), span, class, slot, most)
+        } else if most == 1 || !outbox.holder.holds() || is_of_arena(span) {
             drop(inside);
             // SAFETY: passed on.
             return unsafe { outbox.put(heap, span, class, block) };
         } else {
             // SAFETY: passed on.
-            unsafe { outbox.begin(slot, span, class, block) };
+            unsafe { outbox.begin(slot, span, most, block) };
             outbox.send_old(heap)
         };
         drop(inside);
@@ -260,7 +262,7 @@ impl Outbox {
                 self.holder.begin(&TOTAL, GRANULE);
             }
             // SAFETY: passed on.
-            unsafe { self.begin(slot, span, class, block) };
+            unsafe { self.begin(slot, span, self.most(class), block) };
         }
         let full = slot.left.get() == 0;
         let n = self.most(class);
@@ -269,18 +271,18 @@ impl Outbox {
         Some(settle(heap, [evicted, old, whole]))
     }
 
-    /// Begins a chain in a slot that has none.
+    /// Begins a chain, of so many blocks at `most`, in a slot that has none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    unsafe fn begin(&self, slot: &Slot, span: u32, class: usize, block: *mut Block) {
+    unsafe fn begin(&self, slot: &Slot, span: u32, most: u32, block: *mut Block) {
         // SAFETY: passed on.
         unsafe { Block::make_free(block, null_mut()) };
         let at = block.addr() as u16;
         slot.span.set(span);
         slot.first.set(at);
-        slot.left.set(self.most(class) as u8 - 1);
+        slot.left.set(most as u8 - 1);
         // What is left of a chain is not 0 soon.
         slot.seen.set((at >> 8) as u8 & !SEEN);
         self.lasts[self.index(span) % SLOTS].set((at >> 4) as u8);
@@ -309,7 +311,6 @@ impl Outbox {
         unsafe { *row.get_unchecked(class) }.into()
     }
 
-    /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
     /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
     /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed
     /// process there are so few slots that another span's chain soon sends it out.

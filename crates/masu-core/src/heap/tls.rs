@@ -187,6 +187,20 @@ pub fn set_current(heap: &'static Heap) {
     unsafe { word().write(heap) }
 }
 
+/// How far the word lies from the thread's pointer. A function that asks twice has it loaded once.
+#[cfg(all(target_arch = "x86_64", not(any(feature = "tls-descriptors", miri))))]
+#[inline(always)]
+fn distance() -> usize {
+    let distance;
+    // SAFETY: loads what the loader has put there before any code of ours ran.
+    unsafe {
+        core::arch::asm!(
+            "mov {d}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
+            d = out(reg) distance, options(pure, nomem, nostack, preserves_flags));
+    }
+    distance
+}
+
 /// The calling thread's heap.
 #[cfg(not(any(feature = "tls-descriptors", miri)))]
 #[inline(always)]
@@ -196,9 +210,9 @@ pub fn current() -> &'static Heap {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
-            "mov {h}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
-            "mov {h}, qword ptr fs:[{h}]",
-            h = out(reg) heap, options(readonly, nostack, preserves_flags));
+            "mov {h}, qword ptr fs:[{d}]",
+            d = in(reg) distance(), h = lateout(reg) heap,
+            options(readonly, nostack, preserves_flags));
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             "mrs {h}, tpidr_el0",
@@ -224,10 +238,9 @@ pub fn is_mine(owner: u32) -> bool {
     // SAFETY: invariant 1: compares with the thread's own word.
     unsafe {
         core::arch::asm!(
-            "mov {t}, qword ptr [rip + masu_heap_v0_1@GOTTPOFF]",
-            "cmp {owner:e}, dword ptr fs:[{t}]",
+            "cmp {owner:e}, dword ptr fs:[{d}]",
             "jne {other}",
-            owner = in(reg) owner, t = out(reg) _, other = label { return false },
+            owner = in(reg) owner, d = in(reg) distance(), other = label { return false },
             options(readonly, nostack));
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -102,7 +102,7 @@ impl Span {
             self.links[last].with_mut(|link| unsafe { *link = head });
         };
         let ends = (blocks[0], last as u32);
-        match self.word.push(ends, blocks.len() as u32, self.threshold, link) {
+        match self.word.push(ends, blocks.len() as u32, || self.threshold, link) {
             Pushed::Queued(_) => {}
             Pushed::Claimed { chain, .. } => {
                 self.merge(chain);

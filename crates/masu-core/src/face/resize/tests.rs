@@ -1,6 +1,7 @@
 //! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
 
 use super::*;
+use crate::dealloc;
 use crate::{ALIGN_MAX, exact_size};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::run::Home;
-use crate::size_class::LAST_CLASS;
+use crate::size_class::{LAST_CLASS, class_of};
 use crate::span::pool;
 use std::collections::BTreeSet;
 
@@ -180,5 +180,49 @@ fn a_threshold_is_an_eighth_of_the_span_within_bounds() {
         let blocks = GRANULE / size_of_class(class);
         assert_eq!(threshold(class) as usize, (blocks / 8).clamp(1, 32));
         assert!(threshold(class) as usize <= blocks);
+    }
+}
+
+/// Each link of chains of every length is written to in every way that leads elsewhere, or nowhere.
+#[test]
+fn a_chain_with_a_broken_link_is_not_whole() {
+    let owned = Owned::new(class_of(64));
+    let blocks = owned.carve_all(CARVE);
+    let link = |from: *mut Block, to: usize| {
+        // SAFETY: a block of the span, this thread's alone; the link is only compared.
+        unsafe { (*from).next = to as *mut Block };
+    };
+    for n in 2..=70 {
+        let used = &blocks[7..7 + n];
+        for (i, &block) in used.iter().enumerate() {
+            link(block, used.get(i + 1).map_or(0, |next| next.addr()));
+        }
+        let ends = (sixteenths(used[0]), sixteenths(used[n - 1]));
+        let chain = Chain { head: ends.0, tail: ends.1, count: n as u32 };
+        // SAFETY: freed blocks, this thread's alone.
+        let is_whole = |chain: &Chain| unsafe { chain.is_whole(owned.0) };
+        assert!(is_whole(&chain), "{n} blocks");
+        assert!(!is_whole(&Chain { count: n as u32 - 1, ..chain }), "{n} blocks and a short count");
+        assert!(!is_whole(&Chain { count: n as u32 + 1, ..chain }), "{n} blocks and a long count");
+        for i in 0..n {
+            let right = used.get(i + 1).map_or(0, |next| next.addr());
+            let aside = [
+                right ^ 1,
+                right ^ 1 << GRANULE_SHIFT,
+                right ^ 1 << 40,
+                right & 0xffff_ffff | 1 << 33,
+                right & (GRANULE - 1) | 1,
+                used[i].addr(),
+                used[0].addr(),
+                blocks[0].addr(),
+                usize::MAX,
+                1,
+            ];
+            for wrong in aside.into_iter().filter(|&wrong| wrong != right) {
+                link(used[i], wrong);
+                assert!(!is_whole(&chain), "link {i} of {n} is {wrong:#x} instead of {right:#x}");
+            }
+            link(used[i], right);
+        }
     }
 }
