@@ -75,7 +75,7 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
 ///
 /// # Safety
 /// They are such bytes, and accessible.
-#[inline(never)]
+#[inline]
 unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
     // SAFETY: passed on.
     unsafe {

@@ -18,7 +18,7 @@ use super::pool::Locked;
 use super::random::Stream;
 use super::shape::{ALL, CLASSES, PAGES, room};
 use super::slab::Drawn;
-use super::{BEGIN, arena_of, options, pool_of};
+use super::{BEGIN, arena_of, options, pool_of, trailer};
 use crate::features;
 use crate::ledger;
 use crate::sync::{AtomicUsize, Ordering};
@@ -31,6 +31,9 @@ const LEAST_READY: usize = 2;
 /// A class is served where so many of its slots have as many bytes.
 const LEAST_SERVED: usize = 4;
 const SERVED_BYTES: usize = 16 << 10;
+/// Of what is ready, which is no quarantine, threads together keep so many times as much: a thread without enough takes the
+/// pool's lock for each block.
+const READY_MORE: usize = 4;
 /// Caches that are opened at once.
 const STEP: usize = 2;
 
@@ -119,9 +122,10 @@ fn open(thread: usize) -> bool {
     true
 }
 
-/// Of how many threads each has a share of what would wait in an arena: so all of them together keep as much as arenas.
-fn share() -> usize {
-    OPEN.load(Ordering::Relaxed).div_ceil(PROCESS.arenas().max(1)).max(1)
+/// Of how many threads each has a share of what would wait in `more` times as many arenas as there are: so all of them
+/// together keep as much as these.
+fn share(more: usize) -> usize {
+    OPEN.load(Ordering::Relaxed).div_ceil((more * PROCESS.arenas()).max(1)).max(1)
 }
 
 impl Hand {
@@ -132,18 +136,19 @@ impl Hand {
         unsafe { &mut *self.stream.get() }.below(n)
     }
 
-    /// How many blocks so many bytes are.
-    fn blocks(&self, bytes: usize) -> usize {
-        bytes / share() / ALL[self.class % CLASSES].stride.max(1) as usize
+    /// How many blocks the thread's share of so many bytes is, of `more` times as much as arenas keep.
+    fn blocks(&self, bytes: usize, more: usize) -> usize {
+        bytes / share(more) / ALL[self.class % CLASSES].stride.max(1) as usize
     }
 
     /// Decides how much may be in it. `false`: nothing, for its share is too small.
     fn begin(&self) -> bool {
-        let is_served = self.blocks(SERVED_BYTES) >= LEAST_SERVED;
+        let is_served = self.blocks(SERVED_BYTES, READY_MORE) >= LEAST_SERVED;
         if is_served {
             let (drawn, queue) = options::quarantine();
-            let most = |bytes| if bytes == 0 { 0 } else { self.blocks(bytes).max(1) };
-            self.bin.set_most(most(READY_BYTES).max(LEAST_READY), most(drawn), most(queue));
+            let most = |bytes| if bytes == 0 { 0 } else { self.blocks(bytes, 1).max(1) };
+            let ready = self.blocks(READY_BYTES, READY_MORE).max(LEAST_READY);
+            self.bin.set_most(ready, most(drawn), most(queue));
         }
         is_served
     }
@@ -166,11 +171,16 @@ impl Hand {
         let arena = arena_of(self.class, thread);
         let pool = pool_of(self.class, arena).and_then(|pool| pool.enter(self.class));
         let Some(mut pool) = pool else { return false };
-        let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2));
+        let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2, READY_MORE));
         let mut drawn = [Drawn::default(); READY / 2];
         let Some(drawn) = drawn.get_mut(..batch) else { return false };
         let count = pool.draw(drawn);
-        drawn.iter().take(count).for_each(|drawn| self.bin.add(drawn.0));
+        let stride = ALL[self.class % CLASSES].stride as usize;
+        for drawn in drawn.iter().take(count) {
+            // All of them will be wanted soon, and each would be waited for.
+            trailer::fetch(drawn.get().0, stride);
+            self.bin.add(drawn.0);
+        }
         !self.bin.is_empty()
     }
 

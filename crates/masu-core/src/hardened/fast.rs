@@ -46,7 +46,7 @@ pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
 ///
 /// # Safety
 /// It is the caller's alone.
-#[inline(never)]
+#[inline]
 pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) -> Tag {
     let stride = ALL[class % CLASSES].stride as usize;
     let tag = tags::hand_out(at, class, spot);
@@ -85,8 +85,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     unsafe {
         let slack = trailer::slack(address + stride, canary, stride)?;
         let bytes = stride - TRAILER - slack;
-        if slack != 0 && trailer::first_not_zero(address + bytes, slack).is_some()
-            || !is_whole_around(pool, address, class, spot)
+        if !trailer::is_zero(address + bytes, slack) || !is_whole_around(pool, address, class, spot)
         {
             return None;
         }

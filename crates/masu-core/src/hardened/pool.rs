@@ -26,9 +26,12 @@ use crate::sharing;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::mem;
+use at_hand::AtHand;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
+mod at_hand;
+mod purge;
 mod reset;
 mod usage;
 
@@ -76,6 +79,7 @@ struct Inner {
     /// Slabs with taken slots, or that had some since their pages came.
     resident: usize,
     quarantine: Quarantine,
+    at_hand: AtHand,
 }
 
 /// Where a pointer into a pool's slabs points to.
@@ -234,9 +238,10 @@ impl Locked<'_> {
     #[inline(never)]
     pub fn draw(&mut self, to: &mut [Drawn]) -> usize {
         let slots = usize::from(self.shape.slots);
+        let there = self.draw_at_hand(to);
         // All of one slab, as far as it has some: another one for each would be a miss of the cache for each.
         let (mut index, mut is_full) = (0, true);
-        for (n, entry) in to.iter_mut().enumerate() {
+        for (n, entry) in to.iter_mut().enumerate().skip(there) {
             if is_full {
                 let Some(some) = self.some_slab() else { return n };
                 index = some;
@@ -272,6 +277,9 @@ impl Locked<'_> {
     pub fn take_back(&mut self, address: usize, has_waited: bool) -> bool {
         let Some(spot) = self.pool.spot(address, self.class) else { return false };
         let mut out = spot.block();
+        if has_waited && self.keep_at_hand(out) {
+            return false;
+        }
         if !has_waited {
             self.inner.quarantined += 1;
             out = self.inner.quarantine.pass(out, &mut self.inner.stream);
@@ -351,21 +359,6 @@ impl Locked<'_> {
         }
     }
 
-    /// Gives an empty slab's pages back. `false`: the kernel refused.
-    fn clean(&mut self, index: u32, slab: Slab) -> bool {
-        let at = self.pool.address(index, 0, self.shape);
-        // SAFETY: invariant 3 of `hardened::slab`: no slot is taken, so nobody uses any of it. (Guards stay where they
-        // are.)
-        if self.class != EMPTY && !unsafe { mem::discard(at, self.shape.slab()) } {
-            return false;
-        }
-        slab.header.touched.store(0, Ordering::Relaxed);
-        slab.header.next.store(self.inner.clean, Ordering::Relaxed);
-        self.inner.clean = index + 1;
-        self.charge(-1);
-        true
-    }
-
     /// Notes a slab more or less whose pages may be resident.
     fn charge(&mut self, slabs: isize) {
         self.inner.resident = self.inner.resident.wrapping_add_signed(slabs);
@@ -373,24 +366,6 @@ impl Locked<'_> {
             let bytes = self.shape.slab().cast_signed() * slabs;
             ledger::HARDENED.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
         }
-    }
-
-    /// Gives the pages of empty slabs back: of those that were not needed since the last time, or of all. Returns their
-    /// bytes.
-    pub fn purge(&mut self, all: bool) -> usize {
-        let count = if all { self.inner.empty_count } else { self.inner.idle };
-        let mut bytes = 0;
-        for _ in 0..count {
-            let Some(index) = self.take_empty() else { break };
-            let slab = self.pool.slab(index, self.shape);
-            if !self.clean(index, slab) {
-                self.keep_empty(index, slab);
-                break;
-            }
-            bytes += self.shape.slab();
-        }
-        self.inner.idle = self.inner.empty_count;
-        bytes
     }
 
     /// A slab without a taken slot, which is now in the list of partial ones.

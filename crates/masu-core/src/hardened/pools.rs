@@ -50,7 +50,7 @@ pub fn purge(all: bool) -> usize {
     if !is_there() {
         return 0;
     }
-    if ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
+    if all || ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
         each_pool(&mut |pool, class| bytes += purge_pool(pool, class, all));
     }
     bytes += large::purge(all);

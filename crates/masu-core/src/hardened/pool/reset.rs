@@ -63,6 +63,7 @@ impl Inner {
         self.stream.renew();
         self.quarantine.clear();
         (self.partial, self.empty, self.clean) = (0, 0, 0);
+        self.at_hand.clear();
         (self.empty_count, self.idle) = (0, 0);
         (self.taken, self.quarantined, self.resident) = (0, 0, 0);
     }
