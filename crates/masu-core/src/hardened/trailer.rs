@@ -213,17 +213,8 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     }
     let mut from = at;
     while end - from >= AT_ONCE {
-        // SAFETY: passed on. Of long blocks more than one step between two branches.
-        let zero = unsafe {
-            if end - from >= 4 * AT_ONCE {
-                let zero = are_zero(from) & are_zero(from + AT_ONCE);
-                from += 2 * AT_ONCE;
-                zero & are_zero(from) & are_zero(from + AT_ONCE)
-            } else {
-                are_zero(from)
-            }
-        };
-        if !zero {
+        // SAFETY: passed on.
+        if !unsafe { are_zero(from) } {
             return false;
         }
         from += AT_ONCE;
