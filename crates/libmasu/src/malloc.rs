@@ -39,6 +39,19 @@ fn allocate_slow(size: usize) -> *mut u8 {
     or_enomem(masu_core::alloc_slow(size))
 }
 
+#[cold]
+#[inline(never)]
+fn allocate_zeroed_slow(size: usize) -> *mut u8 {
+    or_enomem(masu_core::alloc_zeroed_slow(size))
+}
+
+/// What no block can hold.
+#[cold]
+#[inline(never)]
+fn refuse() -> *mut u8 {
+    fail(ENOMEM)
+}
+
 /// `realloc` to another size class.
 ///
 /// # Safety
@@ -80,8 +93,8 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        Some(size) => or_enomem(masu_core::alloc_zeroed(size)).cast(),
-        None => fail(ENOMEM).cast(),
+        Some(size) => masu_core::alloc_zeroed_unknown(size, allocate_zeroed_slow).cast(),
+        None => refuse().cast(),
     }
 }
 

@@ -20,7 +20,7 @@ pub use crate::request::ALIGN_MAX;
 pub use alloc::{
     alloc, alloc_aligned, alloc_aligned_fast, alloc_exact, alloc_exact_fast, alloc_fast,
     alloc_fast_unknown, alloc_slow, alloc_zeroed, alloc_zeroed_aligned, alloc_zeroed_fast,
-    alloc_zeroed_slow, exact_size, good_size,
+    alloc_zeroed_slow, alloc_zeroed_unknown, exact_size, good_size,
 };
 pub use free::{dealloc, dealloc_aligned, dealloc_at_least, dealloc_sized};
 pub use resize::{

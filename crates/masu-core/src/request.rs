@@ -7,14 +7,15 @@
 //! | zeroed are | the bytes asked for | all that may be used |
 
 use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, UNIT, aligned_class, class_of, exact_class, medium_units, size_of_class,
+    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, aligned_class, class_of, exact_class, is_aligned,
+    medium_units, size_of_class,
 };
 
 /// The largest alignment: 1 GiB.
 pub const ALIGN_MAX: usize = 1 << 30;
 
-/// The largest alignment that small blocks can have: half of the largest one's size.
-pub const ALIGN_SMALL_MAX: usize = SMALL_MAX / 2;
+/// The largest alignment that small blocks can have: a page.
+pub const ALIGN_SMALL_MAX: usize = TABLE_MAX / 2;
 
 /// Where a block comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +55,17 @@ pub struct Request {
     pub exact: bool,
 }
 
+/// Where a block of a small size comes from at a multiple of `align`, up to [`ALIGN_SMALL_MAX`], if `class` is that of
+/// the next multiple: above [`TABLE_MAX`], not all classes are so aligned, but runs are.
+#[inline(always)]
+fn small_or_run(class: usize, size: usize, align: usize) -> Source {
+    if size > TABLE_MAX && !is_aligned(class, align) {
+        Source::Medium(medium_units(size))
+    } else {
+        Source::Small(class)
+    }
+}
+
 /// Where a large block comes from; `None` if there can be none.
 #[inline(always)]
 fn large(size: usize, align: usize) -> Option<Source> {
@@ -74,7 +86,7 @@ impl Request {
         let source = if size <= SMALL_MAX && align <= 16 {
             Source::Small(class_of(size))
         } else if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-            Source::Small(aligned_class(size, align))
+            small_or_run(aligned_class(size, align), size, align)
         } else {
             large(size, align)?
         };
@@ -86,7 +98,7 @@ impl Request {
     pub fn exact(size: usize, align: usize, zeroed: bool) -> Option<Request> {
         debug_assert!(align.is_power_of_two());
         let source = if size <= SMALL_MAX && align <= ALIGN_SMALL_MAX {
-            Source::Small(exact_class(size, align))
+            small_or_run(exact_class(size, align), size, align)
         } else {
             large(size, align)?
         };
@@ -129,6 +141,26 @@ mod tests {
                         assert!(size <= SMALL_MAX && size_of_class(class).is_multiple_of(align));
                     }
                     (new, exact) => assert_eq!(new, exact),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn above_the_table_what_no_class_aligns_is_a_run() {
+        for (size, align, run) in [
+            (8193, 64, 0),
+            (9000, 256, 3),
+            (12_288, 4096, 0),
+            (12_288, 64, 0),
+            (13_000, 256, 0),
+            (13_000, 512, 4),
+        ] {
+            for request in [Request::new(size, align, false), Request::exact(size, align, false)] {
+                let request = request.expect("possible");
+                match request.source {
+                    Source::Small(class) => assert!(run == 0 && is_aligned(class, align)),
+                    source => assert_eq!(source, Source::Medium(run), "{size}, {align}"),
                 }
             }
         }

@@ -1,30 +1,37 @@
 //! Sizes to size classes.
 //!
-//! Small blocks, up to 8 KiB: class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each
-//! doubling, and three more. One of 4.5 KiB is for a page of 4 KiB with a header (what SQLite caches, and
-//! many a buffer). Two of a page or half of one and a cache line are for whole and half pages, which a
-//! program often has many of: at a stride of 2 or 4 KiB their first lines, where their links lie as long as
-//! they are free, would all share two sets of the first-level cache, or one. Blocks of 2 and 4 KiB sharp
-//! are for whoever wants them aligned, and for a bit less. That makes 35 in all; class 0 means "not a small
-//! block". (Eight to a doubling waste half as much inside blocks, but leave more spans partly filled:
-//! `docs/experiments.md`.) Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to
-//! 4 KiB units.
+//! Small blocks, up to 16 KiB. Class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each doubling up
+//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which a program often has many of, are a little longer than
+//! that: at a stride of 2 or 4 KiB their first lines, where their links lie as long as they are free, would all
+//! share two sets of the first-level cache, or one. Those for 4 KiB take a page with a header, too (what SQLite
+//! caches, and many a buffer): a span has fifteen of them either way. Blocks of 2 and 4 KiB sharp are for
+//! whoever wants them aligned, and for a bit less. Above 8 KiB, six classes divide a span without much of a
+//! rest, from seven to four blocks of it. That makes 40 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside blocks, but leave more spans partly
+//! filled: `docs/experiments.md`.) The hot paths serve what is in the table, up to 8 KiB. Medium blocks, up to
+//! 1 MiB: eight classes to each doubling, rounded up to 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
 //! 1. `size(class(n)) >= n`, and it is the smallest such class, except for 2 and 4 KiB.
-//! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block).
+//! 2. waste: above 128 B, `size(class(n)) - n < n / 4` (20 % of the block); above 8 KiB a sixth.
 //! 3. every class size is a multiple of 16, so every block is 16-byte aligned, and a block of a
 //!    class divisible by `2^k` is aligned to `2^k`, since spans are aligned to their size.
 
-/// Blocks up to this size are small: they come from spans. 8 KiB.
-pub const SMALL_MAX: usize = 8 << 10;
+/// Blocks up to this size are small: they come from spans. 16 KiB.
+pub const SMALL_MAX: usize = 16 << 10;
+/// Sizes up to this have their class in the table, by which the hot paths find it. 8 KiB.
+pub const TABLE_MAX: usize = 8 << 10;
 /// Blocks up to this size are medium: they come from runs. 1 MiB.
 pub const MEDIUM_MAX: usize = 1 << 20;
 /// Number of small classes plus one for class 0, rounded up to a power of two.
 pub const CLASSES: usize = 64;
+/// The last class of the table.
+pub const LAST_IN_TABLE: usize = 34;
+/// The classes above that: the most that leave room for seven, six, five and four blocks in a span, in lines, and
+/// what whole pages or less of a rest leave them.
+const ABOVE: [u16; 6] = [9344, 10880, 12288, 13056, 14592, 16384];
 /// The last small class.
-pub const LAST_CLASS: usize = 35;
+pub const LAST_CLASS: usize = LAST_IN_TABLE + ABOVE.len();
 
 /// A class as an index of what has a row for each, so that no code is needed for one that there is not.
 #[inline(always)]
@@ -45,11 +52,11 @@ const HALF_PAGE: u32 = PAGE / 2;
 const LINE: u32 = 64;
 /// The classes between these and the next ones.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
-const PAGE_AND_LINE: u32 = PAGE + LINE;
-const PAGE_AND_HEADER: u32 = PAGE + 512;
+/// A fifteenth of a span.
+const PAGE_AND_HEADER: u32 = PAGE + 272;
 
 /// Entries of the table of classes.
-pub const TABLE_LEN: usize = SMALL_MAX / 16 + 1;
+pub const TABLE_LEN: usize = TABLE_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
 pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
@@ -63,24 +70,27 @@ const fn sizes() -> [u16; LAST_CLASS + 1] {
     let mut out = [0u16; LAST_CLASS + 1];
     let mut class = 1;
     let mut size = 0u32;
-    while class <= LAST_CLASS {
+    while class <= LAST_IN_TABLE {
         let step = match size {
             0..128 => 16,
             HALF_PAGE => LINE,
             HALF_PAGE_AND_LINE => 512 - LINE,
-            PAGE => LINE,
-            PAGE_AND_LINE => PAGE_AND_HEADER - PAGE_AND_LINE,
-            PAGE_AND_HEADER => PAGE_AND_HEADER - PAGE,
+            PAGE => PAGE_AND_HEADER - PAGE,
+            PAGE_AND_HEADER => PAGE + PAGE / 4 - PAGE_AND_HEADER,
             _ => 1 << (size.ilog2() - 2),
         };
         size += step;
         out[class] = size as u16;
         class += 1;
     }
+    while class <= LAST_CLASS {
+        out[class] = ABOVE[class - LAST_IN_TABLE - 1];
+        class += 1;
+    }
     out
 }
 
-/// Whether blocks of this size, a multiple of 16, are a line apart unless they are to be aligned.
+/// Whether blocks of this size, a multiple of 16, are further apart unless they are to be aligned.
 const fn is_staggered(size: usize) -> bool {
     size == PAGE as usize || size == HALF_PAGE as usize
 }
@@ -101,7 +111,19 @@ const fn table(apart: bool) -> [u8; TABLE_LEN] {
 }
 
 const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
+const _: () = assert!(sizes()[LAST_IN_TABLE] as usize == TABLE_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
+
+/// The class of a small size that the table does not have.
+#[inline(always)]
+const fn class_above(size: usize) -> usize {
+    let (mut class, mut i) = (LAST_IN_TABLE + 1, 0);
+    while i < ABOVE.len() - 1 {
+        class += (size > ABOVE[i] as usize) as usize;
+        i += 1;
+    }
+    class
+}
 
 /// The class of a small size: the smallest whose blocks hold `size` bytes, or the next one for whole and
 /// half pages.
@@ -110,7 +132,10 @@ const _: () = assert!(LAST_CLASS < CLASSES);
 #[inline(always)]
 pub fn class_of(size: usize) -> usize {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: size <= SMALL_MAX gives an index of at most SMALL_MAX / 16, the last entry.
+    if size > TABLE_MAX {
+        return class_above(size);
+    }
+    // SAFETY: size <= TABLE_MAX gives an index of at most TABLE_MAX / 16, the last entry.
     unsafe { *TABLE.get_unchecked((size + 15) >> 4) as usize }
 }
 
@@ -121,6 +146,9 @@ pub fn class_of(size: usize) -> usize {
 #[inline(always)]
 pub fn exact_class_of(size: usize) -> usize {
     debug_assert!(size <= SMALL_MAX);
+    if size > TABLE_MAX {
+        return class_above(size);
+    }
     // SAFETY: as in `class_of`.
     unsafe { *EXACT_TABLE.get_unchecked((size + 15) >> 4) as usize }
 }
@@ -129,7 +157,15 @@ pub fn exact_class_of(size: usize) -> usize {
 #[inline]
 pub fn exact_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
-    exact_class_of((size.max(1) + align - 1) & !(align - 1))
+    let size = (size.max(1) + align - 1) & !(align - 1);
+    let class = exact_class_of(size);
+    class + usize::from(size <= TABLE_MAX && !is_aligned(class, align))
+}
+
+/// Whether the blocks of a class are at multiples of `align`, a power of two up to the length of a span.
+#[inline(always)]
+pub fn is_aligned(class: usize, align: usize) -> bool {
+    size_of_class(class) & (align - 1) == 0
 }
 
 /// The block size of a class in bytes; 0 for class 0.
@@ -140,19 +176,27 @@ pub fn size_of_class(class: usize) -> usize {
     unsafe { *SIZES.get_unchecked(class) as usize }
 }
 
-/// The class of a small size at a multiple of `align`, a power of two up to half of [`SMALL_MAX`]: the
-/// smallest whose blocks hold `size` bytes, at least one, and are so aligned.
+/// The class of a size of up to [`TABLE_MAX`] at a multiple of `align`, a power of two up to half of that: the
+/// smallest whose blocks hold `size` bytes, at least one, and are so aligned. Above that, the class of the
+/// next multiple of `align`, which may not be [so aligned](is_aligned).
 ///
 /// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B and
 /// whenever `align` exceeds the distance of two classes, the class has exactly that size; else the
 /// distance is a multiple of `align`. Only whole and half pages have a class of their own when they are
-/// aligned.
+/// aligned, and a page with a header is in the next one.
 #[inline(always)]
 pub fn aligned_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
     // Not `next_multiple_of`, which divides, and panics where the compiler does not see that `align` is not 0.
     let size = (size.max(1) + align - 1) & !(align - 1);
-    class_of(size) - usize::from(align > LINE as usize && is_staggered(size))
+    let class = class_of(size);
+    if size > TABLE_MAX || is_aligned(class, align) {
+        class
+    } else if is_staggered(size) {
+        class - 1
+    } else {
+        class + 1
+    }
 }
 
 /// The units of a medium block for a size: a multiple of 1/8 of the doubling that it lies in.
@@ -209,11 +253,12 @@ mod tests {
     #[test]
     fn an_aligned_size_gets_the_smallest_class_divisible_by_the_alignment() {
         for align in (4..=12).map(|shift| 1usize << shift) {
-            for size in 1..=SMALL_MAX {
+            for size in 1..=TABLE_MAX {
                 let found = aligned_class(size, align);
                 let smallest = (1..=LAST_CLASS)
                     .find(|&c| size_of_class(c) >= size && size_of_class(c).is_multiple_of(align));
-                let apart = align <= 64 && [2048, 4096].contains(&size.next_multiple_of(align));
+                let (apart, size) = ([2048, 4096], size.next_multiple_of(align));
+                let apart = align <= 64 && size == apart[0] || align <= 16 && size == apart[1];
                 let class = smallest.map(|c| c + usize::from(apart));
                 assert_eq!(Some(found), class, "{size}, {align}");
             }
@@ -223,7 +268,7 @@ mod tests {
     #[test]
     fn an_exact_size_gets_the_smallest_class_of_all_and_keeps_it() {
         for align in (4..=12).map(|shift| 1usize << shift) {
-            for size in 0..=SMALL_MAX {
+            for size in 0..=TABLE_MAX {
                 let class = exact_class(size, align);
                 let smallest = (1..=LAST_CLASS)
                     .find(|&c| size_of_class(c) >= size && size_of_class(c).is_multiple_of(align));
@@ -237,7 +282,8 @@ mod tests {
     fn waste_stays_below_a_quarter_of_the_request() {
         for size in 129..=SMALL_MAX {
             let waste = size_of_class(class_of(size)) - size;
-            assert!(waste * 4 < size, "size {size} wastes {waste}");
+            let part = if size > TABLE_MAX { 6 } else { 4 };
+            assert!(waste * part < size, "size {size} wastes {waste}");
         }
     }
 

@@ -21,7 +21,7 @@ pub const WALKS_PER_TICK: u8 = 8;
 /// Frees between two looks at an active span whose class has used those up: twice this at least, or twice
 /// its blocks. †
 pub const FREES_PER_LOOK: u32 = 64;
-/// Bytes carved of an empty span up to which it may stay. †
+/// Bytes carved of an empty span up to which it may stay, or one block. †
 pub const LITTLE_CARVED: u32 = 12 << 10;
 /// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §3
 pub const STEADY_AFTER: u8 = 240;

@@ -13,7 +13,9 @@
 //!
 //! Locks: `ARENAS`, and inside of it an arena's own.
 
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, exact_class, medium_units, size_of_class};
+use crate::size_class::{
+    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, is_aligned, medium_units, size_of_class,
+};
 use core::ptr::null_mut;
 use stats::{HUGE, KINDS, MEDIUM};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -76,10 +78,15 @@ fn kind(usable: usize) -> usize {
     }
 }
 
+/// Whether the engine's block of a small size is one of a class.
+fn has_class(size: usize, align: usize) -> bool {
+    size <= TABLE_MAX || is_aligned(exact_class(size, align.max(16)), align)
+}
+
 /// The engine's size of a block, `None` for what is too large for any.
 fn exact_size(size: usize, align: usize) -> Option<usize> {
     match size {
-        ..=SMALL_MAX if align <= SMALL_MAX / 2 => {
+        ..=SMALL_MAX if align <= TABLE_MAX / 2 && has_class(size, align) => {
             Some(size_of_class(exact_class(size, align.max(16))))
         }
         ..=MEDIUM_MAX => Some(medium_units(size) * UNIT),

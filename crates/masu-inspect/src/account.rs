@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Small blocks, up to 8 KiB, that the program holds, by the sizes of their blocks.
+    /// Small blocks, up to 16 KiB, that the program holds, by the sizes of their blocks.
     LiveSmall,
     /// Medium blocks, up to 1 MiB, that it holds.
     LiveMedium,

@@ -67,6 +67,8 @@ struct Reader<'a> {
     tables: &'a Tables<'a>,
     pages: &'a Pages,
     copies: HashMap<u64, Option<Vec<u8>>>,
+    /// Spans of which open scopes have put blocks aside.
+    aside: HashSet<u64>,
     heaps: Heaps,
 }
 
@@ -86,8 +88,8 @@ pub fn read(
     pages: &Pages,
 ) -> Result<Heaps, Error> {
     let l = &engine.layout;
-    let (copies, heaps) = (HashMap::new(), Heaps::default());
-    let mut reader = Reader { memory, engine, tables, pages, copies, heaps };
+    let (copies, aside, heaps) = (HashMap::new(), HashSet::new(), Heaps::default());
+    let mut reader = Reader { memory, engine, tables, pages, copies, aside, heaps };
     if engine.base == 0 {
         return Ok(reader.heaps);
     }
@@ -126,8 +128,9 @@ impl Reader<'_> {
             flow: (u64_at(heap, l.heap_allocated), u64_at(heap, l.heap_deallocated)),
         };
         for class in 1..=l.last_class {
-            for bins in [l.heap_bins, l.heap_aside] {
-                held.bins += self.bin(u64_at(heap, bins + 8 * class), Some(class as usize));
+            held.bins += self.bin(u64_at(heap, l.heap_bins + 8 * class), Some(class as usize));
+            if u64_at(heap, l.heap_aside_classes) >> class & 1 != 0 {
+                held.bins += self.aside(u32_at(heap, l.heap_active + 4 * class), class as usize);
             }
         }
         if is_threads {
@@ -145,6 +148,13 @@ impl Reader<'_> {
         }
     }
 
+    /// Blocks of a class that an open scope has put aside, if that is the class's active span; their bytes.
+    fn aside(&mut self, span: u64, class: usize) -> u64 {
+        let left = self.tables.span(span).and_then(|span| span.left);
+        self.aside.insert(span);
+        left.map_or(0, |first| self.bin(first, Some(class)))
+    }
+
     /// Blocks that the last thread of the heap that waits has left in its bins.
     fn left(&mut self) {
         let index = self.engine.figures.left_heap;
@@ -153,6 +163,9 @@ impl Reader<'_> {
         }
         let mut bins = 0;
         for granule in 0..self.tables.granules() {
+            if self.aside.contains(&granule) {
+                continue;
+            }
             if let Some(first) = self.tables.span(granule).and_then(|span| span.left) {
                 bins += self.bin(first, None);
             }

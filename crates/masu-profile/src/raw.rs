@@ -60,7 +60,7 @@ pub struct Moment {
 /// A stack, and the blocks of one size that were allocated there.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
-    /// Bytes of a block: exact up to 8 KiB, else the power of two below.
+    /// Bytes of a block: exact up to 16 KiB, else the power of two below.
     pub size: u64,
     /// Samples drawn there.
     pub samples: u64,

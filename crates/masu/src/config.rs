@@ -79,7 +79,7 @@ setters! {
     /// Whether a background thread gives memory back while the program is idle. By default
     /// [`BackgroundThread::Auto`].
     background_thread(who: BackgroundThread), background_thread, true, "", who, "masu::BackgroundThread::Off";
-    /// Most bytes of medium blocks (8 KiB to 1 MiB) that a thread keeps for its next requests. By
+    /// Most bytes of medium blocks (16 KiB to 1 MiB) that a thread keeps for its next requests. By
     /// default 2 MiB.
     ///
     /// # Panics

@@ -152,7 +152,7 @@ const FAMILIES: [Family; 25] = [
         "Blocks freed by another thread than their owner",
         field!(remote_frees),
     ),
-    counter("medium_allocs", None, "Blocks of 8 KiB to 1 MiB allocated", field!(medium_allocs)),
+    counter("medium_allocs", None, "Blocks of 16 KiB to 1 MiB allocated", field!(medium_allocs)),
     counter("huge_allocs", None, "Blocks above 1 MiB allocated", field!(huge_allocs)),
     counter("foreign_frees", None, "Pointers freed that were not of masu", field!(foreign_frees)),
 ];

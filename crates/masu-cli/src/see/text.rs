@@ -46,7 +46,7 @@ const GROUPS: [(&str, &[Kind]); 4] = {
 /// What a part is called.
 fn name(part: &Part) -> String {
     let name = match part.kind {
-        Kind::LiveSmall => "small ones, up to 8 KiB",
+        Kind::LiveSmall => "small ones, up to 16 KiB",
         Kind::LiveMedium => "medium ones, up to 1 MiB",
         Kind::LiveHuge => "huge ones",
         Kind::FreeInSpans => "beside small blocks, in their spans",

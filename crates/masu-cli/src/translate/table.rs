@@ -55,7 +55,7 @@ const ON: [&str; 2] = ["on", "off"];
 const ONE: [&str; 2] = ["1", "0"];
 
 const POOL: &str = "memory comes from one pool, and what one thread frees serves all";
-const CACHES: &str = "caches follow what a thread does; MASU_RUN_CACHE bounds what it keeps of blocks of 8 KiB to 1 MiB";
+const CACHES: &str = "caches follow what a thread does; MASU_RUN_CACHE bounds what it keeps of blocks of 16 KiB to 1 MiB";
 const AT_ONCE: &str = "memory that goes back is gone at once, not lazily";
 const BY_TIME: &str = "memory goes back by its age (MASU_DECAY), wherever it lies";
 const NO_RESERVE: &str =

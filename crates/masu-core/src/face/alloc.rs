@@ -15,7 +15,7 @@ use super::hardened::{hardened_block, hardened_first};
 use super::{Arena, scarce};
 use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
-use crate::size_class::{aligned_class, class_of};
+use crate::size_class::{TABLE_MAX, aligned_class, class_of};
 use crate::{huge, purge, run, settings, spare};
 use core::ptr::null_mut;
 
@@ -36,6 +36,12 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
+    if size > TABLE_MAX {
+        let p = heap::alloc_small_any(size);
+        if !p.is_null() {
+            return p;
+        }
+    }
     if !sampling::is_on() {
         let p = heap::refill_short(size);
         if !p.is_null() {
@@ -71,11 +77,22 @@ pub fn alloc(size: usize) -> *mut u8 {
 #[inline(always)]
 pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
     let p = alloc_fast(size);
-    if !p.is_null() {
-        // SAFETY: the block is `size` bytes long and was taken just now.
-        unsafe { heap::zero_small(p, class_of(size), size) }
+    if p.is_null() {
+        return p;
     }
-    p
+    // SAFETY: the block is `size` bytes long and was taken just now.
+    unsafe { heap::zero_small(p, class_of(size), size) }
+}
+
+/// [`alloc_zeroed_fast`] for a door that knows no size before it is called, and what it calls where that says nothing.
+#[inline(always)]
+pub fn alloc_zeroed_unknown(size: usize, slow: impl FnOnce(usize) -> *mut u8) -> *mut u8 {
+    let p = alloc_fast_unknown(size);
+    if p.is_null() {
+        return slow(size);
+    }
+    // SAFETY: as in `alloc_zeroed_fast`.
+    unsafe { heap::zero_small(p, class_of(size), size) }
 }
 
 /// [`alloc_zeroed`] when the bin is empty or the size is not small.
@@ -124,7 +141,6 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
     }
     // SAFETY: a block of that class, taken just now.
     unsafe { heap::zero_small(p, aligned_class(size, align), size) }
-    p
 }
 
 /// The hot path of [`alloc_exact`] with an alignment of 16 and whatever contents: a small block from the
@@ -218,11 +234,11 @@ fn once(request: &Request) -> *mut u8 {
             } else {
                 heap::alloc_class(class)
             };
-            if zeroed != 0 && !p.is_null() {
-                // SAFETY: taken just now for this class, and at least so long.
-                unsafe { heap::zero_small(p, class, zeroed) }
+            if zeroed == 0 || p.is_null() {
+                return p;
             }
-            p
+            // SAFETY: taken just now for this class, and at least so long.
+            unsafe { heap::zero_small(p, class, zeroed) }
         }
         Source::Medium(units) => run::alloc(heap::run_cache(), units, align, zeroed),
         Source::Huge(bytes) if zeroed != 0 => huge::alloc_zeroed(bytes, align),

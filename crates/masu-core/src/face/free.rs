@@ -6,7 +6,7 @@ use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
+use crate::size_class::{MEDIUM_MAX, TABLE_MAX, UNIT};
 use crate::span::Span;
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
 use crate::{purge, settings};
@@ -120,7 +120,7 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     }
     let short = match block.kind {
         Kind::Own | Kind::Remote | Kind::Guarded => false,
-        Kind::Medium | Kind::Hooked => block.bytes <= SMALL_MAX,
+        Kind::Medium | Kind::Hooked => block.bytes <= TABLE_MAX,
         Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
         Kind::Spare => true,
         Kind::Hardened => false,

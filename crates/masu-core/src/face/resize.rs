@@ -17,7 +17,7 @@ use crate::heap::block::{Block, Kind, why};
 use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act};
 use crate::request::Request;
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT, class_of, medium_units};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, class_of, medium_units};
 use crate::sys::host;
 use crate::{huge, prof, purge, run, spare};
 use core::ptr::null_mut;
@@ -73,7 +73,7 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
 /// `p` is a live block that was asked for with `old` bytes, not 0.
 #[inline(always)]
 pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
-    if old > SMALL_MAX || size > SMALL_MAX {
+    if old > TABLE_MAX || size > TABLE_MAX {
         return null_mut();
     }
     if class_of(old) == class_of(size) {

@@ -248,6 +248,58 @@ fn zeroed_blocks_are_zero_at_every_alignment() {
 }
 
 #[test]
+fn zeroing_a_short_block_writes_all_of_it_and_nothing_else() {
+    for size in 0..=300 {
+        // So many that the zeroed ones lie between others.
+        let blocks: Vec<_> = (0..12).map(|_| Block::new(alloc(size), size, 0xa5)).collect();
+        let (free, kept): (Vec<_>, Vec<_>) =
+            blocks.into_iter().enumerate().partition(|b| b.0 % 2 == 0);
+        free.into_iter().for_each(|(_, block)| block.free());
+        let zeroed: Vec<_> = (0..6)
+            .map(|_| alloc_zeroed_unknown(size, alloc_zeroed_slow))
+            .inspect(|&p| {
+                // SAFETY: a live block of `size` bytes.
+                let bytes = unsafe { core::slice::from_raw_parts(p, size) };
+                assert!(bytes.iter().all(|&byte| byte == 0), "size {size}");
+            })
+            .collect();
+        for (_, block) in kept {
+            block.check(size);
+            block.free();
+        }
+        // SAFETY: live blocks.
+        zeroed.into_iter().for_each(|p| unsafe { dealloc(p) });
+    }
+}
+
+#[test]
+fn blocks_above_the_table_lie_side_by_side_and_in_runs_where_they_are_aligned() {
+    for (size, usable) in [(8193, 9344), (9345, 10880), (12_000, 12_288), (16_384, 16_384)] {
+        let (p, q) = (alloc(size), alloc_exact(size, 64, false));
+        let granules = [p, q].map(|p| p.addr() & !0xffff);
+        // SAFETY: live blocks.
+        let sizes = unsafe { [usable_size(p), usable_size(q)] };
+        assert_eq!((sizes, good_size(size)), ([usable; 2], usable));
+        assert!(q.addr().is_multiple_of(64) && granules.map(region_class).iter().all(|&c| c != 0));
+        // SAFETY: live blocks, each freed once.
+        unsafe { [p, q].into_iter().for_each(|p| dealloc(p)) };
+    }
+    let p = alloc_aligned(12_000, 4096);
+    // SAFETY: a live block.
+    assert_eq!((unsafe { usable_size(p) }, p.addr() % 4096), (12_288, 0));
+    assert_eq!(region_class(p.addr()), 0);
+    // SAFETY: as above.
+    unsafe { dealloc(p) };
+}
+
+/// The class of the span that an address lies in; 0: in none.
+fn region_class(at: usize) -> usize {
+    let span = crate::span::span_of(crate::region::offset(at as *const u8));
+    // SAFETY: a block of the engine's small or medium ones: below the limit.
+    unsafe { crate::span::page_map(span) }.class()
+}
+
+#[test]
 fn the_aligned_hot_path_finds_aligned_blocks() {
     for align in [32, 64, 128, 4096] {
         for size in [1, 17, 100, 1000, 4096] {

@@ -10,7 +10,7 @@ use super::tags::{self, Tag};
 use super::{SAME_PAGE, options, trailer};
 use crate::report;
 use crate::sharing;
-use crate::size_class::{SMALL_MAX, exact_class_of};
+use crate::size_class::{TABLE_MAX as SMALL_MAX, exact_class_of};
 use core::ptr::null_mut;
 
 /// A block of `size` bytes, all zero, at a multiple of 16; null if there is none at hand. `thread` is the number of the

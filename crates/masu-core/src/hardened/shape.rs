@@ -3,13 +3,14 @@
 //! | class | slots of | behind a block |
 //! |---|---|---|
 //! | 0 | 16 bytes that nobody can access | for requests of nothing |
-//! | 1 to 35 | a small class's size | the rest of the slot, all zero, and a trailer of eight bytes |
-//! | 36 to 58 | 2 to 32 pages and one more | the rest of its last page, all zero, and a page that nobody can access |
+//! | 1 to 34 | a small class's size | the rest of the slot, all zero, and a trailer of eight bytes |
+//! | 35 to 57 | 2 to 32 pages and one more | the rest of its last page, all zero, and a page that nobody can access |
 //!
 //! Slabs have a power of two of bytes and up to 256 slots. What is left behind the last one is never used.
 
 use crate::size_class::{
-    LAST_CLASS, SIZES, SMALL_MAX, UNIT, exact_class_of, medium_class, medium_units,
+    LAST_IN_TABLE as LAST_SMALL, SIZES, TABLE_MAX as SMALL_MAX, UNIT, exact_class_of, medium_class,
+    medium_units,
 };
 
 /// Classes, rounded up to a power of two.
@@ -17,7 +18,7 @@ pub const CLASSES: usize = 64;
 /// The class of requests of nothing.
 pub const EMPTY: usize = 0;
 /// The first class of whole pages.
-pub const PAGES: usize = LAST_CLASS + 1;
+pub const PAGES: usize = LAST_SMALL + 1;
 /// The class behind the last one.
 pub const END: usize = PAGES + medium_class_of(MOST_UNITS) - medium_class_of(2) + 1;
 /// Pages of the largest block in a slab.
@@ -66,8 +67,7 @@ const fn shapes() -> [Shape; CLASSES] {
     let mut all = [shape(16, 12); CLASSES];
     let mut class = 1;
     while class < END {
-        let stride =
-            if class < PAGES { SIZES_OF[class] as usize } else { (units(class) + 1) * UNIT };
+        let stride = if class < PAGES { SIZES[class] as usize } else { (units(class) + 1) * UNIT };
         let least = if class < PAGES { 16 } else { 4 };
         let mut shift = 12;
         // Enough slots to choose from, and little left behind the last.
@@ -82,8 +82,6 @@ const fn shapes() -> [Shape; CLASSES] {
     }
     all
 }
-
-const SIZES_OF: [u16; LAST_CLASS + 1] = SIZES;
 
 /// `units_of_medium_class` for constants.
 const fn units(class: usize) -> usize {

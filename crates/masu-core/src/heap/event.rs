@@ -111,7 +111,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     let s = unsafe { &mut *span::record(span) };
     // SAFETY: as above.
     unsafe {
-        exit::take_back_left(span, s);
+        exit::take_back_left(heap, span, s);
         let word = span::remote(span);
         if word.pending() != 0 {
             heap.note_sharing();
@@ -160,7 +160,7 @@ pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
 /// Whether an empty span of the class stays although it is empty.
 fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     let empties = &heap.empties[row(class)];
-    if u32::from(s.carved) * s.size() > LITTLE_CARVED {
+    if s.carved > 1 && u32::from(s.carved) * s.size() > LITTLE_CARVED {
         return false;
     }
     let spent = empties.get() == 0;

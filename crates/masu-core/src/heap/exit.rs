@@ -118,7 +118,7 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
             return 0;
         }
         let s = &mut *span::record(active);
-        take_back_left(active, s);
+        take_back_left(heap, active, s);
         let out = s.out();
         push_back(s, bin);
         let binned = out - s.out();
@@ -127,13 +127,24 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     }
 }
 
-/// Puts back on the span's list what the heap's last thread left in its bin.
+/// What an open scope has put aside of a class's bin.
+pub(super) fn put_aside(heap: &Heap, class: usize) -> *mut Block {
+    if heap.aside.get() >> class & 1 == 0 {
+        return null_mut();
+    }
+    let active = heap.active(class).get();
+    // SAFETY: invariant 1 of `heap::scope`: the class has an active span, whose line is the calling thread's.
+    unsafe { (*span::record(active)).left(active) }
+}
+
+/// Puts back on the span's list, which is the heap's active one, what the heap's last thread left in its bin. What a
+/// scope has put aside stays there.
 ///
 /// # Safety
 /// The caller owns the span.
 #[inline(always)]
-pub(super) unsafe fn take_back_left(span: u32, s: &mut span::Span) {
-    if s.left != 0 {
+pub(super) unsafe fn take_back_left(heap: &Heap, span: u32, s: &mut span::Span) {
+    if s.left != 0 && heap.aside.get() >> s.class & 1 == 0 {
         let left = s.take_left(span);
         // SAFETY: what `leave` took out of a bin of the span's (invariant 3 of `heap`), which nobody has but the span's
         // owner.

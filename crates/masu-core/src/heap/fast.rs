@@ -3,16 +3,25 @@
 use super::tls::{current, is_mine};
 use super::{Heap, block, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
-use crate::size_class::{SMALL_MAX, aligned_class, class_of, exact_class_of};
+use crate::size_class::{SMALL_MAX, TABLE_MAX, aligned_class, class_of, exact_class_of};
 use crate::span::{self, Block, Span};
 use crate::sync::Ordering;
 use crate::sys::host;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-/// A small block from the thread's bin, or null: not small, or the bin is empty.
+/// A small block from the thread's bin, or null: its class is not in the table, or the bin is empty.
 #[inline(always)]
 pub fn alloc_small(size: usize) -> *mut u8 {
+    if size > TABLE_MAX {
+        return null_mut();
+    }
+    pop(class_of(size)).cast()
+}
+
+/// [`alloc_small`] of a size of any class.
+#[inline(always)]
+pub fn alloc_small_any(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
         return null_mut();
     }
@@ -23,11 +32,11 @@ pub fn alloc_small(size: usize) -> *mut u8 {
 #[cfg(not(loom))]
 #[inline(always)]
 pub fn alloc_small_unknown(size: usize) -> *mut u8 {
-    if size > SMALL_MAX {
+    if size > TABLE_MAX {
         return null_mut();
     }
     let heap = current();
-    // SAFETY: a small size gives an index of at most SMALL_MAX / 16, the last entry.
+    // SAFETY: such a size gives an index of at most TABLE_MAX / 16, the last entry.
     let class = unsafe { *heap.classes.get_unchecked((size + 15) >> 4) };
     pop_from(heap, class.into()).cast()
 }
@@ -35,7 +44,7 @@ pub fn alloc_small_unknown(size: usize) -> *mut u8 {
 /// [`alloc_small`] of the class that `exact_class_of` gives.
 #[inline(always)]
 pub fn alloc_small_exact(size: usize) -> *mut u8 {
-    if size > SMALL_MAX {
+    if size > TABLE_MAX {
         return null_mut();
     }
     pop(exact_class_of(size)).cast()
@@ -43,7 +52,7 @@ pub fn alloc_small_exact(size: usize) -> *mut u8 {
 
 /// A block from the thread's bin of a class, or null.
 #[inline(always)]
-fn pop(class: usize) -> *mut Block {
+pub(super) fn pop(class: usize) -> *mut Block {
     pop_from(current(), class)
 }
 
@@ -63,10 +72,10 @@ fn pop_from(heap: &Heap, class: usize) -> *mut Block {
 }
 
 /// A small block from the thread's bin at a multiple of `align`, a power of two up to half of
-/// [`SMALL_MAX`], or null: not small, or the bin is empty. A bin has blocks of its own class only.
+/// [`TABLE_MAX`], or null: its class is not in the table, or the bin is empty. A bin has blocks of its own class only.
 #[inline(always)]
 pub fn alloc_small_aligned(size: usize, align: usize) -> *mut u8 {
-    if size > SMALL_MAX {
+    if size > TABLE_MAX {
         return null_mut();
     }
     pop(aligned_class(size, align)).cast()
@@ -203,8 +212,8 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     }
 }
 
-/// Whether a block is a small one of the class that `size` asks for, as far as can be told: no other place
-/// than a block's start, and not marked as free.
+/// Whether a block is a small one of the class that `size` asks for, one of the table, as far as can be told: no other
+/// place than a block's start, and not marked as free.
 ///
 /// # Safety
 /// `p` is a live block.
@@ -212,7 +221,7 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
 pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     let base = Base::load();
     let offset = base.offset(p);
-    if size > SMALL_MAX || !region::in_window(offset) {
+    if size > TABLE_MAX || !region::in_window(offset) {
         return false;
     }
     // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
@@ -273,7 +282,7 @@ pub unsafe fn realloc_own(
     if fits_still(old, size) {
         return p;
     }
-    let to = alloc_small(size);
+    let to = alloc_small_any(size);
     if !to.is_null() {
         // SAFETY: two different blocks, both so long; the span is this thread's.
         unsafe {
@@ -290,8 +299,6 @@ pub unsafe fn realloc_own(
 /// Both blocks have so many bytes, and are small.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
-    /// What small blocks are multiples of.
-    type Sixteen = MaybeUninit<[u64; 2]>;
     let (units, into): (*const Sixteen, *mut Sixteen) = (from.cast(), to.cast());
     // SAFETY: as the caller says; blocks are aligned to 16 bytes.
     unsafe {
@@ -331,13 +338,50 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     block::usable_size(p)
 }
 
+/// What small blocks are multiples of.
+type Sixteen = MaybeUninit<[u64; 2]>;
+
 /// Zeroes a block that [`alloc_small`] or a refill has just returned: all of it, or only the link
-/// if the rest is known to be zero.
+/// if the rest is known to be zero. What is short is zeroed in line, known or not. Returns the block.
 ///
 /// # Safety
 /// The calling thread has just taken the block, of at least `size` bytes, out of its bin of `class`.
 #[inline(always)]
-pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) {
+pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
+    const ZERO: Sixteen = MaybeUninit::zeroed();
+    // Nothing is more than all of these.
+    let before = size.wrapping_sub(1);
+    if before >= 128 {
+        // SAFETY: passed on.
+        return unsafe { zero_longer(p, class, size) };
+    }
+    // From the start and from the end, which may meet.
+    let first: *mut Sixteen = p.cast();
+    // SAFETY: the block is the caller's, a multiple of 16 bytes, and so has what `size` begins of them.
+    unsafe {
+        let last = first.add(before / 16);
+        if before >= 64 {
+            for i in 2..4 {
+                first.add(i).write(ZERO);
+                last.sub(i).write(ZERO);
+            }
+        }
+        if before >= 32 {
+            first.add(1).write(ZERO);
+            last.sub(1).write(ZERO);
+        }
+        first.write(ZERO);
+        last.write(ZERO);
+    }
+    p
+}
+
+/// [`zero_small`] of a block that is worth a look whether it is zero.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn zero_longer(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     let zero = current().zero.get() >> class & 1 != 0;
     // SAFETY: the block is at least 16 and at least `size` bytes long and the caller's.
     unsafe {
@@ -347,4 +391,5 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) {
             p.write_bytes(0, size);
         }
     }
+    p
 }

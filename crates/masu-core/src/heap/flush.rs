@@ -6,7 +6,7 @@
 //! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
 
 use super::event::soonest;
-use super::exit::{push_back, take_back_left};
+use super::exit::{self, push_back};
 use super::tls::current;
 use super::{Heap, Role, retain, sampling, shared_arena};
 use crate::hardened;
@@ -35,7 +35,7 @@ pub fn flush() {
 pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     let mut bytes = 0;
     for class in 1..=LAST_CLASS {
-        for mut at in [heap.bin(class).get(), heap.aside[class].get()] {
+        for mut at in [heap.bin(class).get(), exit::put_aside(heap, class)] {
             while !at.is_null() {
                 bytes += size_of_class(class) as u64;
                 // SAFETY: invariant 3 of `heap`, whose thread this is.
@@ -58,7 +58,7 @@ fn flush_bin(heap: &Heap, class: usize) {
             return shared_arena::give_back(bin);
         }
         let s = &mut *span::record(active);
-        take_back_left(active, s);
+        exit::take_back_left(heap, active, s);
         let out = s.out();
         push_back(s, bin);
         heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));

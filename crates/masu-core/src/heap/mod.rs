@@ -61,8 +61,9 @@ pub use birth::init_process;
 pub use event::look_at_freed;
 pub use exit::set_ended;
 pub use fast::{
-    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_exact, alloc_small_unknown,
-    dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size, zero_small,
+    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
+    alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size,
+    zero_small,
 };
 pub use flush::flush;
 pub use free::{add_to_chain, free_of_others, turn_of_chain};
@@ -129,12 +130,12 @@ pub struct Heap {
     pub(crate) larger_waste: [Cell<u8>; LAST_CLASS + 1],
     /// The arena that the thread allocates from while a scope is open, or null: see [`Scope`].
     pub(crate) scope: Cell<*const arena::Arena>,
-    /// While a scope is open: what was in the bins.
-    pub(crate) aside: [Cell<*mut Block>; LAST_CLASS + 1],
     /// Per class, free blocks ready to hand out. In the middle of the page: at its start they would lie at
     /// the offsets of the records of a program's first spans in theirs, and processors take a load for
     /// one of what was just stored at the same offset in another page.
     pub(crate) bins: [Cell<*mut Block>; LAST_CLASS + 1],
+    /// Bit per class: a scope has put the bin's blocks aside, and the active span's line says where they are.
+    pub(crate) aside: Cell<u64>,
     /// While a scope is open: what `zero` was.
     pub(crate) aside_zero: Cell<u64>,
     /// Bytes in slow frees since the last look at the clock.
@@ -159,7 +160,7 @@ pub struct Heap {
     pub(crate) bytes: ThreadBytes,
     /// Which of its blocks are samples of the profile.
     pub(crate) sampling: sampling::Sampling,
-    /// The class of each small size, for [`fast::alloc_small_unknown`]: here its address is at hand.
+    /// The class of each size up to [`TABLE_MAX`](crate::size_class::TABLE_MAX), for [`fast::alloc_small_unknown`]: here its address is at hand.
     pub(crate) classes: [u8; TABLE_LEN],
 }
 
@@ -208,7 +209,7 @@ impl Heap {
             sent: [const { Cell::new(0) }; LAST_CLASS + 1],
             larger_waste: [const { Cell::new(0) }; LAST_CLASS + 1],
             scope: Cell::new(null()),
-            aside: [const { Cell::new(null_mut()) }; LAST_CLASS + 1],
+            aside: Cell::new(0),
             aside_zero: Cell::new(0),
             freed: Cell::new(0),
             grown: Cell::new(0),

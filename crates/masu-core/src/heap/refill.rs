@@ -6,11 +6,11 @@
 use super::mode::Mode;
 use super::retain::{self, park};
 use super::tls::current;
-use super::{Heap, Role, birth, event, exit, sampling, shared_arena, tick};
+use super::{Heap, Role, birth, event, exit, fast, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::{Affinity, Home};
-use crate::size_class::{LAST_CLASS, row, size_of_class};
+use crate::size_class::{LAST_CLASS, LAST_IN_TABLE, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
 use crate::tuning::{
@@ -18,9 +18,16 @@ use crate::tuning::{
 };
 use core::ptr::null_mut;
 
-/// A small block when the bin is empty or the thread has no heap yet, and no scope is open; null when memory is
+/// A small block when the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope is open; null when memory is
 /// out. It may be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
+    if class > LAST_IN_TABLE {
+        // No hot path has looked.
+        let block = fast::pop(class);
+        if !block.is_null() {
+            return block;
+        }
+    }
     let heap = current();
     if heap.active(class).get() == NIL {
         let block = take_larger(heap, class);
@@ -139,7 +146,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
     // SAFETY: the span is this heap's (invariant 2 of `heap`), so its line is this thread's.
     unsafe {
         let s = &mut *span::record(span);
-        exit::take_back_left(span, s);
+        exit::take_back_left(heap, span, s);
         if s.free.is_null() {
             let word = span::remote(span);
             if word.pending() == 0 {

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A small sample's block is one of an arena that nobody else has ([`mod@blocks`]), so its free comes to the
-//! slow path by itself. Blocks above 8 KiB, and those of arenas, always do: they are counted one by one,
+//! slow path by itself. Blocks above 16 KiB, and those of arenas, always do: they are counted one by one,
 //! and samples are found by their addresses.
 //!
 //! Why the estimates have no bias: each block that is handed out has had a throw of a coin of its own, with

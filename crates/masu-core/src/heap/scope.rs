@@ -5,13 +5,15 @@
 //! scopes and cost the same, opened or not. Frees are not affected at all.
 //!
 //! Invariants:
-//! 1. while `scope` is not null, the bins are empty, and `aside` has what was in them and
-//!    `aside_zero` what was known of it; the active spans are those of the blocks put aside. To the
-//!    spans these blocks are out, as blocks in bins are.
+//! 1. while `scope` is not null, the bins are empty. A bit of `aside` says that the class's bin had blocks, which the
+//!    line of the active span leads to, as if a thread had left them at its end; `aside_zero` has what was known of
+//!    them. To the span they are out, as blocks in bins are. What was borrowed has gone back.
 
 use super::arena::Arena;
-use super::{Heap, birth};
+use super::{Heap, birth, sampling, shared_arena};
+use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
+use crate::span;
 use core::marker::PhantomData;
 use core::ptr::{from_ref, null, null_mut};
 
@@ -60,7 +62,7 @@ fn set(heap: &Heap, to: *const Arena) -> *const Arena {
     let before = heap.scope.get();
     if before.is_null() && !to.is_null() {
         for class in 1..=LAST_CLASS {
-            heap.aside[class].set(heap.bins[class].replace(null_mut()));
+            put_aside(heap, class);
         }
         heap.aside_zero.set(heap.zero.replace(0));
     }
@@ -71,12 +73,33 @@ fn set(heap: &Heap, to: *const Arena) -> *const Arena {
     before
 }
 
-fn bring_back(heap: &Heap) {
-    for class in 1..=LAST_CLASS {
-        let aside = heap.aside[class].replace(null_mut());
-        if heap.bins[class].get().is_null() {
-            heap.bins[class].set(aside);
+#[inline]
+fn put_aside(heap: &Heap, class: usize) {
+    let bin = heap.bin(class).replace(null_mut());
+    if bin.is_null() {
+        return;
+    }
+    let active = heap.active(class).get();
+    // SAFETY: invariants 1 to 3 of `heap`: the bin's blocks are the active span's, which is this thread's and of which a
+    // refill has taken what a thread had left, or they are borrowed.
+    unsafe {
+        if active == NIL {
+            sampling::unmark(heap, class);
+            return shared_arena::give_back(bin);
         }
+        (*span::record(active)).leave(bin);
+    }
+    heap.aside.set(heap.aside.get() | 1 << class);
+}
+
+fn bring_back(heap: &Heap) {
+    let mut aside = heap.aside.replace(0);
+    while aside != 0 {
+        let class = aside.trailing_zeros() as usize;
+        aside &= aside - 1;
+        let active = heap.active(class).get();
+        // SAFETY: invariant 1, and invariants 1 and 2 of `heap`: its active span, whose line is this thread's.
+        heap.bin(class).set(unsafe { (*span::record(active)).take_left(active) });
     }
     heap.zero.set(heap.aside_zero.replace(0));
 }

@@ -20,7 +20,6 @@ use super::tls::is_mine;
 use super::{arena, shared_arena, table};
 use crate::region::{self, GRANULE, granule_address};
 use crate::report::{self, Wrong};
-use crate::size_class::LAST_CLASS;
 use crate::span::{self, Block};
 use crate::sync::Ordering;
 use core::cell::Cell;
@@ -158,9 +157,7 @@ unsafe fn is_first(span: u32, block: *mut Block) -> bool {
         found |= heap.begins_with(class, block);
     }
     table::for_each(|heap| {
-        found |= read(heap.bin(class)) == block
-            || read(&heap.aside[class.min(LAST_CLASS)]) == block
-            || heap.outbox.begins_with(span, block);
+        found |= read(heap.bin(class)) == block || heap.outbox.begins_with(span, block);
     });
     found
 }

@@ -169,8 +169,8 @@ layout! {
     heap_live = offset_of!(Heap, live),
     /// The bins.
     heap_bins = offset_of!(Heap, bins),
-    /// What was put aside of them.
-    heap_aside = offset_of!(Heap, aside),
+    /// In which classes the active span says what was put aside of them.
+    heap_aside_classes = offset_of!(Heap, aside),
     /// The active spans.
     heap_active = offset_of!(Heap, active),
     /// Bytes in the cache of medium blocks.

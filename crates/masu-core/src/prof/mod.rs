@@ -230,7 +230,7 @@ pub fn totals() -> Totals {
 /// What a place has allocated, of one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Bytes of a block: exact up to 8 KiB, else the power of two below.
+    /// Bytes of a block: exact up to 16 KiB, else the power of two below.
     pub size: u64,
     /// Samples drawn there.
     pub samples: u64,

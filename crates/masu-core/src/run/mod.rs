@@ -1,4 +1,4 @@
-//! Medium blocks, 8 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
+//! Medium blocks, 16 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too,
 //! [`shard`] its parts, each under a lock, [`steal`] what one of them takes of the others, [`purge`] what goes

@@ -12,7 +12,8 @@
 //! - `start * factor` lies between 2^36 and 2^48: that is possible since a span's address is a multiple of 2^16
 //!   and at least 2^31, so ascending factors soon hit it;
 //! - `e` is at least 2^34, so the upper half of a bound is enough, whatever is in the lower one;
-//! - all blocks together stay below 2^51, which no factor of a class does.
+//! - all blocks together stay below 2^50, which no factor of a class does: the span's address adds less than 2^48, and
+//!   `e` is below `size * (2^33 + 2^30)`, which the at most 2^16 / `size` blocks make less than 2^49 + 2^46.
 //!
 //! Invariants:
 //! 1. a page map entry's class is at most the last one, of which each has a factor.

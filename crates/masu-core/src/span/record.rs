@@ -68,7 +68,7 @@ pub struct Span {
     /// Pages whose blocks are not carved at present, a bit each.
     pub purged: u16,
     /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
-    /// bin, and that count as being in one; 0: there are none.
+    /// bin, or a scope put aside, and that count as being in one; 0: there are none.
     pub left: u16,
     /// Size class.
     pub class: u8,
@@ -342,12 +342,19 @@ impl Span {
         self.left = sixteenths(bin) as u16 + 1;
     }
 
-    /// Detaches the blocks that [`leave`](Self::leave) remembered; null if there are none.
-    pub fn take_left(&mut self, span: u32) -> *mut Block {
-        match core::mem::take(&mut self.left) {
+    /// The blocks that [`leave`](Self::leave) remembered; null if there are none.
+    pub fn left(&self, span: u32) -> *mut Block {
+        match self.left {
             0 => null_mut(),
             next => block_at(span, u32::from(next - 1)),
         }
+    }
+
+    /// Detaches them.
+    pub fn take_left(&mut self, span: u32) -> *mut Block {
+        let left = self.left(span);
+        self.left = 0;
+        left
     }
 
     /// Detaches the local free list.
@@ -432,8 +439,8 @@ impl Span {
         let n = ((end - start) / size).max(1).min(left as usize);
         let first = region::granule_address(span as usize) + start;
         let zero = start >= self.touched() as usize;
-        if zero && n * size > 2 * UNIT {
-            // One call instead of several faults.
+        if zero && n * size > 2 * UNIT && size <= 2 * UNIT {
+            // One call instead of several faults. (Of longer blocks the links touch one page each.)
             let page = first & !(UNIT - 1);
             mem::populate(page, first + n * size - page);
         }

@@ -42,7 +42,7 @@ impl ArenaStats {
         small.filter(|(_, count)| **count != 0).map(|(class, count)| (size_of_class(class), *count))
     }
 
-    /// Live medium blocks (above 8 KiB, up to 1 MiB).
+    /// Live medium blocks (above 16 KiB, up to 1 MiB).
     pub fn medium(&self) -> u32 {
         self.live[MEDIUM]
     }

@@ -4,7 +4,7 @@ use super::counted;
 use crate::guard;
 use crate::heap::birth;
 use crate::prof::{self, Draw};
-use crate::size_class::SMALL_MAX;
+use crate::size_class::TABLE_MAX;
 use core::ptr::null_mut;
 
 /// So many blocks of a place are drawn where every one is recorded, and then one in so many.
@@ -14,7 +14,7 @@ const SURE: u64 = 64;
 /// is room. Null otherwise.
 #[inline]
 pub fn guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
-    if guard::rate() == 0 || bytes.wrapping_sub(1) >= SMALL_MAX {
+    if guard::rate() == 0 || bytes.wrapping_sub(1) >= TABLE_MAX {
         null_mut()
     } else {
         draw_guarded(bytes, align, size)
