@@ -274,7 +274,7 @@ fn zeroing_a_short_block_writes_all_of_it_and_nothing_else() {
 
 #[test]
 fn blocks_above_the_table_lie_side_by_side_and_in_runs_where_they_are_aligned() {
-    for (size, usable) in [(8193, 9344), (9345, 10880), (12_000, 12_288), (16_384, 16_384)] {
+    for (size, usable) in [(8193, 9344), (9345, 10880), (12_000, 13_056), (16_384, 16_384)] {
         let (p, q) = (alloc(size), alloc_exact(size, 64, false));
         let granules = [p, q].map(|p| p.addr() & !0xffff);
         // SAFETY: live blocks.

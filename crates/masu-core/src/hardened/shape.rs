@@ -9,7 +9,7 @@
 //! Slabs have a power of two of bytes and up to 256 slots. What is left behind the last one is never used.
 
 use crate::size_class::{
-    LAST_IN_TABLE as LAST_SMALL, SIZES, TABLE_MAX as SMALL_MAX, UNIT, exact_class_of, medium_class,
+    LAST_IN_TABLE as LAST_SMALL, SIZES, TABLE_MAX as SMALL_MAX, UNIT, exact_class, medium_class,
     medium_units,
 };
 
@@ -155,7 +155,7 @@ pub fn class_of(size: usize, align: usize) -> Option<usize> {
         _ => (size.max(1) + TRAILER + align - 1) & !(align - 1),
     };
     if needed <= SMALL_MAX {
-        return Some(exact_class_of(needed));
+        return Some(exact_class(needed, align));
     }
     let units = medium_units(size).max(2);
     Some(PAGES + medium_class(units) - medium_class_of(2))

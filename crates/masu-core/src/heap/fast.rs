@@ -352,6 +352,7 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     // Nothing is more than all of these.
     let before = size.wrapping_sub(1);
     if before >= 128 {
+        seldom();
         // SAFETY: passed on.
         return unsafe { zero_longer(p, class, size) };
     }
@@ -361,10 +362,10 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     unsafe {
         let last = first.add(before / 16);
         if before >= 64 {
-            for i in 2..4 {
-                first.add(i).write(ZERO);
-                last.sub(i).write(ZERO);
-            }
+            first.add(2).write(ZERO);
+            first.add(3).write(ZERO);
+            last.sub(2).write(ZERO);
+            last.sub(3).write(ZERO);
         }
         if before >= 32 {
             first.add(1).write(ZERO);
@@ -376,11 +377,16 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     p
 }
 
+/// Where it is called, the compiler lays what follows out of the way.
+#[cold]
+#[inline]
+fn seldom() {}
+
 /// [`zero_small`] of a block that is worth a look whether it is zero.
 ///
 /// # Safety
 /// As there.
-#[inline(never)]
+#[inline(always)]
 unsafe fn zero_longer(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     let zero = current().zero.get() >> class & 1 != 0;
     // SAFETY: the block is at least 16 and at least `size` bytes long and the caller's.

@@ -230,7 +230,7 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
 }
 
 /// How many bytes of its span a class that runs empty again and again has carved at least, so that its
-/// bin lasts: nothing while its bin is still counted, then some, and more in steady use. (A thread that
+/// bin lasts: nothing while its bin is still counted, then some, and more in steady use, two blocks at least. (A thread that
 /// uses thirty classes a little touches half the pages that it would with all at once.)
 #[inline]
 pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
@@ -239,7 +239,8 @@ pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
         left if left <= STEADY_AFTER => AHEAD,
         _ => 0,
     };
-    most.min(AHEAD_BLOCKS * size_of_class(class) as u32)
+    let size = size_of_class(class) as u32;
+    if most == AHEAD_STEADY { most.max(2 * size) } else { most }.min(AHEAD_BLOCKS * size)
 }
 
 /// Another span into which blocks were freed: partial, full, or nobody's.
