@@ -127,6 +127,11 @@ pub fn run_units() -> usize {
     present(|account| &account.runs)
 }
 
+/// Units that were not resident before they were handed out or faulted in, so far. Wraps around.
+pub fn fresh_units() -> usize {
+    sum(|account| &account.fresh)
+}
+
 /// Free units of the page pool that have not gone back, nor are with the kernel.
 #[inline]
 pub fn dirty_units() -> usize {

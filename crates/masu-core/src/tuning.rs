@@ -143,6 +143,10 @@ pub const TICK_TURNS: usize = 32;
 pub const TICK_LONG: usize = 16;
 /// Ticks after which what has not been used has rested. §2, §7
 pub const RESTED: u32 = 2;
+/// Ticks in which free pages that have rested must have been needed once, to stay. §7
+pub const RETAIN_TICKS: usize = 8;
+/// The part of what went back, one in so many, that a tick forgets: what is needed later than that is a new need. §7
+pub const RETAIN_FORGOTTEN: usize = 8;
 /// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
 /// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §7

@@ -14,10 +14,13 @@
 //! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
 //!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
+//! What was needed again lately stays beyond its time, while the process is busy ([`retained`]).
+//!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
 
 mod pressure;
+mod retained;
 mod surplus;
 mod ticker;
 
@@ -100,7 +103,7 @@ pub fn due() {
     if now.wrapping_sub(last) >= decay.div_ceil(2)
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
-        advance();
+        advance(|| {});
         note(heap::purge_own());
     }
     if stale() > budget() {
@@ -158,20 +161,27 @@ fn budget() -> usize {
     }
 }
 
-/// One tick: discards what the last one marked.
-fn advance() {
+/// One tick: discards what the last one marked. `first`: what else it does.
+fn advance(first: impl FnOnce()) {
+    retained::POOL.begin();
+    first();
     clock::advance();
     TICKS.fetch_add(1, Ordering::Relaxed);
     pressure::on_tick();
     surplus::on_tick();
     purge(false);
+    retained::POOL.end();
 }
 
 fn purge(all: bool) -> usize {
     heap::fork::free_deferred();
     let bytes = span::empty_for_sleepers()
         + heap::purge_spans(all)
-        + run::pool::purge(all)
+        + if all {
+            run::pool::purge(true)
+        } else {
+            run::pool::purge_rested(|old| retained::POOL.stay(old))
+        }
         + space::purge(all)
         + hardened::purge(all);
     space::trim_tables();

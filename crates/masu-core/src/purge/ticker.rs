@@ -116,8 +116,7 @@ extern "C" fn run(_: usize) {
             }
             super::answer(super::give_all);
         }
-        visit_caches(false);
-        advance();
+        advance(|| visit_caches(false));
         calm = if stale() > settings::budget() / 2 { 0 } else { calm + 1 };
         if (stale() == 0 || calm >= PATIENCE) && TURN.lay_down(|| stale() > budget()) {
             return;

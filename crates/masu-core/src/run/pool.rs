@@ -49,7 +49,7 @@ use crate::size_class::UNIT;
 use crate::space::{self, Fresh};
 use crate::sync::Ordering;
 
-pub use super::purge::purge;
+pub use super::purge::{purge, purge_rested};
 pub use super::shard::locks_for_fork;
 
 impl Locked {

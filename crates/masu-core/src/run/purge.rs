@@ -16,16 +16,42 @@ use crate::tuning::{TICK_CALLS, TICK_LONG, TICK_TURNS};
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
 /// already; the rest is marked as old. Returns the bytes given back.
+pub fn purge(all: bool) -> usize {
+    discard(all, 0)
+}
+
+/// The same of those that were dirty at the last purge already. Of so many units, which it is told, `stay` says how many
+/// stay: in the lowest chunks, from which spans are taken first.
+pub fn purge_rested(stay: impl FnOnce(usize) -> usize) -> usize {
+    discard(false, stay(old_units()))
+}
+
+/// Units that were dirty at the last purge already.
+fn old_units() -> usize {
+    let mut units = 0;
+    for shard in 0..=last_shard() {
+        let Some(pool) = Locked::enter(shard) else { continue };
+        let mut next = pool.first(Has::Dirty);
+        while let Some(chunk) = next {
+            // SAFETY: invariant 5 of `run::pool`.
+            units += unsafe { record(chunk) }.old.count();
+            next = pool.after(Has::Dirty, chunk);
+        }
+    }
+    units
+}
+
+/// A purge after which so many old units stay, if there are as many.
 ///
 /// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards shall not
 /// mean more calls. So a tick gives back all ranges of one shard, the next one's at the next tick; where there are many,
 /// of so many that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the others
 /// wait for theirs.
-pub fn purge(all: bool) -> usize {
+fn discard(all: bool, stay: usize) -> usize {
     let last = last_shard();
     let whole = (last + 1).div_ceil(TICK_TURNS);
     let turn = Tick::NEVER.age() as usize * whole;
-    let mut visit = Visit { all, whole: true, calls: 0, purged: 0 };
+    let mut visit = Visit { all, stay, whole: true, calls: 0, purged: 0 };
     for place in 0..=last {
         let shard = turn.wrapping_add(place) & last;
         visit.whole = all || place < whole;
@@ -42,6 +68,8 @@ pub fn purge(all: bool) -> usize {
 struct Visit {
     /// See [`purge`].
     all: bool,
+    /// Units that are still to stay.
+    stay: usize,
     /// Whether short ranges go back whatever that takes.
     whole: bool,
     /// System calls so far.
@@ -69,7 +97,16 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
         // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
         let set = if visit.all { &c.dirty } else { &c.old };
-        let Some((start, n)) = next_range(set, from, page, visit.shortest()) else {
+        let mut range = next_range(set, from, page, visit.shortest());
+        while let Some((start, n)) = range
+            && visit.stay != 0
+        {
+            let stays = visit.stay.min(n).next_multiple_of(page);
+            visit.stay = visit.stay.saturating_sub(stays);
+            from = start + stays;
+            range = next_range(set, from, page, visit.shortest());
+        }
+        let Some((start, n)) = range else {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 pool.remove(Has::Dirty, chunk);

@@ -83,3 +83,24 @@ proptest! {
         prop_assert_eq!(taken, expected);
     }
 }
+
+/// Of what has rested so much stays as is said, in the lowest places; it is told how much that could be.
+#[test]
+fn what_shall_stay_stays_below() {
+    alone!(what_shall_stay_stays_below, || {
+        region::init().unwrap();
+        settings::set_huge_pages(false);
+        let runs: Vec<_> = (0..40).map(|_| pool::take(1, 1, Home::ANY).unwrap().0).collect();
+        runs.iter().step_by(2).for_each(|&at| pool::give(&[at]));
+        assert_eq!(purge_rested(|old| old), 0, "what is new stays");
+        let mut told = 0;
+        let purged = purge_rested(|old| {
+            told = old;
+            7
+        });
+        assert_eq!((told, purged), (20, 13 * UNIT));
+        let lowest = *runs.iter().min().unwrap();
+        assert_eq!(pool::take(1, 1, Home::ANY), Some((lowest, false)));
+        assert_eq!(purge_rested(|_| 0), 6 * UNIT);
+    });
+}

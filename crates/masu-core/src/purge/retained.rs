@@ -1,0 +1,203 @@
+//! How much of the pool's free pages stays although it has rested, because it will be needed again.
+//!
+//! A server whose collector runs once in a second frees and takes the same memory in a period longer than the
+//! decay time, and would fault it in each time. So a tick compares what is taken fresh with what went back lately: that
+//! much more should have stayed, and stays from now on. Of it goes what was not needed at any time within
+//! [`RETAIN_TICKS`]. Where nothing is taken or given during a tick, the process is idle: nothing stays.
+
+use crate::ledger;
+use crate::tuning::{RETAIN_FORGOTTEN, RETAIN_TICKS};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Units, from one tick to the next. Only ticks touch it. Where two meet, one may
+/// miss what the other counts.
+pub struct Retained {
+    /// That stay at most.
+    most: AtomicUsize,
+    /// That went back lately, and have not been taken fresh since.
+    gone: AtomicUsize,
+    /// That had rested at each of the last ticks, the latest one last.
+    rested: [AtomicUsize; RETAIN_TICKS],
+    /// In spans and runs, and fresh ones so far, when the last tick ended.
+    used: AtomicUsize,
+    fresh: AtomicUsize,
+    /// Taken fresh between the last tick and this one.
+    taken: AtomicUsize,
+    /// Whether the process is idle.
+    idle: AtomicBool,
+}
+
+/// That of the pool of pages.
+pub static POOL: Retained = Retained::new();
+
+fn get(units: &AtomicUsize) -> usize {
+    units.load(Ordering::Relaxed)
+}
+
+fn set(units: &AtomicUsize, to: usize) {
+    units.store(to, Ordering::Relaxed);
+}
+
+impl Retained {
+    const fn new() -> Self {
+        Retained {
+            most: AtomicUsize::new(0),
+            gone: AtomicUsize::new(0),
+            rested: [const { AtomicUsize::new(0) }; RETAIN_TICKS],
+            used: AtomicUsize::new(0),
+            fresh: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+            idle: AtomicBool::new(true),
+        }
+    }
+
+    /// A tick begins, which has given nothing back yet.
+    pub fn begin(&self) {
+        self.begin_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
+    }
+
+    fn begin_with(&self, used: usize, fresh: usize) {
+        let taken = fresh.wrapping_sub(get(&self.fresh));
+        set(&self.taken, taken);
+        self.idle.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
+    }
+
+    /// A tick ends. What it did itself is nobody's need.
+    pub fn end(&self) {
+        self.end_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
+    }
+
+    fn end_with(&self, used: usize, fresh: usize) {
+        set(&self.used, used);
+        set(&self.fresh, fresh);
+    }
+
+    /// How many of so many units stay that have rested. The others go back.
+    pub fn stay(&self, rested: usize) -> usize {
+        if self.idle.load(Ordering::Relaxed) {
+            set(&self.most, 0);
+            set(&self.gone, 0);
+            self.rested.iter().for_each(|then| set(then, 0));
+            return 0;
+        }
+        let again = get(&self.taken).min(get(&self.gone));
+        let latest = Cell::new(rested);
+        self.rested.iter().rev().for_each(|then| set(then, latest.replace(get(then))));
+        let unused = self.rested.iter().map(get).min().unwrap_or(0);
+        let most = (get(&self.most) + again).saturating_sub(unused);
+        let stay = most.min(rested);
+        let goes = rested - stay;
+        // As if it had gone before.
+        self.rested.iter().for_each(|then| set(then, get(then).saturating_sub(goes)));
+        let gone = get(&self.gone) - again;
+        set(&self.gone, gone - gone / RETAIN_FORGOTTEN + goes);
+        set(&self.most, most);
+        stay
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A pool in which so many units are in use, while others are free and resident.
+    struct Pool {
+        retained: Retained,
+        used: usize,
+        fresh: usize,
+        free: usize,
+        /// The least that was free since the last tick.
+        rested: usize,
+    }
+
+    impl Pool {
+        fn new() -> Self {
+            Pool { retained: Retained::new(), used: 0, fresh: 0, free: 0, rested: 0 }
+        }
+
+        fn take(&mut self, units: usize) {
+            let from_free = units.min(self.free);
+            self.free -= from_free;
+            self.rested = self.rested.min(self.free);
+            self.fresh += units - from_free;
+            self.used += units;
+        }
+
+        fn give(&mut self, units: usize) {
+            self.used -= units;
+            self.free += units;
+        }
+
+        fn tick(&mut self) {
+            self.retained.begin_with(self.used, self.fresh);
+            self.free -= self.rested - self.retained.stay(self.rested);
+            self.rested = self.free;
+            self.retained.end_with(self.used, self.fresh);
+        }
+
+        /// A collection every `ticks` ticks, `units` allocated evenly in between. Returns the fresh ones.
+        fn collect(&mut self, ticks: usize, units: usize) -> usize {
+            let before = self.fresh;
+            for _ in 0..ticks {
+                self.take(units / ticks);
+                self.tick();
+            }
+            self.give(units / ticks * ticks);
+            self.fresh - before
+        }
+    }
+
+    #[test]
+    fn what_is_needed_again_in_each_period_stays() {
+        for ticks in 2..RETAIN_TICKS {
+            let mut pool = Pool::new();
+            let first = pool.collect(ticks, 840);
+            assert_eq!(first, 840 / ticks * ticks);
+            for _ in 0..8 {
+                pool.collect(ticks, 840);
+            }
+            let fresh = pool.collect(ticks, 840);
+            assert!(fresh <= 840 / 20, "{fresh} units of 840 in a period of {ticks} ticks");
+            assert!(pool.free <= 840 + 840 / 4, "{} units are kept", pool.free);
+        }
+    }
+
+    #[test]
+    fn without_a_need_nothing_stays() {
+        let mut pool = Pool::new();
+        pool.take(1000);
+        for _ in 0..100 {
+            pool.give(10);
+            pool.tick();
+            pool.tick();
+            assert!(pool.free <= 20, "{} units", pool.free);
+        }
+    }
+
+    #[test]
+    fn what_stays_goes_when_the_process_is_idle_and_when_nothing_needs_it() {
+        let learnt = || {
+            let mut pool = Pool::new();
+            for _ in 0..10 {
+                pool.collect(4, 840);
+            }
+            assert!(pool.free >= 800);
+            pool
+        };
+        let mut idle = learnt();
+        idle.tick();
+        idle.tick();
+        idle.tick();
+        assert_eq!(idle.free, 0);
+        // It goes on, and needs one unit at a time.
+        let mut busy = learnt();
+        for _ in 0..2 * RETAIN_TICKS {
+            busy.take(1);
+            busy.give(1);
+            busy.take(1);
+            busy.tick();
+        }
+        assert!(busy.free <= 100, "{} units", busy.free);
+    }
+}
