@@ -232,6 +232,7 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
         for (i, first) in first.iter_mut().enumerate() {
             // Two places in this function, and six depths.
             let depth = i / 2;
+            #[expect(clippy::if_same_then_else, reason = "two places that return to elsewhere")]
             let found =
                 if i % 2 == 0 { between(&mut room, depth) } else { between(&mut room, depth) };
             match first {
@@ -252,8 +253,8 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
     let words = [1usize, 0x4000, 2, 0x5000, 3];
     let at = |i: usize| words.as_ptr().wrapping_add(i).expose_provenance();
     let mut seen = crate::past::Seen::new();
-    for i in 0..5 {
-        seen.note(at(i), words[i]);
+    for (i, &word) in words.iter().enumerate() {
+        seen.note(at(i), word);
         if i % 2 == 1 {
             seen.is_frame();
         }

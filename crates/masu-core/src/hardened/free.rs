@@ -207,10 +207,11 @@ unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wro
 /// # Safety
 /// It is a block that was left so.
 pub unsafe fn free_deferred(p: *mut u8) {
+    if !features::HARDENED {
+        return;
+    }
     // SAFETY: passed on.
-    if features::HARDENED
-        && let Err(wrong) = unsafe { free(p, NO_THREAD) }
-    {
+    if let Err(wrong) = unsafe { free(p, NO_THREAD) } {
         report::mistake(Act::Free, p, wrong);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`crate::memory`] visits servers in turn, so each rests most of the time. Here one server at a time is under load.
 //! What glibc answers with all connections busy is the measure: every allocator then gets the same requests, planned
-//! beforehand ([`load`]), at shares of that rate.
+//! beforehand (`load`), at shares of that rate.
 //!
 //! A cell is a service on an allocator: start, proof of the allocator, warm-up, the levels one after the other, and
 //! five seconds of rest. The rest of one is spent while the next one, of another program, is loaded: a server at rest

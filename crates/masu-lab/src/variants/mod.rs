@@ -2,7 +2,7 @@
 //!
 //! A race of one variant of each workload says who is best at that variant, and somebody who tunes for it looks good. Here
 //! the first variant of a kind is what is raced, and the others differ from it by choices that follow from their numbers
-//! alone ([`kinds`]). For each kind the report has the median and the worst ratio to the best allocator of each variant, and
+//! alone (`kinds`). For each kind the report has the median and the worst ratio to the best allocator of each variant, and
 //! the command that runs the worst one again.
 //!
 //! In each round every variant runs once on every allocator, all allocators of a variant one after the other, in an order
