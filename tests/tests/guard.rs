@@ -222,7 +222,8 @@ fn a_core_file_by_gdb_says_it_too() {
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(said.contains("50 bytes into the block of 3000 bytes at 0x"), "{said}");
     assert!(said.contains("  freed by thread "), "{said}");
-    assert!(said.contains("libc.so.6+0x"), "{said}");
+    // With a name, where libc's debugging information is installed.
+    assert!(said.contains("libc.so.6+0x") || said.contains("start_thread"), "{said}");
 }
 
 /// The answer for scripts has what the answer for people has.

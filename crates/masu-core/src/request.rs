@@ -7,7 +7,7 @@
 //! | zeroed are | the bytes asked for | all that may be used |
 
 use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, aligned_class, class_of, exact_class, is_aligned,
+    ALIGN_ABOVE, MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, aligned_class, class_of, exact_class,
     medium_units, size_of_class,
 };
 
@@ -56,10 +56,11 @@ pub struct Request {
 }
 
 /// Where a block of a small size comes from at a multiple of `align`, up to [`ALIGN_SMALL_MAX`], if `class` is that of
-/// the next multiple: above [`TABLE_MAX`], not all classes are so aligned, but runs are.
+/// the next multiple. Above [`TABLE_MAX`] what is aligned more than all classes are is a run, whatever its size: so the
+/// usable size of a block, asked for again, is that of the same kind of block.
 #[inline(always)]
 fn small_or_run(class: usize, size: usize, align: usize) -> Source {
-    if size > TABLE_MAX && !is_aligned(class, align) {
+    if size > TABLE_MAX && align > ALIGN_ABOVE {
         Source::Medium(medium_units(size))
     } else {
         Source::Small(class)
@@ -127,6 +128,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size_class::is_aligned;
 
     #[test]
     fn both_kinds_of_request_agree_where_a_block_comes_from() {
@@ -147,14 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn above_the_table_what_no_class_aligns_is_a_run() {
+    fn above_the_table_what_not_all_classes_align_is_a_run() {
         for (size, align, run) in [
             (8193, 64, 0),
             (9000, 256, 3),
             (12_288, 4096, 3),
             (12_288, 64, 0),
-            (13_000, 256, 0),
-            (13_000, 512, 0),
+            (13_000, 256, 4),
+            (16_384, 4096, 4),
+            (16_384, 64, 0),
         ] {
             for request in [Request::new(size, align, false), Request::exact(size, align, false)] {
                 let request = request.expect("possible");
@@ -162,6 +165,17 @@ mod tests {
                     Source::Small(class) => assert!(run == 0 && is_aligned(class, align)),
                     source => assert_eq!(source, Source::Medium(run), "{size}, {align}"),
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_usable_size_asked_for_again_is_the_same() {
+        for shift in 0..=ALIGN_SMALL_MAX.ilog2() {
+            for size in (0..=2 * SMALL_MAX).step_by(7) {
+                let bytes = |size| Request::exact(size, 1 << shift, false).map(|one| one.bytes());
+                let first = bytes(size).expect("possible");
+                assert_eq!(bytes(first), Some(first), "{size} at 1 << {shift}");
             }
         }
     }

@@ -114,6 +114,17 @@ const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
 const _: () = assert!(sizes()[LAST_IN_TABLE] as usize == TABLE_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
 
+/// What the blocks of all classes above [`TABLE_MAX`] are aligned to: a cache line.
+pub const ALIGN_ABOVE: usize = 64;
+
+const _: () = {
+    let mut i = 0;
+    while i < ABOVE.len() {
+        assert!((ABOVE[i] as usize).is_multiple_of(ALIGN_ABOVE));
+        i += 1;
+    }
+};
+
 /// The class of a small size that the table does not have.
 #[inline(always)]
 const fn class_above(size: usize) -> usize {

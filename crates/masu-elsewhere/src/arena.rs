@@ -14,7 +14,7 @@
 //! Locks: `ARENAS`, and inside of it an arena's own.
 
 use crate::size_class::{
-    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, is_aligned, medium_units, size_of_class,
+    ALIGN_ABOVE, MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, medium_units, size_of_class,
 };
 use core::ptr::null_mut;
 use stats::{HUGE, KINDS, MEDIUM};
@@ -80,7 +80,7 @@ fn kind(usable: usize) -> usize {
 
 /// Whether the engine's block of a small size is one of a class.
 fn has_class(size: usize, align: usize) -> bool {
-    size <= TABLE_MAX || is_aligned(exact_class(size, align.max(16)), align)
+    size <= TABLE_MAX || align <= ALIGN_ABOVE
 }
 
 /// The engine's size of a block, `None` for what is too large for any.
