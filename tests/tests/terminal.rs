@@ -210,7 +210,6 @@ fn a_watch_ends_when_it_is_interrupted() {
     assert!(process.is_ok_and(|it| it.is_alive()), "the process goes on");
 }
 
-/// The page of `--html` shows the same, and needs nothing else.
 /// The chart is the command's alone, and one that cannot be started has none.
 #[test]
 fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
@@ -230,6 +229,7 @@ fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
     assert!(said.contains("(sleep): ") && said.contains('█'), "{said}");
 }
 
+/// The page of `--html` shows the same, and needs nothing else.
 #[test]
 fn a_watch_as_a_page() {
     if !is_masu() {

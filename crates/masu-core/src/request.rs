@@ -7,8 +7,8 @@
 //! | zeroed are | the bytes asked for | all that may be used |
 
 use crate::size_class::{
-    ALIGN_ABOVE, MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, aligned_class, class_of, exact_class,
-    medium_units, size_of_class,
+    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, aligned_class, class_of, exact_class, medium_units,
+    size_of_class, suits,
 };
 
 /// The largest alignment: 1 GiB.
@@ -56,14 +56,13 @@ pub struct Request {
 }
 
 /// Where a block of a small size comes from at a multiple of `align`, up to [`ALIGN_SMALL_MAX`], if `class` is that of
-/// the next multiple. Above [`TABLE_MAX`] what is aligned more than all classes are is a run, whatever its size: so the
-/// usable size of a block, asked for again, is that of the same kind of block.
+/// the next multiple.
 #[inline(always)]
 fn small_or_run(class: usize, size: usize, align: usize) -> Source {
-    if size > TABLE_MAX && align > ALIGN_ABOVE {
-        Source::Medium(medium_units(size))
-    } else {
+    if suits(class, size, align) {
         Source::Small(class)
+    } else {
+        Source::Medium(medium_units(size))
     }
 }
 
@@ -155,9 +154,10 @@ mod tests {
             (9000, 256, 3),
             (12_288, 4096, 3),
             (12_288, 64, 0),
-            (13_000, 256, 4),
-            (16_384, 4096, 4),
-            (16_384, 64, 0),
+            (13_000, 256, 0),
+            (13_000, 512, 4),
+            (16_384, 4096, 0),
+            (9344, 128, 0),
         ] {
             for request in [Request::new(size, align, false), Request::exact(size, align, false)] {
                 let request = request.expect("possible");

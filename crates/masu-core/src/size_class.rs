@@ -115,7 +115,7 @@ const _: () = assert!(sizes()[LAST_IN_TABLE] as usize == TABLE_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
 
 /// What the blocks of all classes above [`TABLE_MAX`] are aligned to: a cache line.
-pub const ALIGN_ABOVE: usize = 64;
+const ALIGN_ABOVE: usize = 64;
 
 const _: () = {
     let mut i = 0;
@@ -171,6 +171,16 @@ pub fn exact_class(size: usize, align: usize) -> usize {
     let size = (size.max(1) + align - 1) & !(align - 1);
     let class = exact_class_of(size);
     class + usize::from(size <= TABLE_MAX && !is_aligned(class, align))
+}
+
+/// Whether a block of a small size at a multiple of `align` is one of `class`, that of the next multiple. Above
+/// [`TABLE_MAX`] it is a run instead if it is aligned more than all classes are, unless the class has exactly that size:
+/// so the usable size of a block, asked for again, is that of the same kind of block.
+#[inline(always)]
+pub fn suits(class: usize, size: usize, align: usize) -> bool {
+    size <= TABLE_MAX
+        || align <= ALIGN_ABOVE
+        || (size + align - 1) & !(align - 1) == size_of_class(class)
 }
 
 /// Whether the blocks of a class are at multiples of `align`, a power of two up to the length of a span.

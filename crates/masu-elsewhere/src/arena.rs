@@ -14,7 +14,7 @@
 //! Locks: `ARENAS`, and inside of it an arena's own.
 
 use crate::size_class::{
-    ALIGN_ABOVE, MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, medium_units, size_of_class,
+    MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, medium_units, size_of_class, suits,
 };
 use core::ptr::null_mut;
 use stats::{HUGE, KINDS, MEDIUM};
@@ -78,15 +78,13 @@ fn kind(usable: usize) -> usize {
     }
 }
 
-/// Whether the engine's block of a small size is one of a class.
-fn has_class(size: usize, align: usize) -> bool {
-    size <= TABLE_MAX || align <= ALIGN_ABOVE
-}
-
 /// The engine's size of a block, `None` for what is too large for any.
 fn exact_size(size: usize, align: usize) -> Option<usize> {
     match size {
-        ..=SMALL_MAX if align <= TABLE_MAX / 2 && has_class(size, align) => {
+        ..=SMALL_MAX
+            if align <= TABLE_MAX / 2
+                && suits(exact_class(size, align.max(16)), size, align.max(16)) =>
+        {
             Some(size_of_class(exact_class(size, align.max(16))))
         }
         ..=MEDIUM_MAX => Some(medium_units(size) * UNIT),

@@ -158,12 +158,13 @@ fn start(command: &[OsString]) -> Result<Child, Failure> {
     Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
 }
 
-/// Whether what is about to become the command is still this program.
+/// Whether what is about to become the command is still this program, or has ended, so that it has no file.
 fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
+    let Some(own) = file(&process.to_string()) else { return true };
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
-    launches && file(&process.to_string()) == file("self")
+    launches && Some(own) == file("self")
 }
 
 /// What the status of a command becomes.
