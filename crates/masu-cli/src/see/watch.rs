@@ -161,10 +161,11 @@ fn start(command: &[OsString]) -> Result<Child, Failure> {
 /// Whether what is about to become the command is still this program, or has ended, so that it has no file.
 fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
-    let Some(own) = file(&process.to_string()) else { return true };
+    // In this order: what has words and then no file has ended in between. What has just become this program has none yet.
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let Some(own) = file(&process.to_string()) else { return true };
     let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
-    launches && Some(own) == file("self")
+    (launches || words.is_empty()) && Some(own) == file("self")
 }
 
 /// What the status of a command becomes.
