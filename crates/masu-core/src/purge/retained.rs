@@ -90,7 +90,7 @@ impl Retained {
         let goes = rested - stay;
         // As if it had gone before.
         self.rested.iter().for_each(|then| set(then, get(then).saturating_sub(goes)));
-        let gone = get(&self.gone) - again;
+        let gone = get(&self.gone).saturating_sub(again);
         set(&self.gone, gone - gone / RETAIN_FORGOTTEN + goes);
         set(&self.most, most);
         stay
