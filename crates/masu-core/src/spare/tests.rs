@@ -1,4 +1,5 @@
 use super::*;
+use crate::own_process::alone;
 
 /// Whether all of a block is zero.
 fn is_zero(p: *const u8, size: usize) -> bool {
@@ -48,23 +49,26 @@ fn what_is_no_block_is_told_apart() {
 /// Chunks that run empty are used again, while others cut blocks off them.
 #[test]
 fn threads_share_chunks_that_are_emptied_and_used_again() {
-    let work = |seed: u8| {
-        for round in 0..3000usize {
-            let size = 16 + round * 37 % 20_000;
-            let p = alloc(size, 16);
-            assert!(is_zero(p, size));
-            // SAFETY: live and so long.
-            unsafe { p.write_bytes(seed, size) };
-            // SAFETY: as above.
-            assert!(unsafe { core::slice::from_raw_parts(p, size) }.iter().all(|b| *b == seed));
-            assert_eq!(give(p), size);
-        }
-    };
-    let before = chunks().count();
-    std::thread::scope(|scope| {
-        (1..=3).for_each(|seed| {
-            scope.spawn(move || work(seed));
-        })
+    // Other tests take chunks, too.
+    alone!(threads_share_chunks_that_are_emptied_and_used_again, || {
+        let work = |seed: u8| {
+            for round in 0..3000usize {
+                let size = 16 + round * 37 % 20_000;
+                let p = alloc(size, 16);
+                assert!(is_zero(p, size));
+                // SAFETY: live and so long.
+                unsafe { p.write_bytes(seed, size) };
+                // SAFETY: as above.
+                assert!(unsafe { core::slice::from_raw_parts(p, size) }.iter().all(|b| *b == seed));
+                assert_eq!(give(p), size);
+            }
+        };
+        let before = chunks().count();
+        std::thread::scope(|scope| {
+            (1..=3).for_each(|seed| {
+                scope.spawn(move || work(seed));
+            })
+        });
+        assert!(chunks().count() <= before + 3 + 8, "{} chunks", chunks().count());
     });
-    assert!(chunks().count() <= before + 3 + 8, "{} chunks", chunks().count());
 }
