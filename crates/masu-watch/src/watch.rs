@@ -39,9 +39,10 @@ pub struct Look {
 }
 
 impl Look {
-    /// Whether it has a file mapped, such as a library.
+    /// Whether it has a file mapped, such as a library. A process that has begun to end has none, and is not blamed for it.
     pub fn has_mapped(&self, file: &Path) -> bool {
-        mapped(self.process).iter().any(|mapped| mapped == file)
+        let files = mapped(self.process);
+        files.is_empty() || files.iter().any(|mapped| mapped == file)
     }
 }
 
