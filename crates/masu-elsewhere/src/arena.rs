@@ -80,13 +80,14 @@ fn kind(usable: usize) -> usize {
 
 /// The engine's size of a block, `None` for what is too large for any.
 fn exact_size(size: usize, align: usize) -> Option<usize> {
-    match size {
-        ..=SMALL_MAX
-            if align <= TABLE_MAX / 2
-                && suits(exact_class(size, align.max(16)), size, align.max(16)) =>
-        {
-            Some(size_of_class(exact_class(size, align.max(16))))
+    if size <= SMALL_MAX && align <= TABLE_MAX / 2 {
+        let align = align.max(16);
+        let class = exact_class(size, align);
+        if suits(class, size, align) {
+            return Some(size_of_class(class));
         }
+    }
+    match size {
         ..=MEDIUM_MAX => Some(medium_units(size) * UNIT),
         _ => size.checked_next_multiple_of(UNIT),
     }
