@@ -58,21 +58,9 @@ pub fn compare(
     environment: &[(&str, &str)],
     observe: impl Fn(&mut Probe) -> Moment + Sync,
 ) -> Comparison {
-    let program = env!("CARGO_BIN_EXE_memory_probe");
-    compare_program(program, name, scenario, environment, observe)
-}
-
-/// [`compare`], with another program.
-pub fn compare_program(
-    program: &str,
-    name: &str,
-    arguments: &str,
-    environment: &[(&str, &str)],
-    observe: impl Fn(&mut Probe) -> Moment + Sync,
-) -> Comparison {
     let run = |on| {
         let environment = [&[("MASU_SHOW_STATS", "1")], environment].concat();
-        let mut probe = Probe::program(program, on, arguments, &environment);
+        let mut probe = Probe::start(on, scenario, &environment);
         let moment = observe(&mut probe);
         (moment, probe.finish())
     };
