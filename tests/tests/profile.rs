@@ -6,29 +6,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use masu_profile::view::{margin, variance};
+use masu_profile::{Place, Profile};
 use masu_tests::running::{Running, masu};
 use masu_tests::{Compile, Program, Run, is_masu, library, long, scratch, tool};
 
-/// A line of a profile.
-struct Place {
-    size: u64,
-    samples: u64,
-    allocated: u64,
-    live: u64,
-    frames: usize,
-}
-
 fn places(file: &Path) -> Vec<Place> {
     let text = fs::read_to_string(file).expect("a profile was written");
-    assert!(text.starts_with("masu heap profile 1\n") && text.contains("\nmaps\n"), "{text}");
-    let lines = text.lines().filter_map(|line| line.strip_prefix("place "));
-    let place = |line: &str| {
-        let (numbers, frames) = line.split_once(" @").expect("a stack");
-        let n: Vec<u64> = numbers.split(' ').map(|n| n.parse().expect("a number")).collect();
-        let frames = frames.split_whitespace().count();
-        Place { size: n[0], samples: n[1], allocated: n[3], live: n[5], frames }
-    };
-    lines.map(place).collect()
+    Profile::parse(&text).unwrap_or_else(|e| panic!("{e}: {text}")).places
 }
 
 /// Runs a program with a profile.
@@ -46,6 +30,7 @@ fn profiled(program: &Program, arguments: &[&str], rate: &str) -> Option<Vec<Pla
     all.max_by_key(|places| places.iter().map(|place| place.samples).sum::<u64>())
 }
 
+/// What it keeps is freed before the next of its rounds, of which there is one if nobody asks for more.
 const ACCURACY: &str = r#"
 #include <stdlib.h>
 void *volatile kept[70000];
@@ -58,7 +43,14 @@ __attribute__((noinline)) static void many(void) {
 __attribute__((noinline)) static void few(void) {
     for (int i = 0; i < 100; i++) kept[60000 + i] = malloc(30000 + i);
 }
-int main(void) { many(); few(); return 0; }
+int main(int n, char **arguments) {
+    for (int rounds = n > 1 ? atoi(arguments[1]) : 1; rounds > 0; rounds--) {
+        for (int i = 0; i < 70000; i++) { free(kept[i]); kept[i] = 0; }
+        many();
+        few();
+    }
+    return 0;
+}
 "#;
 
 fn compiled(source: &str) -> Program {
@@ -73,19 +65,19 @@ fn figures_are_those_of_the_program() {
     let program = compiled(ACCURACY);
     for _ in 0..5 {
         let Some(places) = profiled(&program, &[], "4KiB") else { return };
-        let sum = |large: bool, of: fn(&Place) -> u64| -> f64 {
-            places.iter().filter(|p| (p.size > 8192) == large).map(of).sum::<u64>() as f64
+        let sum = |large: bool, of: fn(&Place) -> f64| -> f64 {
+            places.iter().filter(|p| (p.size > 8192) == large).map(of).sum()
         };
         for (found, truth) in [
-            (sum(false, |p| p.allocated), 12e6),
-            (sum(false, |p| p.live), 8e6),
-            (sum(true, |p| p.live), 100.0 * 30_049.5),
+            (sum(false, |p| p.allocated.bytes), 12e6),
+            (sum(false, |p| p.live.bytes), 8e6),
+            (sum(true, |p| p.live.bytes), 100.0 * 30_049.5),
         ] {
             // The standard deviation of the first two is 2 and 2.3 %, of the third 1 ‰.
             assert!((found / truth - 1.0).abs() < 0.12, "{found} for {truth}");
         }
         // main, what it calls, and what calls it.
-        assert!(places.iter().filter(|p| p.samples > 10).all(|p| p.frames >= 3));
+        assert!(places.iter().filter(|p| p.samples > 10).all(|p| p.frames.len() >= 3));
     }
 }
 
@@ -152,24 +144,41 @@ fn a_file_that_cannot_be_written_is_told_in_one_line() {
 /// The margins that reports show hold the truth 95 times in a hundred, whether many samples make a figure or few.
 #[test]
 fn margins_hold_the_truth_as_often_as_they_say() {
+    margins_hold("48KiB", "1", [8e6, 3_004_950.0], |place| place.live.bytes);
+}
+
+/// The same where the program allocates so fast that samples grow rarer than was asked for.
+#[test]
+fn margins_hold_the_truth_where_rates_change() {
+    let truths = [60.0 * 12e6, 60.0 * 3_004_950.0];
+    let samples = margins_hold("64KiB", "60", truths, |place| place.allocated.bytes);
+    // At that rate there would be 13,700 in each of the runs.
+    assert!(samples < 5000, "{samples}");
+}
+
+/// How many samples there were in a run, if 95 of 100 margins hold the truths about small and large blocks.
+#[track_caller]
+fn margins_hold(rate: &str, rounds: &str, truths: [f64; 2], of: fn(&Place) -> f64) -> u64 {
     const RUNS: usize = 100;
     let program = compiled(ACCURACY);
-    let mut held = [0; 2];
+    let (mut held, mut samples) = ([0; 2], 0);
     for _ in 0..RUNS {
-        let Some(places) = profiled(&program, &[], "64KiB") else { return };
+        let Some(places) = profiled(&program, &[rounds], rate) else { return 0 };
         for (of_large, (truth, held)) in
-            [false, true].into_iter().zip([8e6, 3_004_950.0].into_iter().zip(&mut held))
+            [false, true].into_iter().zip(truths.into_iter().zip(&mut held))
         {
             let places: Vec<&Place> =
                 places.iter().filter(|it| (it.size > 8192) == of_large).collect();
-            let sum: f64 = places.iter().map(|it| it.live as f64).sum();
-            let variance =
-                places.iter().map(|it| variance(it.live as f64, it.size, 64 << 10)).sum();
+            let sum: f64 = places.iter().map(|it| of(it)).sum();
+            let variance = places.iter().map(|it| variance(of(it), it)).sum();
             *held += usize::from((sum - truth).abs() <= margin(variance));
+            samples += places.iter().map(|it| it.samples).sum::<u64>();
         }
     }
     // 95 are expected; the standard deviation is 2.2.
     assert!(held.iter().all(|held| (87..=100).contains(held)), "{held:?} of {RUNS}");
+    println!("{held:?} of {RUNS}, {} samples in each", samples / RUNS as u64);
+    samples / RUNS as u64
 }
 
 /// Blocks of all sizes, 1 GiB in all, each sample of which has a stack of its own, of some thirty frames.

@@ -61,6 +61,8 @@ pub struct Site {
     pub size: u64,
     /// Samples.
     pub samples: u64,
+    /// How many blocks each of them stands for, squared and added up.
+    pub squares: f64,
     /// Everything that was allocated.
     pub allocated: Amount,
     /// What of it is alive.
@@ -260,6 +262,7 @@ impl Engine {
             class,
             size: class.map_or_else(large, |class| l.sizes.get(class).copied().unwrap_or(0)),
             samples: u64_at(sites, at + l.prof_samples),
+            squares: f64::from_bits(u64_at(sites, at + l.prof_squares)),
             allocated: amount(l.prof_allocated),
             live: amount(l.prof_live),
             peak: amount(if is_of_peak { l.prof_at_peak } else { l.prof_live }),

@@ -64,6 +64,8 @@ pub struct Place {
     pub size: u64,
     /// Samples drawn there.
     pub samples: u64,
+    /// How many blocks each of them stands for, squared and added up.
+    pub squares: f64,
     /// All that was allocated.
     pub allocated: Amount,
     /// What was in use at the end.
@@ -173,6 +175,7 @@ impl Profile {
         }
         for place in &self.places {
             let _ = write!(text, "place {} {}", place.size, place.samples);
+            let _ = write!(text, " {:.0}", place.squares * 256.0);
             let mut pair = |amount: Amount| {
                 let _ = write!(text, " {:.0} {:.0}", amount.objects * 65536.0, amount.bytes);
             };
@@ -226,6 +229,9 @@ impl Profile {
                     objects: left.objects.min(place.allocated.objects),
                     bytes: left.bytes.min(place.allocated.bytes),
                 };
+                if place.allocated.objects > 0.0 {
+                    place.squares *= 1.0 - gone.objects / place.allocated.objects;
+                }
                 for (of, less) in [(&mut *left, gone), (&mut place.allocated, gone)] {
                     of.objects -= less.objects;
                     of.bytes -= less.bytes;
@@ -244,8 +250,19 @@ impl Profile {
 fn place(text: &str) -> Option<Place> {
     let (numbers, frames) = text.split_once(" @")?;
     let numbers: Vec<u64> = numbers.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let [size, samples, allocated, bytes, live, live_bytes, peak, peak_bytes, lived, ref rest @ ..] =
-        numbers[..]
+    let [
+        size,
+        samples,
+        squares,
+        allocated,
+        bytes,
+        live,
+        live_bytes,
+        peak,
+        peak_bytes,
+        lived,
+        ref rest @ ..,
+    ] = numbers[..]
     else {
         return None;
     };
@@ -260,6 +277,7 @@ fn place(text: &str) -> Option<Place> {
     Some(Place {
         size,
         samples,
+        squares: squares as f64 / 256.0,
         allocated: amount(allocated, bytes),
         live: amount(live, live_bytes),
         peak: amount(peak, peak_bytes),
@@ -308,7 +326,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "masu heap profile 1\nrate 4096\npid 7\nms 12\ndropped 3\nlive 1\n\
-        place 64 2 131072 128 65536 64 131072 120 40 @ 0x10 0xfF\nmaps\n\
+        place 64 2 1024 131072 128 65536 64 131072 120 40 @ 0x10 0xfF\nmaps\n\
         400-500 r-xp 00000010 fe:00 99                         /bin/a b\n\
         500-600 rw-p 00000000 00:00 0 \nend\n";
 
@@ -321,6 +339,7 @@ mod tests {
         );
         let place = &profile.places[0];
         assert_eq!((place.size, &place.frames[..]), (64, &[16, 255][..]));
+        assert_eq!((place.samples, place.squares), (2, 4.0));
         assert_eq!(place.allocated, Amount { objects: 2.0, bytes: 128.0 });
         assert_eq!(place.live, Amount { objects: 1.0, bytes: 64.0 });
         assert_eq!((place.peak.bytes, place.lived), (120.0, 40.0));

@@ -57,12 +57,12 @@ impl View {
     }
 }
 
-/// The variance of an estimate of so many bytes in blocks of `size`: each sample stands for size / p bytes, and a
-/// block is one with probability p.
-pub fn variance(bytes: f64, size: u64, rate: u64) -> f64 {
-    let size = (size.max(1)) as f64;
-    let p = -(-size / rate as f64).exp_m1();
-    bytes.abs() * size / p * (1.0 - p)
+/// The variance of an estimate of so many bytes in blocks of a place: a block of s bytes that is a sample with
+/// probability p, and stands for 1 / p then, adds s²(1 − p) / p. What 1 / p is for a block of the place is the sum
+/// of its squares over the sum itself.
+pub fn variance(bytes: f64, place: &Place) -> f64 {
+    let stands_for = place.squares / place.allocated.objects;
+    if stands_for > 1.0 { bytes.abs() * place.size as f64 * (stands_for - 1.0) } else { 0.0 }
 }
 
 /// Half of the interval that holds the truth 95 times in a hundred.
@@ -106,9 +106,31 @@ mod tests {
 
     #[test]
     fn what_is_much_larger_than_the_rate_is_certain() {
-        assert!(margin(variance(1e9, 1 << 30, 1 << 19)) < 1.0);
+        let place = |size, samples: f64, stands_for: f64| Place {
+            size,
+            squares: samples * stands_for * stands_for,
+            allocated: Amount { objects: samples * stands_for, ..Amount::default() },
+            ..Place::default()
+        };
+        assert_eq!(variance(1e9, &place(1 << 30, 1.0, 1.0)), 0.0);
+        assert_eq!(variance(0.0, &Place::default()), 0.0, "no sample");
         // 50 MiB of small blocks at 512 KiB: a tenth is one standard deviation.
         let fifty = f64::from(50 << 20);
-        assert!((variance(fifty, 64, 1 << 19).sqrt() / fifty - 0.1).abs() < 0.001);
+        let stands_for = f64::from(1 << 19) / 64.0;
+        assert!(
+            (variance(fifty, &place(64, 100.0, stands_for)).sqrt() / fifty - 0.1).abs() < 0.001
+        );
+    }
+
+    #[test]
+    fn samples_of_several_rates_make_the_margin_that_each_of_them_needs() {
+        // Four that stand for 10 blocks each, and two for 1,000: 2 × 999 × 1,000 and 4 × 9 × 10 are their parts.
+        let place = Place {
+            size: 1,
+            squares: 4.0 * 100.0 + 2.0 * 1e6,
+            allocated: Amount { objects: 2040.0, bytes: 2040.0 },
+            ..Place::default()
+        };
+        assert!((variance(2040.0, &place) - (360.0 + 1_998_000.0)).abs() < 1e-6);
     }
 }

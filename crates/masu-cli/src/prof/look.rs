@@ -118,6 +118,7 @@ fn add(profile: &mut Profile, samples: &Samples, held: Option<&Retained>, since:
         profile.places.push(Place {
             size: site.size,
             samples: site.samples,
+            squares: site.squares,
             allocated: amount(site.allocated),
             live: amount(site.live),
             peak: amount(site.peak),

@@ -132,7 +132,7 @@ fn gather(
         let entry = stacks.entry(symbols.stack(&place.frames).cloned().collect()).or_default();
         entry.amount.bytes += sign * amount.bytes;
         entry.amount.objects += sign * amount.objects;
-        entry.variance += variance(amount.bytes, place.size, profile.rate);
+        entry.variance += variance(amount.bytes, place);
         entry.freed += place.allocated.objects - place.live.objects;
         entry.lived += place.lived;
     }

@@ -18,6 +18,8 @@
 //! Why the estimates have no bias: each block that is handed out has had a throw of a coin of its own, with
 //! probability 1 − e^(−s/R), whatever happened before. Blocks that leave a bin unused take their throws
 //! with them, the pending mark too: what makes them leave does not depend on how the throws fell.
+//!
+//! Where a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
 
 use super::arena::Arena;
 use super::tls::current;
@@ -36,8 +38,10 @@ mod blocks;
 mod cut;
 mod gap;
 mod hardened;
+mod pace;
 
 use gap::{FAR, Gap};
+use pace::Pace;
 
 pub use blocks::{is_of_samples, prepare};
 pub(super) use cut::{cut, cut_borrowed};
@@ -48,22 +52,24 @@ pub use crate::prof::{any_live, freed, lock_for_fork};
 /// What a request can be drawn for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Drawn {
-    /// The profile.
-    sample: bool,
+    /// The profile, with the step that its coin was thrown at.
+    sample: Option<u8>,
     /// A place between guards.
     guarded: bool,
 }
 
 impl Drawn {
-    const NOTHING: Drawn = Drawn { sample: false, guarded: false };
+    const NOTHING: Drawn = Drawn { sample: None, guarded: false };
 }
 
 /// A thread's part.
 pub struct Sampling {
     /// The number of the start that `sample` was drawn for; 0: none.
     session: Cell<u32>,
-    /// To the profile's next sample, in bytes.
+    /// To the profile's next sample, in bytes, of which the pace makes more.
     sample: Gap,
+    /// How much more.
+    pace: Pace,
     /// To the next guarded block, in small blocks.
     guarded: Gap,
     /// Where distances come from.
@@ -86,6 +92,7 @@ impl Sampling {
         Sampling {
             session: Cell::new(0),
             sample: Gap::new(),
+            pace: Pace::new(),
             guarded: Gap::new(),
             draw: Cell::new(0),
             samples: Cell::new(0),
@@ -113,6 +120,7 @@ impl Sampling {
         if self.session.replace(session) != session {
             self.samples.set(0);
             self.sample.rate.set(prof::rate().max(1));
+            self.pace.begin();
             self.redraw_sample();
         }
         if self.guarded.rate.replace(guard::rate()) != guard::rate() {
@@ -134,8 +142,28 @@ impl Sampling {
             return self.sample.left.set(FAR);
         }
         let mut draw = Draw::of(self.draw.get());
-        self.sample.left.set(draw.distance(self.sample.rate.get()));
+        self.sample.left.set(draw.distance(self.rate_at(self.pace.step())));
         self.draw.set(draw.state());
+    }
+
+    /// The mean distance of samples at a step.
+    fn rate_at(&self, step: u8) -> usize {
+        self.sample.rate.get() << step
+    }
+
+    /// A sample was taken: those to come may have to be further apart, or less far.
+    fn keep_pace(&self) {
+        let (rate, left) = (self.sample.rate.get(), self.sample.left.get());
+        if self.session.get() != 0 && left != FAR {
+            self.sample.left.set(self.pace.sampled(rate, left));
+        }
+    }
+
+    /// A tick has passed.
+    pub(super) fn on_tick(&self) {
+        if self.pace.step() != 0 && self.session.get() != 0 {
+            self.sample.left.set(self.pace.on_tick(self.sample.left.get()));
+        }
     }
 
     fn redraw_guarded(&self) {
@@ -183,10 +211,10 @@ impl Sampling {
         let before = self.sample.before(size, n).min(self.guarded.before(1, n));
         let passed = u64::from(n.min(before + 1));
         let drawn = Drawn {
-            sample: self.sample.pass(passed * size as u64),
+            sample: self.sample.pass(passed * size as u64).then_some(self.pace.step()),
             guarded: self.guarded.pass(passed),
         };
-        if drawn.sample {
+        if drawn.sample.is_some() {
             self.redraw_sample();
         }
         if drawn.guarded {
@@ -200,7 +228,11 @@ impl Sampling {
     }
 
     fn mark(&self, class: usize, drawn: Drawn) {
-        for (marks, is) in [(&self.samples, drawn.sample), (&self.guards, drawn.guarded)] {
+        if let Some(step) = drawn.sample {
+            self.pace.mark(class, step);
+        }
+        for (marks, is) in [(&self.samples, drawn.sample.is_some()), (&self.guards, drawn.guarded)]
+        {
             marks.set(marks.get() | u64::from(is) << class);
         }
     }
@@ -212,7 +244,8 @@ impl Sampling {
             marks.set(marks.get() & !(1 << class));
             was
         };
-        Drawn { sample: take(&self.samples), guarded: take(&self.guards) }
+        let sample = take(&self.samples).then(|| self.pace.of_mark(class));
+        Drawn { sample, guarded: take(&self.guards) }
     }
 }
 
@@ -366,12 +399,14 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
             thread_bytes::allocated(bytes);
         }
     }
-    if drawn.sample {
+    if let Some(step) = drawn.sample {
+        let rate = heap.sampling.rate_at(step);
         if p.is_null() {
-            return blocks::small(heap, request, class, home);
+            p = blocks::small(request, class, rate, home);
+        } else {
+            prof::sample(p, request.size, size_of_class(class), rate, home);
         }
-        let usable = size_of_class(class);
-        prof::sample(p, request.size, usable, heap.sampling.sample.rate.get(), home);
+        heap.sampling.keep_pace();
     }
     p
 }
@@ -406,7 +441,9 @@ unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
     // SAFETY: passed on.
     let usable = unsafe { fast::usable_size(p) };
     if heap.sampling.throw(usable) {
-        prof::sample(p, size, usable, heap.sampling.sample.rate.get(), 0);
+        let sampling = &heap.sampling;
+        prof::sample(p, size, usable, sampling.rate_at(sampling.pace.step()), 0);
+        sampling.keep_pace();
     }
 }
 

@@ -32,6 +32,7 @@ fn begin(heap: &Heap) {
     if heap.role.get() != Role::Thread {
         return;
     }
+    heap.sampling.on_tick();
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);

@@ -317,6 +317,8 @@ layout! {
     prof_large_kinds = profile::LARGE_KINDS,
     /// Samples drawn there.
     prof_samples = offset_of!(Site, samples),
+    /// How many blocks each of them stands for, squared and added up: a floating-point number.
+    prof_squares = offset_of!(Site, squares),
     /// What was allocated there: blocks in 65,536ths, and the bytes asked for in them.
     prof_allocated = offset_of!(Site, allocated),
     /// What of it is alive.

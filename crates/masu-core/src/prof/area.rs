@@ -73,6 +73,8 @@ pub struct Site {
     pub kind: u16,
     /// Samples drawn here.
     pub samples: u64,
+    /// How many blocks each of them stands for, squared and added up: what the margin of error comes from.
+    pub squares: f64,
     /// Everything that was allocated here.
     pub allocated: Amount,
     /// What of it is alive.

@@ -8,7 +8,7 @@
 //! dropped 0
 //! live 8388608                 bytes in use
 //! peak 9437184                 bytes in use when most were
-//! place SIZE SAMPLES ALLOCATED BYTES LIVE BYTES PEAK BYTES LIVED @ 0x… 0x…
+//! place SIZE SAMPLES SQUARES ALLOCATED BYTES LIVE BYTES PEAK BYTES LIVED @ 0x… 0x…
 //! maps
 //! …                            /proc/self/maps as it is
 //! end
@@ -16,7 +16,8 @@
 //!
 //! A place is a stack, innermost return address first, and the size of the blocks allocated there. Numbers of
 //! blocks come as 65,536ths, each before the bytes that were asked for in them; LIVED is the milliseconds that
-//! the freed ones lived, added up.
+//! the freed ones lived, added up. SQUARES is how many blocks each sample stands for, squared and added up, in 256ths:
+//! rates change, and a figure's margin of error depends on those that its samples were drawn at.
 //! All of it is weighed already. Sites that lost their samples to nothing are there too, as what they have
 //! allocated.
 
@@ -46,6 +47,7 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     }
     for place in snapshot.places() {
         text.str("place ").decimal(place.size).str(" ").decimal(place.samples);
+        text.str(" ").decimal((place.squares * 256.0) as u64);
         for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
             text.str(" ").decimal(objects).str(" ").decimal(bytes);
         }

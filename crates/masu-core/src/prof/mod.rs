@@ -234,6 +234,8 @@ pub struct Place<'a> {
     pub size: u64,
     /// Samples drawn there.
     pub samples: u64,
+    /// How many blocks each of them stands for, squared and added up.
+    pub squares: f64,
     /// Everything that was allocated.
     pub allocated: Amount,
     /// What of it is in use.
@@ -277,6 +279,7 @@ impl Snapshot {
         self.copy.sites().map(|(site, frames)| Place {
             size: table::size_of_kind(site.kind),
             samples: site.samples,
+            squares: site.squares,
             allocated: site.allocated,
             live: site.live,
             peak: table::at_peak(site, self.copy.peak),

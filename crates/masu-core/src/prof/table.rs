@@ -195,6 +195,7 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
         link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
         let s = &mut *area.site(site);
         s.samples += 1;
+        s.squares += 1.0 / (chance * chance);
         s.allocated.add(objects, bytes);
     }
     count(bytes);
@@ -431,6 +432,7 @@ pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<
             depth: depth as u16,
             kind,
             samples: 0,
+            squares: 0.0,
             allocated: Amount::default(),
             live: Amount::default(),
             at_peak: Amount::default(),

@@ -239,6 +239,7 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     let place = |place: engine::Place<'_>| masu_profile::Place {
         size: place.size,
         samples: place.samples,
+        squares: place.squares,
         allocated: amount(place.allocated),
         live: amount(place.live),
         peak: amount(place.peak),

@@ -53,7 +53,7 @@ fn places() -> BTreeMap<usize, Place> {
         let first = usize::from_str_radix(first.trim_start_matches("0x"), 16).expect("an address");
         let place = places.entry(first).or_default();
         place.samples += n[1];
-        for (sum, pair) in [(&mut place.allocated, 2), (&mut place.live, 4), (&mut place.peak, 6)] {
+        for (sum, pair) in [(&mut place.allocated, 3), (&mut place.live, 5), (&mut place.peak, 7)] {
             sum.0 += n[pair] as f64 / 65536.0;
             sum.1 += n[pair + 1];
         }

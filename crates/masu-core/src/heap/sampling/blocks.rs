@@ -1,6 +1,5 @@
 //! Where small samples' blocks come from: an arena that nobody else has.
 
-use crate::heap::Heap;
 use crate::heap::arena::Arena;
 use crate::prof;
 use crate::request::Request;
@@ -53,8 +52,9 @@ fn shared_class(class: usize) -> usize {
 /// Bytes of blocks that samples of several classes are kept in. A sample wastes at most half a KiB.
 const SHARED: [usize; 3] = [256, 512, 1024];
 
-/// A small sample's block, or null: there is none, and the sample is lost. `home`: see [`prof::Sample`].
-pub(super) fn small(heap: &Heap, request: &Request, class: usize, home: u32) -> *mut u8 {
+/// The block of a small sample that was drawn at this rate, or null: there is none, and the sample is lost. `home`:
+/// see [`prof::Sample`].
+pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> *mut u8 {
     let (size, usable) = (request.size, size_of_class(class));
     let of = if request.may_be_larger() { shared_class(class) } else { class };
     let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(of, size));
@@ -65,6 +65,6 @@ pub(super) fn small(heap: &Heap, request: &Request, class: usize, home: u32) -> 
     let p: *mut u8 = block.cast();
     // SAFETY: allocated just now, with as many bytes as its class has at least, and more are not asked for.
     unsafe { p.write_bytes(0, request.zeroed) };
-    prof::sample(p, size, usable, heap.sampling.sample.rate.get(), home);
+    prof::sample(p, size, usable, rate, home);
     p
 }
