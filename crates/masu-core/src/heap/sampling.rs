@@ -159,13 +159,6 @@ impl Sampling {
         }
     }
 
-    /// A tick has passed.
-    pub(super) fn on_tick(&self) {
-        if self.pace.step() != 0 && self.session.get() != 0 {
-            self.sample.left.set(self.pace.on_tick(self.sample.left.get()));
-        }
-    }
-
     fn redraw_guarded(&self) {
         if self.guarded.rate.get() == 0 {
             return self.guarded.left.set(FAR);
@@ -262,6 +255,14 @@ pub fn mute(muted: bool) -> bool {
     // A new distance with the next look.
     heap.sampling.leave_session();
     true
+}
+
+/// A tick has passed.
+pub(super) fn on_tick(heap: &Heap) {
+    let Sampling { session, sample, pace, .. } = &heap.sampling;
+    if pace.step() != 0 && session.get() != 0 {
+        sample.left.set(pace.on_tick(sample.left.get()));
+    }
 }
 
 /// In a thread's end: the next one that has the heap takes part.

@@ -9,7 +9,7 @@
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
 //! Where nobody shares anything, nobody else would have a use for the spans.
 
-use super::{Heap, Role, exit, retain};
+use super::{Heap, Role, exit, retain, sampling};
 use crate::clock::Tick;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
@@ -32,7 +32,7 @@ fn begin(heap: &Heap) {
     if heap.role.get() != Role::Thread {
         return;
     }
-    heap.sampling.on_tick();
+    sampling::on_tick(heap);
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);

@@ -60,10 +60,14 @@ fn a_sample_is_found_while_its_table_is_replaced() {
                 profile.out.store(true, Ordering::Release);
             })
         };
-        profile.is_found(A);
-        if profile.out.load(Ordering::Acquire) {
-            profile.is_found(B);
-        }
+        // Not in the first thread, of which the checker does not try all that it could do.
+        let freeing = thread::spawn(move || {
+            profile.is_found(A);
+            if profile.out.load(Ordering::Acquire) {
+                profile.is_found(B);
+            }
+        });
         sampling.join().unwrap();
+        freeing.join().unwrap();
     });
 }

@@ -169,6 +169,8 @@ pub mod sampling {
 
     pub fn end(_: &Heap) {}
 
+    pub fn on_tick(_: &Heap) {}
+
     /// # Safety
     /// None is needed.
     pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
