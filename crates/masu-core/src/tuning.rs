@@ -135,9 +135,9 @@ pub const fn most_shards(processors: usize) -> usize {
 
 // The profile.
 
-/// Nanoseconds between two samples of a thread on average, at least: some 1 µs each, so that they take half a
-/// hundredth. §8
-pub const SAMPLES_APART: u64 = 200_000;
+/// Nanoseconds between two samples of a thread on average, at least: a warm one takes 1 µs, the first ones ten. They take
+/// half a hundredth. §8
+pub const SAMPLES_APART: u64 = 400_000;
 /// Samples between two looks at the clock. †
 pub const SAMPLES_A_LOOK: u8 = 16;
 /// Rates below it, in bytes, are taken as they are said: whoever asks for so fine a profile wants it. †
