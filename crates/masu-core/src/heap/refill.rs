@@ -211,7 +211,7 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
-    if sampling::is_on() {
+    if sampling::is_on() && !sampling::passes(heap, u64::from(n) * u64::from(s.size())) {
         // SAFETY: passed on.
         n = unsafe { sampling::cut(heap, s, class, list, n) };
     }

@@ -278,6 +278,13 @@ pub fn is_on() -> bool {
     prof::rate() | guard::rate() != 0 || settings::hardened()
 }
 
+/// Whether no sample lies in so many bytes of small blocks that a heap's bin gets: then they are passed. (Of a heap that is
+/// no thread's the session is none, so nothing is passed.)
+#[inline(always)]
+pub(super) fn passes(heap: &Heap, bytes: u64) -> bool {
+    heap.sampling.passes(bytes)
+}
+
 /// What was in a class's bin has left it unused.
 #[inline]
 pub(super) fn unmark(heap: &Heap, class: usize) {
@@ -370,8 +377,7 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     }
     let class = class_of(request);
     if class == 0 {
-        // SAFETY: passed on: a block that was allocated just now.
-        unsafe { large(heap, p, request.size) };
+        large(heap, p, request.size, request.bytes());
         return p;
     }
     let drawn = heap.sampling.hit.replace(Drawn::NOTHING);
@@ -432,15 +438,13 @@ pub unsafe fn counted(p: *mut u8, size: usize) {
     let heap = current();
     if heap.role.get() == Role::Thread && !p.is_null() {
         // SAFETY: passed on.
-        unsafe { large(heap, p, size) }
+        large(heap, p, size, unsafe { fast::usable_size(p) });
     }
 }
 
-/// # Safety
-/// As for [`counted`].
-unsafe fn large(heap: &Heap, p: *mut u8, size: usize) {
-    // SAFETY: passed on.
-    let usable = unsafe { fast::usable_size(p) };
+/// A block of so many bytes for a request of `size`.
+#[inline]
+fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
     if heap.sampling.throw(usable) {
         let sampling = &heap.sampling;
         prof::sample(p, size, usable, sampling.rate_at(sampling.pace.step()), 0);

@@ -5,7 +5,7 @@ use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
 use core::ptr::null_mut;
 
-/// In a refill of a thread's bin: of `n` blocks of a span's in `list`, those from the sample on go back to it. How
+/// In a refill of a thread's bin that does not pass: of `n` blocks of a span's in `list`, those from the sample on go back to it. How
 /// many are left, at least one.
 ///
 /// # Safety
@@ -19,8 +19,7 @@ pub(in crate::heap) unsafe fn cut(
     list: *mut Block,
     n: u32,
 ) -> u32 {
-    // Of a heap that is no thread's the session is none.
-    if heap.sampling.passes(u64::from(n) * u64::from(s.size())) || heap.role.get() != Role::Thread {
+    if heap.role.get() != Role::Thread {
         return n;
     }
     let kept = keep(heap, class, n);
@@ -58,6 +57,9 @@ pub(in crate::heap) unsafe fn cut_borrowed(
         while !at.is_null() {
             n += 1;
             at = (*at).next;
+        }
+        if heap.sampling.passes(u64::from(n) * size_of_class(class) as u64) {
+            return rest;
         }
         let kept = keep(heap, class, n);
         if kept == n {

@@ -171,6 +171,10 @@ pub mod sampling {
 
     pub fn on_tick(_: &Heap) {}
 
+    pub fn passes(_: &Heap, _: u64) -> bool {
+        false
+    }
+
     /// # Safety
     /// None is needed.
     pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
