@@ -106,6 +106,7 @@ fn abandon_lists(heap: &Heap, class: usize) {
 ///
 /// # Safety
 /// The caller has the heap to itself.
+#[inline(never)]
 pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
     sampling::unmark(heap, class);

@@ -202,6 +202,7 @@ pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
 ///
 /// # Safety
 /// As for [`give_up_partial`].
+#[inline(never)]
 pub(super) unsafe fn give_up(span: u32) {
     // SAFETY: passed on: the span's line is this thread's until it is given up (invariant 5 of `span::record`).
     unsafe {
