@@ -87,6 +87,15 @@ pub struct Site {
     pub lived: u64,
 }
 
+impl Site {
+    /// A sample was drawn, with this probability, that stands for so much.
+    pub fn drawn(&mut self, chance: f64, objects: u64, bytes: u64) {
+        self.samples += 1;
+        self.squares += 1.0 / (chance * chance);
+        self.allocated.add(objects, bytes);
+    }
+}
+
 /// Blocks and bytes, as samples stand for them.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -193,10 +193,7 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
         let Some(site) = site else { return false };
         let Some(index) = new_record(area) else { return false };
         link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
-        let s = &mut *area.site(site);
-        s.samples += 1;
-        s.squares += 1.0 / (chance * chance);
-        s.allocated.add(objects, bytes);
+        (*area.site(site)).drawn(chance, objects, bytes);
     }
     count(bytes);
     true
