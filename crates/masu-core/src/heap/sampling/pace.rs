@@ -1,4 +1,4 @@
-//! How far apart a thread's samples are: so far that they take at most a hundredth of its time.
+//! How far apart a thread's samples are: so far that, except for its first ones, they take about a hundredth of its time.
 //!
 //! A mean distance of 512 KiB is a few samples in a second for most threads, and twenty thousand for one that does
 //! nothing but allocate. So a thread looks at the clock once in some samples: where they come too soon after one another,
