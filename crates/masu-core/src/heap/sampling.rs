@@ -231,14 +231,18 @@ impl Sampling {
     }
 
     /// Takes a class's marks away.
-    fn unmark(&self, class: usize) -> Drawn {
-        let take = |marks: &Cell<u64>| {
-            let was = marks.get() >> class & 1 != 0;
+    #[inline]
+    fn unmark(&self, class: usize) {
+        for marks in [&self.samples, &self.guards] {
             marks.set(marks.get() & !(1 << class));
-            was
-        };
-        let sample = take(&self.samples).then(|| self.pace.of_mark(class));
-        Drawn { sample, guarded: take(&self.guards) }
+        }
+    }
+
+    /// What a class's marks say.
+    fn marked(&self, class: usize) -> Drawn {
+        let is_in = |marks: &Cell<u64>| marks.get() >> class & 1 != 0;
+        let sample = is_in(&self.samples).then(|| self.pace.of_mark(class));
+        Drawn { sample, guarded: is_in(&self.guards) }
     }
 }
 
@@ -338,7 +342,8 @@ pub fn due(request: &Request) -> *mut u8 {
         return null_mut();
     }
     let class = if heap.sampling.is_marked(class) { class } else { larger(heap, request, class) };
-    let drawn = heap.sampling.unmark(class);
+    let drawn = heap.sampling.marked(class);
+    heap.sampling.unmark(class);
     // The blocks that were cut off went back to the span that the bin was filled from.
     sampled(heap, request, class, drawn, home_of(heap.active(class).get()))
 }
