@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use masu_profile::Profile;
 use masu_tests::{Compile, Program, is_masu, library, scratch};
 
 /// The command with the library that is tested.
@@ -121,20 +122,16 @@ fn each_view_has_its_culprit_first() {
 
     // What is kept adds up to what is free, as `masu explain` says it.
     let text = fs::read_to_string(&raw).expect("written");
-    let free = text.lines().find_map(|line| line.strip_prefix("free ")).expect("a line");
-    let free: Vec<f64> = free.split(' ').map(|n| n.parse().expect("a number")).collect();
-    let kept = |line: &str| -> Option<f64> {
-        let (numbers, _) = line.strip_prefix("place ")?.split_once(" @")?;
-        numbers.rsplit(' ').next()?.parse().ok()
-    };
-    let kept: f64 = text.lines().filter_map(kept).sum();
-    assert!((kept + free[1] + free[2] - free[0]).abs() < 1000.0, "{kept} of {free:?}");
+    let profile = Profile::parse(&text).expect("a profile");
+    let free = profile.free.expect("a line of what is free");
+    let kept: f64 = profile.places.iter().map(|place| place.retained.bytes).sum();
+    assert!((kept + free.unknown + free.samples - free.bytes).abs() < 1000.0, "{kept} of {free:?}");
     let (_, account, _) = done(&mut masu(&["explain", "--json", &sites.id()]));
     let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
     let parts = account["parts"].as_array().expect("parts");
     let part = parts.iter().find(|part| part["kind"] == "free_in_spans").expect("a part");
     let explained = part["bytes"].as_f64().expect("bytes");
-    assert!((explained / free[0] - 1.0).abs() < 0.2, "{explained} and {free:?}");
+    assert!((explained / free.bytes - 1.0).abs() < 0.2, "{explained} and {free:?}");
 
     // What is allocated from now on and stays.
     let id = sites.id();

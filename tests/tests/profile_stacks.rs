@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use masu_profile::Profile;
 use masu_tests::{Compile, Run, is_masu, library, scratch};
 
 /// A place in a file.
@@ -25,35 +26,20 @@ fn ends(place: &Path) -> HashMap<Option<Place>, u64> {
             continue;
         }
         let text = String::from_utf8_lossy(&fs::read(&path).expect("written")).into_owned();
-        let Some((places, maps)) = text.split_once("\nmaps\n") else { continue };
-        let maps: Vec<(u64, u64, u64, &str)> = maps.lines().filter_map(mapping).collect();
-        for line in places.lines().filter_map(|line| line.strip_prefix("place ")) {
-            let (numbers, frames) = line.split_once(" @").expect("a stack");
-            let samples: u64 = numbers.split(' ').nth(1).expect("a number").parse().expect("one");
-            let last = frames.split_whitespace().next_back().and_then(|frame| hex(&frame[2..]));
-            let end = last.and_then(|address| {
-                let at = address - 1;
-                let (start, _, offset, path) =
-                    maps.iter().find(|(start, end, ..)| (*start..*end).contains(&at))?;
-                Some(((*path).to_owned(), at - start + offset))
+        // Of a process that was killed it is not whole.
+        let Ok(profile) = Profile::parse(&text) else { continue };
+        for place in &profile.places {
+            let last = place.frames.last().map(|address| address - 1);
+            let end = last.and_then(|at| {
+                let mapping =
+                    profile.mapping_of(at).filter(|mapping| mapping.path.is_absolute())?;
+                let path = mapping.path.to_str().expect("a path in UTF-8");
+                Some((path.to_owned(), at - mapping.start + mapping.offset))
             });
-            *ends.entry(end).or_default() += samples;
+            *ends.entry(end).or_default() += place.samples;
         }
     }
     ends
-}
-
-fn hex(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok()
-}
-
-/// A line of what is mapped, if it is code of a file.
-fn mapping(line: &str) -> Option<(u64, u64, u64, &str)> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let (rights, offset, path) = (words.next()?, words.next()?, words.nth(2)?.trim_start());
-    (rights.contains('x') && path.starts_with('/')).then_some(())?;
-    Some((hex(start)?, hex(end)?, hex(offset)?, path))
 }
 
 /// Where a file's entry is in it.

@@ -22,35 +22,30 @@
 
 #![cfg_attr(not(test), no_std)]
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod cache;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod cfi;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod kept;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod maps;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod memory;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod module;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod past;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod registers;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod sys;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod tables;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod walk;
+/// Declares what there is for processors whose registers are known.
+macro_rules! where_registers_are_known {
+    ($($item:item)*) => {
+        $(#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))] $item)*
+    };
+}
+
+where_registers_are_known! {
+    mod cache;
+    mod cfi;
+    mod kept;
+    mod maps;
+    mod memory;
+    mod module;
+    mod past;
+    mod registers;
+    mod sys;
+    mod tables;
+    mod walk;
+
+    pub use kept::{BYTES, MEMORY};
+    pub use sys::can_be_read;
+    pub use walk::{walk, walk_outside};
+}
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub use kept::{BYTES, MEMORY};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub use sys::can_be_read;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub use walk::{walk, walk_outside};

@@ -13,6 +13,7 @@ use masu::prof::{self, jemalloc_pprof};
 static GLOBAL: masu::Masu = masu::Masu;
 
 #[inline(never)]
+#[expect(clippy::vec_box, reason = "each is an allocation of its own")]
 fn kept(n: usize) -> Vec<Box<[u8; 200]>> {
     (0..n).map(|_| Box::new([7; 200])).collect()
 }
@@ -41,7 +42,7 @@ fn a_profile_is_taken() {
     let text = String::from_utf8(profile.text()).expect("text");
     let deep = |line: &&str| line.split("0x").count() > 8;
     let places: Vec<&str> = text.lines().filter(|line| line.starts_with("place 224 ")).collect();
-    assert!(!places.is_empty() && places.iter().all(|line| deep(line)), "{text}");
+    assert!(!places.is_empty() && places.iter().all(deep), "{text}");
     assert_eq!(profile.pprof().expect("packed")[..2], [0x1f, 0x8b]);
     #[cfg(feature = "flamegraph")]
     assert!(

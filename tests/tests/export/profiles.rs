@@ -186,7 +186,7 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
     assert_eq!(rate(&process), 0);
     // Whoever asked has what was read until then.
     let answer = asks.join().expect("an answer");
-    assert!(Decoded::of(&answer.body).sum("alloc_space", "leak") > 0);
+    assert!(!Decoded::of(&answer.body).samples.is_empty());
 }
 
 #[test]

@@ -32,6 +32,7 @@ use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 use core::mem::offset_of;
 use core::ptr::null_mut;
+pub use slot::LONGEST_CHAINS;
 use slot::{MOST, SEEN, Slot};
 
 /// What was sent.

@@ -1,8 +1,7 @@
 //! What a simulated heap has: bins, spans in their places, an outbox, a cache, and what it has borrowed.
 
 use masu_core::rules::{
-    CHAIN, CHAIN_BYTES, EMPTIES_PER_TICK, GRANULE, OVERSUBSCRIBED_CHAIN_BYTES,
-    OVERSUBSCRIBED_SLOTS, SLOTS, capacity,
+    EMPTIES_PER_TICK, GRANULE, LONGEST_CHAINS, OVERSUBSCRIBED_SLOTS, SLOTS, capacity,
 };
 use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
 
@@ -216,8 +215,7 @@ impl Outbox {
 
 /// Most blocks in a chain of a class.
 fn most(class: usize, oversubscribed: bool) -> u32 {
-    let bytes = if oversubscribed { OVERSUBSCRIBED_CHAIN_BYTES } else { CHAIN_BYTES };
-    (capacity(class) / (GRANULE / bytes) as u32).clamp(1, CHAIN)
+    LONGEST_CHAINS[usize::from(oversubscribed)][class].into()
 }
 
 #[cfg(test)]
@@ -243,11 +241,12 @@ mod tests {
     #[test]
     fn a_chain_goes_out_when_it_is_full_or_another_span_needs_its_place() {
         let (mut outbox, class) = (Outbox::new(), class_of(64));
-        let sent: Vec<usize> = (0..2 * CHAIN as u16)
+        let longest = most(class, false) as usize;
+        let sent: Vec<usize> = (0..2 * longest as u16)
             .flat_map(|block| outbox.put(7, class, block, false))
             .map(|chain| chain.blocks.len())
             .collect();
-        assert_eq!(sent, [CHAIN as usize; 2]);
+        assert_eq!(sent, [longest; 2]);
         assert!(outbox.put(7, class, 0, false).is_empty());
         let evicted = outbox.put(7 + SLOTS as u32, class, 0, false);
         assert_eq!((evicted.len(), evicted[0].span), (1, 7));
