@@ -161,6 +161,16 @@ fn what_holds_my_memory() {
 }
 
 #[test]
+fn bench() {
+    check("bench.md");
+}
+
+#[test]
+fn doctor() {
+    check("doctor.md");
+}
+
+#[test]
 fn find_a_leak() {
     check("find-a-leak.md");
 }
