@@ -250,3 +250,33 @@ CASE(new_threads_of_the_child_are_not_the_dead_ones) {
     stop = 1;
     join_all(threads, 16);
 }
+
+static long private_kib(void) {
+    char line[200];
+    long kib = -1;
+    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+    CHECK(rollup != NULL, "smaps_rollup");
+    while (kib < 0 && fgets(line, sizeof line, rollup) != NULL) sscanf(line, "Private_Dirty: %ld kB", &kib);
+    fclose(rollup);
+    return kib;
+}
+
+// A server that holds tens of megabytes grows by huge pages. The workers that it forks do not, whatever is left of its
+// last one.
+CASE(a_forked_worker_takes_what_it_needs) {
+    static char *held[52 << 10];
+    int count = 0;
+    for (int part = 0; part < 9; part++) {
+        for (int end = part == 0 ? 48 << 10 : count + 256; count < end; count++)
+            held[count] = memset(malloc(1000), 1, 1000);
+        pid_t child = fork();
+        if (child == 0) {
+            for (int i = 0; i < 300; i++) CHECK(memset(malloc(1000), 2, 1000) != NULL, "malloc");
+            long kib = private_kib();
+            CHECK(0 < kib && kib < 1024, "300 KiB of blocks take %ld KiB in a worker", kib);
+            exit(0);
+        }
+        expect_exit_0(child);
+    }
+    while (count > 0) free(held[--count]);
+}

@@ -18,7 +18,8 @@ mod fork {
         fork_in_the_child_of_a_fork_and_so_on,
         the_child_allocates_first,
         a_forked_thread_may_end_by_pthread_exit,
-        new_threads_of_the_child_are_not_the_dead_ones;
+        new_threads_of_the_child_are_not_the_dead_ones,
+        a_forked_worker_takes_what_it_needs;
         beyond_system: ;
         apart: sixteen_threads_allocate_while_eight_fork,
     }

@@ -260,4 +260,4 @@ pub fn gives_whole_classes() -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

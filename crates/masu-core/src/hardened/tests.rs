@@ -5,7 +5,7 @@ use crate::own_process::alone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-pub(super) const OPTIONS: Options = Options {
+pub(crate) const OPTIONS: Options = Options {
     quarantine_random: 16 << 10,
     quarantine_queue: 16 << 10,
     guard_slabs: 8,

@@ -139,7 +139,9 @@ impl Locked {
         } else if for_spans {
             self.add(Has::Room, chunk);
         }
-        let grows = in_use_bytes() >= space::GROWING || !for_spans && used_bytes() >= GROWING_RUNS;
+        let inherited = space::inherited(in_use_bytes());
+        let grows = in_use_bytes() >= inherited + space::GROWING
+            || !for_spans && inherited == 0 && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
         let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);
         if comes == Fresh::Kept || comes == Fresh::Zero && fault() {

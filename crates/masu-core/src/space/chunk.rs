@@ -7,8 +7,8 @@
 use super::{Locked, Window, address, kept, map, record, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
-use crate::sync::{AtomicU64, Ordering};
-use crate::sys::{mem, time};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sys::{mem, output, time};
 
 /// How a chunk comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,12 +88,32 @@ pub fn fault_chunk(chunk: u32) -> bool {
     true
 }
 
+/// How many of the bytes in use the process had when it was forked off one that held some MiB: they say nothing of
+/// what it will fill. A worker that took its first chunk in as a huge page would take 2 MiB for a few blocks.
+pub fn inherited(in_use: usize) -> usize {
+    if in_use < LITTLE {
+        return 0;
+    }
+    let process = output::process();
+    let before = PROCESS.swap(process, Ordering::Relaxed);
+    if before != process {
+        INHERITED.store(if before == 0 { 0 } else { in_use }, Ordering::Relaxed);
+    }
+    INHERITED.load(Ordering::Relaxed)
+}
+
+/// The process that asked last, and what it inherited.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static INHERITED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes in use that matter to nobody, so that a process which begins makes no system call: two chunks.
+const LITTLE: usize = 2 * CHUNK;
+
 /// Until when no huge page is asked for, in milliseconds of the clock.
 static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
 const SLOW: u64 = 20;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
-/// Bytes in use from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which a
-/// chunk that is not filled after all is a sixteenth.
+/// Bytes in use, beside those inherited, from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which
+/// a chunk that is not filled after all is a sixteenth.
 pub const GROWING: usize = 32 << 20;

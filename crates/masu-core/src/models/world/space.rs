@@ -29,6 +29,11 @@ pub fn fault_chunk(_: u32) -> bool {
     false
 }
 
+/// Nothing is.
+pub fn inherited(_: usize) -> usize {
+    0
+}
+
 /// A chunk, which reads as zeroes.
 pub fn alloc_chunk() -> Option<(u32, Fresh)> {
     region::take_chunk().map(|chunk| (chunk, Fresh::Zero))

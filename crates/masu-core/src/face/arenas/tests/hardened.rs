@@ -2,6 +2,8 @@
 
 use super::random::operate;
 use super::{Block, SIZES, destroy, fill, fill_new};
+#[cfg(target_arch = "aarch64")]
+use crate::hardened::tests::OPTIONS;
 use crate::heap::block::{Block as Found, Kind};
 #[cfg(target_arch = "aarch64")]
 use crate::own_process::ALONE;
@@ -272,6 +274,8 @@ fn usable(p: *mut u8) -> usize {
 #[test]
 fn a_heaps_blocks_have_tags_which_threads_know() {
     alone!(a_heaps_blocks_have_tags_which_threads_know, || {
+        // By themselves there are none under an emulator.
+        hardened::set_options(&OPTIONS);
         let heap = create();
         let p = heap.alloc_as_asked(100, 16, false);
         assert_eq!(tags::untagged(p.addr()) != p.addr(), tags::are_there());
