@@ -73,6 +73,8 @@ size_t first_nonzero(const void *block, size_t size);
 long status_field(const char *name);
 // The resident set in KiB, exact where VmRSS is approximate.
 long resident_kib(void);
+// What of it is this process's own, and not shared with its parent, in KiB.
+long private_kib(void);
 
 // Seconds after which something hangs: so many, MASU_TEST_PATIENCE times.
 static inline unsigned patience(unsigned seconds) {

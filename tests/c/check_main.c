@@ -100,6 +100,8 @@ long status_field(const char *name) { return field_of("/proc/self/status", name)
 
 long resident_kib(void) { return field_of("/proc/self/smaps_rollup", "Rss:"); }
 
+long private_kib(void) { return field_of("/proc/self/smaps_rollup", "Private_Dirty:"); }
+
 long now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -251,16 +251,6 @@ CASE(new_threads_of_the_child_are_not_the_dead_ones) {
     join_all(threads, 16);
 }
 
-static long private_kib(void) {
-    char line[200];
-    long kib = -1;
-    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
-    CHECK(rollup != NULL, "smaps_rollup");
-    while (kib < 0 && fgets(line, sizeof line, rollup) != NULL) sscanf(line, "Private_Dirty: %ld kB", &kib);
-    fclose(rollup);
-    return kib;
-}
-
 // A server that holds tens of megabytes grows by huge pages. The workers that it forks do not, whatever is left of its
 // last one.
 CASE(a_forked_worker_takes_what_it_needs) {

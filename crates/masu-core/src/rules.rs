@@ -2,7 +2,7 @@
 //! anything else than the engine does. Not for programs; it changes with the engine.
 
 pub use crate::heap::mode::{Mode, Retention};
-pub use crate::heap::outbox::LONGEST_CHAINS;
+pub use crate::heap::outbox::MOST as LONGEST_CHAINS;
 pub use crate::region::{CHUNK, GRANULE};
 pub use crate::run::{Affinity, UNITS};
 pub use crate::span::{CARVE, CARVE_GROWING, capacity, threshold};

@@ -24,8 +24,7 @@ fn threads_that_come_and_go_leave_nothing() {
             }
         }
         let [first, .., last] = memory.map(Cell::into_inner);
-        // On a busy machine more of them live at a time. Fifty bytes that each left would be as much.
-        let bound = first.anon + first.anon / 20 + 2 * MIB;
+        let bound = first.anon + first.anon / 20 + MIB;
         let (first, last_anon) = (Bytes(first.anon), Bytes(last.anon));
         assert!(probe.on == On::System || last.anon <= bound, "grew from {first} to {last_anon}");
         Moment { memory: last, live, before: 0 }

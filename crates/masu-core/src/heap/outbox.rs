@@ -32,8 +32,8 @@ use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 use core::mem::offset_of;
 use core::ptr::null_mut;
-pub use slot::LONGEST_CHAINS;
-use slot::{MOST, SEEN, Slot};
+pub use slot::MOST;
+use slot::{SEEN, Slot};
 
 /// What was sent.
 #[derive(Clone, Copy)]

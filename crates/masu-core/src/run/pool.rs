@@ -139,8 +139,9 @@ impl Locked {
         } else if for_spans {
             self.add(Has::Room, chunk);
         }
-        let inherited = space::inherited(in_use_bytes());
-        let grows = in_use_bytes() >= inherited + space::GROWING
+        let in_use = in_use_bytes();
+        let inherited = space::inherited(in_use);
+        let grows = in_use >= inherited + space::GROWING
             || !for_spans && inherited == 0 && used_bytes() >= GROWING_RUNS;
         let filled = settings::populate() || dense && grows;
         let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);

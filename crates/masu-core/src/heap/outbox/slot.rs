@@ -7,10 +7,7 @@ use crate::sync::{Cell, const_unless_loom};
 use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES};
 
 /// Most blocks in a chain of a class: a row for all slots, and one for an oversubscribed process.
-pub static MOST: [[u8; LAST_CLASS + 1]; 2] = LONGEST_CHAINS;
-
-/// The same, for a model of the engine.
-pub const LONGEST_CHAINS: [[u8; LAST_CLASS + 1]; 2] =
+pub static MOST: [[u8; LAST_CLASS + 1]; 2] =
     [most_of(CHAIN_BYTES), most_of(OVERSUBSCRIBED_CHAIN_BYTES)];
 
 const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
