@@ -5,6 +5,7 @@
 //! 2. a span from the pool is its taker's alone until it is given back.
 //! 3. as long as a granule's page map entry says that it is a span, its memory is mapped (invariant 3 of `run::pool`).
 
+use super::block::Block;
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;
 use crate::region::{GRANULE, NIL, granule_address};
@@ -40,7 +41,11 @@ pub unsafe fn give(span: u32) {
     };
     if !run::pool::give_granule(span as usize, dirty) {
         // SAFETY: invariant 2: the caller hands the span over.
-        unsafe { deferred::push(granule_address(span as usize), deferred::Kind::Span) };
+        unsafe {
+            // The link, which may be all that is written to pages that have gone back.
+            (*s).set_touched((*s).touched().max(size_of::<Block>() as u32));
+            deferred::push(granule_address(span as usize), deferred::Kind::Span);
+        }
     }
 }
 
@@ -59,7 +64,43 @@ pub fn in_use() -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::record::init;
     use super::*;
+    use crate::fork;
+    use crate::own_process::alone;
+    use std::sync::Barrier;
+
+    /// All its pages have gone back, so its link is all that is written to it.
+    #[test]
+    fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
+        alone!(a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes, || {
+            crate::region::init().expect("address space");
+            let span = take(false, None, Home::ANY).expect("memory");
+            let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    fork::prepare();
+                    stands_still.wait();
+                    goes_on.wait();
+                    // SAFETY: prepared.
+                    assert!(unsafe { fork::parent() });
+                });
+                stands_still.wait();
+                // SAFETY: from the pool, this test's alone.
+                unsafe {
+                    init(span, 1, u32::MAX - 1);
+                    assert_eq!((*record(span)).touched(), 0);
+                    give(span);
+                }
+                assert!(deferred::any());
+                goes_on.wait();
+            });
+            assert!(!deferred::any());
+            assert_eq!(take(false, None, Home::ANY), Some(span));
+            // SAFETY: as above.
+            assert_eq!(unsafe { (*record(span)).touched() } as usize, auxv::page_size());
+        });
+    }
 
     #[test]
     fn every_page_with_a_touched_byte_counts_at_every_page_size() {

@@ -3,7 +3,7 @@
 //! Invariants (of a span in use, seen by its owner):
 //! 1. `free` heads a null-terminated list of `base - countdown` blocks of this span, all free and marked.
 //! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
-//! 3. bytes at and after `touched` read as zeroes.
+//! 3. bytes at and after `touched` read as zeroes, in the child of a fork that freezes the owner too.
 //! 4. `carved == free list + blocks on purged pages + chain of the remote word + blocks in a bin + live blocks`.
 //! 5. only the thread of the owning heap reads or writes the line; while nobody owns the span,
 //!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
@@ -23,7 +23,7 @@ use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::sys::mem;
 use core::mem::offset_of;
 use core::ptr::null_mut;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, compiler_fence};
 
 /// Where a span is, as its owner sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -444,6 +444,9 @@ impl Span {
             let page = first & !(UNIT - 1);
             mem::populate(page, first + n * size - page);
         }
+        // A fork's child that finds a link finds this too.
+        self.set_touched(self.touched().max((start + n * size) as u32));
+        compiler_fence(Ordering::Release);
         let mut at = first;
         // SAFETY: invariant 2: blocks `carved..carved + n` lie inside the span and do not exist yet.
         unsafe {
@@ -454,7 +457,6 @@ impl Span {
             Block::make_free(at as *mut Block, null_mut());
         }
         self.carved += n as u16;
-        self.set_touched(self.touched().max((start + n * size) as u32));
         self.set_bound(span);
         Some((first as *mut Block, n as u32, zero))
     }

@@ -1,9 +1,11 @@
 //! The arithmetic of spans, for every class.
 
 use super::*;
+use crate::own_process::alone;
 use crate::run::Home;
 use crate::size_class::{LAST_CLASS, class_of};
 use crate::span::pool;
+use crate::sys::signal;
 use std::collections::BTreeSet;
 
 /// A span of a class, this thread's alone until it is dropped.
@@ -132,6 +134,31 @@ fn fresh_blocks_that_are_said_to_be_zero_are() {
             }
         }
     }
+}
+
+/// A fork may freeze the owner at its first write to the blocks.
+#[test]
+#[cfg_attr(miri, ignore = "no signals")]
+fn whoever_forks_while_blocks_are_carved_knows_what_may_be_written() {
+    static SPAN: AtomicUsize = AtomicUsize::new(0);
+    static TOUCHED: AtomicUsize = AtomicUsize::new(0);
+    alone!(whoever_forks_while_blocks_are_carved_knows_what_may_be_written, || {
+        let owned = Owned::new(class_of(1024));
+        SPAN.store(owned.0 as usize, Ordering::Relaxed);
+        assert!(signal::catch_faults(|_| {
+            let span = SPAN.load(Ordering::Relaxed) as u32;
+            // SAFETY: the thread that has the span is here.
+            let touched = unsafe { (&raw const (*record(span)).touched).read_volatile() };
+            TOUCHED.store(usize::from(touched) * 16, Ordering::Relaxed);
+            // SAFETY: the span's, as it was.
+            unsafe { mem::protect(region::granule_address(span as usize), GRANULE, true) };
+        }));
+        // SAFETY: nobody but the carving below accesses it, which the handler sees to.
+        assert!(unsafe { mem::protect(owned.start(), GRANULE, false) });
+        // SAFETY: this thread's alone.
+        let (_, blocks, _) = unsafe { owned.record().carve(owned.0, CARVE) }.expect("room");
+        assert_eq!(TOUCHED.load(Ordering::Relaxed), blocks as usize * 1024);
+    });
 }
 
 #[test]
