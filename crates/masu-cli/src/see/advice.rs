@@ -178,7 +178,7 @@ fn going(account: &Account) -> Option<Advice> {
         }
         Some(_) => format!(
             "It goes back when the program next frees memory, {} or later after it became free, since no background \
-             thread runs: a process with one thread gets one from 64 MiB on.",
+             thread runs: a process with one thread gets one from 16 MiB on.",
             decay(account)
         ),
     };
