@@ -126,3 +126,6 @@ pub unsafe fn child() -> bool {
     heap::fork::free_deferred();
     true
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

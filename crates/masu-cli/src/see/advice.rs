@@ -1,5 +1,6 @@
 //! What an account means: what is expensive, why it is there, what to do.
 
+use masu_core::rules::LONELY_BUDGET;
 use masu_inspect::Account;
 use masu_inspect::account::Kind;
 use schemars::JsonSchema;
@@ -178,8 +179,9 @@ fn going(account: &Account) -> Option<Advice> {
         }
         Some(_) => format!(
             "It goes back when the program next frees memory, {} or later after it became free, since no background \
-             thread runs: a process with one thread gets one from 16 MiB on.",
-            decay(account)
+             thread runs: a process with one thread gets one from {} on.",
+            decay(account),
+            Bytes(LONELY_BUDGET as u64)
         ),
     };
     some(bytes, "{} are free pages that have not gone back to the system yet.", why, todo)

@@ -63,5 +63,22 @@ pub fn in_use() -> usize {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "pool/tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_with_a_touched_byte_counts_at_every_page_size() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for touched in 0..=GRANULE {
+                let units = touched_units(touched, page);
+                let expected = touched.div_ceil(page) * (page / UNIT);
+                assert_eq!(
+                    units.trailing_ones() as usize,
+                    expected,
+                    "{touched} bytes, pages of {page}"
+                );
+                assert_eq!(units.count_ones() as usize, expected);
+            }
+        }
+    }
+}
