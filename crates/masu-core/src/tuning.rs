@@ -165,8 +165,8 @@ pub const LOOK_EVERY: usize = 512 << 10;
 pub const LOOK_FREES: usize = 32;
 /// Free bytes below which nobody looks. §7
 pub const LOOK_FROM: usize = 512 << 10;
-/// Stale bytes before a program of one thread gets a background thread. §7
-pub const LONELY_BUDGET: usize = 16 << 20;
+/// Stale bytes before a program of one thread gets a background thread. †
+pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †
 pub const PATIENCE: u32 = 4;
 /// Bytes in spans and runs from which on what a heap frees at once does not wait for ticks. §7
