@@ -348,6 +348,18 @@ fn a_thousand_guarded_pages_cost_at_most_8_mib() {
 }
 
 #[test]
+fn a_wrong_number_of_slots_does_not_take_all_memory() {
+    if !is_masu() {
+        return;
+    }
+    let outcome = run("has_page_tables", "guard:1/1,guard_slots:4000000000").run();
+    assert!(outcome.status.success(), "{}", outcome.describe());
+    assert!(outcome.stderr.contains("guard_slots: at most 1048576"), "{}", outcome.describe());
+    let &[kib] = &numbers(&outcome)[..] else { panic!("{}", outcome.describe()) };
+    assert!(kib < 64 << 10, "{kib} KiB");
+}
+
+#[test]
 fn a_kernel_without_guard_regions_will_do() {
     if !is_masu() {
         return;

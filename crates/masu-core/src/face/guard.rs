@@ -1,7 +1,7 @@
 //! Sampled guards, as the configuration asks for them.
 
 use crate::config::Config;
-use crate::guard;
+use crate::guard::{self, slots::MOST};
 use crate::sys::fatal::write_stderr;
 use crate::text::Text;
 
@@ -9,18 +9,21 @@ use crate::text::Text;
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config) {
-    if !guard::start(config.guard, config.guard_slots as usize) {
+    let warn = |of: &str| {
         if config.show_errors {
             let mut sink = write_stderr as fn(&[u8]);
-            Text::new(&mut sink).str("masu: warning: no memory for guards: guard is off").line();
+            Text::new(&mut sink).str("masu: warning: ").str(of).line();
         }
+    };
+    if config.guard_slots as usize > MOST {
+        warn("guard_slots: at most 1048576, and so many it has");
+    }
+    if !guard::start(config.guard, config.guard_slots as usize) {
+        warn("no memory for guards: guard is off");
         return;
     }
     guard::FILE.name(&config.guard_file);
-    if config.guard_report && !guard::catch() && config.show_errors {
-        let mut sink = write_stderr as fn(&[u8]);
-        Text::new(&mut sink)
-            .str("masu: warning: guard_report: the program has no sigaction; faults end it without a word")
-            .line();
+    if config.guard_report && !guard::catch() {
+        warn("guard_report: the program has no sigaction; faults end it without a word");
     }
 }

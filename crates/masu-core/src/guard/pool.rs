@@ -22,10 +22,10 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// What is around a block, as far as it can be written: no text, no small number, no address.
 const PATTERN: u8 = 0xb9;
 
-/// Starts to guard one small block in `rate`, at least 1, in so many slots, or changes the rate. `false`: there is no
-/// memory, or the kernel lets no page be made inaccessible.
+/// Starts to guard one small block in `rate`, at least 1, in so many slots, at most [`slots::MOST`], or changes the rate.
+/// `false`: there is no memory, or the kernel lets no page be made inaccessible.
 pub fn start(rate: usize, slots: usize) -> bool {
-    let ready = slots::count() != 0 || slots::make(slots.max(2));
+    let ready = slots::count() != 0 || slots::make(slots.clamp(2, slots::MOST));
     if ready {
         RATE.store(rate.max(1), Ordering::Relaxed);
     }

@@ -28,6 +28,9 @@ const MARGIN: usize = 1 << 20;
 /// Least bytes of a slot: the largest small block's.
 pub const SLOT: usize = 8 << 10;
 
+/// Most slots: closing a page costs the kernel eight bytes of its tables, so a wrong number could take all memory.
+pub const MOST: usize = 1 << 20;
+
 /// Where the slots begin; 0: there are none.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Their number.
