@@ -1,10 +1,10 @@
 //! The engine's coarse clock, and all arithmetic on its ticks. A tick is half the decay time.
 //!
-//! The purge advances the clock ([`crate::purge`]); everybody else notes the present tick and asks later
+//! The purge advances the clock ([`crate::purge`]); all other code notes the present tick and asks later
 //! how old the note is. Two ticks bound the age of what has [`rested`](Tick::rested): what was noted at one
 //! tick and has rested is between half and all of the decay time old.
 
-// No protocol hangs on the clock, so the model checker need not know of it.
+// No protocol depends on the clock, so the model checker need not know of it.
 use crate::tuning::RESTED;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,57 +15,57 @@ pub fn advance() {
     NOW.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A tick. Wraps around: what is older than 2^32 ticks looks young.
+/// A tick. Wraps around: anything older than 2^32 ticks looks young.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Tick(u32);
 
 impl Tick {
-    /// Before the first one.
+    /// Before the first tick.
     pub const NEVER: Tick = Tick(0);
 
-    /// The present one.
+    /// The present tick.
     #[inline]
     pub fn now() -> Tick {
         Tick(NOW.load(Ordering::Relaxed))
     }
 
-    /// Ticks that have passed since.
+    /// Ticks that have passed since this one.
     #[inline]
     pub fn age(self) -> u32 {
         Tick::now().0.wrapping_sub(self.0)
     }
 
-    /// Whether it is not over yet.
+    /// Whether this tick is the present one.
     #[inline]
     pub fn is_now(self) -> bool {
         self.age() == 0
     }
 
-    /// Whether it was before the last one: what was used then has rested.
+    /// Whether this tick was before the last one: what was used then has rested.
     #[inline]
     pub fn rested(self) -> bool {
         self.age() >= RESTED
     }
 
-    /// For tests: the tick so many before the present one.
+    /// For tests: the tick that is this many before the present one.
     #[cfg(all(test, not(loom)))]
     pub fn before(ticks: u32) -> Tick {
         Tick(Tick::now().0.wrapping_sub(ticks))
     }
 }
 
-/// The low byte of a tick, for where a heap has one for each class. Once in 256 ticks what has rested
-/// looks young for two.
+/// The low byte of a tick, for a heap's tables that have one for each class. Once in 256 ticks, what
+/// has rested looks young for two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct LowTick(u8);
 
 impl LowTick {
-    /// That of [`Tick::NEVER`].
+    /// The low byte of [`Tick::NEVER`].
     pub const NEVER: LowTick = LowTick(0);
 
-    /// Whether it was before the last tick.
+    /// Whether this tick was before the last one.
     #[inline]
     pub fn rested(self) -> bool {
         let age = (Tick::now().0 as u8).wrapping_sub(self.0);
@@ -89,13 +89,13 @@ impl AtomicTick {
         AtomicTick(AtomicU32::new(Tick::NEVER.0))
     }
 
-    /// Notes the present one.
+    /// Notes the present tick.
     #[inline]
     pub fn note(&self) {
         self.0.store(Tick::now().0, Ordering::Relaxed);
     }
 
-    /// The one noted.
+    /// The tick noted.
     #[inline]
     pub fn get(&self) -> Tick {
         Tick(self.0.load(Ordering::Relaxed))
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::own_process::alone;
 
-    // In a process of its own, for other tests move the clock too.
+    // In a process of its own, because other tests move the clock too.
     #[test]
     fn a_note_has_rested_two_ticks_later_wherever_the_counter_wraps() {
         alone!(a_note_has_rested_two_ticks_later_wherever_the_counter_wraps, || {

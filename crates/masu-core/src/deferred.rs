@@ -1,13 +1,13 @@
-//! What a thread frees while a fork stands still (`lock.rs`), for whoever can take the locks again: the
-//! thread that forked, its child, or the next purge.
+//! What threads free while a fork stands still (`lock.rs`). The first thread that can take the locks
+//! again frees it: the thread that forked, its child, or the next purge.
 //!
-//! A stack without a lock, linked through the first word of what is freed. Who is frozen by the fork
-//! between two steps of a push has not pushed: the child loses that one block.
+//! A stack without a lock, linked through the first word of what is freed. A thread that the fork
+//! freezes between two steps of a push has not pushed: the child loses that one block.
 //!
 //! Invariants:
-//! 1. whoever pushes gives the memory up, and all of the stack is taken at once: nothing is on it twice, and a push
-//!    that compares the head has no ABA.
-//! 2. the first word of what is on the stack is the link to the next.
+//! 1. a thread that pushes memory gives it up, and the whole stack is taken at once: nothing is on it twice, and a
+//!    push that compares the head has no ABA.
+//! 2. the first word of each entry is the link to the next.
 //!
 //! | | operation | ordering |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 
 shared_static! {
-    /// Address and kind of the topmost, 0 if there is none.
+    /// Address and kind of the topmost entry, 0 if there is none.
     static TOP: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -43,7 +43,7 @@ const KIND: usize = 15;
 /// Leaves something for later.
 ///
 /// # Safety
-/// `at` is aligned to 16 bytes and the caller's to give up; it is what `kind` says.
+/// `at` must be aligned to 16 bytes, the caller's to give up, and what `kind` says.
 #[cold]
 #[inline(never)]
 pub unsafe fn push(at: usize, kind: Kind) {

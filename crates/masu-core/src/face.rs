@@ -1,7 +1,7 @@
 //! The functions that doors call: allocation, resizing, sizes, configuration, fork.
 //!
-//! Sizes are in bytes. A null pointer means that memory is out, or that the request is larger than
-//! `isize::MAX`; the caller says `ENOMEM`.
+//! Sizes are in bytes. A null pointer means out of memory, or a request larger than `isize::MAX`;
+//! the caller sets `ENOMEM`.
 
 use crate::heap::{self, arena};
 
@@ -34,7 +34,7 @@ pub use crate::sys::auxv::page_size;
 pub use crate::sys::fatal::{abort, write_stderr};
 pub use crate::sys::host::loaded_from;
 
-/// Bytes that may be used at a block, at least what was asked for; 0 for null and for pointers that
+/// Usable bytes of a block, at least as many as were asked for; 0 for null and for pointers that
 /// are not the engine's. O(1).
 ///
 /// # Safety
@@ -45,12 +45,12 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     unsafe { heap::usable_size(p) }
 }
 
-/// Gives what has been free for the decay time back to the kernel, if a look is due.
+/// Gives memory that has been free for the decay time back to the kernel, if a look is due.
 pub fn purge_if_due() {
     crate::purge::due();
 }
 
-/// Gives all free memory back to the kernel now. `true` if there was any.
+/// Gives all free memory back to the kernel now. Returns `true` if there was any.
 pub fn purge() -> bool {
     arena::hooked::purge_all();
     crate::purge::now() != 0

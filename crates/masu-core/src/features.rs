@@ -1,5 +1,5 @@
-//! What the engine is built with. A part that is left out is off where every way into it begins, by a constant: so the
-//! compiler sees that it is never asked for, and what it is made of does not come into the program.
+//! What the engine is built with. A constant switches a part that is left out off at every way into it. So the
+//! compiler sees that the part is never used, and its code does not go into the program.
 //!
 //! The engine's own tests have everything.
 

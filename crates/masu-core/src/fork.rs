@@ -1,4 +1,4 @@
-//! A fork: every lock is taken before it, so that its child finds whole what locks guard.
+//! A fork takes every lock first, so that its child finds whole what they guard.
 //!
 //! ```text
 //!  parent's threads at work ──prepare: all locks, in their order──▶ forking
@@ -7,43 +7,43 @@
 //!       one thread, all locks free, the other threads' heaps orphans ◀┴─ child
 //! ```
 //!
-//! While it is forking, the thread may allocate and free, as the program's own handlers do: to it
-//! locks are no obstacle ([`crate::lock::fork`]). What no lock guards is in [`crate::heap::fork`].
+//! While it is forking, the thread may allocate and free, as the program's own handlers do: locks
+//! do not stop it ([`crate::lock::fork`]). [`crate::heap::fork`] deals with what no lock guards.
 //!
-//! # Nobody waits for a fork
+//! # No thread waits for a fork
 //!
 //! Between `prepare` and the system call a C library runs the handlers that were registered before the
-//! engine's, and takes locks of its own: glibc that of the name service's configuration and that of the
-//! list of FILEs, musl a dozen. Whoever has one of them may be about to allocate: a thread in `fflush(NULL)`
-//! holds the list and waits for a FILE, whose reader grows its buffer in `getline`. Taking the C library's
-//! locks first would need names that it does not export and a place before all other handlers, which
-//! no library can be sure of. So the engine's locks have no place in anybody else's order: a thread that
-//! finds a fork standing still ([`Lock::enter`](crate::lock::Lock::enter) returns `None`) goes on without
-//! them.
+//! engine's, and takes locks of its own: glibc that of the name service's configuration and that of the list
+//! of FILEs, musl a dozen. A thread that holds one of these may be about to allocate: a thread in
+//! `fflush(NULL)` holds the list and waits for a FILE, whose reader grows its buffer in `getline`. Taking
+//! the C library's locks first would need names that it does not export and a place before all other
+//! handlers, which no library can be sure of. So the engine's locks have no place in any other lock order: a
+//! thread that finds a fork standing still ([`Lock::enter`](crate::lock::Lock::enter) returns `None`) goes
+//! on without them.
 //!
-//! - what it allocates comes from `spare.rs`, if its bins and caches have nothing;
-//! - what it frees is left for later (`deferred.rs`), and a span that it wants to publish is given up as if
-//!   it were full;
+//! - its allocations come from `spare.rs`, if its bins and caches have nothing;
+//! - its frees are left for later (`deferred.rs`), and a span that it wants to publish is given up as if it
+//!   were full;
 //! - a heap that it cannot give back as it ends becomes an orphan;
 //! - purges end.
 //!
-//! The child finds every lock's data whole, as ever: nobody went where the locks lead to. Whoever waits
-//! for a fork all the same holds nothing that programs wait for, except for arenas: a thread that
+//! The child finds every lock's data whole, as always, because no thread has touched it. A thread that
+//! waits for a fork all the same holds nothing that programs wait for, except for arenas: a thread that
 //! allocates from one waits for its lock.
 //!
 //! Invariants:
-//! 1. the locks are the same before and after: the table of arenas, the beginnings of the hardened heap's pools
-//!    and the growth of shards are locked first and last, so no heap, no pool and no shard comes or
-//!    goes.
-//! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a
-//!    fork: nobody waits for ever.
+//! 1. the set of locks is the same before and after: the table of arenas, the beginnings of the hardened heap's
+//!    pools and the growth of shards are locked first and released last, so no heap, no pool and no shard comes
+//!    or goes.
+//! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a fork: no
+//!    thread waits for ever.
 
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
 use crate::sys::ptracer;
 use crate::{hardened, purge, run, settings, sharding, sharing, space, span};
 
-/// Takes all locks but the [`first`] ones in their order, or does something else with them.
+/// Takes all locks except the [`first`] ones in their order, or does something else with them.
 #[inline(never)]
 fn each_inner_lock(f: fn(&'static Lock)) {
     let discard: &Lock = &DISCARD;
@@ -62,23 +62,25 @@ fn each_inner_lock(f: fn(&'static Lock)) {
     hardened::each_lock_for_fork(f);
 }
 
-/// What is locked first and given back last: so the other locks are the same before and after.
+/// The locks that are taken first and released last, so that the set of the others does not change.
 fn first() -> impl Iterator<Item = &'static Lock> {
     let growth: &Lock = &sharding::GROWTH;
     [arena::lock_for_fork(), growth]
         .into_iter()
-        // Asked for once the table of arenas is locked: what it guards begins with an arena.
+        // Evaluated once the table of arenas is locked, because the pools that it guards begin with
+        // an arena.
         .chain(core::iter::once_with(hardened::begin_for_fork).flatten())
 }
 
-/// All locks, which the caller has: the first ones last.
+/// Calls `f` for all locks, which the caller has: the first ones last.
 fn each_lock(f: fn(&'static Lock)) {
     each_inner_lock(f);
     first().for_each(f);
 }
 
 /// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
-/// free. The only thread needs no locks, and may have one: its signal handler forks while `malloc` runs.
+/// free. A process's only thread needs no locks, and may hold one: its signal handler forks while
+/// `malloc` runs.
 pub fn prepare() {
     if sharing::is_alone() {
         return;
@@ -90,25 +92,25 @@ pub fn prepare() {
     each_lock(|lock| unsafe { lock.mark_fork() });
 }
 
-/// After a fork, in the parent. `false`: `prepare` found one thread and did nothing.
+/// After a fork, in the parent. Returns `false` if `prepare` found one thread and did nothing.
 ///
 /// # Safety
-/// The calling thread called [`prepare`].
+/// The calling thread must have called [`prepare`].
 pub unsafe fn parent() -> bool {
     if !fork::is_forking_thread() {
         return false;
     }
     fork::end();
-    // SAFETY: taken in `prepare`; there are as many while the first ones are held.
+    // SAFETY: taken in `prepare`; their number does not change while the first ones are held.
     each_lock(|lock| unsafe { lock.release() });
     heap::fork::free_deferred();
     true
 }
 
-/// After a fork, in the child. `false`: `prepare` found one thread and did nothing.
+/// After a fork, in the child. Returns `false` if `prepare` found one thread and did nothing.
 ///
 /// # Safety
-/// The calling thread called [`prepare`] before the fork and is the only one.
+/// The calling thread must have called [`prepare`] before the fork, and must be the only one.
 pub unsafe fn child() -> bool {
     if settings::observe() {
         ptracer::allow_any();
@@ -118,7 +120,7 @@ pub unsafe fn child() -> bool {
         return false;
     }
     fork::end();
-    // SAFETY: the holder is this thread; sleepers do not exist here.
+    // SAFETY: the holder is this thread; no sleepers exist here.
     each_lock(|lock| unsafe { lock.reset() });
     purge::after_fork_in_child();
     heap::fork::mark_orphans();

@@ -1,18 +1,18 @@
-//! A handshake between a structure's owner, who pays nothing for it, and a rare visitor.
+//! A handshake between the owner of a structure, who pays nothing for it, and a rare visitor.
 //!
 //! The owner brackets its use with plain stores (`enter`, drop). A visitor announces itself, makes
-//! every running thread of the process pass a full memory barrier (`membarrier(2)`), and then looks
-//! whether the owner is inside. Either the owner sees the announcement and stays out, or the
+//! every running thread of the process execute a full memory barrier (`membarrier(2)`), and then
+//! looks whether the owner is inside. Either the owner sees the announcement and stays out, or the
 //! visitor sees the owner inside and goes away (Dekker's algorithm with the owner's fence moved to
-//! the visitor). Nobody ever waits.
+//! the visitor). Neither ever waits.
 //!
 //! | who | store | barrier | load |
 //! |---|---|---|---|
 //! | owner | `inside = 1` | compiler only | `visitor` (acquire) |
 //! | visitor | `visitor = 1` | `membarrier` | `inside` (acquire) |
 //!
-//! Under the model checker both barriers are sequentially consistent fences, which is what the pair
-//! amounts to.
+//! Under the model checker both barriers are sequentially consistent fences, which have the same
+//! effect as the pair.
 
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 
@@ -30,7 +30,7 @@ impl Default for Handshake {
 
 impl Handshake {
     const_unless_loom! {
-        /// Nobody inside.
+        /// Neither is inside.
         pub fn new() -> Self {
             Handshake { inside: AtomicU32::new(0), visitor: AtomicU32::new(0) }
         }
@@ -40,7 +40,8 @@ impl Handshake {
     pub const WORDS: [usize; 2] =
         [core::mem::offset_of!(Handshake, inside), core::mem::offset_of!(Handshake, visitor)];
 
-    /// The owner goes in. `None`: a visitor is at it; do without the structure this time.
+    /// The owner goes in. Returns `None` if a visitor is inside: the owner does without the
+    /// structure this time.
     #[inline]
     pub fn enter(&self) -> Option<Inside<'_>> {
         self.inside.store(1, Ordering::Relaxed);
@@ -61,8 +62,8 @@ impl Handshake {
         self.inside.store(0, Ordering::Release);
     }
 
-    /// A visitor's turn: `f` runs unless the owner is inside or another visitor is. `barrier` is
-    /// `membarrier`, and says whether it worked.
+    /// A visitor's turn: `f` runs unless the owner or another visitor is inside. `barrier` is
+    /// `membarrier`, and returns whether it worked.
     pub fn visit(&self, barrier: impl FnOnce() -> bool, f: impl FnOnce()) -> bool {
         if self.visitor.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return false;
@@ -77,7 +78,7 @@ impl Handshake {
         alone
     }
 
-    /// Whether the owner or a visitor is at it, as far as a fork's child is concerned.
+    /// Whether the owner or a visitor is inside, as far as a fork's child is concerned.
     pub fn is_in_use(&self) -> bool {
         self.inside.load(Ordering::Relaxed) | self.visitor.load(Ordering::Relaxed) != 0
     }

@@ -1,8 +1,10 @@
-//! What a thread holds for its own use until it rests: a cache of medium blocks, an outbox of others' ones.
+//! What a thread holds for its own use until it rests: a cache of medium blocks, an outbox of other
+//! threads' blocks.
 //!
-//! The owner puts things in and takes them out without a lock. Once it has not said for a whole tick that
-//! it is at it ([`Holder::note_use`]), the purge empties it in its stead ([`Holder::visit`]). All of a kind
-//! are summed up in a [`Total`], which says how many hold anything, and how much the purge may find.
+//! The owner puts things in and takes them out without a lock. Once it has not noted a use
+//! ([`Holder::note_use`]) for a whole tick, the purge empties the holder in its stead ([`Holder::visit`]).
+//! All holders of a kind are summed up in a [`Total`], which says how many hold anything, and how much the
+//! purge may find.
 //!
 //! ```text
 //!  holds nothing ──begin──▶ counted ──end (owner or visitor, when all has gone)──▶ holds nothing
@@ -26,13 +28,13 @@ pub struct Total {
 
 impl Total {
     const_unless_loom! {
-        /// None.
+        /// No holders.
         pub fn new() -> Self {
             Total { holders: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
         }
     }
 
-    /// Those that hold anything.
+    /// The number of those that hold anything.
     #[inline]
     pub fn holders(&self) -> usize {
         self.holders.load(Ordering::Relaxed)
@@ -44,8 +46,8 @@ impl Total {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// In a fork's child, whose parent may have been counting: each holder counts itself anew, in
-    /// [`Holder::after_fork_in_child`].
+    /// In a fork's child, whose parent may have been counting: resets the total. Each holder counts
+    /// itself anew, in [`Holder::after_fork_in_child`].
     pub fn after_fork_in_child(&self) {
         self.holders.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
@@ -83,7 +85,8 @@ impl Holder {
         }
     }
 
-    /// The owner goes in. `None`: a visitor is at it; do without it this time.
+    /// The owner goes in. Returns `None` if a visitor is inside: the owner does without it this
+    /// time.
     #[inline(always)]
     pub fn enter(&self) -> Option<Inside<'_>> {
         self.handshake.enter()
@@ -102,14 +105,15 @@ impl Holder {
         self.counted.load(Ordering::Relaxed) != 0
     }
 
-    /// The owner, inside, is about to put the first thing in. `bytes`: what a purge may find, not 0.
+    /// The owner, inside, is about to put the first thing in. `bytes` is what a purge may find, not
+    /// 0.
     pub fn begin(&self, total: &Total, bytes: usize) {
         self.note_use();
         self.counted.store(bytes, Ordering::Relaxed);
         total.add(bytes);
     }
 
-    /// All has gone. Inside.
+    /// Nothing is left. Called inside.
     pub fn end(&self, total: &Total) {
         let bytes = self.counted.load(Ordering::Relaxed);
         if bytes != 0 {
@@ -125,8 +129,8 @@ impl Holder {
         self.used.note();
     }
 
-    /// Another thread's turn: `empty` runs inside, if there is anything that has rested, or anything at
-    /// `all`. Returns whether something is left.
+    /// A visitor's turn: `empty` runs inside, if the holder has anything that has rested, or anything
+    /// at all if `all`. Returns whether something is left.
     pub fn visit(&self, all: bool, empty: impl FnOnce()) -> bool {
         if !self.holds() {
             return false;
@@ -135,7 +139,7 @@ impl Holder {
         young || !self.handshake.visit(barrier::all_threads, empty)
     }
 
-    /// In a fork's child: has `forget` forget the contents if somebody was frozen at them, and counts the
+    /// In a fork's child: has `forget` forget the contents if a thread was frozen inside, and counts the
     /// holder anew.
     pub fn after_fork_in_child(&self, total: &Total, forget: impl FnOnce()) {
         if self.handshake.is_in_use() {

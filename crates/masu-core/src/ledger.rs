@@ -1,14 +1,14 @@
 //! What is in use, as the pools charge it, and the limit that it never passes.
 //!
-//! *In use* is what may be resident: spans, runs and huge blocks that are taken, what is free and has not
-//! gone back, and the engine's tables. Each pool charges its own account, under its lock or atomically;
-//! the ledger adds them up, and only where a pool is about to take memory that is not resident yet
+//! *In use* is what may be resident: spans, runs and huge blocks that are taken, free memory that has not
+//! gone back, and the engine's tables. Each pool charges its own account, under its lock or atomically.
+//! The ledger adds them up only when a pool is about to take memory that is not resident yet
 //! ([`has_room`]): no fast path knows of it.
 //!
-//! While a pool is told that there is no room, requests go on until [`crate::face`] has given back all
-//! that is free, and then fail. A reserve, a sixty-fourth of the limit, is held back until the first
+//! While a pool is told that there is no room, requests go on until [`crate::face`] has given all free
+//! memory back, and then fail. A reserve, a sixty-fourth of the limit, is held back until the first
 //! failure has been delivered ([`failed`]), so that the program can still say so, unwind, and save what
-//! it has; it is held back again once twice as much is not taken.
+//! it has. It is held back again once twice that amount is not taken.
 
 use crate::lock::{CachePadded, Lock};
 use crate::settings;
@@ -17,7 +17,8 @@ use crate::size_class::UNIT;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
 
-/// A shard of the page pool: its lock, and the account that it guards. What else it guards is the pool's.
+/// A shard of the page pool: its lock, and the account that it guards. The rest of what it guards belongs
+/// to the pool.
 pub struct Pages {
     /// The lock, on a line with what only its holders look at.
     pub lock: Lock,
@@ -25,20 +26,20 @@ pub struct Pages {
     pub contention: Contention,
     /// Bytes freed in long runs of it since the purge's last tick, which takes them: see [`freed_run`].
     freed_long: AtomicUsize,
-    /// On lines of its own: everybody reads it.
+    /// On lines of its own, because every thread reads it.
     pub account: CachePadded<Account>,
 }
 
-/// Units of a shard. A chunk that goes to another one takes what is dirty of it along, and not the rest: of the others
-/// only the sums over all shards mean something, and each account wraps around.
+/// Units of a shard. A chunk that goes to another shard takes its dirty units along, and no other count. Only the sums
+/// of the others over all shards mean something, and each account wraps around.
 pub struct Account {
-    /// In spans.
+    /// Units in spans.
     pub spans: AtomicUsize,
-    /// In live runs, those in threads' caches included.
+    /// Units in live runs, those in threads' caches included.
     pub runs: AtomicUsize,
-    /// Free, and not given back.
+    /// Units that are free and have not gone back.
     pub dirty: AtomicUsize,
-    /// Not resident before they were handed out or faulted in, so far.
+    /// Units that were not resident before they were handed out or faulted in, so far.
     pub fresh: AtomicUsize,
 }
 
@@ -61,11 +62,11 @@ impl Pages {
 }
 
 shared_static! {
-    /// The first shard's, beside what every program writes.
+    /// The first shard, beside what every program writes.
     pub static FIRST: CachePadded<Pages> = CachePadded(Pages::new());
 }
 shared_static! {
-    /// The others', by their numbers.
+    /// The other shards, by their numbers.
     pub static OTHERS: [CachePadded<Pages>; SHARDS] = array_of![CachePadded(Pages::new()); SHARDS];
 }
 shared_static! {
@@ -89,14 +90,15 @@ pub fn last_shard() -> usize {
     MORE_SHARDS.load(Ordering::Acquire) % SHARDS
 }
 
-/// Whether there are several shards. What asks for sums over all of them then keeps a line of each from being changed by
-/// who has it: it must not do so at each call.
+/// Whether there are several shards. Then a caller that asks for sums over all of them takes a cache line of each from
+/// the threads that change it, so it must not ask at each call.
 #[inline]
 pub fn is_sharded() -> bool {
     MORE_SHARDS.load(Ordering::Relaxed) != 0
 }
 
-/// An account of all shards. While a chunk moves, or others take and give, it may be off by what they do.
+/// One account's sum over all shards. While a chunk moves, or other threads take and give, it may be off
+/// by what they do.
 #[inline]
 fn sum(of: fn(&Account) -> &AtomicUsize) -> usize {
     if last_shard() == 0 { get(of(&FIRST.account)) } else { sum_all(of) }
@@ -109,7 +111,7 @@ fn sum_all(of: fn(&Account) -> &AtomicUsize) -> usize {
     accounts.fold(0, usize::wrapping_add)
 }
 
-/// The same of units that are there at one time: never so far off that it is less than none.
+/// The same for units that exist at one time: never so far off that it is below zero.
 #[inline]
 fn present(of: fn(&Account) -> &AtomicUsize) -> usize {
     (sum(of) as isize).max(0) as usize
@@ -132,7 +134,7 @@ pub fn fresh_units() -> usize {
     sum(|account| &account.fresh)
 }
 
-/// Free units of the page pool that have not gone back, nor are with the kernel.
+/// Free units of the page pool that have not gone back and are not with the kernel.
 #[inline]
 pub fn dirty_units() -> usize {
     present(|account| &account.dirty)
@@ -152,7 +154,7 @@ shared_static! {
 }
 
 shared_static! {
-    /// Bytes of a hardened heap's slabs and large blocks that may be resident, without what is free.
+    /// Bytes of a hardened heap's slabs and large blocks that may be resident, without free ones.
     pub static HARDENED: AtomicUsize = AtomicUsize::new(0);
 }
 shared_static! {
@@ -165,8 +167,8 @@ shared_static! {
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
 
-/// A run of so many bytes is freed, of a shard. Long ones count in a large heap, and wherever there are several shards,
-/// which are not asked for their sum so often.
+/// A run of `bytes` is freed, of a shard. Long runs count in a large heap. With several shards they always count, since
+/// the sum over the shards is asked for less often.
 #[inline]
 pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
     if bytes > BUFFER && (is_sharded() || pages() >= SURPLUS_FROM) {
@@ -174,7 +176,7 @@ pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
     }
 }
 
-/// Bytes of large heaps freed in long runs since the purge's last tick; with `take`, that is now.
+/// Bytes of large heaps freed in long runs since the purge's last tick; `take` makes that tick now.
 pub fn freed_long(take: bool) -> usize {
     (0..=last_shard()).fold(0, |sum, number| {
         let freed = &shard(number).freed_long;
@@ -232,9 +234,9 @@ fn fits(hard: usize, bytes: usize) -> bool {
     left > if FAILED.load(Ordering::Relaxed) { 0 } else { reserve }
 }
 
-/// What is held back until a failure has been delivered: a sixty-fourth, 1 MiB to 8 MiB, of a small
-/// limit an eighth. A span counts as 64 KiB, and a program that only prints a line may need one of
-/// several classes.
+/// What is held back until a failure has been delivered: a sixty-fourth of the limit, 1 MiB to 8
+/// MiB, or an eighth of a small limit. A span counts as 64 KiB, and a program that only prints a
+/// line may need one of several classes.
 fn reserve(hard: usize) -> usize {
     (hard / 64).clamp(1 << 20, 8 << 20).min(hard / 8)
 }

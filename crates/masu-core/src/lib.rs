@@ -6,7 +6,7 @@
 //! `ARCHITECTURE.md` explains the rooms; each module begins with its invariants, its locks and its
 //! memory orderings.
 //!
-//! No call here allocates through anybody else, unwinds, or touches `errno`.
+//! No call here allocates through any other allocator, unwinds, or touches `errno`.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -98,8 +98,8 @@ mod sys;
 pub mod text;
 mod tuning;
 
-/// Makes a section of code begin a cache line of 64 bytes, and so the function that has it to itself: the
-/// functions of a section are as aligned as the section asks.
+/// Makes a section of code begin on a cache line of 64 bytes, and so the function that has it to itself.
+/// The functions of a section are aligned as the section asks.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! begins_a_line {
@@ -113,8 +113,8 @@ macro_rules! begins_a_line {
     };
 }
 
-/// Assembly that leaves a note in the file that masu becomes part of, by which `masu doctor` knows it: an ELF
-/// note of the name `masu` in `.note.masu`, with the version as text. Its type says which door it is:
+/// Assembly that leaves a note in the file that masu becomes part of, by which `masu doctor` recognises it:
+/// an ELF note of the name `masu` in `.note.masu`, with the version as text. Its type says which door it is:
 /// 1 the file's `malloc`, 2 Rust's global allocator, 3 an archive under names of its own. A second note, of
 /// type 16, says how far behind it the engine's description for readers from outside lies.
 ///
@@ -133,7 +133,7 @@ macro_rules! note {
             "7702: .asciz \"",
             env!("CARGO_PKG_VERSION"),
             "\"\n7703: .p2align 2\n",
-            // Where the engine describes itself (`outside`), from here on.
+            // Where the engine describes itself (`outside`), relative to here.
             ".long 5, 4, 16\n",
             ".asciz \"masu\"\n",
             ".p2align 2\n",
@@ -143,7 +143,7 @@ macro_rules! note {
     };
 }
 
-// Under the model checker, what the protocols stand on is modelled.
+// Under the model checker, models replace what the protocols stand on.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "what is modelled is documented where it is real")]
 mod models;

@@ -1,5 +1,5 @@
-//! The soft limit on what is in use: passing it makes room and is told. (The hard one is the
-//! [`ledger`](crate::ledger)'s.)
+//! The soft limit on what is in use: when it is passed, the engine makes room and tells the
+//! program. (The hard limit is the [`ledger`](crate::ledger)'s.)
 //!
 //! [`SOFT`] is the option, or what the control group says, looked up once [`CGROUP_FROM`] bytes are in use.
 //! The state goes
@@ -10,8 +10,8 @@
 //!     └──────────────────────────┴──── in use < 7/8 of the limit ──────┘
 //! ```
 //!
-//! and who gets from BUSY to OVER calls the program's callback, outside all locks. [`crate::purge`]
-//! drives it (`pressure`).
+//! and the thread that gets from BUSY to OVER calls the program's callback, outside all locks.
+//! [`crate::purge`] drives it (`pressure`).
 
 use crate::config::LimitOrAuto;
 use crate::ledger::used;
@@ -30,17 +30,18 @@ const OVER: u32 = 2;
 static STATE: AtomicU32 = AtomicU32::new(BELOW);
 /// The soft limit; 0 until it is known.
 pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
-/// Bytes in use above which somebody must look.
+/// Bytes in use above which a thread must look.
 static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
 
-/// What a program has called when the soft limit is passed: bytes in use, the limit, its own word.
+/// What a program wants called when the soft limit is passed, with the bytes in use, the limit and
+/// its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 
-/// The callback's address, 0: none, and its word.
+/// The callback's address, 0 if there is none, and its word.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts the soft limit in force that the options say.
+/// Puts the soft limit of the options in force.
 pub fn apply() {
     match settings::limit_soft() {
         LimitOrAuto::AUTO => set_soft(0, CGROUP_FROM),
@@ -54,7 +55,7 @@ fn set_soft(soft: usize, watch: usize) {
     WATCH.store(watch, Ordering::Relaxed);
 }
 
-/// The soft limit; `usize::MAX` if there is none. May read files of the control group's.
+/// The soft limit; `usize::MAX` if there is none. May read the control group's files.
 pub fn soft() -> usize {
     match SOFT.load(Ordering::Relaxed) {
         0 => look_up(),
@@ -72,7 +73,7 @@ fn look_up() -> usize {
     soft
 }
 
-/// Looks the control group's limit up again, for it may change while processes run.
+/// Looks the control group's limit up again, because it may change while processes run.
 pub fn refresh() {
     let known = SOFT.load(Ordering::Relaxed) != 0;
     if known && settings::limit_soft() == LimitOrAuto::AUTO && state() == BELOW {
@@ -97,30 +98,30 @@ pub fn is_over() -> bool {
     state() == OVER
 }
 
-/// Whether somebody must see to the soft limit, and that is the caller: it calls [`end`].
+/// Whether a thread must see to the soft limit, and the caller is that thread: it calls [`end`].
 pub fn begin() -> bool {
     !is_over()
         && used() > WATCH.load(Ordering::Relaxed)
         && STATE.compare_exchange(BELOW, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Whether the limit is passed that [`begin`] was about, after what could be done.
+/// Ends what [`begin`] began: whether the limit is still passed after what could be done.
 pub fn end(over: bool) {
     settings::set_tight(over);
     STATE.store(if over { OVER } else { BELOW }, Ordering::Release);
 }
 
-/// Nobody need look before so many bytes are in use.
+/// No thread need look before this many bytes are in use.
 pub fn watch_from(used: usize) {
     WATCH.store(used, Ordering::Relaxed);
 }
 
-/// In a fork's child nobody is at it.
+/// In a fork's child no thread is seeing to the limit.
 pub fn after_fork_in_child() {
     let _ = STATE.compare_exchange(BUSY, BELOW, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Has `callback` called when the soft limit is passed; none: nobody.
+/// Has `callback` called when the soft limit is passed; `None` calls nothing.
 pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
     CALLBACK.store(0, Ordering::Release);
     DATA.store(data.expose_provenance(), Ordering::Release);
@@ -131,7 +132,7 @@ pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
 pub fn call(used: usize, soft: usize) {
     let callback = CALLBACK.load(Ordering::Acquire);
     let data = with_exposed_provenance_mut(DATA.load(Ordering::Acquire));
-    // Set anew meanwhile: who has just set one need not hear of this.
+    // Set anew meanwhile: the thread that has just set it need not hear of this.
     if callback == 0 || CALLBACK.load(Ordering::Acquire) != callback {
         return;
     }

@@ -1,6 +1,6 @@
 //! A futex lock that a fork's child can reset.
 //!
-//! One word: `HELD`, `SLEEPERS` if somebody may sleep until it is free (Drepper, "Futexes Are
+//! One word: `HELD`, `SLEEPERS` if a thread may sleep until the lock is free (Drepper, "Futexes Are
 //! Tricky", mutex 3), and `FORK` while a fork has it. Uncontended lock and unlock are one atomic
 //! instruction each. It is not recursive.
 //!
@@ -11,22 +11,21 @@
 //! number) → `DISCARD` → `abandoned[class]` (by class) → each shard of the pages (by number) → `space` → `heaps` →
 //! records of hook memory → the profile → pools of the hardened heap (by region) → its large blocks
 //!
-//! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. Likewise what
-//! guards the growth of shards (`sharding`), which a fork takes after the table of arenas.
+//! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. The same goes
+//! for the lock of the growth of shards (`sharding`), which a fork takes after the table of arenas.
 //!
-//! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the
-//! C library's, and those of other fork handlers. Their holders may be waiting for the engine. No order
-//! between the two kinds of locks holds for all libraries, so nobody waits for a fork for ever:
-//! [`Lock::enter`] gives up once a fork stands still, and its callers do without (`fork.rs`). Only time
-//! tells that a fork stands still. So a fork that has all locks marks their words and wakes those who
-//! sleep at them, and who finds the mark looks at the time again and again. It cannot know of those who sleep while
-//! one that was woken is on its way to the lock: that one wakes them then. Without a fork sleepers have
-//! no timer: a thousand of them cost nothing.
-//! Only a thread's first lock can be one that a fork holds: while a thread holds any, no fork has them
-//! all. So the locks further inside are simply taken ([`Lock::lock`]).
+//! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the C library's,
+//! and those of other fork handlers. Their holders may be waiting for the engine. No order between the two kinds of
+//! locks holds for all libraries, so no thread waits for a fork for ever: [`Lock::enter`] gives up once a fork
+//! stands still, and its callers do without (`fork.rs`). Only time tells that a fork stands still. So a fork that
+//! has all locks marks their words and wakes the threads that sleep at them, and a thread that finds the mark looks
+//! at the time again and again. The fork cannot know of threads that sleep while one that was woken is on its way
+//! to the lock: that one wakes them then. Without a fork sleepers have no timer: a thousand of them cost nothing.
+//! Only a thread's first lock can be one that a fork holds: while a thread holds any, no fork has them all. So the
+//! locks further inside are simply taken ([`Lock::lock`]).
 //!
 //! Orderings: `lock` acquires what the previous `unlock` released. The release takes part in the total
-//! order of sequentially consistent operations, for whoever leaves work at a held lock
+//! order of sequentially consistent operations, for threads that leave work at a held lock
 //! (`heap/arena/gate.rs`); on x86-64 it is the same instruction.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom, shared_static, spin_hint};
@@ -36,17 +35,17 @@ use core::ops::Deref;
 pub mod count;
 
 const FREE: u32 = 0;
-/// Somebody has the lock.
+/// A thread has the lock.
 const HELD: u32 = 1;
-/// Somebody may sleep until it is given back.
+/// A thread may sleep until it is given back.
 const SLEEPERS: u32 = 2;
 /// A fork has it, and all others.
 const FORK: u32 = 4;
-/// Looks before a thread sleeps, some microseconds: what the locks protect is done sooner, unless who
-/// holds one does not run.
+/// Looks before a thread sleeps, some microseconds: the work under the locks is done sooner, unless
+/// the holder is not running.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// As many sleepers as there are.
+/// Wakes all sleepers.
 const EVERYBODY: usize = i32::MAX as usize;
 
 /// A lock without data; what it protects is named where it is declared.
@@ -83,8 +82,8 @@ impl Lock {
         self.guard()
     }
 
-    /// Takes the lock, sleeping if it must. `None`: a fork holds it and stands still, perhaps because of
-    /// the calling thread, which must do without. The guard gives it back.
+    /// Takes the lock, sleeping if it must. Returns `None` if a fork holds it and stands still, perhaps
+    /// because of the calling thread, which must do without. The guard gives it back.
     #[inline]
     pub fn enter(&self) -> Option<Guard<'_>> {
         let free = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
@@ -100,7 +99,7 @@ impl Lock {
             .then(|| self.guard())
     }
 
-    /// For who has just taken the lock.
+    /// For a thread that has just taken the lock.
     #[inline]
     fn guard(&self) -> Guard<'_> {
         #[cfg(masu_count_locks)]
@@ -116,7 +115,8 @@ impl Lock {
         }
     }
 
-    /// Returns whether the lock is taken, as it is in the end unless the caller `may_give_up`.
+    /// Returns whether the lock is taken, which it always is in the end unless the caller
+    /// `may_give_up`.
     #[cold]
     #[inline(never)]
     fn acquire_slow(&self, may_give_up: bool) -> bool {
@@ -138,8 +138,8 @@ impl Lock {
         }
         let mut patience = fork::Patience::new();
         loop {
-            // From here on the word says that somebody sleeps, even if we get it at once: then one
-            // needless wake follows, never a lost one. A fork's mark stays.
+            // From here on the word says that a thread sleeps, even if we get the lock at once:
+            // then one needless wake follows, never a lost one. A fork's mark stays.
             let before = self.word.fetch_or(HELD | SLEEPERS, Ordering::Acquire);
             if before & HELD == 0 {
                 return true;
@@ -157,7 +157,7 @@ impl Lock {
         }
     }
 
-    /// Sleeps while the word is `seen`, and in a fork for [`fork::MOMENT`] at most.
+    /// Sleeps while the word is `seen`; during a fork, for [`fork::MOMENT`] at most.
     #[cfg(not(loom))]
     fn sleep(&self, seen: u32, forks: bool) {
         #[cfg(masu_count_locks)]
@@ -165,13 +165,13 @@ impl Lock {
         crate::sys::futex::wait(self.word.as_ptr(), seen, forks.then_some((0, fork::MOMENT)));
     }
 
-    /// The same: a moment is as long as it takes.
+    /// The same; a moment lasts as long as it takes.
     #[cfg(loom)]
     fn sleep(&self, seen: u32, _: bool) {
         crate::sys::futex::wait(&self.word, seen);
     }
 
-    /// Wakes sleepers, at most so many.
+    /// Wakes at most this many sleepers.
     fn wake(&self, sleepers: usize) {
         #[cfg(not(loom))]
         crate::sys::futex::wake(self.word.as_ptr(), sleepers);
@@ -179,13 +179,13 @@ impl Lock {
         crate::sys::futex::wake(&self.word, sleepers);
     }
 
-    /// Marks the lock as a fork's, which has all of them, and lets those who sleep at it see that. The
-    /// mark goes as the lock is given back or reset.
+    /// Marks the lock as held by a fork that has all of them, and lets its sleepers see that. The mark
+    /// goes when the lock is given back or reset.
     ///
     /// # Safety
-    /// The calling thread holds it, and has called [`fork::begin`].
+    /// The calling thread must hold it, and must have called [`fork::begin`].
     pub unsafe fn mark_fork(&self) {
-        // Releases that a fork has begun.
+        // Releases the fact that a fork has begun.
         if self.word.fetch_or(FORK, Ordering::Release) & SLEEPERS != 0 {
             self.wake(EVERYBODY);
         }
@@ -194,7 +194,7 @@ impl Lock {
     /// Gives the lock back.
     ///
     /// # Safety
-    /// The calling thread holds it through [`Lock::acquire`].
+    /// The calling thread must hold it through [`Lock::acquire`].
     #[inline]
     pub unsafe fn release(&self) {
         if fork::is_forking_thread() {
@@ -205,10 +205,10 @@ impl Lock {
         }
     }
 
-    /// Makes the lock free whatever its state, in a fork's child, where its holders do not exist.
+    /// Frees the lock whatever its state, in a fork's child, where its holders do not exist.
     ///
     /// # Safety
-    /// No other thread exists, and what the lock protects is consistent.
+    /// No other thread may exist, and what the lock protects must be consistent.
     pub unsafe fn reset(&self) {
         self.word.store(FREE, Ordering::Relaxed);
     }
@@ -220,8 +220,8 @@ pub fn change(counter: &AtomicUsize, by: usize) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
-/// A value on cache lines of its own, two of them since processors fetch pairs: a lock that many wait
-/// for must not take along what others read.
+/// A value on cache lines of its own, two of them since processors fetch pairs: threads that contend
+/// for a lock must not slow down readers of its neighbours.
 #[repr(C, align(128))]
 pub struct CachePadded<T>(pub T);
 
@@ -250,13 +250,13 @@ shared_static! {
     pub static DISCARD: Lock = Lock::new();
 }
 
-/// The thread that is in the middle of a fork holds every lock. Fork handlers of the program may run
-/// then, on that thread, and allocate: for it, and only then, locks are no obstacle.
+/// A thread in the middle of a fork holds every lock. Fork handlers of the program may run then, on
+/// that thread, and allocate: for that thread alone, locks are no obstacle.
 ///
 /// It may be waiting for another thread. So the others wait for it for two moments at most, and not at
-/// all once one of them has: the fork *stands still*. A copy of a large process's page tables takes
-/// longer than that, but is no reason to give up: who asks the kernel about a mapping waits until it is
-/// done.
+/// all once one of them has: the fork *stands still*. Copying a large process's page tables takes
+/// longer than that, but is no reason to give up: a thread that asks the kernel about a mapping waits
+/// until it is done.
 pub mod fork {
     use crate::sync::{AtomicUsize, Ordering, shared_static};
     use crate::sys::thread;
@@ -270,7 +270,7 @@ pub mod fork {
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
     }
     shared_static! {
-        /// The number of the last one that somebody found to stand still.
+        /// The number of the last fork that a thread found to stand still.
         static STILL: AtomicUsize = AtomicUsize::new(0);
     }
 
@@ -296,13 +296,13 @@ pub mod fork {
         forking != 0 && forking == thread::pointer()
     }
 
-    /// Whether a thread is forking and holds all locks. Ordered against what the caller did before by
-    /// sequential consistency.
+    /// Whether a thread is forking and holds all locks. Sequential consistency orders it after what
+    /// the caller did before.
     pub fn is_in_progress() -> bool {
         FORKING.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether any thread has ever forked: if not, nobody has ever given up.
+    /// Whether any thread has ever forked: if not, no thread has ever given up.
     pub fn has_been() -> bool {
         BEGUN.load(Ordering::Relaxed) != 0
     }
@@ -313,14 +313,14 @@ pub mod fork {
         BEGUN.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody has found the fork with that number, or a later one, to stand still.
+    /// Whether a thread has found the fork with that number, or a later one, to stand still.
     #[cfg(not(loom))]
     pub fn stood_still_since(begun: usize) -> bool {
         // Number 0 is no fork, and `STILL` is 0 until there is one.
         STILL.load(Ordering::Relaxed) >= begun.max(1)
     }
 
-    /// What a thread that waits for a lock with a fork's mark knows of that fork.
+    /// What a thread that waits for a marked lock knows of the fork that marked it.
     #[derive(Default)]
     pub struct Patience {
         #[cfg(not(loom))]
@@ -331,7 +331,7 @@ pub mod fork {
 
     #[cfg(loom)]
     impl Patience {
-        /// There is none: whoever gives up may do so at once.
+        /// None: a thread that gives up may do so at once.
         pub fn new() -> Self {
             Self::default()
         }

@@ -1,6 +1,6 @@
-//! A file that an option names, for what the process says of itself: `%p` in the name is its number, `%%` a percent
-//! sign. The name is kept absolute, in memory of its own, since programs change their directory and overwrite their
-//! environment.
+//! A file that an option names, for the process's own reports: `%p` in the name is the process's number, `%%` a
+//! percent sign. The name is kept absolute, in memory of its own, since programs change their directory and
+//! overwrite their environment.
 
 use crate::config::File;
 use crate::sync::{AtomicPtr, Ordering};
@@ -10,9 +10,9 @@ use crate::text::decimal;
 use core::ffi::CStr;
 use core::ptr::null_mut;
 
-/// The longest path that the kernel takes, with its end.
+/// The longest path that the kernel takes, with its terminating zero.
 const PATH_MAX: usize = 4096;
-/// What the kernel says of a longer one.
+/// The kernel's error for a longer one.
 const ENAMETOOLONG: Errno = Errno(36);
 
 /// Such a file, or none.
@@ -22,12 +22,12 @@ pub struct NamedFile(
 );
 
 impl NamedFile {
-    /// None.
+    /// No file.
     pub const fn new() -> NamedFile {
         NamedFile(AtomicPtr::new(null_mut()))
     }
 
-    /// Takes the name from an option. Whether there is one, and memory for it.
+    /// Takes the name from an option. Returns whether there is one, and memory for it.
     pub fn name(&self, file: &File) -> bool {
         let name = keep(file.path());
         if let Some(name) = name {
@@ -36,7 +36,7 @@ impl NamedFile {
         name.is_some()
     }
 
-    /// From now on there is none.
+    /// From now on there is no file.
     pub fn forget(&self) {
         self.0.store(null_mut(), Ordering::Release);
     }
@@ -48,15 +48,15 @@ impl NamedFile {
         (!name.is_null()).then(|| unsafe { CStr::from_ptr(name.cast()) })
     }
 
-    /// Opens it, to append to it, under the name that it has in this process.
+    /// Opens the file to append to it, under the name that it has in this process.
     ///
     /// # Errors
-    /// The kernel's. Without a file: there is no such file.
+    /// The kernel's. Without a file: that no such file exists.
     pub fn append(&self) -> Result<Descriptor, Errno> {
         self.with_path(Descriptor::append_to)
     }
 
-    /// What `open` makes of the name that it has in this process.
+    /// Returns what `open` makes of the name that the file has in this process.
     ///
     /// # Errors
     /// As for [`NamedFile::append`].
@@ -69,13 +69,14 @@ impl NamedFile {
     }
 }
 
-/// A copy of `path`, absolute, with its end; `None` without a path, or without memory for it.
+/// A copy of `path`, absolute, with a terminating zero; `None` without a path, or without memory
+/// for it.
 fn keep(path: &[u8]) -> Option<&'static CStr> {
     if path.is_empty() {
         return None;
     }
     let copy = mem::map(2 * PATH_MAX).ok()?;
-    // SAFETY: as many fresh bytes, which nobody else knows of and which are never unmapped.
+    // SAFETY: as many fresh bytes, which no other code knows of and which are never unmapped.
     let copy = unsafe { core::slice::from_raw_parts_mut(copy as *mut u8, 2 * PATH_MAX) };
     let mut end = 0;
     if path.first() != Some(&b'/') {

@@ -1,13 +1,13 @@
-//! Where what is reported at exit goes: statistics, leaks.
+//! Where reports at exit go: statistics, leaks.
 //!
-//! Programs close or redirect standard error before they end (coreutils, daemons). So whoever is to report
-//! keeps a descriptor of its own from the start: of standard error, or of the option's file. All processes
-//! that get the same name append to one file, a report each, in one write; `%p` in the name is the number of
-//! the process, `%%` a percent sign.
+//! Programs close or redirect standard error before they end (coreutils, daemons). So a process that is to
+//! report keeps a descriptor of its own from the start: of standard error, or of the option's file. All
+//! processes that get the same name append to one file, one report each, in one write; `%p` in the name is
+//! the number of the process, `%%` a percent sign.
 //!
 //! A program that closes all descriptors closes this one too, and its number may then be another file's. Hence
-//! what is behind it is compared with what was there at the start. If it is something else, the file is opened
-//! by its name, or standard error serves if it is still what it was; else nothing is written.
+//! the file behind it is compared with the one at the start. If it is something else, the file is opened by
+//! its name, or standard error serves if it is still what it was; otherwise nothing is written.
 //!
 //! Without the option nothing here runs, and nothing is kept.
 
@@ -22,7 +22,7 @@ use crate::text::Text;
 pub struct Outlet {
     /// The file; without one, standard error.
     file: NamedFile,
-    /// The descriptor, and what was behind it. [`NONE`]: there is none.
+    /// The descriptor, and what was behind it. [`NONE`] if there is none.
     descriptor: AtomicU32,
     device: AtomicU64,
     number: AtomicU64,
@@ -80,7 +80,7 @@ impl Outlet {
         self.file.template().is_some()
     }
 
-    /// Whether the process is the one that has opened it, not a fork's child.
+    /// Whether the process opened it itself and is not a fork's child.
     pub fn is_own(&self) -> bool {
         self.opened_by.load(Ordering::Relaxed) == output::process()
     }
@@ -109,7 +109,7 @@ impl Outlet {
             let found = [kept, Descriptor::STDERR].into_iter().find(|&it| is_still(it));
             return found.map(|it| (it, true));
         };
-        // A forked child has a file of its own, where the name says so.
+        // A forked child has a file of its own if the name says so.
         if (self.is_own() || !named_file::has_number(template)) && is_still(kept) {
             return Some((kept, true));
         }
@@ -117,7 +117,7 @@ impl Outlet {
     }
 }
 
-/// Bytes of a report: twice what there are.
+/// Bytes of a report: twice the usual number.
 const REPORT: usize = 4096;
 
 /// A report that is collected, so that processes that append to one file do not write into each other's.

@@ -1,16 +1,17 @@
-//! What the engine says of itself to whoever reads the process from outside: `masu explain`, `top`, `watch`.
+//! What the engine says of itself to programs that read the process from outside: `masu explain`, `top`,
+//! `watch`.
 //!
-//! A reader has the process's memory and nothing else: no debugging information, no symbol, no word of the
-//! process. It finds masu's note in the file's loaded headers; a second note says how far the place is where
-//! [`PLACES`] words lie, which say how far each variable is, and the [`Layout`], which says what is where in the
-//! tables. All of that are constants in a read-only page that the process itself never touches: it costs
+//! A reader has the process's memory and nothing else: no debugging information, no symbol, no word from the
+//! process. It finds masu's note in the file's loaded headers. A second note says how far away [`PLACES`] words
+//! lie, which say how far away each variable and the [`Layout`] lie; the [`Layout`] says what is where in the
+//! tables. All of these are constants in a read-only page that the process itself never touches: they cost
 //! nothing, at start or later.
 //!
 //! A reader reads what others write. So it takes each figure for what it was at some moment, and checks
 //! every number that it uses as an index.
 //!
 //! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
-//! all words and from `MEANING`, which changes whenever what a word means does.
+//! all words and from `MEANING`, which changes whenever the meaning of a word does.
 
 mod layout;
 
@@ -22,10 +23,10 @@ pub use crate::span::blocks_on;
 pub use crate::tuning::MOST_SHARDS;
 pub use layout::Layout;
 
-/// Changes whenever a word comes to mean something else under the same name.
+/// Changes whenever a word changes its meaning under the same name.
 const MEANING: u64 = 3;
 
-/// The version of all that is here.
+/// The version of everything here.
 pub const VERSION: u64 = hash(PLACE_NAMES, hash(layout::WORD_NAMES, MEANING));
 
 /// FNV-1a.
@@ -58,13 +59,13 @@ pub enum Place {
     Version,
     /// Start of the window, 0 before the first allocation.
     Base,
-    /// Bytes of it in use.
+    /// Bytes of the window in use.
     Limit,
     /// Bytes mapped of the window of chunks, and of that of huge blocks.
     Mapped,
-    /// Bytes that it can have; the window of huge blocks lies behind.
+    /// Bytes that it can have; the window of huge blocks lies behind it.
     Capacity,
-    /// The units behind the last ones of both, 0 for one that has none.
+    /// The units behind the last ones of both windows, 0 for one that has none.
     Ends,
     /// Heaps of threads ever made.
     Heaps,
@@ -76,13 +77,13 @@ pub enum Place {
     SharedArena,
     /// The account of the first shard of the page pool.
     Pages,
-    /// Those of the others, by their numbers.
+    /// The accounts of the other shards, by their numbers.
     OtherPages,
-    /// How many of them are in use.
+    /// How many other shards are in use.
     MoreShards,
     /// Bytes of live huge blocks.
     HugeLive,
-    /// Bytes kept of freed ones.
+    /// Bytes kept of freed huge blocks.
     HugeDirty,
     /// Bytes mapped for tables.
     Tables,
@@ -92,13 +93,13 @@ pub enum Place {
     Ticks,
     /// The time of the last tick, in milliseconds.
     LastTick,
-    /// The decay time in milliseconds; all ones: never.
+    /// The decay time in milliseconds; all ones if never.
     Decay,
     /// Stale bytes above which the background thread starts.
     Budget,
     /// Not 0 while the background thread runs.
     Background,
-    /// Written by whoever wants a purge: not 0.
+    /// Written by a reader that wants a purge: not 0.
     Asked,
     /// Heaps of threads in use.
     LiveHeaps,
@@ -106,27 +107,27 @@ pub enum Place {
     LiveArenas,
     /// Huge blocks allocated.
     HugeAllocs,
-    /// Those that grew where they were.
+    /// Huge blocks that grew where they were.
     HugeGrown,
-    /// Those whose pages were moved.
+    /// Huge blocks whose pages were moved.
     HugeMoves,
-    /// Those served from freed ones.
+    /// Huge blocks served from freed ones.
     HugeReused,
     /// Times that the background thread was started.
     BackgroundStarts,
     /// Pointers freed that were not masu's.
     ForeignFrees,
-    /// Bytes in use that are never exceeded; 0: no limit.
+    /// Hard limit on the bytes in use; 0: no limit.
     LimitHard,
-    /// Bytes in use above which all that is free goes back; 0: not looked up yet, all ones: no limit.
+    /// Bytes in use above which all free memory goes back; 0: not looked up yet, all ones: no limit.
     LimitSoft,
-    /// Whether a profile is taken, in words of which some may be written: see [`ask`].
+    /// Whether a profile is taken, in words some of which may be written: see [`ask`].
     ProfSwitch,
     /// Where the profile lies; 0: nowhere yet.
     ProfArea,
-    /// What walks stacks, by its address: see `unwinder_keeps` and `unwinder_bytes`.
+    /// The function that walks stacks, by its address: see `unwinder_keeps` and `unwinder_bytes`.
     Unwinder,
-    /// Odd while anything there changes.
+    /// Odd while anything in the profile changes.
     ProfChanges,
     /// Records ever used.
     ProfRecords,
@@ -140,7 +141,7 @@ pub enum Place {
     ProfDropped,
     /// Where the guarded blocks' slots begin; 0: there are none.
     GuardBase,
-    /// Their number.
+    /// The number of those slots.
     GuardCount,
     /// Where their records begin.
     GuardRecords,
@@ -152,7 +153,7 @@ pub enum Place {
     HookTables,
     /// The place of the hardened heap's pools.
     HardenedPlace,
-    /// That of the pools of first-class heaps.
+    /// The place of the pools of first-class heaps.
     HardenedHeaps,
     /// Where the heads of these heaps' numbers lie; 0: there are none.
     HardenedHeads,

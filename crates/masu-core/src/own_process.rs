@@ -1,5 +1,5 @@
 //! A test that looks at figures of the whole process, or changes what holds for all of it, runs in a
-//! process of its own: others run beside it.
+//! process of its own, because other tests run beside it.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -10,8 +10,8 @@ const CHILD: &str = "MASU_TEST_CHILD";
 /// An emulator and its options, in words, without which the test program cannot be started.
 const RUNNER: &str = "MASU_TEST_RUNNER";
 
-/// Runs `body`, which is all that the test at `path` (its module and name) does, in a process where
-/// no other test runs.
+/// Runs `body`, the whole test at `path` (its module and name), in a process where no other test
+/// runs.
 pub fn run(path: &str, body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         ALONE.store(true, Ordering::Relaxed);
@@ -33,7 +33,7 @@ pub fn run(path: &str, body: impl FnOnce()) {
     assert!(out.contains("1 passed"), "there is no test {test}: {out}");
 }
 
-/// Whether this is such a process, and no thread but the one that runs the test uses the engine.
+/// Whether this is such a process, in which only the thread that runs the test uses the engine.
 pub static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Whether an emulator runs the tests.

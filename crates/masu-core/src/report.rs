@@ -1,9 +1,9 @@
-//! What the engine says about a program's mistakes: one line with what was done, the address, what is there and
-//! the likely cause. What happens then is the option `on_error`: as a rule the process ends, since its memory
-//! can no longer be trusted.
+//! What the engine says about a program's mistakes: one line with what was done, the address, what is there and the
+//! likely cause. The option `on_error` says what happens then: as a rule the process ends, since its memory can no
+//! longer be trusted.
 //!
-//! A pointer into memory that may be another allocator's is no mistake for certain: that allocator gets it, if the door
-//! knows it for one of its blocks ([`Neighbour`]); else it is reported once, and left alone.
+//! A pointer into memory that may be another allocator's is not certainly a mistake. If the door recognises it as one
+//! of that allocator's blocks, the allocator gets it ([`Neighbour`]); otherwise it is reported once and left alone.
 //!
 //! `docs/mistakes.md` explains every line to users, and a test compares them.
 
@@ -22,7 +22,7 @@ use core::mem::transmute;
 pub enum Act {
     /// It frees it.
     Free,
-    /// It changes its size, to so many bytes if the block may move.
+    /// It changes its size, to this many bytes if the block may move.
     Realloc(Option<usize>),
     /// It asks for its size.
     Measure,
@@ -31,7 +31,7 @@ pub enum Act {
 /// What is wrong with that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Its block, of so many bytes (0: unknown), was freed before.
+    /// Its block, of this many bytes (0: unknown), was freed before.
     Freed {
         /// See above.
         bytes: usize,
@@ -47,29 +47,29 @@ pub enum Wrong {
     NoBlock,
     /// It points elsewhere.
     Elsewhere,
-    /// The chain of freed blocks that it begins leads anywhere.
+    /// The chain of freed blocks that begins at it is corrupt.
     Tangled,
     /// The block belongs to another first-class heap, or to none.
     OtherHeap,
-    /// It is freed with a size that it cannot have been asked for with.
+    /// It is freed with a size that cannot have been requested for it.
     Size {
         /// The size said.
         said: usize,
         /// Its bytes.
         bytes: usize,
     },
-    /// It was written to beyond its end, of so many bytes.
+    /// It was written to beyond its end, of this many bytes.
     Overrun {
         /// See above.
         bytes: usize,
         /// The first byte that shows it, counted from 0.
         at: usize,
     },
-    /// Something was written next to it, where nobody may write; it has at most so many bytes.
+    /// Something was written next to it, where no write is allowed; it has at most this many bytes.
     Near {
         /// See above.
         bytes: usize,
-        /// Behind it, not before.
+        /// Behind the block, not before it.
         behind: bool,
     },
     /// It is freed with an alignment that it does not have.
@@ -79,21 +79,21 @@ pub enum Wrong {
     },
 }
 
-/// Pointers of nobody's that were freed, resized or measured.
+/// Pointers to no known block that were freed, resized or measured.
 pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
 /// Lines written about mistakes that the process has survived.
 static SAID: AtomicU64 = AtomicU64::new(0);
-/// Most of these: a program that makes a mistake may make it a million times.
+/// The most such lines: a program that makes a mistake may make it a million times.
 const MOST_SAID: u64 = 100;
 
-/// What answers for another allocator in the process: does what is done with a pointer, if that is one of its blocks, and
-/// returns what comes of it, an address, a size or nothing.
+/// The function that answers for another allocator in the process. If the pointer is one of its blocks, it performs the
+/// act and returns the result: an address, a size or nothing.
 pub type Neighbour = fn(Act, *mut u8) -> Option<usize>;
 
-/// It, as an address; 0: nobody does.
+/// That function's address; 0 if there is none.
 static NEIGHBOUR: AtomicUsize = AtomicUsize::new(0);
 
-/// Brings the function that answers for another allocator.
+/// Sets the function that answers for another allocator.
 pub fn set_neighbour(neighbour: Neighbour) {
     NEIGHBOUR.store(neighbour as usize, Ordering::Release);
 }
@@ -105,8 +105,8 @@ fn ask_neighbour(act: Act, p: *const u8) -> Option<usize> {
     neighbour(act, p.cast_mut())
 }
 
-/// A mistake. Returns if the process is to live on, what comes of the act: 0, and the pointer is left alone, unless
-/// another allocator has answered.
+/// Reports a mistake. If the process is to live on, returns the result of the act: 0, with the pointer left alone,
+/// unless another allocator has answered.
 #[cold]
 #[inline(never)]
 pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
@@ -160,7 +160,7 @@ pub fn double_free(p: *const u8) {
 }
 
 /// A block that was freed and is to be handed out again does not hold what a free block does. The process ends, since
-/// the list of free blocks leads anywhere.
+/// the list of free blocks is corrupt.
 #[cold]
 #[inline(never)]
 pub fn written_after_free(p: *const u8) -> ! {
@@ -272,11 +272,11 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
     };
 }
 
-/// Whether it was told that memory is out.
+/// Whether the process has been told that memory is out.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// A request for `bytes` has failed. If a limit of the process's stands in its way, that is said once, for
-/// a program may end without a word of its own.
+/// A request for `bytes` has failed. If a limit of the process stands in its way, the engine says that
+/// once, because a program may end without a word of its own.
 #[cold]
 #[inline(never)]
 pub fn out_of_memory(bytes: usize) {
@@ -307,7 +307,7 @@ pub fn out_of_memory(bytes: usize) {
 /// What the engine maps at once where it must be careful, tables included: 128 KiB.
 const NEEDED: usize = 128 << 10;
 
-/// How many pointers of nobody's were freed, resized or measured.
+/// How many pointers to no known block were freed, resized or measured.
 pub fn foreign_frees() -> u64 {
     FOREIGN.load(Ordering::Relaxed)
 }

@@ -43,11 +43,12 @@ impl Source {
 /// A request that can be served, if there is memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Where from.
+    /// Where the block comes from.
     pub source: Source,
     /// Bytes asked for.
     pub size: usize,
-    /// What the address must be a multiple of: a power of two. Every block's is one of 16.
+    /// What the address must be a multiple of: a power of two. Every block's address is a multiple
+    /// of 16.
     pub align: usize,
     /// How many bytes of it must be zero.
     pub zeroed: usize,
@@ -66,7 +67,7 @@ fn small_or_run(class: usize, size: usize, align: usize) -> Source {
     }
 }
 
-/// Where a large block comes from; `None` if there can be none.
+/// Where a large block comes from; `None` if such a block cannot exist.
 #[inline(always)]
 fn large(size: usize, align: usize) -> Option<Source> {
     if size > isize::MAX as usize - UNIT || align > ALIGN_MAX {
@@ -79,7 +80,7 @@ fn large(size: usize, align: usize) -> Option<Source> {
 }
 
 impl Request {
-    /// An ordinary one; `None` if it can never be served.
+    /// An ordinary request; `None` if it can never be served.
     #[inline(always)]
     pub fn new(size: usize, align: usize, zeroed: bool) -> Option<Request> {
         debug_assert!(align.is_power_of_two());
@@ -93,7 +94,7 @@ impl Request {
         Some(Request { source, size, align, zeroed: if zeroed { size } else { 0 }, exact: false })
     }
 
-    /// An exact one; `None` if it can never be served.
+    /// An exact request; `None` if it can never be served.
     #[inline(always)]
     pub fn exact(size: usize, align: usize, zeroed: bool) -> Option<Request> {
         debug_assert!(align.is_power_of_two());
@@ -118,7 +119,7 @@ impl Request {
         !self.exact && self.align <= 16
     }
 
-    /// Whether a page of its own will do where no span can be had.
+    /// Whether a page of its own will do if no span is available.
     pub fn may_be_a_page(&self) -> bool {
         !self.exact && self.align <= UNIT && matches!(self.source, Source::Small(_))
     }

@@ -1,5 +1,5 @@
-//! What the engine's threads go by, for a model of it: so the model imports the figures, and cannot say
-//! anything else than the engine does. Not for programs; it changes with the engine.
+//! The constants that govern the engine's threads, for a model of them. The model imports the figures,
+//! so it cannot differ from the engine. Not for programs; it changes with the engine.
 
 pub use crate::heap::mode::{Mode, Retention};
 pub use crate::heap::outbox::MOST as LONGEST_CHAINS;

@@ -1,7 +1,8 @@
 //! The options in force, as words that any thread may read at any time.
 //!
 //! Before [`apply`] they have the documented defaults; it runs once, in the constructor. Those with
-//! a `set_` function may change at any time after; each reader sees the new value at its next look.
+//! a `set_` function may change at any time after that; each reader sees the new value at its next
+//! look.
 
 use crate::config::{BackgroundThread, Config, Delay, File, OnError, Origin, Statistics};
 use crate::features;
@@ -31,12 +32,12 @@ static HARDENED: AtomicBool = AtomicBool::new(false);
 static OBSERVE: AtomicBool = AtomicBool::new(DEFAULT.observe);
 /// Whether the soft limit is passed.
 static TIGHT: AtomicBool = AtomicBool::new(false);
-/// Processors; 0: nobody has asked.
+/// Processors; 0 if they were never counted.
 static PROCESSORS: AtomicU32 = AtomicU32::new(0);
 /// Whether the constructor has run, in a process that may start a thread.
 static MAY_START_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Puts a configuration in force. `secure`: the process has more rights than its caller.
+/// Puts a configuration in force. `secure` means that the process has more rights than its caller.
 pub fn apply(config: &Config, secure: bool) {
     DECAY.store(config.decay.to_word(), Ordering::Relaxed);
     BUDGET.store(config.budget, Ordering::Relaxed);
@@ -56,13 +57,13 @@ pub fn apply(config: &Config, secure: bool) {
     MAY_START_THREAD.store(!secure, Ordering::Release);
 }
 
-/// Who names a file for the statistics wants them, without having said so.
+/// A user who names a file for the statistics wants them, without having said so.
 fn statistics_asked(config: &Config) -> Statistics {
     let unsaid = config.origins.show_stats == Origin::BuiltIn;
     if unsaid && config.stats_file != File::STDERR { Statistics::Text } else { config.show_stats }
 }
 
-/// The decay time in milliseconds; `None`: never.
+/// The decay time in milliseconds; `None` if never.
 pub fn decay_ms() -> Option<u64> {
     match DECAY.load(Ordering::Relaxed) {
         NEVER => None,
@@ -90,7 +91,7 @@ pub fn set_budget(bytes: usize) {
     BUDGET.store(bytes, Ordering::Relaxed);
 }
 
-/// Sets who gives memory back.
+/// Sets which thread gives memory back.
 pub fn set_background_thread(who: BackgroundThread) {
     BACKGROUND.store(who as u32, Ordering::Relaxed);
 }
@@ -170,18 +171,18 @@ pub fn limit_soft() -> usize {
     LIMIT_SOFT.load(Ordering::Relaxed)
 }
 
-/// Sets it.
+/// Sets the soft limit.
 pub fn set_limit_soft(bytes: usize) {
     LIMIT_SOFT.store(bytes, Ordering::Relaxed);
 }
 
-/// Bytes in use that are never exceeded; 0: no limit.
+/// Hard limit on the bytes in use; 0: no limit.
 #[inline]
 pub fn limit_hard() -> usize {
     LIMIT_HARD.load(Ordering::Relaxed)
 }
 
-/// Sets it.
+/// Sets the hard limit.
 pub fn set_limit_hard(bytes: usize) {
     LIMIT_HARD.store(bytes, Ordering::Relaxed);
 }
@@ -191,7 +192,7 @@ pub fn cgroup() -> bool {
     CGROUP.load(Ordering::Relaxed)
 }
 
-/// Processors that the process may use, as of the last time that somebody looked; at least 1.
+/// Processors that the process may use, as of the last count; at least 1.
 pub fn processors() -> u32 {
     match PROCESSORS.load(Ordering::Relaxed) {
         0 => count_processors(),
@@ -206,7 +207,7 @@ fn count_processors() -> u32 {
     n
 }
 
-/// Counts them again, if somebody has asked.
+/// Counts them again, if they were ever counted.
 pub fn refresh_processors() {
     if PROCESSORS.load(Ordering::Relaxed) != 0 {
         count_processors();
@@ -218,7 +219,7 @@ pub fn show_stats() -> bool {
     SHOW_STATS.load(Ordering::Relaxed) != Statistics::Off as u32
 }
 
-/// Whether they are written as JSON.
+/// Whether statistics are written as JSON.
 pub fn stats_as_json() -> bool {
     SHOW_STATS.load(Ordering::Relaxed) == Statistics::Json as u32
 }
@@ -229,7 +230,7 @@ pub fn hardened() -> bool {
     features::HARDENED && HARDENED.load(Ordering::Relaxed)
 }
 
-/// From now on it serves every request.
+/// From now on the hardened heap serves every request.
 pub fn set_hardened() {
     HARDENED.store(true, Ordering::Release);
 }
@@ -244,7 +245,7 @@ pub fn show_errors() -> bool {
     SHOW_ERRORS.load(Ordering::Relaxed)
 }
 
-/// What is done about a pointer that is not a live block's.
+/// What is done about a pointer that is not to a live block.
 pub fn on_error() -> OnError {
     match ON_ERROR.load(Ordering::Relaxed) {
         n if n == OnError::Report as u32 => OnError::Report,

@@ -1,28 +1,30 @@
-//! How what one lock guards comes to lie in shards, each with a lock of its own.
+//! How what one lock guards is split into shards, each with a lock of its own.
 //!
-//! There is one shard, so that what is free serves everybody, until its lock makes threads wait: once an eighth of
-//! those who took it in a row have waited, there are twice as many ([`Contention`]). There are never fewer again. Their number
-//! is a power of two; who has a number takes from the shard of its lower bits.
+//! One shard serves every thread, so that free memory is in one place, until its lock makes threads wait. Once an
+//! eighth of the threads that took it in a row have waited, the number of shards doubles ([`Contention`]). It never
+//! falls again, and is a power of two; a thread takes from the shard that the lower bits of its own number give.
 //!
-//! The pool of pages (`run/shard`) and the shared arena (`heap/shared_arena`) are so.
+//! The pool of pages (`run/shard`) and the shared arena (`heap/shared_arena`) are sharded like
+//! this.
 //!
 //! Invariants:
-//! 1. shards become more under [`GROWTH`] only, which a fork has before it takes their locks: so it has the
+//! 1. shards are added under [`GROWTH`] only, which a fork has before it takes their locks: so it has the
 //!    locks of all that were ever used.
-//! 2. whoever sees the number of the last shard finds that shard made.
+//! 2. a thread that sees the number of the last shard finds that shard made.
 
 use crate::lock::{Lock, change};
 use crate::sync::{AtomicUsize, Ordering, const_unless_loom, shared_static};
 use crate::tuning::{SHARD_WAITS, SHARD_WAITS_PART};
 
 shared_static! {
-    /// Held while shards come. It is only tried, except by a fork.
+    /// Held while shards are added. It is only tried, except by a fork.
     pub static GROWTH: Lock = Lock::new();
 }
 
 /// What the holders of a shard's lock count, under it. How often threads waited before that does not matter.
 pub struct Contention {
-    /// Times that the lock was taken since somebody last looked, and those of them that waited.
+    /// How often the lock was taken since the last look, and how many of those times the thread
+    /// waited.
     takes: AtomicUsize,
     waits: AtomicUsize,
     /// The last shard when that began.
@@ -41,14 +43,14 @@ impl Contention {
         }
     }
 
-    /// Somebody has taken the lock.
+    /// A thread has taken the lock.
     #[inline]
     pub fn took(&self) {
         change(&self.takes, 1);
     }
 
-    /// And has waited for it. Now and then that says that there shall be more shards: `grow` makes them, and is told the
-    /// number of the last one, which `last` has.
+    /// The thread has waited for the lock. Now and then that means that more shards are needed: `grow` makes them, and
+    /// is told the number of the last one, which `last` has.
     #[cold]
     #[inline(never)]
     pub fn waited(&self, last: &AtomicUsize, grow: fn(usize)) {
@@ -69,14 +71,14 @@ impl Contention {
     }
 }
 
-/// Doubles the shards, of which `last` has the number of the last one, if that is still `number`, unless that makes more
-/// than `most`. `make` makes so many in all; `false`: it cannot.
+/// Doubles the number of shards if the last one, which `last` has, is still `number`, unless that makes more than
+/// `most`. `make` makes that many in all, and returns `false` if it cannot.
 pub fn double(last: &AtomicUsize, number: usize, most: usize, make: impl FnOnce(usize) -> bool) {
     let shards = (number + 1) * 2;
     if shards > most {
         return;
     }
-    // Whoever holds it is doing the same, or forking.
+    // Another holder is doing the same, or forking.
     if let Some(_growth) = GROWTH.try_lock()
         && last.load(Ordering::Relaxed) == number
         && make(shards)

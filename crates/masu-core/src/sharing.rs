@@ -1,10 +1,10 @@
-//! Whether one thread alone uses the engine, and what must be done before a second one does: the door
+//! Whether only one thread uses the engine, and what must be done before a second one does: the door
 //! registers its fork handlers.
 //!
-//! As long as one thread has ever allocated and no background thread exists, a fork needs no locks: the child's
-//! only thread goes on wherever it was, be it inside the engine, if a signal handler forks. So a program
-//! with one thread need not touch what registering handlers touches: 128 KiB of glibc's pages. Where
-//! handlers are there all the same, they take no locks as long as the thread [is alone](is_alone).
+//! As long as only one thread has ever allocated and no background thread exists, a fork needs no locks: the
+//! child's only thread goes on wherever it was, even inside the engine if a signal handler forks. So a program
+//! with one thread need not touch what registering handlers touches: 128 KiB of glibc's pages. If handlers are
+//! registered all the same, they take no locks as long as the thread [is alone](is_alone).
 //!
 //! A fork in another thread cannot slip through: the C library holds the lock of its handlers while
 //! it forks, so the registration waits until the fork is over, and only then does the second thread
@@ -16,14 +16,14 @@ use crate::sys::{futex, host, thread};
 /// Whether there may be a thread that the C library does not know of, or ever was a second heap.
 static SHARED: AtomicBool = AtomicBool::new(false);
 
-/// The door's function, as an address; 0: none, or it has been called at start already.
+/// The door's function, as an address; 0 if there is none, or it has already been called at start.
 static HOOK: AtomicUsize = AtomicUsize::new(0);
-/// [`IDLE`], [`DONE`], or the number of the thread that is at it.
+/// [`IDLE`], [`DONE`], or the number of the thread that runs the hook.
 static STATE: AtomicU32 = AtomicU32::new(IDLE);
 
 const IDLE: u32 = 0;
 const DONE: u32 = u32::MAX;
-/// Nanoseconds between two looks at whether the thread that is at it still exists.
+/// Nanoseconds between two looks at whether the thread that runs the hook still exists.
 const MOMENT: i64 = 1_000_000;
 
 /// Has `hook` called once, before a second thread uses the engine.
@@ -31,20 +31,21 @@ pub fn set_hook(hook: fn()) {
     HOOK.store(hook as usize, Ordering::Release);
 }
 
-/// Whether the calling thread is the only one. One that is stays it for as long as it calls nobody else.
+/// Whether the calling thread is the only one. If so, it stays the only one for as long as it calls no
+/// foreign code.
 #[inline]
 pub fn is_alone() -> bool {
     host::is_single_threaded() && !SHARED.load(Ordering::Relaxed)
 }
 
-/// Called by whoever is about to become the second thread. The hook may allocate and free.
+/// Called by a thread that is about to become the second one. The hook may allocate and free.
 #[cold]
 pub fn begin() {
     SHARED.store(true, Ordering::Relaxed);
     make_ready();
 }
 
-/// Has the hook called now, though there is one thread.
+/// Has the hook called now, though there is only one thread.
 #[cold]
 pub fn make_ready() {
     let hook = HOOK.load(Ordering::Acquire);

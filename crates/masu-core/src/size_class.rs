@@ -1,15 +1,14 @@
 //! Sizes to size classes.
 //!
 //! Small blocks, up to 16 KiB. Class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each doubling up
-//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which a program often has many of, are a little longer than
-//! that: at a stride of 2 or 4 KiB their first lines, where their links lie as long as they are free, would all
-//! share two sets of the first-level cache, or one. Those for 4 KiB take a page with a header, too (what SQLite
-//! caches, and many a buffer): a span has fifteen of them either way. Blocks of 2 and 4 KiB sharp are for
-//! whoever wants them aligned, and for a bit less. Above 8 KiB, four classes divide a span into
-//! seven, six, five and four blocks. That makes 38 in all; class 0 means "not a small block". (Eight to a doubling
-//! waste half as much inside blocks, but leave more spans partly filled: `docs/experiments.md`.) The hot paths
-//! serve what is in the table, up to 8 KiB. Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up
-//! to 4 KiB units.
+//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which many programs have many of, are a little longer than that:
+//! at a stride of 2 or 4 KiB their first lines, where their links lie while they are free, would all share two
+//! sets of the first-level cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches,
+//! and many other buffers): a span has fifteen of them either way. Blocks of exactly 2 and 4 KiB are for aligned
+//! requests, and for slightly smaller ones. Above 8 KiB, four classes divide a span into seven, six, five and four
+//! blocks. That makes 38 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside
+//! blocks, but leave more spans partly filled: `docs/experiments.md`.) The hot paths serve what is in the table,
+//! up to 8 KiB. Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
@@ -20,7 +19,7 @@
 
 /// Blocks up to this size are small: they come from spans. 16 KiB.
 pub const SMALL_MAX: usize = 16 << 10;
-/// Sizes up to this have their class in the table, by which the hot paths find it. 8 KiB.
+/// Sizes up to this have their class in the table, in which the hot paths find it. 8 KiB.
 pub const TABLE_MAX: usize = 8 << 10;
 /// Blocks up to this size are medium: they come from runs. 1 MiB.
 pub const MEDIUM_MAX: usize = 1 << 20;
@@ -28,12 +27,14 @@ pub const MEDIUM_MAX: usize = 1 << 20;
 pub const CLASSES: usize = 64;
 /// The last class of the table.
 pub const LAST_IN_TABLE: usize = 34;
-/// The classes above that: the most that leave room for seven, six, five and four blocks in a span, in lines.
+/// The classes above that: the largest sizes, in whole lines, of which a span holds seven, six, five and four
+/// blocks.
 const ABOVE: [u16; 4] = [9344, 10880, 13056, 16384];
 /// The last small class.
 pub const LAST_CLASS: usize = LAST_IN_TABLE + ABOVE.len();
 
-/// A class as an index of what has a row for each, so that no code is needed for one that there is not.
+/// A class as an index into a table with a row for each, so that no code is needed for one that does
+/// not exist.
 #[inline(always)]
 pub const fn row(class: usize) -> usize {
     if class < LAST_CLASS { class } else { LAST_CLASS }
@@ -41,16 +42,16 @@ pub const fn row(class: usize) -> usize {
 
 /// The unit of runs.
 pub const UNIT: usize = 4096;
-/// Most units a medium block has.
+/// Most units that a medium block has.
 pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 
-/// A page, which is a class.
+/// A page, which has a class of its own.
 const PAGE: u32 = 4096;
-/// Half of one, too.
+/// Half a page, which has one too.
 const HALF_PAGE: u32 = PAGE / 2;
 /// What keeps the first lines of neighbours apart.
 const LINE: u32 = 64;
-/// The classes between these and the next ones.
+/// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
 /// A fifteenth of a span.
 const PAGE_AND_HEADER: u32 = PAGE + 272;
@@ -60,10 +61,10 @@ pub const TABLE_LEN: usize = TABLE_MAX / 16 + 1;
 
 /// Class sizes in bytes, indexed by class.
 pub static SIZES: [u16; LAST_CLASS + 1] = sizes();
-/// A constant rather than a static: where the size is known, the compiler knows the class too, in
+/// A constant rather than a static: if the size is known, the compiler knows the class too, in
 /// every crate that inlines [`class_of`].
 pub const TABLE: &[u8; TABLE_LEN] = &table(true);
-/// The same for whoever asks for no distance.
+/// The same without the extra distance.
 const EXACT_TABLE: &[u8; TABLE_LEN] = &table(false);
 
 const fn sizes() -> [u16; LAST_CLASS + 1] {
@@ -125,7 +126,7 @@ const _: () = {
     }
 };
 
-/// The class of a small size that the table does not have.
+/// The class of a small size that is not in the table.
 #[inline(always)]
 const fn class_above(size: usize) -> usize {
     let (mut class, mut i) = (LAST_IN_TABLE + 1, 0);
@@ -150,8 +151,8 @@ pub fn class_of(size: usize) -> usize {
     unsafe { *TABLE.get_unchecked((size + 15) >> 4) as usize }
 }
 
-/// The smallest class whose blocks hold `size` bytes, whole and half pages too: the class of what it returns
-/// is itself.
+/// The smallest class whose blocks hold `size` bytes, including those of whole and half pages: the class of
+/// what it returns is itself.
 ///
 /// `size` must not exceed [`SMALL_MAX`].
 #[inline(always)]
@@ -164,7 +165,8 @@ pub fn exact_class_of(size: usize) -> usize {
     unsafe { *EXACT_TABLE.get_unchecked((size + 15) >> 4) as usize }
 }
 
-/// [`exact_class_of`] at a multiple of `align`, as [`aligned_class`] is of [`class_of`].
+/// [`exact_class_of`] at a multiple of `align`; it is to that function what [`aligned_class`] is to
+/// [`class_of`].
 #[inline]
 pub fn exact_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
@@ -174,8 +176,8 @@ pub fn exact_class(size: usize, align: usize) -> usize {
 }
 
 /// Whether a block of a small size at a multiple of `align` is one of `class`, that of the next multiple. Above
-/// [`TABLE_MAX`] it is a run instead if it is aligned more than all classes are, unless the class has exactly that size:
-/// so the usable size of a block, asked for again, is that of the same kind of block.
+/// [`TABLE_MAX`] it is a run instead if it is aligned more than all classes are, unless the class has exactly that
+/// size: so the usable size of a block, asked for again, gives the same kind of block.
 #[inline(always)]
 pub fn suits(class: usize, size: usize, align: usize) -> bool {
     size <= TABLE_MAX
@@ -198,11 +200,11 @@ pub fn size_of_class(class: usize) -> usize {
 }
 
 /// The class of a size of up to [`TABLE_MAX`] at a multiple of `align`, a power of two up to half of that: the
-/// smallest whose blocks hold `size` bytes, at least one, and are so aligned. Above that, the class of the
-/// next multiple of `align`, which may not be [so aligned](is_aligned).
+/// smallest whose blocks hold `size` bytes, at least one, and have that alignment. Above that, the class of
+/// the next multiple of `align`, which may not [be aligned to it](is_aligned).
 ///
-/// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B and
-/// whenever `align` exceeds the distance of two classes, the class has exactly that size; else the
+/// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B, and
+/// whenever `align` exceeds the distance of two classes, the class has exactly that size; otherwise the
 /// distance is a multiple of `align`. Only whole and half pages have a class of their own when they are
 /// aligned, and a page with a header is in the next one.
 #[inline(always)]

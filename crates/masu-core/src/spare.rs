@@ -1,11 +1,11 @@
-//! Memory for whoever finds every pool locked by a fork that stands still (`lock.rs`): no lock, no order, so
-//! that the fork's child finds it whole at any moment.
+//! Memory for threads that find every pool locked by a fork that stands still (`lock.rs`): it has no lock
+//! and no order, so the fork's child finds it whole at any moment.
 //!
 //! Chunks of at least [`CHUNK`] bytes hang in a list that only grows. A block is cut off a chunk's unused
 //! end, behind a header that says its size. The end and the number of live blocks are one word, so each
 //! step is one compare-and-swap. When a chunk's last block is freed, its pages go back to the kernel and it
-//! is used from the start again. It is no place for a program to live in, only to get on in: a page for
-//! each chunk in use stays resident, and addresses for ever.
+//! is used from the start again. It helps a program through, but is not meant for lasting use: a page for
+//! each chunk in use stays resident, and addresses stay taken for ever.
 //!
 //! ```text
 //!  chunk: │ next, len, state │ … a page … │ header │ block │ header │ block │ unused │
@@ -31,15 +31,15 @@ use core::ptr::null_mut;
 /// The first chunk.
 static HEAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of a chunk, and what the length of a larger one is a multiple of: 1 MiB.
+/// Bytes of a chunk, and the unit of a larger chunk's length: 1 MiB.
 const CHUNK: usize = 1 << 20;
 /// The unit of a chunk's end, and the length of a header.
 const STEP: usize = 16;
-/// The end of a chunk that somebody is just emptying, or could not empty: nothing can be cut off it.
+/// The end of a chunk that a thread is emptying, or could not empty: nothing can be cut off it.
 const CLOSED: u64 = u32::MAX as u64;
 /// A live block in a chunk's state.
 const ONE: u64 = 1 << 32;
-/// Makes a header that a program writes by chance unlikely.
+/// Makes it unlikely that a program writes a header by chance.
 const SEAL: usize = 0x5d3a_91c7_4be2_680f_u64 as usize;
 
 #[repr(C)]
@@ -54,8 +54,7 @@ type Header = [AtomicUsize; 2];
 
 /// The header of the block at `p`.
 ///
-/// # Safety
-/// `p` is a multiple of [`STEP`] inside a chunk, behind its first page.
+/// `p` must be a multiple of [`STEP`] inside a chunk, behind its first page.
 unsafe fn header(p: usize) -> &'static Header {
     // SAFETY: invariant 1: inside a chunk, which is mapped for ever.
     unsafe { &*((p - STEP) as *const Header) }
@@ -130,7 +129,7 @@ impl Chunk {
     }
 }
 
-/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two, and at least 16; null when
+/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two, and at least 16; null if
 /// memory is out.
 #[cold]
 #[inline(never)]
@@ -146,16 +145,16 @@ pub fn alloc(size: usize, align: usize) -> *mut u8 {
     chunk.cut(size, align).map_or(null_mut(), |p| p as *mut u8)
 }
 
-/// Puts a fresh chunk into the list that such a block fits in.
+/// Adds a fresh chunk to the list in which such a block fits.
 fn grow(size: usize, align: usize) -> Option<&'static Chunk> {
     let len = size.checked_add(Chunk::start() + align + STEP)?.checked_next_multiple_of(CHUNK)?;
-    // Its end must be told from `CLOSED`.
+    // Its end must differ from `CLOSED`.
     if (len / STEP) as u64 >= CLOSED {
         return None;
     }
     let at = mem::map(len).ok()?;
     let chunk = at as *mut Chunk;
-    // SAFETY: fresh, and nobody else's yet.
+    // SAFETY: fresh, and not shared with any other thread so far.
     let chunk = unsafe {
         (*chunk).len = len;
         &*chunk

@@ -16,7 +16,7 @@ pub use core::sync::atomic::{
 
 #[cfg(loom)]
 pub use crate::models::world::atomic::Cell;
-/// A cell that a protocol guards; under the model checker one that sees two threads at it.
+/// A cell that a protocol guards; under the model checker, one that detects two threads at it.
 #[cfg(not(loom))]
 pub use core::cell::Cell;
 
@@ -58,7 +58,7 @@ macro_rules! shared_static {
 }
 pub(crate) use shared_static;
 
-/// An array of a value made `$n` times.
+/// An array of a value that is made `$n` times.
 #[cfg(not(loom))]
 macro_rules! array_of {
     ($value:expr; $n:expr) => {

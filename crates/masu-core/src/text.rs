@@ -80,7 +80,7 @@ impl<'a> Text<'a> {
         self
     }
 
-    /// Writes foreign `bytes` fit for a message of one line: what is not printable ASCII becomes
+    /// Writes foreign `bytes` fit for a message of one line: anything but printable ASCII becomes
     /// `?`, and a long text is cut.
     pub fn printable(&mut self, bytes: &[u8]) -> &mut Self {
         for &byte in bytes.iter().take(PRINTABLE) {
@@ -119,7 +119,7 @@ impl<'a> Text<'a> {
         self
     }
 
-    /// Everything ends here. Out of line, and all else that would copy its loop with it, because
+    /// Every write ends here. Out of line, as is all that would otherwise copy its loop, because
     /// text is never hot and the shared object must stay small.
     #[inline(never)]
     fn byte(&mut self, byte: u8) {
@@ -251,7 +251,7 @@ pub fn human_bytes(n: u64) -> Short {
             let mut short = Short::new();
             short.front_bytes(unit);
             short.front(b' ');
-            // The rest is below one unit; its top bits are plenty for one digit.
+            // The rest is below one unit; its top bits suffice for one digit.
             short.front_decimal(((n >> (shift - 10)) & 1023) * 10 / 1024);
             short.front(b'.');
             short.front_decimal(whole);

@@ -1,8 +1,8 @@
 //! The constants that experiments chose: what a thread keeps, when the purge looks, how far a cache may go.
 //!
-//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † says that it was
-//! never raced, and only has to be of the right size. What a heap keeps of its spans is a table of its own
-//! (`heap/mode.rs`). What other constants say follows from how things are laid out.
+//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † means that it
+//! was never raced, and only has to be of the right order. What a heap keeps of its spans is a table of
+//! its own (`heap/mode.rs`). Other constants follow from how things are laid out.
 //! Under the model checker some are small, so that races come early.
 
 use crate::size_class::UNIT;
@@ -18,12 +18,12 @@ const fn or_loom(value: u32, small: u32) -> u32 {
 pub const EMPTIES_PER_TICK: u8 = 2;
 /// Times that a bin is counted per class and tick to learn exactly when its span is empty. †
 pub const WALKS_PER_TICK: u8 = 8;
-/// Frees between two looks at an active span whose class has used those up: twice this at least, or twice
+/// Frees between two looks at an active span whose class has used those up: at least twice this, or twice
 /// its blocks. †
 pub const FREES_PER_LOOK: u32 = 64;
 /// Bytes carved of an empty span up to which it may stay, or one block. †
 pub const LITTLE_CARVED: u32 = 12 << 10;
-/// Refills of a class in a tick, once its bin is no longer counted, that make its use a steady one. §3
+/// Refills of a class in a tick, after its bin is no longer counted, that make its use steady. §3
 pub const STEADY_AFTER: u8 = 240;
 /// Bytes of a span carved ahead in a class that runs empty again and again, so that its bin lasts. §3
 pub const AHEAD: u32 = 8 << 10;
@@ -35,18 +35,20 @@ pub const AHEAD_BLOCKS: u32 = 128;
 pub const LARGER_WASTE_SIXTEENTHS: usize = UNIT / 2 / 16;
 /// Full spans at which a refill looks for one that others have freed into. †
 pub const FULL_LOOKED_AT: usize = 4;
-/// Blocks of a span that are few: two or three such spans make a batch, and the one in use last lies in the
-/// first-level cache. §2
+/// A span with at most this many blocks has few: two or three such spans make a batch, and the one in use
+/// last lies in the first-level cache. §2
 pub const FEW_BLOCKS: u32 = 32;
-/// Spans of one class that run empty in a row before a program of one thread keeps the next ones. §2
+/// Spans of one class that run empty in a row before a single-threaded program keeps the next ones.
+/// §2
 pub const EMPTIED_OFTEN: u32 = 64;
-/// Empty spans that it then keeps. §2
+/// Empty spans that such a program then keeps. §2
 pub const EMPTY_KEPT: u32 = 8;
 /// Full or partial spans that are given up in one go. §2
 pub const GIVEN_UP_AT_ONCE: u32 = 8;
-/// Spans of a class that one tick, or one look because memory grows, purges the free pages of at most. §2
+/// Most spans of a class whose free pages one tick, or one look because memory grows, purges. §2
 pub const PURGED_AT_ONCE: u32 = 256;
-/// Blocks out per page on average up to which a span is sparse: a twentieth of its pages is free then. §2
+/// Blocks in use per page on average up to which a span is sparse: a twentieth of its pages is free then.
+/// §2
 pub const SPARSE_PER_PAGE: u32 = 3;
 /// Free bytes of an active span, beside its bin, up to which it is left to the next thread. §2
 pub const LEFT_FREE: u32 = 8 << 10;
@@ -61,17 +63,17 @@ pub const NEVER_BORROW: u32 = or_loom(8, 3);
 pub const BATCHES: u8 = 4;
 /// Bytes in a batch. §4
 pub const BATCH_BYTES: usize = UNIT / 2;
-/// Blocks of a class freed, with none borrowed meanwhile, after which a thread returns what is left of its
+/// Blocks of a class freed, with none borrowed meanwhile, after which a thread returns the rest of its
 /// batch. †
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
-/// Most shards of the shared arena, and processors for each of them. A thread takes a lock of theirs once in several
-/// blocks, and a shard's spans are partly free. Simulated, one stops a thousand threads at six processors. †
+/// Most shards of the shared arena, and processors for each of them. A thread takes one of their locks once for
+/// several blocks, and a shard's spans are partly free. Simulated, one stops a thousand threads at six processors. †
 pub const LENDERS: usize = or_loom(32, 2) as usize;
 /// See [`LENDERS`].
 pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
 
-/// Most shards of the shared arena on so many processors: a power of two.
+/// Most shards of the shared arena on this many processors: a power of two.
 pub const fn most_lenders(processors: usize) -> usize {
     let most = most_shards(processors / PROCESSORS_PER_LENDER);
     if most < LENDERS { most } else { LENDERS }
@@ -79,15 +81,15 @@ pub const fn most_lenders(processors: usize) -> usize {
 
 // The outbox.
 
-/// Slots, and those in an oversubscribed process. §4
+/// Slots, and slots in an oversubscribed process. §4
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
-/// Blocks in a chain, and those of so small ones that they take no more than so many bytes together. §4
+/// Blocks in a chain, and blocks in a chain of small ones, up to a total of bytes. §4
 pub const CHAIN: u32 = 16;
 /// See [`CHAIN`].
 pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);
-/// Bytes in a chain, and that in an oversubscribed process. §4
+/// Bytes in a chain, and bytes in a chain of an oversubscribed process. §4
 pub const CHAIN_BYTES: usize = 16 << 10;
 /// See [`CHAIN_BYTES`].
 pub const OVERSUBSCRIBED_CHAIN_BYTES: usize = 4 << 10;
@@ -98,11 +100,11 @@ pub const OVERSUBSCRIBED_CHAIN_BYTES: usize = 4 << 10;
 pub const CACHE_FIRST: usize = 64 << 10;
 /// Bytes below which a share is not worth a cache, which would be filled and emptied all the time. §5
 pub const CACHE_LEAST: usize = 256 << 10;
-/// The part of a cache, one in so many, that one block may take. §5
+/// The part of a cache, one in N, that one block may take. §5
 pub const CACHE_LONGEST: usize = 8;
-/// Misses in a tick, in which blocks were given away too, that show that a cache is too small. §5
+/// Misses in a tick in which blocks were given away too, from which on a cache is too small. §5
 pub const CACHE_MISSES: u32 = or_loom(1024, 1);
-/// The same where threads meet at the pool's lock. §5
+/// The same if threads meet at the pool's lock. §5
 pub const CACHE_MISSES_SHARED: u32 = or_loom(32, 1);
 /// Blocks that go back to the pool under one lock. †
 pub const CACHE_BATCH: usize = 16;
@@ -119,10 +121,11 @@ pub const SHARDS: usize = or_loom(MOST_SHARDS as u32, 2) as usize;
 pub const SHARDED_FROM: usize = 4;
 /// Threads that wait for a shard's lock between two looks at how often that happens. §5
 pub const SHARD_WAITS: usize = or_loom(1024, 1) as usize;
-/// The part of those that took the lock, one in so many, that waited, if there shall be more shards. †
+/// The part of the threads that took the lock, one in N, that must have waited before more shards are
+/// made. †
 pub const SHARD_WAITS_PART: usize = 8;
 
-/// Most shards on so many processors: no more than these, and a power of two.
+/// Most shards on this many processors: no more than these, and a power of two.
 pub const fn most_shards(processors: usize) -> usize {
     if processors < SHARDED_FROM {
         1
@@ -135,12 +138,12 @@ pub const fn most_shards(processors: usize) -> usize {
 
 // The profile.
 
-/// Nanoseconds between two samples of a thread on average, at least: a warm one takes 1 µs, the first ones ten. They take
-/// half a hundredth. §8
+/// Nanoseconds between two samples of a thread on average, at least: a warm one takes 1 µs, the first ones ten. They
+/// take half a hundredth. §8
 pub const SAMPLES_APART: u64 = 400_000;
 /// Samples between two looks at the clock. †
 pub const SAMPLES_A_LOOK: u8 = 16;
-/// Rates below it, in bytes, are taken as they are said: whoever asks for so fine a profile wants it. †
+/// Rates below it, in bytes, are taken as they are: a user who asks for a profile that fine wants it. †
 pub const PACED_FROM: usize = 64 << 10;
 
 // The purge.
@@ -151,11 +154,11 @@ pub const TICK_CALLS: usize = 128;
 pub const TICK_TURNS: usize = 32;
 /// Units from which on a range is not short: its pages take longer to fault in than the call does. †
 pub const TICK_LONG: usize = 16;
-/// Ticks after which what has not been used has rested. §2, §7
+/// Ticks after which something unused has rested. §2, §7
 pub const RESTED: u32 = 2;
 /// Ticks in which free pages that have rested must have been needed once, to stay. §7
 pub const RETAIN_TICKS: usize = 8;
-/// The part of what went back, one in so many, that a tick forgets: what is needed later than that is a new need. §7
+/// The part of what went back, one in N, that a tick forgets: what is needed later than that is a new need. §7
 pub const RETAIN_FORGOTTEN: usize = 8;
 /// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
@@ -163,17 +166,17 @@ pub const SHARING: u32 = 2;
 pub const LOOK_EVERY: usize = 512 << 10;
 /// See [`LOOK_EVERY`].
 pub const LOOK_FREES: usize = 32;
-/// Free bytes below which nobody looks. §7
+/// Free bytes below which no thread looks. §7
 pub const LOOK_FROM: usize = 512 << 10;
-/// Stale bytes before a program of one thread gets a background thread. †
+/// Stale bytes before a single-threaded program gets a background thread. †
 pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †
 pub const PATIENCE: u32 = 4;
 /// Bytes in spans and runs from which on what a heap frees at once does not wait for ticks. §7
 pub const SURPLUS_FROM: usize = 128 << 20;
-/// The part of what is in use, one in so many, that is free then. §7
+/// The part of what is in use, one in N, that is free then. §7
 pub const SURPLUS_PART: usize = 3;
-/// Bytes that go back in a millisecond so, on average. §7
+/// Bytes of that which go back in a millisecond, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
 /// Bytes of a run beyond which it is a buffer, which is soon needed again. §6
 pub const BUFFER: usize = 64 << 10;
@@ -184,11 +187,12 @@ pub const BUFFER: usize = 64 << 10;
 pub const CGROUP_FROM: usize = 64 << 20;
 /// Milliseconds between two readings of the control group's limits. †
 pub const CGROUP_EVERY: u64 = 10_000;
-/// Looks on the way from what is resident to the soft limit, and bytes between two at least. †
+/// Looks on the way from what is resident to the soft limit, and the least bytes between two. †
 pub const SOFT_LOOKS: usize = 16;
 /// See [`SOFT_LOOKS`].
 pub const SOFT_STEP: usize = 1 << 20;
-/// Milliseconds between two looks at the pressure, and those of them in which tasks waited that are some. †
+/// Milliseconds between two looks at the pressure, and in how many of them tasks must have waited for that
+/// to count. †
 pub const PRESSURE_EVERY: u64 = 250;
 /// See [`PRESSURE_EVERY`].
 pub const PRESSURE_STALL: u64 = PRESSURE_EVERY / 10;

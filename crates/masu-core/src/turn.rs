@@ -1,5 +1,5 @@
-//! Whose turn it is to do what one thread at a time does, such as paying a debt that any thread may make.
-//!
+//! Whose turn it is to do what only one thread at a time does, such as paying a debt that any thread may
+//! make.
 //! ```text
 //!  free ──take_up (who made the debt)──▶ taken ──lay_down (who has it)──▶ free
 //!                                          ▲                                │
@@ -33,28 +33,29 @@ impl Default for Turn {
 
 impl Turn {
     const_unless_loom! {
-        /// Nobody.
+        /// No thread has it.
         pub fn new() -> Self {
             Turn(AtomicU32::new(FREE))
         }
     }
 
-    /// Whether somebody has it, who will see the debt that the caller has just made.
+    /// Whether another thread has it, which will see the debt that the caller has just made.
     #[inline]
     pub fn is_taken(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != FREE
     }
 
-    /// Takes it after making a debt. `false`: somebody has it, who will see the debt.
+    /// Takes it after making a debt. Returns `false` if another thread has it, which will see the
+    /// debt.
     #[inline]
     pub fn take_up(&self) -> bool {
         !self.is_taken()
             && self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Lays it down unless there is a debt again, which nobody else sees to. `false`: the caller
-    /// still has it.
+    /// Lays it down unless there is a debt again, which no other thread sees to. Returns `false` if
+    /// the caller still has it.
     pub fn lay_down(&self, debt: impl FnOnce() -> bool) -> bool {
         self.release();
         fence(Ordering::SeqCst);
@@ -62,8 +63,8 @@ impl Turn {
             || self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err()
     }
 
-    /// Lays it down whatever the debt, for whoever cannot do it, and in a fork's child for whoever does not
-    /// exist.
+    /// Lays it down whatever the debt, for a thread that cannot pay it, and in a fork's child for a thread
+    /// that does not exist.
     pub fn release(&self) {
         self.0.store(FREE, Ordering::Release);
     }
