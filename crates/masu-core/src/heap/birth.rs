@@ -7,7 +7,7 @@ use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::sys::host;
 
 shared_static! {
-    /// The pthread key + 1; 0 before it is made, `NO_KEY` when there is none to be had.
+    /// The pthread key + 1; 0 before it is made, `NO_KEY` if none is available.
     static KEY: AtomicU32 = AtomicU32::new(0);
 }
 const NO_KEY: u32 = u32::MAX;
@@ -24,7 +24,7 @@ pub fn init_process() {
     let _ = KEY.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// Asks that [`exit::destructor`] run at the calling thread's exit.
+/// Asks the C library to run [`exit::destructor`] at the calling thread's exit.
 pub fn arm(heap: &'static Heap) -> bool {
     match KEY.load(Ordering::Acquire) {
         0 | NO_KEY => false,
@@ -33,7 +33,7 @@ pub fn arm(heap: &'static Heap) -> bool {
 }
 
 /// The calling thread's heap, made now if it has none yet; `None` for a thread that is past its
-/// destructors or when memory is out.
+/// destructors or if memory is out.
 #[inline]
 pub fn current_or_new() -> Option<&'static Heap> {
     let heap = current();
@@ -59,7 +59,7 @@ fn new() -> Option<&'static Heap> {
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
     heap.bytes.begin();
-    // The word first: what follows may allocate.
+    // The word first, because what follows may allocate.
     set_current(heap);
     init_process();
     arm(heap);

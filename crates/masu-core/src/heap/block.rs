@@ -1,4 +1,4 @@
-//! What a pointer is, found out once, for whatever is to be done with it.
+//! What a pointer is, found out once, for every operation on it.
 //!
 //! ```text
 //!  address ─▶ window of chunks ─▶ a span  ─▶ the calling thread's, another's, or an arena's
@@ -29,16 +29,16 @@ pub struct Block {
     pub kind: Kind,
     /// Its usable size.
     pub bytes: usize,
-    /// What says which first-class heap it belongs to: the owner of its span, or the id in its tag.
+    /// Which first-class heap it belongs to: the owner of its span, or the id in its tag.
     owner: u32,
 }
 
 /// What a block is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A small one of a span of the calling thread's.
+    /// A small one, in a span of the calling thread.
     Own,
-    /// A small one of a span of another thread's, of an arena's or of nobody's.
+    /// A small one, in a span of another thread, of an arena or without an owner.
     Remote,
     /// A run.
     Medium,
@@ -118,7 +118,8 @@ impl Block {
         features::HARDENED && self.kind == Kind::Hardened
     }
 
-    /// The first-class heap that it belongs to, if it does. That of the profile's samples is none.
+    /// The first-class heap that it belongs to, if any. The arena of the profile's samples does not
+    /// count.
     #[inline(always)]
     pub fn heap(&self) -> Option<&'static Arena> {
         arena::by_id(self.owner).filter(|heap| !sampling::is_of_samples(heap))
@@ -164,10 +165,10 @@ pub fn why(p: *const u8) -> Wrong {
     }
 }
 
-/// Frees a block. Returns what is released: bytes that a purge may have something to do with.
+/// Frees a block. Returns what is released: bytes that may give a purge something to do.
 ///
 /// # Safety
-/// The block is what [`Block::find`] has found at `p`, and the caller's.
+/// The block must be what [`Block::find`] has found at `p`, and the caller must own it.
 #[inline(always)]
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
     // SAFETY: passed on, here and below.
@@ -204,10 +205,10 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
     }
 }
 
-/// Frees a block of the hardened heap, or says what is wrong with it. Returns what is released.
+/// Frees a block of the hardened heap, or reports what is wrong with it. Returns what is released.
 ///
 /// # Safety
-/// The block is the caller's.
+/// The caller must own the block.
 #[inline(never)]
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
     if sampling::any_live() {
@@ -232,11 +233,11 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
     0
 }
 
-/// What is released by a free that has left nothing stale, but is a reason to look at the time.
+/// Released by a free that has left nothing stale, but is a reason to look at the time.
 const A_LOOK: usize = 1;
 
-/// [`super::usable_size`] of what may not be a small block: 0 for null; what is no live block is
-/// reported.
+/// [`super::usable_size`] of a pointer that may not be to a small block: 0 for null; a pointer to
+/// no live block is reported.
 #[cold]
 #[inline(never)]
 pub fn usable_size(p: *const u8) -> usize {

@@ -3,13 +3,13 @@
 //! - *full*: enough blocks have come back; the span is worth using again.
 //! - *partial*: all blocks have come back; the span is empty.
 //! - *active*: it may be empty, depending on how much of the bin was handed out since, so the bin is
-//!   counted. A few times per class and tick the next look comes exactly when the span may be
-//!   empty; after that not before twice as many frees as there are blocks to count.
+//!   counted. A few times per class and tick the next look comes exactly when the span may be empty;
+//!   after that, no sooner than after twice as many frees as there are blocks to count.
 //!
-//! An empty span goes back to the pool. Only one of which little was ever used stays, if its class
-//! has run empty a few times in this tick already: a program that allocates and frees one block in
-//! turn would pay for a span each time. And a program of one thread in which spans of one class run
-//! empty again and again keeps a few of them, until it needs pages for anything else ([`retain`](super::retain)).
+//! An empty span goes back to the pool. Only one of which little was ever used stays, if its class has run empty
+//! a few times in this tick already: otherwise a program that allocates and frees one block in turn would pay for
+//! a span each time. And a single-threaded program in which spans of one class run empty again and again keeps a
+//! few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
@@ -21,10 +21,10 @@ use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
 
 /// Called after a local free that took a span's countdown to zero, or whose address the span's bound does not
-/// admit. What was freed is the first of the span's list. Whether the span was worth a look.
+/// admit. The freed block is the first of the span's list. Returns whether the span was worth a look.
 ///
 /// # Safety
-/// The line is that of a span of the calling thread's.
+/// The line must be that of a span of the calling thread.
 pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     let heap = current();
     // SAFETY: passed on: the line is this thread's (invariant 5 of `span::record`), and the first of its list was freed
@@ -44,10 +44,10 @@ pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     true
 }
 
-/// Looks at a span of the heap's whose countdown has reached zero.
+/// Looks at a span of the heap whose countdown has reached zero.
 ///
 /// # Safety
-/// The caller has the heap to itself, and owns the span through it.
+/// The caller must have the heap to itself, and own the span through it.
 #[inline(never)]
 pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
     // SAFETY: invariants 1 and 2 of `heap`: the span's line and the lists that it is in are this thread's.
@@ -57,7 +57,7 @@ pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
             (s.class as usize, s.place)
         };
         match place {
-            // First, as most looks are for its sake.
+            // First, because most looks are for its sake.
             Place::Full => {
                 heap.full(class).remove(span);
                 heap.full_count.set(heap.full_count.get() - 1);
@@ -72,7 +72,7 @@ pub(super) unsafe fn look_at(heap: &Heap, span: u32) {
 }
 
 /// # Safety
-/// The span is the heap's, partial, and of the class.
+/// The span must be the heap's, partial, and of the class.
 unsafe fn partial(heap: &Heap, span: u32, class: usize) {
     // SAFETY: invariant 5 of `span::record`: the heap's span. The reference is not used once the span leaves its
     // list.
@@ -91,8 +91,8 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
         heap.partial(class).remove(span);
         pool::give(span);
     }
-    // The class's last span but the active one: if that is next, it must not be missed, for the
-    // thread may be about to sleep.
+    // The class's last span except the active one. If the active one becomes empty next, that must
+    // not be missed, because the thread may be about to sleep.
     let last = heap.partial(class).len() + heap.full(class).len() == 0;
     let rest = heap.active(class).get();
     if last && rest != NIL {
@@ -103,7 +103,7 @@ unsafe fn partial(heap: &Heap, span: u32, class: usize) {
 }
 
 /// # Safety
-/// The span is the heap's active one of the class.
+/// The span must be the heap's active one of the class.
 #[inline(never)]
 unsafe fn active(heap: &Heap, span: u32, class: usize) {
     // SAFETY: invariant 5 of `span::record`: the span is this heap's. The reference is not used once the span
@@ -144,7 +144,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());
     // SAFETY: no block is live, and none is in the bin any more: by invariant 4 of `span::record` all are on the span's
-    // list, so nobody can push one.
+    // list, so no thread can push one.
     unsafe { pool::give(span) };
 }
 
@@ -157,7 +157,7 @@ pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
     }
 }
 
-/// Whether an empty span of the class stays although it is empty.
+/// Whether a span of the class stays although it is empty.
 fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     let empties = &heap.empties[row(class)];
     if s.carved > 1 && u32::from(s.carved) * s.size() > LITTLE_CARVED {
@@ -168,7 +168,7 @@ fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     spent
 }
 
-// The model checker takes this file in from elsewhere.
+// The model checker includes this file from elsewhere.
 #[cfg(all(test, not(loom)))]
 #[path = "event/tests.rs"]
 mod tests;

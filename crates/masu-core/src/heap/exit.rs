@@ -1,8 +1,8 @@
-//! A thread's exit: everything its heap owns becomes somebody else's.
+//! A thread's exit: everything that its heap owns passes to other owners.
 //!
-//! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other
-//! keys may still run after it and allocate, so it puts itself off to the last round, in which
-//! POSIX lets it run at all. What comes later still (the C library's own clean-up) finds
+//! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other keys
+//! may still run after it and allocate, so it puts itself off to the last round in which POSIX lets
+//! it run. Calls that come later still (the C library's own clean-up) find
 //! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the shared arena.
 
 use super::retain::give_up;
@@ -23,14 +23,14 @@ const ROUNDS: u32 = 4;
 /// The key's destructor.
 ///
 /// # Safety
-/// Called by the C library, with what [`birth::arm`] stored.
+/// Must be called by the C library, with what [`birth::arm`] stored.
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
     // SAFETY: the value is the thread's heap, set by `birth::arm`, and stays one (invariant 4 of `heap`).
     end(unsafe { &*(heap as *const Heap) });
 }
 
 shared_static! {
-    /// What is to be done once a thread has ended, as an address; 0: nothing.
+    /// The function to call once a thread has ended, as an address; 0 if there is none.
     static ENDED: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -39,7 +39,7 @@ pub fn set_ended(ended: fn()) {
     ENDED.store(ended as usize, Ordering::Release);
 }
 
-/// The thread of a heap ends, if it is its last round.
+/// Ends the thread of a heap, if this is its last round.
 pub fn end(heap: &'static Heap) {
     let round = heap.exit_round.get() + 1;
     heap.exit_round.set(round);
@@ -105,7 +105,7 @@ fn abandon_lists(heap: &Heap, class: usize) {
 /// Lets go of a class's active span and of the bin. Returns the blocks that the bin had of it.
 ///
 /// # Safety
-/// The caller has the heap to itself.
+/// The caller must have the heap to itself.
 #[inline(never)]
 pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
@@ -128,7 +128,7 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     }
 }
 
-/// What an open scope has put aside of a class's bin.
+/// What an open scope has put aside from a class's bin.
 pub(super) fn put_aside(heap: &Heap, class: usize) -> *mut Block {
     if heap.aside.get() >> class & 1 == 0 {
         return null_mut();
@@ -138,17 +138,17 @@ pub(super) fn put_aside(heap: &Heap, class: usize) -> *mut Block {
     unsafe { (*span::record(active)).left(active) }
 }
 
-/// Puts back on the span's list, which is the heap's active one, what the heap's last thread left in its bin. What a
-/// scope has put aside stays there.
+/// Puts back on the span's list, which is the heap's active one, what the heap's last thread left in its bin. Blocks
+/// that a scope has put aside stay there.
 ///
 /// # Safety
-/// The caller owns the span.
+/// The caller must own the span.
 #[inline(always)]
 pub(super) unsafe fn take_back_left(heap: &Heap, span: u32, s: &mut span::Span) {
     if s.left != 0 && heap.aside.get() >> s.class & 1 == 0 {
         let left = s.take_left(span);
-        // SAFETY: what `leave` took out of a bin of the span's (invariant 3 of `heap`), which nobody has but the span's
-        // owner.
+        // SAFETY: what `leave` took out of a bin of the span's (invariant 3 of `heap`), which only the span's owner
+        // has.
         unsafe { push_back(s, left) };
     }
 }
@@ -156,7 +156,8 @@ pub(super) unsafe fn take_back_left(heap: &Heap, span: u32, s: &mut span::Span) 
 /// Puts the blocks of a bin back on their span's list.
 ///
 /// # Safety
-/// The caller's span, and a list of free blocks of it that the caller has taken out of the bin.
+/// The span must be the caller's, and the list one of free blocks of it that the caller has taken
+/// out of the bin.
 #[inline(never)]
 pub(super) unsafe fn push_back(s: &mut span::Span, mut bin: *mut Block) {
     while !bin.is_null() {

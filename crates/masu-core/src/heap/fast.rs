@@ -1,4 +1,4 @@
-//! The hot paths. Instruction counts of the release build are held by a test.
+//! The hot paths. A test checks the instruction counts of the release build.
 
 use super::tls::{current, is_mine};
 use super::{Heap, block, refill};
@@ -10,7 +10,8 @@ use crate::sys::host;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-/// A small block from the thread's bin, or null: its class is not in the table, or the bin is empty.
+/// A small block from the thread's bin, or null if its class is not in the table or the bin is
+/// empty.
 #[inline(always)]
 pub fn alloc_small(size: usize) -> *mut u8 {
     if size > TABLE_MAX {
@@ -71,8 +72,8 @@ fn pop_from(heap: &Heap, class: usize) -> *mut Block {
     block
 }
 
-/// A small block from the thread's bin at a multiple of `align`, a power of two up to half of
-/// [`TABLE_MAX`], or null: its class is not in the table, or the bin is empty. A bin has blocks of its own class only.
+/// A small block from the thread's bin at a multiple of `align`, a power of two up to half of [`TABLE_MAX`], or null
+/// if its class is not in the table or the bin is empty. A bin has blocks of its own class only.
 #[inline(always)]
 pub fn alloc_small_aligned(size: usize, align: usize) -> *mut u8 {
     if size > TABLE_MAX {
@@ -81,29 +82,30 @@ pub fn alloc_small_aligned(size: usize, align: usize) -> *mut u8 {
     pop(aligned_class(size, align)).cast()
 }
 
-/// A block of exactly this class, whose alignment the caller counts on; null when memory is out.
+/// A block of exactly this class, whose alignment the caller counts on; null if memory is out.
 pub fn alloc_class(class: usize) -> *mut u8 {
     let block = pop(class);
     if block.is_null() { refill::alloc_exact(class).cast() } else { block.cast() }
 }
 
-/// What the hot path of a free has left to do: see `free.rs`.
+/// What the hot path of a free leaves to do: see `free.rs`.
 #[derive(Clone, Copy)]
 pub enum Freed {
     /// Nothing.
     Done,
-    /// To look at the span that the block is back in, by its line: the count says so, or the block is none.
+    /// To look at the span that the block is back in, by its line: the count says so, or the address is no
+    /// block's.
     Look(*mut Span),
-    /// To free a block in a granule of others.
+    /// To free a block in a granule of another owner.
     Others(usize, Base),
     /// To find out what it is, and free it if it is a live block.
     Unknown,
 }
 
-/// Frees a block, null is allowed, or says what is left to do for that.
+/// Frees a block (null is allowed), or says what is left to do to free it.
 ///
 /// # Safety
-/// `p` is null or a live block of the engine. Other pointers are detected where that is possible.
+/// `p` must be null or a live block of the engine. Other pointers are detected where possible.
 #[inline(always)]
 pub unsafe fn dealloc(p: *mut u8) -> Freed {
     let base = Base::load();
@@ -122,8 +124,8 @@ pub unsafe fn dealloc(p: *mut u8) -> Freed {
     unsafe { free_own(base, granule, p) }
 }
 
-/// [`dealloc`] of a block that is said to have `size` bytes. What is not a small own block that may have been asked
-/// for with so many is left to be judged, as unknown.
+/// [`dealloc`] of a block that is said to have `size` bytes. Anything but a small own block that may have been
+/// requested with that size is left as unknown, to be judged later.
 ///
 /// # Safety
 /// As for [`dealloc`].
@@ -149,17 +151,18 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
     unsafe { free_own(base, granule, p) }
 }
 
-/// Frees a block of an own span, unless it is marked as free. What is no block's start is found out when it
-/// is on the list already: who does so ends the process.
+/// Frees a block of an own span, unless it is marked as free. A pointer to no block's start is discovered
+/// when it is already on the list: the code that discovers it ends the process.
 ///
 /// # Safety
-/// `p` is a live block in granule `granule`, a span of the calling thread's.
+/// `p` must be a live block in granule `granule`, a span of the calling thread.
 #[inline(always)]
 unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read.
     unsafe {
         if Block::is_marked(p.cast()) {
-            // The slow path finds out whether it is free: an own span has no other way there.
+            // The slow path finds out whether it is free: a block of an own span gets there no
+            // other way.
             return Freed::Unknown;
         }
         put_own(base, granule, p)
@@ -169,7 +172,7 @@ unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
 /// Puts a freed block back on the list of an own span, and marks it, whether it was marked or not.
 ///
 /// # Safety
-/// `p` is a block in granule `granule`, a span of the calling thread's, and is in no list.
+/// `p` must be a block in granule `granule`, a span of the calling thread, and in no list.
 #[inline(always)]
 pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     // The count and the compare of the address share one jump, and the product takes the register of the
@@ -212,11 +215,11 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     }
 }
 
-/// Whether a block is a small one of the class that `size` asks for, one of the table, as far as can be told: no other
-/// place than a block's start, and not marked as free.
+/// Whether a block is a small one of the class that `size` asks for, one of the table, as far as can be told: it is at
+/// a block's start, and not marked as free.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 #[inline(always)]
 pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
     let base = Base::load();
@@ -234,7 +237,7 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
 /// Whether a pointer into a span of a class is where a block may start, and not marked as free.
 ///
 /// # Safety
-/// It points into such a span.
+/// The pointer must point into such a span.
 #[inline(always)]
 unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
     // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read; where a block starts there
@@ -242,20 +245,20 @@ unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
     unsafe { span::may_start(class, p.addr()) && !Block::is_marked(p.cast()) }
 }
 
-/// Whether a small block of `old` bytes stays where it is when `size` are asked for: as long as it does
-/// not waste more than a quarter of itself, or 16 bytes: a copy of what was written a moment ago, word by
-/// word, waits for the stores.
+/// Whether a small block of `old` bytes stays where it is when `size` are asked for: if it wastes no more
+/// than a quarter of itself, or 16 bytes. (A copy, word by word, of what was written a moment ago waits
+/// for the stores.)
 #[inline(always)]
 pub fn fits_still(old: usize, size: usize) -> bool {
     size <= old && size >= old - (old / 4).max(16)
 }
 
-/// Resizes a small block of the calling thread's own spans to another small size, if the thread's bin
-/// has a block for it or none is needed; else null, and nothing has changed. Of a block that was `asked`
-/// for with fewer bytes than it has, no more than these are copied. `finish` does what is left of its free.
+/// Resizes a small block of the calling thread's own spans to another small size, if the thread's bin has a
+/// block for it or none is needed; otherwise returns null and changes nothing. If the block was `asked` for
+/// with fewer bytes than it has, no more than these are copied. `finish` does the rest of its free.
 ///
 /// # Safety
-/// `p` is a live block, of at least `asked` bytes.
+/// `p` must be a live block, of at least `asked` bytes.
 #[inline(always)]
 pub unsafe fn realloc_own(
     p: *mut u8,
@@ -284,7 +287,7 @@ pub unsafe fn realloc_own(
     }
     let to = alloc_small_any(size);
     if !to.is_null() {
-        // SAFETY: two different blocks, both so long; the span is this thread's.
+        // SAFETY: two different blocks, both of at least that length; the span is this thread's.
         unsafe {
             copy(p, to, asked.unwrap_or(old).min(size));
             finish(p, free_own(base, granule, p));
@@ -296,7 +299,7 @@ pub unsafe fn realloc_own(
 /// Copies `n` bytes, not 0, from one block to another.
 ///
 /// # Safety
-/// Both blocks have so many bytes, and are small.
+/// Both blocks must have at least `n` bytes, and be small.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     let (units, into): (*const Sixteen, *mut Sixteen) = (from.cast(), to.cast());
@@ -318,7 +321,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Bytes that may be used at a live block; 0 for null and for pointers that are not the engine's.
+/// Usable bytes of a live block; 0 for null and for pointers that are not the engine's.
 ///
 /// # Safety
 /// As for [`dealloc`].
@@ -341,15 +344,16 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
 /// What small blocks are multiples of.
 type Sixteen = MaybeUninit<[u64; 2]>;
 
-/// Zeroes a block that [`alloc_small`] or a refill has just returned: all of it, or only the link
-/// if the rest is known to be zero. What is short is zeroed in line, known or not. Returns the block.
+/// Zeroes a block that [`alloc_small`] or a refill has just returned: all of it, or only the link if
+/// the rest is known to be zero. A short block is zeroed in line, known or not. Returns the block.
 ///
 /// # Safety
-/// The calling thread has just taken the block, of at least `size` bytes, out of its bin of `class`.
+/// The calling thread must have just taken the block, of at least `size` bytes, out of its bin of
+/// `class`.
 #[inline(always)]
 pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     const ZERO: Sixteen = MaybeUninit::zeroed();
-    // Nothing is more than all of these.
+    // Zero bytes wrap to a size above all of these.
     let before = size.wrapping_sub(1);
     if before >= 128 {
         seldom();
@@ -358,7 +362,8 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     }
     // From the start and from the end, which may meet.
     let first: *mut Sixteen = p.cast();
-    // SAFETY: the block is the caller's, a multiple of 16 bytes, and so has what `size` begins of them.
+    // SAFETY: the block is the caller's, a multiple of 16 bytes, and so has every one of them that
+    // `size` begins.
     unsafe {
         let last = first.add(before / 16);
         if before >= 64 {
@@ -377,12 +382,12 @@ pub unsafe fn zero_small(p: *mut u8, class: usize, size: usize) -> *mut u8 {
     p
 }
 
-/// Where it is called, the compiler lays what follows out of the way.
+/// Where this is called, the compiler moves what follows out of the way.
 #[cold]
 #[inline]
 fn seldom() {}
 
-/// [`zero_small`] of a block that is worth a look whether it is zero.
+/// [`zero_small`] of a block for which it is worth looking whether it is zero.
 ///
 /// # Safety
 /// As there.

@@ -2,8 +2,9 @@
 //!
 //! The blocks in its bins go back to the spans that they come from, its cached medium blocks to the
 //! pool, its outbox to the spans' owners. The heap keeps its spans, except for active ones that turn
-//! out to be empty, so the next allocation of a class is a refill. What `thread.tcache.flush` of
-//! jemalloc is asked for: a thread of a pool is about to sleep, or somebody wants exact figures.
+//! out to be empty, so the next allocation of a class is a refill. This is what programs use
+//! jemalloc's `thread.tcache.flush` for: a thread of a pool is about to sleep, or a program wants
+//! exact figures.
 
 use super::event::soonest;
 use super::exit::{self, push_back};
@@ -15,8 +16,8 @@ use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::span::{self, pool};
 use core::ptr::null_mut;
 
-/// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Nothing for a thread
-/// that has not allocated, or is past its destructors.
+/// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Does nothing for a
+/// thread that has not allocated, or is past its destructors.
 pub fn flush() {
     let heap = current();
     if heap.role.get() != Role::Thread {
@@ -46,7 +47,8 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     bytes
 }
 
-/// Puts the bin's blocks back into the active span, and gives that back if nothing else is out.
+/// Puts the bin's blocks back into the active span, and gives that back if no other block of it is
+/// in use.
 fn flush_bin(heap: &Heap, class: usize) {
     let bin = heap.bin(class).replace(null_mut());
     sampling::unmark(heap, class);

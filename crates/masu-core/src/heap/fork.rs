@@ -6,13 +6,13 @@
 //! for the fork to end, so the child sees a prefix of every thread's writes, and none that depends
 //! on a later one.
 //!
-//! The child marks those heaps as orphans, which costs a walk over the table only, and takes them
+//! The child marks those heaps as orphans, which costs only a walk over the table, and takes them
 //! apart one at a time when it next makes a heap or needs a fresh span. Until then their ids stay
 //! taken, and frees into their spans are ordinary remote ones. What a handshake guards is whole
-//! unless somebody was frozen inside; then it is forgotten in that walk, while there is one thread:
-//! later, the child's own purge may be inside. Taking apart trusts no list of a
-//! frozen thread: each link is checked to be a block of the span, seen once; what cannot be reached
-//! stays allocated.
+//! unless a thread was frozen inside; then it is forgotten in that walk, while there is one thread:
+//! later, the child's own purge may be inside. Taking a heap apart trusts no list of a frozen
+//! thread: each link is checked to be a block of the span, seen once. Blocks that cannot be reached
+//! stay allocated.
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
@@ -30,7 +30,7 @@ use crate::sync::{AtomicU32, Ordering, shared_static};
 use core::ptr::null_mut;
 
 shared_static! {
-    /// Orphans that are yet to be taken apart.
+    /// Orphans still to be taken apart.
     static ORPHANS: AtomicU32 = AtomicU32::new(0);
 }
 
@@ -63,7 +63,7 @@ pub fn adopt_an_orphan() {
 
 #[cold]
 fn adopt() {
-    // While a fork stands still, it would only become one again.
+    // While a fork stands still, it would only become an orphan again.
     if lock::fork::is_in_progress() {
         return;
     }
@@ -106,7 +106,7 @@ pub fn free_deferred() {
 #[inline(never)]
 fn free_all_deferred() {
     for (at, kind) in deferred::take() {
-        // SAFETY: invariant 1 of `deferred`: whoever pushed gave it up as what it is.
+        // SAFETY: invariant 1 of `deferred`: the thread that pushed it gave it up as what it is.
         unsafe {
             match kind {
                 Kind::Span => span::pool::give(span_at(at)),
@@ -121,15 +121,15 @@ fn free_all_deferred() {
     }
 }
 
-/// Gives up a span that a push claimed, without being able to take it off its list, and marked by one of its
+/// Gives up a span that a push claimed but could not take off its list, and which is marked by one of its
 /// free blocks.
 ///
 /// # Safety
-/// As it was pushed.
+/// The mark must be as it was pushed.
 unsafe fn give_up_claimed(mark: usize) {
     let span = span_at(mark);
-    // SAFETY: invariant 2 of `span::remote`: the claim made the span's owner whoever has the mark. Invariant 2 of
-    // `span::abandoned`: its line may be touched once it is off the list.
+    // SAFETY: invariant 2 of `span::remote`: the claim made the holder of the mark the span's owner. Invariant 2
+    // of `span::abandoned`: its line may be touched once it is off the list.
     unsafe {
         if !span::abandoned::unlink(span, span::page_map(span).class()) {
             return deferred::push(mark, Kind::Claimed);
@@ -148,8 +148,8 @@ fn span_at(at: usize) -> u32 {
     span::span_of(region::offset(at as *const u8))
 }
 
-/// Makes an orphan's structures whole: its lists are rebuilt from the page map, which says what
-/// it owned, and each span's free blocks from what its lists reach.
+/// Makes an orphan's structures whole: its lists are rebuilt from the page map, which says what it
+/// owned, and each span's free blocks from what its lists reach.
 fn recover(heap: &'static Heap) {
     super::scope::close_all(heap);
     for class in 1..=LAST_CLASS {
@@ -198,7 +198,7 @@ fn rebuild(span: u32, s: &mut Span, bin: *mut Block) {
             // SAFETY: a block of the span that no live object occupies: it was in a free list.
             unsafe {
                 let next = (*at).next;
-                // Whoever froze may not have come to the mark.
+                // The frozen thread may not have come to the mark.
                 Block::make_free(at, list);
                 list = at;
                 at = next;

@@ -1,7 +1,7 @@
-//! Frees of other threads' small blocks. (What is not a small block is freed in `block`.)
+//! Frees of other threads' small blocks. (Blocks that are not small are freed in `block`.)
 //!
-//! Each returns what it has released: bytes that a purge may have something to do with, or 0 if nobody
-//! need look. The face passes that on to the purge, once the free is over.
+//! Each function returns what it has released: bytes that may give a purge something to do, or 0 if no
+//! thread need look. The face passes that on to the purge, once the free is over.
 
 use super::event::look_at_freed;
 use super::fast::{self, Freed};
@@ -20,7 +20,7 @@ use core::ptr::null_mut;
 /// Frees a small block on the heap's own behalf. Returns what is released.
 ///
 /// # Safety
-/// `p` is a live block of a span.
+/// `p` must be a live block of a span.
 pub(super) unsafe fn free(p: *mut u8) -> usize {
     // SAFETY: passed on.
     unsafe {
@@ -40,7 +40,7 @@ fn stale(released: bool) -> usize {
     if released { GRANULE } else { 0 }
 }
 
-/// Frees a block of a span of another thread's, in granule `granule`, if the outbox has a chain that takes it: the usual
+/// Frees a block in a span of another thread, in granule `granule`, if the outbox has a chain that takes it: the usual
 /// case. If not, nothing has changed.
 ///
 /// # Safety
@@ -50,7 +50,7 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
     // SAFETY: invariant 1 of `region`: the granule lies below the limit. The block is being freed, so it is ours; it lies
     // in span `granule`.
     unsafe {
-        // Only what starts where a block of a span in use does, and is not free already.
+        // Only a pointer to where a block of a span in use starts, and that is not free already.
         let class = base.class(granule);
         if !span::may_start(class, p.addr()) || Block::is_marked(p.cast()) {
             return Added::No;
@@ -59,22 +59,22 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
     }
 }
 
-/// What is left to do when that says that it is a chain's turn, for a block of a class. Returns as [`free_of_others`].
+/// Does what is left if that says that it is a chain's turn, for a block of a class. Returns as [`free_of_others`].
 ///
 /// # Safety
-/// As for [`free_of_others`], right after that.
+/// As for [`free_of_others`], called right after that.
 #[inline(always)]
 pub unsafe fn turn_of_chain(p: *mut u8, granule: usize, class: usize) -> Option<usize> {
     // SAFETY: passed on.
     unsafe { Outbox::turn(current(), granule as u32, class, p.cast()).map(stale) }
 }
 
-/// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's
-/// own spans, if it is a block of another thread's. Returns what is released; `None`: it is something else, and yet to be
+/// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's own spans, if it
+/// is a block of another owner. Returns what is released, or `None` if it is something else, which is still to be
 /// freed.
 ///
 /// # Safety
-/// `p` is a live block. What is not is reported where it can be told.
+/// `p` must be a live block. Anything else is reported where possible.
 pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
     let heap = current();
     // SAFETY: invariant 1 of `region`, and passed on.
@@ -93,7 +93,7 @@ pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
 /// Frees a block of a span that is not the calling thread's. Returns what is released.
 ///
 /// # Safety
-/// `block` is a live block of span `span`, and the caller's.
+/// `block` must be a live block of span `span`, and the caller must own it.
 #[inline(never)]
 pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     // SAFETY: invariant 1 of `region`: below the limit.
@@ -141,11 +141,12 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     stale(released)
 }
 
-/// Pushes `n` linked blocks of a class to a span of another heap, or of nobody, which the push may claim;
-/// `ends` are the offsets / 16 of the first and the last. Returns whether a purge may have something to do now.
+/// Pushes `n` linked blocks of a class to a span of another heap, or without an owner, which the push may
+/// claim; `ends` are the offsets / 16 of the first and the last. Returns whether a purge may have something to
+/// do now.
 ///
 /// # Safety
-/// They are freed blocks of the span that the caller gives up.
+/// They must be freed blocks of the span that the caller gives up.
 #[inline(never)]
 pub(super) unsafe fn push(
     heap: Option<&Heap>,
@@ -170,7 +171,7 @@ pub(super) unsafe fn push(
             if n != span::capacity(class) {
                 return false;
             }
-            // The last block of an owned span: its owner may sleep.
+            // The last block of an owned span: its owner may be asleep.
             span::emptied(true);
             true
         }
@@ -184,7 +185,7 @@ pub(super) unsafe fn push(
 /// Links the last of the blocks between the ends to the one at an offset / 16, or to none.
 ///
 /// # Safety
-/// They are freed blocks of the span, the caller's.
+/// They must be freed blocks of the span, the caller's.
 #[inline(always)]
 unsafe fn link_last(span: u32, ends: (u32, u32), head: Option<u32>) {
     // SAFETY: as the caller says.
@@ -193,10 +194,11 @@ unsafe fn link_last(span: u32, ends: (u32, u32), head: Option<u32>) {
     }
 }
 
-/// What a push that claimed the span has left to do, for the span with the blocks that it pushed and its former chain.
+/// Does what is left after a push that claimed the span, for the span with the blocks that it pushed and its former
+/// chain.
 ///
 /// # Safety
-/// As for [`push`], which made this thread the span's owner.
+/// As for [`push`], which must have made this thread the span's owner.
 #[cold]
 #[inline(never)]
 unsafe fn take_over(
@@ -219,7 +221,7 @@ unsafe fn take_over(
         link_last(span, ends, joined.then_some(chain.head));
         let tail = if joined { chain.tail } else { ends.1 };
         s.splice(span, Chain { head: ends.0, tail, count: chain.count + n });
-        // Not this thread's.
+        // Frees that were not this thread's.
         s.take_freed();
         match heap {
             Some(heap) if keeps(heap, class) => {
@@ -238,12 +240,12 @@ unsafe fn take_over(
 }
 
 /// Leaves a span for later that a push has claimed but cannot take off its list, since a fork stands still.
-/// What the list's lock guards, the span's line included, is not touched: the freed blocks go back to the
+/// What the list's lock guards, including the span's line, is not touched: the freed blocks go back to the
 /// span's word, except for one, which marks the span. So the word's chain is never a full one, and the purge
 /// does not empty the span.
 ///
 /// # Safety
-/// A push of `n` blocks with these ends has claimed the span with `chain`.
+/// A push of `n` blocks with these ends must have claimed the span with `chain`.
 #[cold]
 #[inline(never)]
 unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
@@ -263,7 +265,7 @@ unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
         if rest.count != 0 {
             let last = at(rest.tail);
             let link = |head: Option<u32>| (*last).next = head.map_or(null_mut(), at);
-            // The claim made the word that of an owned span, which nobody claims again.
+            // The claim made the word that of an owned span, which no thread claims again.
             span::remote(span).push((rest.head, rest.tail), rest.count, || u32::MAX, link);
         }
         deferred::push(mark as usize, deferred::Kind::Claimed);

@@ -6,9 +6,9 @@
 //! rest of a bin is a list of unknown length, which the span remembers ([`Span::left`](crate::span::Span))
 //! until the class is used again: its blocks are counted when they are about to be handed out.
 //!
-//! What others cannot have meanwhile is bounded: one heap, in no oversubscribed process, one span a class,
-//! into which its thread has freed no more than [`LEFT_FREE`] since its bin was filled. The purge gives it
-//! all up at its next tick ([`give_up_idle`]).
+//! What this keeps from other threads is bounded: one heap, not in an oversubscribed process, one span a
+//! class, into which its thread has freed no more than [`LEFT_FREE`] since its bin was filled. The purge
+//! gives it all up at its next tick ([`give_up_idle`]).
 //!
 //! ```text
 //!  a thread's ──exit──▶ left, active spans only ──the next thread──▶ a thread's
@@ -24,8 +24,8 @@ use crate::span;
 use crate::tuning::LEFT_FREE;
 use core::ptr::null_mut;
 
-/// Leaves a heap that owns nothing but its active spans. `false`: it still has those, or none, and is the
-/// caller's.
+/// Leaves a heap that owns nothing but its active spans to the next thread. Returns `false` if it still
+/// has those, or none, and is the caller's.
 pub(super) fn leave(heap: &'static Heap) -> bool {
     if table::is_left() || heap.mode() == Mode::Oversubscribed {
         return false;
@@ -54,7 +54,8 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
     spans != 0 && table::leave(heap, spans)
 }
 
-/// Gives up what a heap that was left owns: one that has been left for a tick, or `all`.
+/// Gives up what a heap owns that was left for the next thread: one that has been left for a tick,
+/// or `all`.
 pub(super) fn give_up_idle(all: bool) {
     if let Some(heap) = table::take_left(all) {
         abandon_active(heap);

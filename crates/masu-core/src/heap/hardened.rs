@@ -1,11 +1,11 @@
-//! A thread's way to the hardened heap, if it is the short one.
+//! A thread's short way to the hardened heap.
 
 use super::Role;
 use super::tls::current;
 use crate::{guard, hardened, prof};
 use core::ptr::null_mut;
 
-/// A block of `size` bytes, at a multiple of 16; null: it has to be asked for in full.
+/// A block of `size` bytes, at a multiple of 16; null if it must be requested the long way.
 #[inline]
 pub fn alloc_hardened(size: usize) -> *mut u8 {
     let heap = current();
@@ -19,10 +19,11 @@ pub fn alloc_hardened(size: usize) -> *mut u8 {
     p
 }
 
-/// Frees a block in a region of the hardened heap. `false`: that has to be done in full.
+/// Frees a block in a region of the hardened heap. Returns `false` if it must be freed the long
+/// way.
 ///
 /// # Safety
-/// The block is the caller's.
+/// The caller must own the block.
 #[inline]
 pub unsafe fn free_hardened_at_hand(p: *mut u8) -> bool {
     let heap = current();

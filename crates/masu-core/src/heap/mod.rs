@@ -14,20 +14,20 @@
 //!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
 //! ```
 //!
-//! Besides threads' heaps there are [`arena`] ones, which programs make themselves; a [`Scope`] lets
-//! a thread's allocations come from one.
+//! Besides threads' heaps there are [`arena`] ones, which programs make themselves; a [`Scope`]
+//! makes a thread's allocations come from one.
 //!
 //! Invariants:
 //! 1. the heap's thread alone touches it, except for what a [`holder`](crate::holder) guards and the counters.
 //! 2. every owned span is `active[class]` or in `partial[class]` or `full[class]`.
 //! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`: free ones,
 //!    linked, which no list of a span has.
-//! 4. a heap that was made is never unmapped, nor anything else than a heap.
+//! 4. a heap that was made is never unmapped, and never becomes anything else.
 //!
-//! How much of memory that others freed can a sleeping thread hold? Per class used one active
-//! span and a few partial ones, `retain_full` full ones in all ([`mode`]); every other span it
-//! filled belongs to nobody, so whoever frees its last block gives it back. A thread that works now and
-//! then gives up more: see [`tick`].
+//! How much memory that others freed can a sleeping thread hold? For each class used, one active span
+//! and a few partial ones, and `retain_full` full ones in all ([`mode`]). Every other span that it
+//! filled has no owner, so the thread that frees its last block gives it back. A thread that works now
+//! and then gives up more: see [`tick`].
 
 pub mod arena;
 mod birth;
@@ -101,7 +101,7 @@ pub struct Heap {
     pub(crate) role: Cell<Role>,
     /// Bit per class: the bin's blocks read as zeroes except for their links.
     pub(crate) zero: Cell<u64>,
-    /// When the thread last did what it does once in a tick: see [`tick`].
+    /// When the thread last did its once-a-tick work: see [`tick`].
     pub(crate) tick: Cell<Tick>,
     /// The tick at which blocks last crossed between this thread and others.
     pub(crate) last_shared: Cell<Tick>,
@@ -116,10 +116,10 @@ pub struct Heap {
     pub(crate) emptied_class: Cell<usize>,
     /// Per class: how often an emptied span may still be given back in this tick.
     pub(crate) empties: [Cell<u8>; LAST_CLASS + 1],
-    /// Per class: how often the bin may still be counted in this tick, and how often it must then be
+    /// Per class: how often the bin may still be counted in this tick, and then how often it must be
     /// refilled until the class counts as one in steady use ([`STEADY_AFTER`](crate::tuning::STEADY_AFTER)).
     pub(crate) walks: [Cell<u8>; LAST_CLASS + 1],
-    /// Per class: when the bin was last filled from spans; of the shared arena and of arenas, when a
+    /// Per class: when the bin was last filled from spans; for the shared arena and arenas, when a
     /// block was last asked for.
     pub(crate) used: [Cell<LowTick>; LAST_CLASS + 1],
     /// Per class: batches taken from the shared arena.
@@ -131,8 +131,8 @@ pub struct Heap {
     /// The arena that the thread allocates from while a scope is open, or null: see [`Scope`].
     pub(crate) scope: Cell<*const arena::Arena>,
     /// Per class, free blocks ready to hand out. In the middle of the page: at its start they would lie at
-    /// the offsets of the records of a program's first spans in theirs, and processors take a load for
-    /// one of what was just stored at the same offset in another page.
+    /// the offsets that the records of a program's first spans have in their pages, and processors mistake
+    /// a load for one of what was just stored at the same offset in another page.
     pub(crate) bins: [Cell<*mut Block>; LAST_CLASS + 1],
     /// Bit per class: a scope has put the bin's blocks aside, and the active span's line says where they are.
     pub(crate) aside: Cell<u64>,
@@ -148,7 +148,7 @@ pub struct Heap {
     pub(crate) next_free: Cell<u32>,
     /// Table state: see [`table`].
     pub(crate) live: AtomicU32,
-    /// Which one it is in the table; [`NIL`] outside.
+    /// Its index in the table; [`NIL`] outside.
     pub(crate) index: Cell<u32>,
     /// Freed medium blocks.
     pub(crate) runs: RunCache,
@@ -160,7 +160,8 @@ pub struct Heap {
     pub(crate) bytes: ThreadBytes,
     /// Which of its blocks are samples of the profile.
     pub(crate) sampling: sampling::Sampling,
-    /// The class of each size up to [`TABLE_MAX`](crate::size_class::TABLE_MAX), for [`fast::alloc_small_unknown`]: here its address is at hand.
+    /// The class of each size up to [`TABLE_MAX`](crate::size_class::TABLE_MAX), for [`fast::alloc_small_unknown`]:
+    /// here its address is at hand.
     pub(crate) classes: [u8; TABLE_LEN],
 }
 
@@ -236,7 +237,8 @@ impl Heap {
         &self.full[class.min(LAST_CLASS)]
     }
 
-    /// Calls `look` with every span of the heap. By the heap's thread; `look` leaves the lists as they are.
+    /// Calls `look` with every span of the heap. Called by the heap's thread; `look` must leave the lists
+    /// as they are.
     pub(crate) fn for_each_span(&self, mut look: impl FnMut(u32)) {
         for class in 1..=LAST_CLASS {
             let active = self.active(class).get();
@@ -262,7 +264,7 @@ impl Heap {
         &self.active[class.min(LAST_CLASS)]
     }
 
-    /// Notes that others free this thread's blocks, or it theirs.
+    /// Notes that others free this thread's blocks, or that it frees theirs.
     #[inline]
     pub(crate) fn note_sharing(&self) {
         self.last_shared.set(Tick::now());
@@ -290,8 +292,8 @@ pub fn run_cache() -> Option<&'static RunCache> {
     Some(&heap.runs)
 }
 
-/// Whether the thread's shard of the pool has handed out another 2 MiB of fresh pages, to whomever, since this was last
-/// so for the calling thread.
+/// Whether the thread's shard of the pool has handed out another 2 MiB of fresh pages, to any thread, since this last
+/// returned true for the calling thread.
 #[inline]
 pub fn has_grown() -> bool {
     let heap = tls::current();
@@ -302,8 +304,8 @@ pub fn has_grown() -> bool {
     }
 }
 
-/// Counts a slow free of `bytes`. Whether the calling thread should look what is stale and what time
-/// it is: once in [`LOOK_EVERY`] bytes, since a look is a system call.
+/// Counts a slow free of `bytes`. Returns whether the calling thread should look at what is stale
+/// and what time it is: once in [`LOOK_EVERY`] bytes, since a look is a system call.
 pub fn freed(bytes: usize) -> bool {
     let heap = tls::current();
     if heap.role.get() != Role::Thread {

@@ -1,10 +1,10 @@
-//! What goes on around a heap, and what the heap keeps because of it.
+//! What goes on around a heap, and what the heap therefore keeps.
 //!
-//! A span that a heap gives up serves whoever needs one first, or the purge. But its own thread frees into it
-//! as if it were another's, and others put their blocks there. So a heap whose blocks stay with its
-//! thread keeps much, one whose blocks cross to other threads little.
+//! A span that a heap gives up serves the thread that needs one first, or the purge. But its own thread then
+//! frees into it as if it were another's, and others put their blocks there. So a heap whose blocks stay with
+//! its thread keeps much, and one whose blocks cross to other threads keeps little.
 //!
-//! The mode is asked for where something is decided, and not noted once in a tick: threads come and go, and
+//! The mode is looked up where something is decided, and not noted once a tick: threads come and go, and
 //! blocks begin to cross, a thousand times faster than the clock ticks.
 
 use super::{Heap, Role, table};
@@ -13,14 +13,14 @@ use crate::settings;
 /// What goes on around a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// No second thread has ever allocated, so there is nobody to give anything to; or it is a first-class
-    /// heap, which never gives up spans.
+    /// No second thread has ever allocated, so no other thread could use what is given up; or it is a
+    /// first-class heap, which never gives up spans.
     Alone,
     /// No block has lately crossed between the heap's thread and others.
     Private,
-    /// Some have.
+    /// Some blocks have.
     Sharing,
-    /// There are many more threads than processors, so that most of them sleep on what they have.
+    /// There are many more threads than processors, so most of them sleep on what they have.
     Oversubscribed,
     /// It is the shared arena, whose blocks are all freed by others.
     Lending,
@@ -28,26 +28,26 @@ pub enum Mode {
 
 /// What a heap keeps. Beyond that it gives up the oldest.
 pub struct Retention {
-    /// Full spans of all classes, in times of the option `retain_full`.
+    /// Full spans of all classes, in multiples of the option `retain_full`.
     full: u32,
     /// Full spans of a class.
     pub full_of_class: u32,
     /// Partial spans of a class.
     pub partial: u32,
-    /// Partial spans of a class of which no span is active: a thread that only frees keeps the one that it is
-    /// just freeing into.
+    /// Partial spans of a class without an active span: a thread that only frees keeps the one that it is
+    /// freeing into.
     pub partial_of_freer: u32,
     /// Partial spans of a class that became so within two ticks.
     pub young: u32,
-    /// Whether it keeps what nobody has used for two ticks.
+    /// Whether it keeps what was not used for two ticks.
     pub rested: bool,
 }
 
 const ALL: u32 = u32::MAX;
 
-/// Much, but not without end: it is out of others' reach when the thread rests and somebody else frees all
-/// that lies in it, as a garbage collector does. 16,384 young partial spans are 1 GiB: a thread that lets
-/// go of much at once frees into all of them in turn, and would have to claim again what it gives up.
+/// Much, but not without limit: it is out of others' reach when the thread rests and another thread frees
+/// all that lies in it, as a garbage collector does. 16,384 young partial spans are 1 GiB: a thread that
+/// frees much at once frees into all of them in turn, and would have to claim again what it gives up.
 const MUCH: Retention = Retention {
     full: 4,
     full_of_class: ALL,
@@ -69,7 +69,7 @@ const LITTLE: Retention = Retention {
 const NO_FULL: Retention = Retention { full: 0, full_of_class: 0, ..LITTLE };
 
 impl Mode {
-    /// What a heap keeps; `None`: everything.
+    /// What a heap keeps; `None` if everything.
     #[inline]
     pub fn retention(self) -> Option<&'static Retention> {
         match self {

@@ -1,16 +1,16 @@
 //! The outbox: blocks on their way to spans that this thread does not own.
 //!
-//! A free of another thread's block costs an atomic operation on a cache line that the owner reads.
-//! The outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as
-//! one. A slot goes out when it has as many blocks as [`MOST`] says, when another span needs it,
-//! when no block came while a hundred chains began, and at the thread's exit. What a sleeping thread holds,
-//! at most 16 KiB a slot, the purge sends out through the handshake.
+//! A free of another thread's block costs an atomic operation on a cache line that the owner reads. The
+//! outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as one. A slot
+//! goes out when it has as many blocks as [`MOST`] says, when another span needs it, when no block came
+//! while a hundred chains began, and at the thread's exit. The purge sends out what a sleeping thread
+//! holds, at most 16 KiB a slot, through the handshake.
 //!
-//! What goes out is counted then, in blocks and in bytes: with the thread's own, or, when the purge sends
+//! What goes out is counted then, in blocks and in bytes: with the thread's own, or, if the purge sends
 //! it, on the outbox, for the thread to take over.
 //!
-//! A slot keeps its span when its chain goes out, for the next block is often one of the same. Such a span may become
-//! anything, so who begins a chain looks at it anew.
+//! A slot keeps its span when its chain goes out, because the next block is often one of the same span. Such a span
+//! may become anything, so a thread that begins a chain looks at it anew.
 //!
 //! Invariants:
 //! 1. a slot whose `left` is 0 has no chain; any other has one of linked blocks of its span, from `first` to its one of
@@ -46,7 +46,7 @@ struct Sent {
 
 const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
 
-/// What was sent, to be done once the thread is not inside any more: has the shared arena know. Returns whether a
+/// Finishes what was sent once the thread has left the handshake: notifies the shared arena. Returns whether a
 /// purge may have something to do now.
 #[inline(always)]
 fn settle<const N: usize>(heap: &Heap, sent: [Sent; N]) -> bool {
@@ -62,7 +62,7 @@ fn settle<const N: usize>(heap: &Heap, sent: [Sent; N]) -> bool {
 }
 
 shared_static! {
-    /// All outboxes. What lies in one may be all that keeps a span in use.
+    /// All outboxes. The contents of one may be all that keeps a span in use.
     static TOTAL: Total = Total::new();
 }
 
@@ -70,20 +70,21 @@ shared_static! {
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const AT: usize = offset_of!(Heap, outbox);
 
-/// Whether a span, of which a block exists, is a first-class heap's. Whatever it was when a slot had its last chain, it may
-/// be something else by now.
+/// Whether a span, of which a block exists, is a first-class heap's. Whatever it was when a slot had its last chain, it
+/// may be something else by now.
 #[inline(always)]
 fn is_of_arena(span: u32) -> bool {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     arena::by_id(unsafe { page_map(span) }.owner.load(Ordering::Relaxed)).is_some()
 }
 
-/// What came of [`Outbox::add`].
+/// The result of [`Outbox::add`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// The block is in the chain.
     Yes,
-    /// Nothing has changed: the block, of a class, is the last that the chain takes, or the slot, the span's own, has none.
+    /// Nothing has changed: the block, of a class, is the last that the chain takes, or the slot, the span's own, has
+    /// no chain.
     Turn(usize),
     /// Nothing has changed.
     No,
@@ -95,12 +96,12 @@ pub struct Outbox {
     holder: Holder,
     /// Slots in use, a power of two, less one.
     mask: Cell<u32>,
-    /// The slot that was last looked at, counted on.
+    /// The slot that was last looked at, in a count that goes on.
     hand: Cell<u32>,
-    /// Blocks and bytes that the purge has sent and nobody has counted yet.
+    /// Blocks and bytes that the purge has sent and that are not counted yet.
     visited: (Cell<u64>, Cell<u64>),
     slots: [Slot; SLOTS],
-    /// Of each slot's chain the lower eight bits of the last block's offset / 16.
+    /// For each slot's chain, the lower eight bits of the last block's offset / 16.
     lasts: [Cell<u8>; SLOTS],
 }
 
@@ -116,12 +117,13 @@ impl Outbox {
     /// Bytes of a slot.
     #[cfg(not(loom))]
     pub const SLOT: usize = size_of::<Slot>();
-    /// Of the word that begins with it, which bits say what a chain takes yet, 0 if there is none.
+    /// Of the word that begins a slot, the bits that say what a chain still takes, 0 if there is
+    /// none.
     #[cfg(not(loom))]
     pub const LEFT_MASK: usize = 0xff;
 
     const_unless_loom! {
-        /// An empty one.
+        /// An empty outbox.
         pub fn new() -> Self {
             Outbox {
                 holder: Holder::new(),
@@ -134,8 +136,8 @@ impl Outbox {
         }
     }
 
-    /// Adds a freed block to the chain of its span, if there is one that takes more than this block: most often that is
-    /// all there is to do.
+    /// Adds a freed block to the chain of its span, if there is one that takes more than this block: most often nothing
+    /// else remains to do.
     ///
     /// # Safety
     /// As for [`put`](Self::put), except that the heap may be one without blocks, whose outbox has no chains.
@@ -143,21 +145,21 @@ impl Outbox {
     pub unsafe fn add(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Added {
         let outbox = &heap.outbox;
         let slot = outbox.slot(span);
-        // Outside of the handshake: a visitor that sends the chain takes that away, but leaves this.
+        // Outside the handshake: a visitor that sends the chain takes that away, but leaves this.
         if slot.span.get() != span {
             return Added::No;
         }
-        // What follows the other way, in few instructions.
+        // The same as the other path below, in few instructions.
         #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-        // SAFETY: the block is ours to write, and by invariant 2 so is the slot. This processor keeps stores in order, so
-        // who sees that the owner has left sees what it wrote inside.
+        // SAFETY: the block is ours to write, and by invariant 2 so is the slot. This processor keeps stores in order,
+        // so a thread that sees that the owner has left sees what it wrote inside.
         unsafe {
             core::arch::asm!(
                 "mov dword ptr [{heap} + {inside}], 1",
                 "cmp dword ptr [{heap} + {visitor}], 0",
                 "jne {leave}",
                 "dec byte ptr [{heap} + {slot} * 8 + {left}]",
-                // There is no chain, or no more room.
+                // There is no chain, or it has no more room.
                 "jle {undo}",
                 "mov {next}, {block}",
                 "mov {next:x}, word ptr [{heap} + {slot} * 8 + {first}]",
@@ -180,7 +182,7 @@ impl Outbox {
                     return Added::Turn(class);
                 },
                 options(nostack));
-            // Not in the text above: what ends with that text has to jump to its return.
+            // Not in the assembly above: code that ends with assembly has to jump to its return.
             outbox.holder.leave();
             Added::Yes
         }
@@ -197,11 +199,11 @@ impl Outbox {
         }
     }
 
-    /// What there is to do at a chain's turn: it takes the block and goes out, or there is none, and it begins. Returns as
+    /// At a chain's turn: the chain takes the block and goes out, or there is none, and it begins. Returns as
     /// [`put`](Self::put).
     ///
     /// # Safety
-    /// As for [`put`](Self::put); the slot is the span's.
+    /// As for [`put`](Self::put); the slot must be the span's.
     #[inline(always)]
     pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Option<bool> {
         let outbox = &heap.outbox;
@@ -225,11 +227,12 @@ impl Outbox {
         Some(settle(heap, [sent]))
     }
 
-    /// Puts a freed block of a class in. Returns whether a purge may have something to do now; `None`: somebody
-    /// is at the outbox, or the span is a first-class heap's; free the block directly.
+    /// Puts a freed block of a class in. Returns whether a purge may have something to do now, or `None` if a
+    /// visitor is at the outbox, or the span is a first-class heap's: then the caller must free the block
+    /// directly.
     ///
     /// # Safety
-    /// `block` is a freed block of `span`, which the heap's thread gives up.
+    /// `block` must be a freed block of `span`, which the heap's thread gives up.
     #[cold]
     #[inline(never)]
     pub unsafe fn put(
@@ -272,7 +275,7 @@ impl Outbox {
         Some(settle(heap, [evicted, old, whole]))
     }
 
-    /// Begins a chain, of so many blocks at `most`, in a slot that has none.
+    /// Begins a chain of at most `most` blocks, in a slot that has none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
@@ -284,7 +287,7 @@ impl Outbox {
         slot.span.set(span);
         slot.first.set(at);
         slot.left.set(most as u8 - 1);
-        // What is left of a chain is not 0 soon.
+        // A chain's `left` does not become 0 soon.
         slot.seen.set((at >> 8) as u8 & !SEEN);
         self.lasts[self.index(span) % SLOTS].set((at >> 4) as u8);
     }
@@ -312,9 +315,9 @@ impl Outbox {
         unsafe { *row.get_unchecked(class) }.into()
     }
 
-    /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not
-    /// grown since it was last looked at: its blocks may be all that keeps a span in use. In an oversubscribed
-    /// process there are so few slots that another span's chain soon sends it out.
+    /// Looks at one slot after the other, each time that a chain begins, and sends a chain that has not grown
+    /// since the last look: its blocks may be all that keeps a span in use. In an oversubscribed process there
+    /// are so few slots that another span's chain soon sends it out.
     #[inline(always)]
     fn send_old(&self, heap: &Heap) -> Sent {
         if self.is_oversubscribed() {
@@ -329,8 +332,8 @@ impl Outbox {
         if seen == now { self.send(Some(heap), slot) } else { NOTHING }
     }
 
-    /// Whether a block is the first of a chain here, for whoever suspects that it is free. Another thread's
-    /// answer may be out of date.
+    /// Whether a block is the first of a chain here, for code that suspects that it is free. The answer
+    /// about another thread's outbox may be out of date.
     #[cfg(not(loom))]
     pub(super) fn begins_with(&self, span: u32, block: *mut Block) -> bool {
         let slot = self.slot(span);
@@ -342,7 +345,7 @@ impl Outbox {
         of == span && first == block.addr() as u16 && left != 0
     }
 
-    /// Whether it is one among many.
+    /// Whether it is one of many.
     fn is_oversubscribed(&self) -> bool {
         self.mask.get() as usize != SLOTS - 1
     }
@@ -359,7 +362,7 @@ impl Outbox {
         self.send_chain(heap, span, class, slot, self.most(class) - left)
     }
 
-    /// Pushes the chain of `n` blocks of a span, of a class, that the slot has.
+    /// Pushes the slot's chain of `n` blocks of a span, of a class.
     #[inline(never)]
     fn send_chain(
         &self,
@@ -427,7 +430,7 @@ impl Outbox {
         self.holder.visit(all, || self.send_all(None));
     }
 
-    /// In a fork's child: forgets the contents if somebody was frozen at them.
+    /// In a fork's child: forgets the contents if a thread was frozen while changing them.
     pub fn after_fork_in_child(&self) {
         self.holder.after_fork_in_child(&TOTAL, || {
             self.slots.iter().for_each(|slot| slot.left.set(0));
@@ -435,12 +438,12 @@ impl Outbox {
     }
 }
 
-/// What is said of all outboxes.
+/// The totals of all outboxes.
 pub fn total() -> &'static Total {
     &TOTAL
 }
 
-// The model checker takes this file in from elsewhere.
+// The model checker includes this file from elsewhere.
 #[cfg(all(test, not(loom)))]
 #[path = "outbox/tests.rs"]
 mod tests;

@@ -18,8 +18,8 @@ use crate::tuning::{
 };
 use core::ptr::null_mut;
 
-/// A small block when the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope is open; null when memory is
-/// out. It may be of a slightly larger class.
+/// A small block if the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope
+/// is open; null if memory is out. It may be of a slightly larger class.
 pub fn alloc_small_slow(class: usize) -> *mut Block {
     if class > LAST_IN_TABLE {
         // No hot path has looked.
@@ -38,8 +38,8 @@ pub fn alloc_small_slow(class: usize) -> *mut Block {
     alloc_exact(class)
 }
 
-/// A block of the next larger class that has one in its bin: a program that needs few blocks of many sizes
-/// touches fewer pages so.
+/// A block of the next larger class that has one in its bin: this way a program that needs few blocks of
+/// many sizes touches fewer pages.
 fn take_larger(heap: &Heap, class: usize) -> *mut Block {
     let has_one = |larger| !heap.bin(larger).get().is_null();
     let Some((larger, wasted)) = larger_that(heap, class, has_one) else { return null_mut() };
@@ -57,7 +57,7 @@ fn take_larger(heap: &Heap, class: usize) -> *mut Block {
     block
 }
 
-/// The next larger class that serves a request of one without a span, of those with `one`, and what is wasted with it:
+/// The next larger class that serves a request of a class without a span, among those with `one`, and what it wastes:
 /// see [`waste`].
 #[inline(always)]
 pub(super) fn larger_that(
@@ -73,13 +73,13 @@ pub(super) fn larger_that(
         .map(|larger| (larger, with(larger) as u8))
 }
 
-/// Remembers what is wasted with larger blocks, in units of 16 bytes.
+/// Remembers what larger blocks waste, in units of 16 bytes.
 pub(super) fn waste(heap: &Heap, class: usize, wasted: u8) {
     heap.larger_waste[row(class)].set(wasted);
 }
 
-/// A block of exactly this class when the bin is empty or the thread has no heap yet; null when
-/// memory is out.
+/// A block of exactly this class if the bin is empty or the thread has no heap yet; null if memory
+/// is out.
 pub fn alloc_exact(class: usize) -> *mut Block {
     let Some(heap) = birth::current_or_new() else {
         return shared_arena::one(class);
@@ -90,8 +90,8 @@ pub fn alloc_exact(class: usize) -> *mut Block {
     refill(heap, class)
 }
 
-/// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin.
-/// Null when memory is out.
+/// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin. Null
+/// if memory is out.
 pub fn refill(heap: &Heap, class: usize) -> *mut Block {
     heap.used[row(class)].set(Tick::now().into());
     tick::on_tick(heap);
@@ -130,18 +130,18 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
             if !block.is_null() {
                 return block;
             }
-            // The purge is just giving the span's pages back: it is empty a moment later.
+            // The purge is giving the span's pages back just now: it is empty a moment later.
             heap.active(class).set(NIL);
             park(heap, span, class);
         }
     }
 }
 
-/// Moves blocks that were freed into the active span into the bin and returns the first; null when
+/// Moves blocks that were freed into the active span into the bin and returns the first; null if
 /// there are none.
 ///
 /// # Safety
-/// The span is the heap's active one, and the bin is empty.
+/// The span must be the heap's active one, and the bin must be empty.
 unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
     // SAFETY: the span is this heap's (invariant 2 of `heap`), so its line is this thread's.
     unsafe {
@@ -168,7 +168,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
 /// Moves a span's free list, which is not empty, into the bin except for the first block, which it returns.
 ///
 /// # Safety
-/// The span is the heap's active one, and the bin is empty.
+/// The span must be the heap's active one, and the bin must be empty.
 #[inline(never)]
 pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut Block {
     let walks = &heap.walks[row(class)];
@@ -184,7 +184,7 @@ pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut
     unsafe { fill(heap, s, class, list, n) }
 }
 
-/// Carves blocks of the active span into the bin and returns the first; null when it is carved out.
+/// Carves blocks of the active span into the bin and returns the first; null if it is carved out.
 ///
 /// # Safety
 /// As for [`take_freed`].
@@ -203,11 +203,11 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
     }
 }
 
-/// Moves a list into the bin except for its first block, which it returns: that is handed out.
+/// Moves a list into the bin except for its first block, which it returns, to be handed out.
 ///
 /// # Safety
-/// The span is the heap's active one, the bin is empty, and the list is of `n` free blocks, not 0, that were taken out
-/// of the span.
+/// The span must be the heap's active one, the bin must be empty, and the list must be of `n` free blocks, not 0, that
+/// were taken out of the span.
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
@@ -219,7 +219,7 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
     heap.counters.refilled_bytes.add(bytes);
     heap.bytes.add(bytes);
     // The earliest moment at which the span can be empty is when as many blocks have come back as
-    // were out before these.
+    // were in use before these.
     s.set_countdown((s.out_in_line() - n).max(event::soonest(heap, s, class)));
     // SAFETY: passed on: the list is of free blocks, and not empty.
     unsafe {
@@ -229,9 +229,9 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
     list
 }
 
-/// How many bytes of its span a class that runs empty again and again has carved at least, so that its
-/// bin lasts: nothing while its bin is still counted, then some, and more in steady use, two blocks at least. (A thread that
-/// uses thirty classes a little touches half the pages that it would with all at once.)
+/// How many bytes of its span a class that runs empty again and again has carved at least, so that its bin lasts:
+/// nothing while its bin is still counted, then some, and more in steady use, two blocks at least. (A thread that uses
+/// thirty classes a little touches half the pages that it would if all of them were carved at once.)
 #[inline]
 pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
     let most = match heap.walks[row(class)].get() {
@@ -243,10 +243,10 @@ pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
     if most == AHEAD_STEADY { most.max(2 * size) } else { most }.min(AHEAD_BLOCKS * size)
 }
 
-/// Another span into which blocks were freed: partial, full, or nobody's.
+/// Another span into which blocks were freed: partial, full, or without an owner.
 ///
 /// # Safety
-/// The heap is the calling thread's.
+/// The heap must be the calling thread's.
 unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
     // SAFETY: invariants 1 and 2 of `heap`.
     unsafe {
@@ -257,7 +257,7 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
             return Some(span);
         }
         if heap.mode() == Mode::Alone {
-            // Nobody else has had blocks of its spans, or spans.
+            // No other thread has had blocks of its spans, or spans.
             return None;
         }
         if let Some(span) = freed_full_span(heap, class) {
@@ -269,7 +269,7 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
         span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
         (*span::record(span)).former = 0;
         (*span::record(span)).merge(span, chain);
-        // Not this thread's.
+        // Frees that were not this thread's.
         (*span::record(span)).take_freed();
         Some(span)
     }
@@ -278,7 +278,7 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
 /// Whether blocks were freed into an owned span.
 ///
 /// # Safety
-/// The caller owns it.
+/// The caller must own it.
 unsafe fn has_freed(span: u32) -> bool {
     // SAFETY: passed on (invariant 5 of `span::record`).
     unsafe { !(*span::record(span)).free.is_null() || span::remote(span).pending() != 0 }
@@ -287,7 +287,7 @@ unsafe fn has_freed(span: u32) -> bool {
 /// A span with blocks that were never used: one put aside, or one from the pool.
 ///
 /// # Safety
-/// The heap is the calling thread's.
+/// The heap must be the calling thread's.
 unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
     // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is nobody else's (invariant 2 of `span::pool`).
     unsafe {
@@ -308,8 +308,8 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
     }
 }
 
-/// Whose chunks are looked at first for a span: the heap's own, if what it has would fill them, nobody
-/// else frees it, and others take spans too.
+/// Whose chunks are looked at first for a span: the heap's own, if what it has would fill them, no
+/// other thread frees it, and other threads take spans too.
 fn affinity(heap: &Heap) -> Option<Affinity> {
     let own = heap.mode() == Mode::Private && heap.bytes.held() >= CHUNK as u64;
     own.then(|| Affinity::of(super::table::index_of(heap)))
@@ -318,7 +318,7 @@ fn affinity(heap: &Heap) -> Option<Affinity> {
 /// One of the oldest kept full spans that other threads have freed into.
 ///
 /// # Safety
-/// The heap is the calling thread's.
+/// The heap must be the calling thread's.
 unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
     let list = heap.full(class);
     let mut at = list.front();
@@ -338,7 +338,7 @@ unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
     None
 }
 
-// The model checker takes this file in from elsewhere.
+// The model checker includes this file from elsewhere.
 #[cfg(all(test, not(loom)))]
 #[path = "refill/tests.rs"]
 mod tests;

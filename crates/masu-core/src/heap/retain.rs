@@ -1,11 +1,11 @@
 //! Which spans a heap keeps, and how it lets go of the others.
 //!
 //! A span that is not active is put where it belongs ([`file`]): full, partial, or back to the pool if all its
-//! blocks are free. Then the oldest ones of its kind are judged ([`retain`]), by what the heap's
-//! [`Mode`] has it keep.
+//! blocks are free. Then the oldest ones of its kind are judged ([`retain`]), by what the heap's [`Mode`] has
+//! it keep.
 //!
-//! A program of one thread in which spans of one class run empty again and again keeps a few that are
-//! empty, until it needs pages for anything else ([`give_kept`]).
+//! A single-threaded program in which spans of one class run empty again and again keeps a few that
+//! are empty, until it needs pages for anything else ([`give_kept`]).
 
 use super::mode::{Mode, Retention};
 use super::{Heap, Role};
@@ -15,21 +15,21 @@ use crate::span::{self, Place, abandoned, pool};
 use crate::sync::Ordering;
 use crate::tuning::{EMPTIED_OFTEN, EMPTY_KEPT, GIVEN_UP_AT_ONCE};
 
-/// What becomes of a span that a heap has.
+/// What happens to a span that a heap has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// The heap keeps it.
     Keep,
-    /// It serves whoever needs one.
+    /// It serves the next thread that needs one.
     Publish,
-    /// The same, after all others: nobody has used it for a while, so it may run empty.
+    /// The same, after all others: it was not used for a while, so it may run empty.
     PublishLast,
 }
 
-/// Judges the oldest span in a list of a heap's.
+/// Judges the oldest span in one of a heap's lists.
 ///
 /// # Safety
-/// The span is the heap's.
+/// The span must be the heap's.
 unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Verdict {
     // SAFETY: passed on (invariant 5 of `span::record`).
     let s = unsafe { &*span::record(span) };
@@ -48,8 +48,8 @@ unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Ver
     if too_many { Verdict::Publish } else { Verdict::Keep }
 }
 
-/// Gives up those of a class's full or partial spans that the heap does not keep: what has rested, and at
-/// `most` so many for being too many.
+/// Gives up those of a class's full or partial spans that the heap does not keep: those that have rested,
+/// and at most `most` of those that are too many.
 #[inline(never)]
 fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
     let mut most = most;
@@ -96,7 +96,7 @@ pub(super) fn trim_rested(heap: &Heap, keeps: &Retention, class: usize) {
 /// Puts a span where it belongs.
 ///
 /// # Safety
-/// The span is the heap's and in no list, and none of its blocks is in a bin.
+/// The span must be the heap's and in no list, and none of its blocks may be in a bin.
 pub(super) unsafe fn file(heap: &Heap, span: u32, class: usize) {
     // SAFETY: passed on.
     unsafe {
@@ -108,8 +108,8 @@ pub(super) unsafe fn file(heap: &Heap, span: u32, class: usize) {
     }
 }
 
-/// Puts the former active span, of which no block is free that ever was in use, where it belongs: it has
-/// room, or it is full.
+/// Puts the former active span where it belongs: it has room, or it is full. None of its blocks that was
+/// ever in use may be free.
 ///
 /// # Safety
 /// As for [`file`].
@@ -127,7 +127,7 @@ pub(super) unsafe fn park(heap: &Heap, span: u32, class: usize) {
         }
         s.place = Place::Partial;
         s.set_countdown(s.out().max(1));
-        // Last, as those into which more was freed are to be used first.
+        // Last, because spans into which more was freed are to be used first.
         heap.partial(class).push_back(span);
     }
 }
@@ -160,7 +160,7 @@ pub(super) unsafe fn keep_partial(heap: &Heap, span: u32, class: usize) {
 /// Gives up a full span, or keeps it as partial if blocks have come back.
 ///
 /// # Safety
-/// The span is this heap's and in no list.
+/// The span must be this heap's and in no list.
 unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
     // SAFETY: invariant 5 of `span::record`: the line is this thread's until `give_up` succeeds.
     unsafe {
@@ -177,11 +177,11 @@ unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
     }
 }
 
-/// Publishes an owned span that has room, or gives it back if it is empty. `last`: it is to be used
-/// after all other abandoned ones.
+/// Publishes an owned span that has room, or gives it back if it is empty. `last` means that it is
+/// to be used after all other abandoned ones.
 ///
 /// # Safety
-/// The span is the calling thread's and in no list, and none of its blocks is in a bin.
+/// The span must be the calling thread's and in no list, and none of its blocks may be in a bin.
 pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
     // SAFETY: passed on: the span's line is this thread's until it is published (invariant 5 of `span::record`).
     unsafe {
@@ -198,7 +198,7 @@ pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
     }
 }
 
-/// Lets go of a span whatever it holds: to the pool, to the abandoned ones, or full.
+/// Lets go of a span whatever it holds: to the pool, to the abandoned ones, or as a full one.
 ///
 /// # Safety
 /// As for [`give_up_partial`].
@@ -240,13 +240,13 @@ pub(super) fn keeps(heap: &Heap, class: usize) -> bool {
     is_keeping(heap)
 }
 
-/// Whether the heap keeps what runs empty of one class, [`Heap::emptied_class`].
+/// Whether the heap keeps spans that run empty of one class, [`Heap::emptied_class`].
 fn is_keeping(heap: &Heap) -> bool {
     heap.emptied.get() > EMPTIED_OFTEN
 }
 
-/// Whether a partial span of the class that runs empty will be kept, so that nobody need look when it does.
-/// Whoever ends that looks at all of them ([`give_empty`]).
+/// Whether a partial span of the class that runs empty will be kept, so that no look is needed when it
+/// does. The code that ends this looks at all of them ([`give_empty`]).
 #[inline(never)]
 pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
     is_keeping(heap)
@@ -256,7 +256,7 @@ pub(super) fn will_keep(heap: &Heap, class: usize) -> bool {
 }
 
 /// Gives back the spans that are kept although they are empty: called before the heap takes pages for
-/// anything else, and by its purges. No span of their class is being looked at.
+/// anything else, and by its purges. No span of their class may be in the middle of a look.
 #[inline]
 pub fn give_kept(heap: &Heap) {
     if is_keeping(heap) {
@@ -265,7 +265,7 @@ pub fn give_kept(heap: &Heap) {
     }
 }
 
-/// The same for the sake of a class, whose own ones need not go.
+/// The same on behalf of a class, whose own spans need not go.
 #[inline]
 pub fn give_kept_of_others(heap: &Heap, class: usize) {
     if heap.emptied_class.get() != class {
@@ -273,8 +273,8 @@ pub fn give_kept_of_others(heap: &Heap, class: usize) {
     }
 }
 
-/// Gives back the empty ones of a class's partial spans, and looks when the others run empty. Returns the
-/// bytes given back.
+/// Gives back the empty ones of a class's partial spans, and arranges a look for when the others run
+/// empty. Returns the bytes given back.
 #[cold]
 #[inline(never)]
 pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
@@ -294,7 +294,7 @@ pub(super) fn give_empty(heap: &Heap, class: usize) -> usize {
                     list.remove(span);
                     pool::give(span);
                 }
-                // Nobody may have been going to look when it runs empty.
+                // Possibly no look was due when it runs empty.
                 out => s.set_countdown(out),
             }
         }

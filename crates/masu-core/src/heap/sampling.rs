@@ -1,25 +1,26 @@
-//! Which blocks are samples of the profile, which lie between guards, and where these come from.
+//! Which blocks are samples of the profile, which lie between guards, and where their memory comes
+//! from.
 //!
 //! The hot paths know nothing of it. A refill knows exactly which blocks it is about to hand out, in their
 //! order, and frees never return to bins. So it counts their bytes against the distance to the next sample
-//! point. If that lies in one of them, the bin gets only the blocks before, the rest goes back to the span, and
-//! the class is *marked*: its next request misses the bin and is the sample. If it is the very first one, the
-//! request that is being served is.
+//! point. If that lies in one of them, the bin gets only the blocks before it, the rest goes back to the span,
+//! and the class is *marked*: its next request misses the bin and is the sample. If it is the very first one,
+//! the request that is being served is the sample.
 //!
 //! ```text
 //!   refill: ▢ ▢ ▢ ▣ ▢ ▢   ──▶  bin: ▢ ▢ ▢   marked   span: ▢ ▢ ▢
 //!                 └ sample point
 //! ```
 //!
-//! A small sample's block is one of an arena that nobody else has ([`mod@blocks`]), so its free comes to the
-//! slow path by itself. Blocks above 16 KiB, and those of arenas, always do: they are counted one by one,
-//! and samples are found by their addresses.
+//! A small sample's block comes from an arena used for nothing else ([`mod@blocks`]), so its free comes to
+//! the slow path by itself. Blocks above 16 KiB, and those of arenas, always do: they are counted one by
+//! one, and samples are found by their addresses.
 //!
 //! Why the estimates have no bias: each block that is handed out has had a throw of a coin of its own, with
 //! probability 1 − e^(−s/R), whatever happened before. Blocks that leave a bin unused take their throws
-//! with them, the pending mark too: what makes them leave does not depend on how the throws fell.
+//! with them, including the pending mark: what makes them leave does not depend on how the throws fell.
 //!
-//! Where a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
+//! If a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
 
 use super::arena::Arena;
 use super::tls::current;
@@ -62,17 +63,17 @@ impl Drawn {
     const NOTHING: Drawn = Drawn { sample: None, guarded: false };
 }
 
-/// A thread's part.
+/// A thread's part of it.
 pub struct Sampling {
-    /// The number of the start that `sample` was drawn for; 0: none.
+    /// The number of the start that `sample` was drawn for; 0 if there is none.
     session: Cell<u32>,
-    /// To the profile's next sample, in bytes, of which the pace makes more.
+    /// Distance to the profile's next sample, in bytes, which the pace stretches.
     sample: Gap,
-    /// How much more.
+    /// By how much.
     pace: Pace,
-    /// To the next guarded block, in small blocks.
+    /// Distance to the next guarded block, in small blocks.
     guarded: Gap,
-    /// Where distances come from.
+    /// State of the generator from which distances are drawn.
     draw: Cell<u64>,
     /// Bit per class: its next request is a sample.
     samples: Cell<u64>,
@@ -82,7 +83,8 @@ pub struct Sampling {
     hit: Cell<Drawn>,
     /// The thread does not take part in profiles.
     muted: Cell<bool>,
-    /// Where every block is recorded, the site of the request that is being served; 0: it is not known yet.
+    /// Where every block is recorded, the site of the request that is being served; 0 if it is not known
+    /// yet.
     site: Cell<u32>,
 }
 
@@ -103,7 +105,7 @@ impl Sampling {
         }
     }
 
-    /// Makes the distances those of the start and the rates in force.
+    /// Sets the distances to those of the current start and rates.
     #[inline]
     fn follow(&self) {
         let session = if prof::rate() == 0 { 0 } else { prof::session() };
@@ -137,7 +139,7 @@ impl Sampling {
     }
 
     fn redraw_sample(&self) {
-        // Without a start there is nothing yet that samples could be kept in.
+        // Without a start there is nothing yet in which samples could be kept.
         if self.muted.get() || self.session.get() == 0 {
             return self.sample.left.set(FAR);
         }
@@ -151,7 +153,7 @@ impl Sampling {
         self.sample.rate.get() << step
     }
 
-    /// A sample was taken: those to come may have to be further apart, or less far.
+    /// A sample was taken: later ones may have to be further apart, or closer.
     fn keep_pace(&self) {
         let (rate, left) = (self.sample.rate.get(), self.sample.left.get());
         if self.session.get() != 0 && left != FAR {
@@ -178,8 +180,8 @@ impl Sampling {
         drawn
     }
 
-    /// Whether no sample lies in so many bytes of small blocks: then they are passed. Where guards are drawn too, it is
-    /// not told here.
+    /// Whether no sample lies in this many bytes of small blocks: then they are passed. If guards are drawn too, the
+    /// answer is no.
     #[inline(always)]
     fn passes(&self, bytes: u64) -> bool {
         let left = self.sample.left.get();
@@ -192,7 +194,8 @@ impl Sampling {
         passes
     }
 
-    /// Throws the coins for `n` small blocks in a row: how many come before the first that is drawn, and what for.
+    /// Throws the coins for `n` small blocks in a row. Returns how many come before the first that is drawn, and
+    /// what it is drawn for.
     fn throw_many(&self, size: usize, n: u32) -> (u32, Drawn) {
         self.follow();
         let (bytes, blocks) = (u64::from(n) * size as u64, u64::from(n));
@@ -251,12 +254,13 @@ pub fn is_muted() -> bool {
     current().sampling.muted.get()
 }
 
-/// Sets whether the calling thread takes part. `false`: it is past its destructors, or memory is out.
+/// Sets whether the calling thread takes part. Returns `false` if it is past its destructors, or
+/// memory is out.
 #[cold]
 pub fn mute(muted: bool) -> bool {
     let Some(heap) = super::birth::current_or_new() else { return false };
     heap.sampling.muted.set(muted);
-    // A new distance with the next look.
+    // The next look draws a new distance.
     heap.sampling.leave_session();
     true
 }
@@ -269,7 +273,7 @@ pub(super) fn on_tick(heap: &Heap) {
     }
 }
 
-/// In a thread's end: the next one that has the heap takes part.
+/// At a thread's end: the next thread that has the heap takes part.
 pub(super) fn end(heap: &Heap) {
     if heap.sampling.muted.replace(false) {
         heap.sampling.leave_session();
@@ -282,29 +286,29 @@ pub fn is_on() -> bool {
     prof::rate() | guard::rate() != 0 || settings::hardened()
 }
 
-/// Whether no sample lies in so many bytes of small blocks that a heap's bin gets: then they are passed. (Of a heap that is
-/// no thread's the session is none, so nothing is passed.)
+/// Whether no sample lies in this many bytes of small blocks that a heap's bin gets: then they are passed. (A heap that
+/// is no thread's has no session, so nothing is passed.)
 #[inline(always)]
 pub(super) fn passes(heap: &Heap, bytes: u64) -> bool {
     heap.sampling.passes(bytes)
 }
 
-/// What was in a class's bin has left it unused.
+/// The blocks in a class's bin have left it unused.
 #[inline]
 pub(super) fn unmark(heap: &Heap, class: usize) {
     heap.sampling.unmark(class);
 }
 
-/// Whether nothing is to be done before a request of the calling thread is served: no class is marked, and nobody
-/// outside asks for a profile.
+/// Whether a request of the calling thread can be served at once: no class is marked, and no other process asks
+/// for a profile.
 #[inline]
 fn none_is_due() -> bool {
     let sampling = &current().sampling;
     sampling.samples.get() | sampling.guards.get() == 0 && !prof::is_asked()
 }
 
-/// Whether nothing is to be done before a request of `size` bytes takes a block that was freed into a span of its own
-/// class: that class is not marked, and nobody outside asks for a profile.
+/// Whether a request of `size` bytes can at once take a block that was freed into a span of its own class: that class
+/// is not marked, and no other process asks for a profile.
 #[inline]
 pub fn is_not_due(size: usize) -> bool {
     size <= SMALL_MAX
@@ -318,7 +322,7 @@ pub fn is_hit() -> bool {
     current().sampling.hit.get() != Drawn::NOTHING
 }
 
-/// The class whose bin a request would be served from; 0: none.
+/// The class whose bin a request would be served from; 0 if none.
 fn class_of(request: &Request) -> usize {
     match request.source {
         Source::Small(class) if scope::current().is_none() => class,
@@ -326,7 +330,8 @@ fn class_of(request: &Request) -> usize {
     }
 }
 
-/// A request: if its class is marked and it is the next, its block. Null: it is not, and is to be served.
+/// Returns the block of a request whose class is marked, if it is the next one. Null if it is not, and is
+/// to be served.
 #[cold]
 #[inline(never)]
 pub fn due(request: &Request) -> *mut u8 {
@@ -348,8 +353,9 @@ pub fn due(request: &Request) -> *mut u8 {
     sampled(heap, request, class, drawn, home_of(heap.active(class).get()))
 }
 
-/// The marked class whose next block would serve a request of one without a span, if it were in its bin; else the
-/// request's own. That a bin ends before a sample must not lead the request around it.
+/// The marked class whose next block would serve a request of a class without a span, if it were in its bin;
+/// otherwise the request's own class. A bin that ends before a sample must not lead the request around the
+/// sample.
 fn larger(heap: &Heap, request: &Request, class: usize) -> usize {
     if !request.may_be_larger() || heap.active(class).get() != NIL {
         return class;
@@ -369,10 +375,11 @@ fn home_of(span: u32) -> u32 {
     if span == NIL { NO_HOME } else { span + 1 }
 }
 
-/// A request was served with `p`: the block to hand out, which is another one if this was drawn.
+/// A request was served with `p`. Returns the block to hand out, which is another one if this
+/// request was drawn.
 ///
 /// # Safety
-/// `p` is null, or a block that was allocated just now for the request.
+/// `p` must be null, or a block that was allocated just now for the request.
 #[cold]
 #[inline(never)]
 pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
@@ -394,12 +401,13 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     if block.is_null() {
         return p;
     }
-    // SAFETY: passed on: the block was allocated just now, and nobody has seen it.
+    // SAFETY: passed on: the block was allocated just now, and no other code has seen it.
     unsafe { free::free(p) };
     block
 }
 
-/// A small block for what a request was drawn for; null: nothing, or there is none to be had.
+/// A small block for what a request was drawn for; null if it was not drawn, or no such block is
+/// available.
 #[inline(never)]
 fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32) -> *mut u8 {
     let mut p = null_mut();
@@ -423,10 +431,10 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
     p
 }
 
-/// A block of an arena, or a medium or huge one, was allocated or resized: perhaps it is a sample.
+/// A block of an arena, or a medium or huge one, was allocated or resized: it may be a sample.
 ///
 /// # Safety
-/// `p` is a live block of the caller's.
+/// `p` must be a live block of the caller's.
 #[cold]
 #[inline(never)]
 pub unsafe fn counted(p: *mut u8, size: usize) {
@@ -447,7 +455,7 @@ pub unsafe fn counted(p: *mut u8, size: usize) {
     }
 }
 
-/// A block of so many bytes for a request of `size`.
+/// A block of `usable` bytes was allocated for a request of `size`.
 #[inline]
 fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
     if heap.sampling.throw(usable) {
@@ -457,7 +465,7 @@ fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
     }
 }
 
-/// Somebody outside has asked for a profile. Called in slow paths, where the thread holds no lock.
+/// Another process has asked for a profile. Called in slow paths, where the thread holds no lock.
 #[cold]
 #[inline(never)]
 fn answer() {

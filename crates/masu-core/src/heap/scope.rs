@@ -1,13 +1,13 @@
-//! Scopes: while one is open on a thread, what the thread allocates comes from an arena.
+//! Scopes: while one is open on a thread, the thread's allocations come from an arena.
 //!
 //! Opening a scope takes the blocks out of the thread's bins and puts them aside, so that every small
-//! allocation misses its bin and asks where to go in the slow path: the hot paths know nothing of
-//! scopes and cost the same, opened or not. Frees are not affected at all.
+//! allocation misses its bin and asks in the slow path where to go: the hot paths know nothing of
+//! scopes and cost the same, whether one is open or not. Frees are not affected at all.
 //!
 //! Invariants:
 //! 1. while `scope` is not null, the bins are empty. A bit of `aside` says that the class's bin had blocks, which the
 //!    line of the active span leads to, as if a thread had left them at its end; `aside_zero` has what was known of
-//!    them. To the span they are out, as blocks in bins are. What was borrowed has gone back.
+//!    them. To the span they are in use, as blocks in bins are. Borrowed blocks have gone back.
 
 use super::arena::Arena;
 use super::{Heap, birth, sampling, shared_arena};
@@ -24,7 +24,8 @@ pub fn current() -> Option<&'static Arena> {
     unsafe { super::tls::current().scope.get().as_ref() }
 }
 
-/// An open scope on the calling thread. Dropped, it is closed, and the one around it is open again.
+/// An open scope on the calling thread. When it is dropped, it is closed, and the one around it is
+/// open again.
 pub struct Scope {
     heap: Option<&'static Heap>,
     around: *const Arena,
@@ -33,15 +34,15 @@ pub struct Scope {
 
 impl Scope {
     /// Opens a scope in which the thread's allocations come from `arena`, or with `None` from the
-    /// thread's own heap again. About 50 ns; nothing happens on a thread past its destructors.
+    /// thread's own heap again. About 50 ns; does nothing on a thread past its destructors.
     ///
     /// Blocks keep their heap when they are resized where they are or belong to an arena; an
     /// ordinary block that must move while the scope is open moves into the scope's heap.
     ///
     /// # Safety
-    /// The heap lives until the scope is dropped, and scopes of a thread are dropped in the reverse
-    /// order of their making. Who destroys the heap wholesale later vouches for all that was allocated
-    /// in the scope.
+    /// The heap must live until the scope is dropped, and scopes of a thread must be dropped in the
+    /// reverse order of their making. The code that destroys the heap wholesale later answers for all
+    /// that was allocated in the scope.
     pub unsafe fn open(arena: Option<&'static Arena>) -> Scope {
         let heap = birth::current_or_new();
         let around = heap.map_or(null(), |heap| set(heap, arena.map_or(null(), from_ref)));
@@ -57,7 +58,7 @@ impl Drop for Scope {
     }
 }
 
-/// Makes a heap the one to allocate from, or none, and returns what was before.
+/// Makes a heap the one to allocate from, or none, and returns the previous one.
 fn set(heap: &Heap, to: *const Arena) -> *const Arena {
     let before = heap.scope.get();
     if before.is_null() && !to.is_null() {
@@ -80,8 +81,8 @@ fn put_aside(heap: &Heap, class: usize) {
         return;
     }
     let active = heap.active(class).get();
-    // SAFETY: invariants 1 to 3 of `heap`: the bin's blocks are the active span's, which is this thread's and of which a
-    // refill has taken what a thread had left, or they are borrowed.
+    // SAFETY: invariants 1 to 3 of `heap`: the bin's blocks are the active span's, which is this thread's and of which
+    // a refill has taken what a thread had left, or they are borrowed.
     unsafe {
         if active == NIL {
             sampling::unmark(heap, class);

@@ -1,16 +1,15 @@
 //! The shared arena, which lends blocks to threads with little demand.
 //!
-//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every
-//! pair. So all but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in
-//! batches of 1, 2, 4 and 8, and get a span of their own only then; and in a process with many more
-//! threads than processors ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A
-//! thread that is past its destructors, or for which there is no memory for a heap, lives on the
-//! shared arena alone.
+//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every pair. So all
+//! but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in batches of 1, 2, 4 and 8,
+//! and get a span of their own only then. In a process with many more threads than processors
+//! ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have. A thread that is past its
+//! destructors, or for which there is no memory for a heap, lives on the shared arena alone.
 //!
-//! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait
-//! (`sharding`), then up to one for two processors, from eight on. A thread borrows from the shard of its number. A
-//! shard's spans are owned by an id that no thread has, so every free of their blocks is a remote one, and needs no lock.
-//! What one shard gives up serves the others too.
+//! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait (`sharding`),
+//! then up to one for every two processors, on eight or more. A thread borrows from the shard of its number. A shard's
+//! spans are owned by an id that no thread has, so every free of their blocks is a remote one, and needs no lock. What
+//! one shard gives up serves the others too.
 //!
 //! ```text
 //!            ┌─lend: the lock of the thread's shard─▶ a thread's bin ─▶ live ─free, by anybody─┐
@@ -20,8 +19,9 @@
 //!
 //! Invariants:
 //! 1. the holder of a shard's lock alone touches its heap, except that [`begins_with`] and `suspect` compare a word.
-//! 2. the first shard's heap is all zero until it is made, under the lock, and never anything else then.
-//! 3. the others' are heaps of the table that no thread ever has.
+//! 2. the first shard's heap is all zero until it is made, under the lock, and never becomes anything else after
+//!    that.
+//! 3. the other shards' heaps are heaps of the table that no thread ever has.
 
 use super::mode::Mode;
 use super::table::{self, SHARED_ARENA_ID, index_of};
@@ -46,7 +46,7 @@ use core::ptr::null_mut;
 struct Lender {
     lock: Lock,
     contention: Contention,
-    /// The index of its heap in the table; 0: it has none there. (That one is a thread's.)
+    /// The index of its heap in the table; 0 if it has none there. (Index 0 is a thread's.)
     index: AtomicU32,
 }
 
@@ -62,22 +62,22 @@ shared_static! {
     static FIRST: CachePadded<Lender> = CachePadded(Lender::new());
 }
 shared_static! {
-    /// The others, by their numbers.
+    /// The other shards, by their numbers.
     static OTHERS: [CachePadded<Lender>; LENDERS] = array_of![CachePadded(Lender::new()); LENDERS];
 }
 shared_static! {
-    /// The number of the last one in use.
+    /// The number of the last shard in use.
     static LAST: AtomicUsize = AtomicUsize::new(0);
 }
 shared_static! {
-    /// The first one's heap.
+    /// The first shard's heap.
     pub static ARENA: Late = Late(UnsafeCell::new(MaybeUninit::zeroed()));
 }
 shared_static! {
     static MADE: AtomicBool = AtomicBool::new(false);
 }
 
-/// Zero, and so no part of the library's file, until it is made.
+/// Zero, and so not part of the library's file, until it is made.
 pub struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
 // SAFETY: invariant 1.
@@ -90,14 +90,14 @@ fn lender(number: usize) -> &'static Lender {
     }
 }
 
-/// The number of the last one in use.
+/// The number of the last shard in use.
 fn last_lender() -> usize {
     // Acquire: invariant 2 of `sharding`.
     LAST.load(Ordering::Acquire) % LENDERS
 }
 
 impl Lender {
-    /// Its lock. `None`: a fork stands still.
+    /// Its lock. `None` if a fork stands still.
     #[inline]
     fn enter(&'static self) -> Option<Guard<'static>> {
         let guard = match self.lock.try_lock() {
@@ -116,7 +116,7 @@ impl Lender {
         Some(guard)
     }
 
-    /// Its heap. Under its lock.
+    /// Its heap. The caller has its lock.
     fn heap(&self) -> &'static Heap {
         let index = self.index.load(Ordering::Relaxed);
         if index != 0 {
@@ -124,7 +124,8 @@ impl Lender {
             return unsafe { table::at(index) };
         }
         let heap = ARENA.0.get().cast::<Heap>();
-        // SAFETY: invariant 1: the caller has the lock; before the heap is made nobody has a reference.
+        // SAFETY: invariant 1: the caller has the lock; before the heap is made no reference to it
+        // exists.
         unsafe {
             if !MADE.swap(true, Ordering::Relaxed) {
                 make(heap, Role::SharedArena, SHARED_ARENA_ID);
@@ -134,8 +135,8 @@ impl Lender {
     }
 }
 
-/// Doubles the shards, whose last one has this number, unless that makes more than there may be. Not where addresses
-/// are scarce.
+/// Doubles the shards, whose last one has this number, unless that makes more than there may be or addresses are
+/// scarce.
 pub fn grow(last: usize) {
     if !region::is_scarce() {
         let most = most_lenders(settings::processors() as usize);
@@ -143,7 +144,8 @@ pub fn grow(last: usize) {
     }
 }
 
-/// Gives the shard of a number its heap, if it has none. `false`: there is no memory for it.
+/// Gives the shard of a number its heap, if it has none. Returns `false` if there is no memory for
+/// it.
 fn begin(number: usize) -> bool {
     let lender = lender(number);
     if lender.index.load(Ordering::Relaxed) == 0 {
@@ -165,7 +167,7 @@ pub fn borrows(heap: &Heap, class: usize) -> bool {
         && (heap.borrowed[row(class)].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
 }
 
-/// Fills a thread's empty bin from the shared arena and returns one block; null when memory is out.
+/// Fills a thread's empty bin from the shared arena and returns one block; null if memory is out.
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     let batches = heap.borrowed[row(class)].get();
     heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
@@ -188,7 +190,7 @@ fn lender_of(heap: &Heap) -> &'static Lender {
     lender(index_of(heap) as usize & last_lender())
 }
 
-/// One block for a thread without a heap; null when memory is out.
+/// One block for a thread without a heap; null if memory is out.
 pub fn one(class: usize) -> *mut Block {
     lend(&FIRST, class, 1).0
 }
@@ -225,8 +227,8 @@ fn lend(lender: &'static Lender, class: usize, want: usize) -> (*mut Block, *mut
     (first, rest)
 }
 
-/// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that frees
-/// and frees returns what is left of its last batch, for it may be about to sleep.
+/// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that only
+/// frees returns what is left of its last batch, because it may be about to sleep.
 #[inline]
 pub fn sent(heap: &Heap, class: usize, n: u32) {
     if n != 0 && lends_to(heap) {
@@ -245,8 +247,8 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     }
 }
 
-/// Whether the first shard's bin of a class begins with a block, for whoever suspects that it is free. The answer may
-/// be out of date. The others' are in the table of heaps.
+/// Whether the first shard's bin of a class begins with a block, for code that suspects that it is free. The answer
+/// may be out of date. The other shards are in the table of heaps.
 #[cfg(not(loom))]
 pub fn begins_with(class: usize, block: *mut Block) -> bool {
     // SAFETY: one word, null until the heap is made (invariant 2), which another thread may be writing: it is only
@@ -258,7 +260,7 @@ pub fn begins_with(class: usize, block: *mut Block) -> bool {
 /// Returns blocks that a thread borrowed and never handed out.
 ///
 /// # Safety
-/// `list` is a list of free blocks of the shared arena, or null.
+/// `list` must be a list of free blocks of the shared arena, or null.
 pub unsafe fn give_back(mut list: *mut Block) {
     while !list.is_null() {
         // SAFETY: invariant 1 of `region`: below the limit, as a block lies there.
@@ -268,15 +270,15 @@ pub unsafe fn give_back(mut list: *mut Block) {
         unsafe {
             let next = (*list).next;
             Block::clear(list);
-            // By the ordinary way: the thread may have claimed the span in the meantime.
+            // In the ordinary way: the thread may have claimed the span in the meantime.
             free::free(list.cast());
             list = next;
         }
     }
 }
 
-/// Gives up the spans of classes that nobody has borrowed of for a tick, so that others may use them
-/// and the purge empties their free pages.
+/// Gives up the spans of classes from which no thread has borrowed for a tick, so that others may
+/// use them and the purge empties their free pages.
 pub fn give_up_idle(all: bool) {
     let last = last_lender();
     if last == 0 && !MADE.load(Ordering::Relaxed) {

@@ -1,14 +1,14 @@
 //! The short way of a refill.
 //!
-//! Most refills find what they need at once: blocks that were freed into the active span; or it is full, and
-//! they were freed into the first partial one. Then there is nothing to decide, and all that a
-//! [`refill`](super::refill) asks on its way takes longer than what it does. Whatever is not as simple
-//! is left to it, and so is the first refill of a tick.
+//! Most refills find what they need at once: blocks that were freed into the active span, or, if that is
+//! full, into the first partial one. Then there is nothing to decide, and the questions of a
+//! [`refill`](super::refill) take longer than its work. Anything less simple is left to it, and so is the
+//! first refill of a tick.
 //!
-//! Where spans of few blocks that run empty are kept, the first partial one may be one of those: then it comes
-//! before what was freed into the active span. So a program that takes and frees in batches uses the same spans
-//! in the same order batch after batch, and the processor foresees where each ends; and one that
-//! frees in the reverse order takes up what it touched last.
+//! If empty spans of few blocks are kept, the first partial one may be one of those: then it comes before what
+//! was freed into the active span. So a program that takes and frees in batches uses the same spans in the same
+//! order batch after batch, and the processor predicts where each ends; and one that frees in the reverse order
+//! takes up what it touched last.
 
 use super::Heap;
 use super::refill::{ahead, fill_freed};
@@ -21,9 +21,9 @@ use crate::span::{self, Block, Place};
 use crate::tuning::FEW_BLOCKS;
 use core::ptr::null_mut;
 
-/// A block of at least `size` bytes of those that were freed into the class's active span, or into its first
-/// partial one, which then takes the place of the active one; or null, and nothing has changed. Called
-/// when the class's bin is empty.
+/// A block of at least `size` bytes, of those that were freed into the class's active span, or into its
+/// first partial one, which then replaces the active one. Returns null if there is none, and then nothing
+/// has changed. Called when the class's bin is empty.
 #[inline]
 pub fn refill(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
@@ -34,12 +34,12 @@ pub fn refill(size: usize) -> *mut u8 {
     if heap.tick.get() != now || !heap.scope.get().is_null() {
         return null_mut();
     }
-    // SAFETY: the heap is the calling thread's. (Where there is none, no span is active.)
+    // SAFETY: the heap is the calling thread's. (If there is none, no span is active.)
     unsafe { refill_class(heap, class_of(size), now).cast() }
 }
 
 /// # Safety
-/// The heap is the calling thread's, and the class's bin is empty.
+/// The heap must be the calling thread's, and the class's bin must be empty.
 #[inline(always)]
 unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
     let active = heap.active(class).get();
@@ -82,7 +82,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
 /// Whether a partial span, of few blocks, is kept although it is empty, and another one may be.
 ///
 /// # Safety
-/// The span is the heap's.
+/// The span must be the heap's.
 #[inline(always)]
 unsafe fn is_kept(heap: &Heap, span: u32, class: usize) -> bool {
     // SAFETY: as the caller says.

@@ -1,9 +1,9 @@
-//! What the purge does about sparse spans: it gives back the free pages of those that nobody owns, and a
-//! thread that happens to tick those of its own partial ones.
+//! What the purge does about sparse spans: it gives back the free pages of those without an owner, and a
+//! thread that ticks gives back those of its own partial ones.
 //!
-//! The shared arena first gives up what nobody has borrowed of for a tick, and so does the heap that a thread
-//! left to the next one. Then each abandoned span that has rested as long is claimed, purged, and put back
-//! behind all others, so that denser ones fill up first and it may run empty.
+//! The shared arena first gives up classes from which no thread has borrowed for a tick, and so does the heap
+//! that a thread left to the next one. Then each abandoned span that has rested that long is claimed, purged,
+//! and put back behind all others, so that denser ones fill up first and it may run empty.
 
 use super::retain::{self, give_up_partial};
 use super::tls::current;
@@ -45,10 +45,11 @@ pub fn purge_spans(all: bool) -> usize {
     bytes
 }
 
-/// Purges the free pages of a span, and notes how many blocks were out then. Returns the bytes given back.
+/// Purges the free pages of a span, and notes how many blocks were in use then. Returns the bytes given
+/// back.
 ///
 /// # Safety
-/// The caller owns the span, none of whose blocks is in a bin, and some block is out.
+/// The caller must own the span; none of its blocks may be in a bin, and some block must be in use.
 unsafe fn purge_span(span: u32) -> usize {
     // SAFETY: passed on.
     unsafe {
@@ -59,7 +60,7 @@ unsafe fn purge_span(span: u32) -> usize {
     }
 }
 
-/// Purges the free pages of the calling thread's partial spans that have rested for a tick, and gives those up
+/// Purges the free pages of the calling thread's partial spans that have rested for a tick, and gives up those
 /// that it kept empty. Returns the bytes given back by that.
 pub fn purge_own() -> usize {
     let heap = current();
@@ -95,8 +96,8 @@ pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
     bytes
 }
 
-/// Purges the free pages of the calling thread's partial spans that have few blocks out, and puts them behind all
-/// others. Returns the bytes given back.
+/// Purges the free pages of the calling thread's partial spans that have few blocks in use, and puts them behind
+/// all others. Returns the bytes given back.
 pub fn purge_sparse() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {

@@ -1,16 +1,16 @@
 //! Frees that look like mistakes: is the block free already?
 //!
 //! A free that finds a mark in its block is almost surely a second one. But a program may copy what earlier
-//! blocks left in memory, marks included, so a mark alone proves nothing. What proves it is that something
-//! leads to the block: a free block is the first of a list, a bin or a chain, or another free block of its span
-//! links to it. All of these places are looked through, at leisure: only programs with a mistake come here,
-//! except for a few in a lifetime.
+//! blocks left in memory, marks included, so a mark alone proves nothing. The proof is that something leads to
+//! the block: a free block is the first of a list, a bin or a chain, or another free block of its span links to
+//! it. The search covers all of these places and need not be fast: only programs with a mistake come here, and
+//! a correct one a few times in its lifetime.
 //!
-//! The thread that owns the span sees all of its lists as they are; and so it does what other threads have
-//! freed, unless they do so at this moment. Where nothing leads to the block, it is live: its free goes on.
-//! Any other thread may miss what the owner moves meanwhile, so it looks more than once. If nothing leads to
-//! the block, but what it holds in place of a link would be one, that thread neither frees nor condemns it:
-//! the block stays as it is, so it is handed out twice in no case, and if the program is right, it has lost a
+//! The thread that owns the span sees all of its lists as they are; it also sees what other threads have
+//! freed, unless they are freeing at this moment. If nothing leads to the block, it is live: its free goes
+//! on. Any other thread may miss what the owner moves meanwhile, so it looks more than once. If nothing leads
+//! to the block, but what it holds in place of a link would be one, that thread neither frees nor condemns
+//! it: the block stays as it is. So it is never handed out twice, and if the program is right, it has lost a
 //! block.
 //!
 //! What another thread has is read while that thread may change it: each answer is one word, and none is trusted
@@ -27,11 +27,11 @@ use core::cell::Cell;
 /// How often a thread looks that does not own the span.
 const LOOKS: usize = 3;
 
-/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns if
-/// it is a live block.
+/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns
+/// only if it is a live block.
 ///
 /// # Safety
-/// The caller owns the span, in which the pointer lies.
+/// The caller must own the span in which the pointer lies.
 #[cold]
 #[inline(never)]
 pub unsafe fn look_closer(span: u32, p: *mut u8) {
@@ -58,14 +58,14 @@ pub enum Verdict {
     Free,
     /// Nothing does.
     Live,
-    /// Nothing that another thread than the span's owner could see.
+    /// Nothing does that a thread other than the span's owner could see.
     Unclear,
 }
 
 /// Whether a marked block is live, and is to be freed. A second free is reported.
 ///
 /// # Safety
-/// The span is below the limit, and a block of it may start at `block`.
+/// The span must be below the limit, and a block of it may start at `block`.
 #[cold]
 #[inline(never)]
 pub unsafe fn is_live(span: u32, block: *mut Block) -> bool {
@@ -117,8 +117,8 @@ unsafe fn is_proved_free(p: *const u8) -> bool {
     unsafe { judge(span, p.cast_mut().cast()) == Verdict::Free }
 }
 
-/// Whether a block exists: the mark may be of an earlier life of the span. What is live was carved before
-/// anybody else had it.
+/// Whether a block exists: the mark may be from an earlier life of the span. A live block was carved
+/// before any other thread had it.
 ///
 /// # Safety
 /// As for [`is_live`].

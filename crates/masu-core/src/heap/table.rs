@@ -1,8 +1,8 @@
 //! The table of heaps: type-stable memory, an index for each thread that allocates.
 //!
-//! Ids: 0 is nobody, 1 the shared arena, other odd ones are arenas', and the lower half of its address
-//! a heap of the table. A thread's is reused by a later thread once it owns nothing, so an id alone names an
-//! owner. Those of the shared arena's further shards lie here too.
+//! Ids: 0 means no owner, 1 the shared arena, other odd ones are arenas', and the lower half of its address
+//! identifies a heap of the table. A thread's heap is reused by a later thread once it owns nothing, so an
+//! id alone names an owner. The heaps of the shared arena's further shards lie here too.
 
 use super::tls::{HEAP_AT, id_of, make};
 use super::{Heap, Role};
@@ -13,10 +13,10 @@ use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
 
-/// Id of the shared arena, of its first shard.
+/// Id of the shared arena's first shard.
 pub const SHARED_ARENA_ID: u32 = 1;
 
-// Two heaps never have one id.
+// No two heaps share an id.
 const _: () = assert!(MAX_HEAPS * HEAP_STRIDE < 1 << 32);
 const _: () = assert!(HEAPS_BELOW.is_multiple_of(HEAP_STRIDE) && HEAP_STRIDE.is_power_of_two());
 
@@ -46,7 +46,7 @@ shared_static! {
     pub static LEFT: AtomicU32 = AtomicU32::new(NIL);
 }
 shared_static! {
-    /// How many those are.
+    /// How many spans those are.
     static LEFT_SPANS: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
@@ -65,7 +65,7 @@ fn place(index: u32) -> *mut Heap {
 /// The heap at an index.
 ///
 /// # Safety
-/// `index` is below the number of heaps ever made.
+/// `index` must be below the number of heaps ever made.
 pub unsafe fn at(index: u32) -> &'static Heap {
     // SAFETY: invariant 4 of `heap`: the index is of one that was made.
     unsafe { &*place(index) }
@@ -76,14 +76,15 @@ pub fn index_of(heap: &Heap) -> u32 {
     heap.index.get()
 }
 
-/// The index of the heap that an id in a page map entry names, if that is one of the table.
+/// The index of the heap that an id in a page map entry names, if it is in the table.
 pub fn index_of_id(id: u32) -> Option<u32> {
-    // The table may lie across a multiple of 4 GiB. What is not the distance of two heaps gets too large.
+    // The table may lie across a multiple of 4 GiB. A distance that is not between two heaps gets too
+    // large.
     let index = id.wrapping_sub(id_of(place(0))).rotate_right(HEAP_STRIDE.trailing_zeros());
     (index < MADE.load(Ordering::Acquire)).then_some(index)
 }
 
-/// A heap for the calling thread; `None` when memory is out, or a fork stands still.
+/// A heap for the calling thread; `None` if memory is out, or a fork stands still.
 pub fn acquire() -> Option<&'static Heap> {
     let _guard = LOCK.enter()?;
     let free = FREE_LIST.load(Ordering::Relaxed);
@@ -103,21 +104,21 @@ pub fn acquire() -> Option<&'static Heap> {
     Some(heap)
 }
 
-/// A heap that was not there before; `None` when memory is out. Under `LOCK`.
+/// A heap that was not there before; `None` if memory is out. Under `LOCK`.
 fn make_next(role: Role) -> Option<&'static Heap> {
     let index = MADE.load(Ordering::Relaxed);
     if index as usize >= MAX_HEAPS || TABLE.ensure(region::base(), index as usize + 1).is_err() {
         return None;
     }
     let slot = place(index);
-    // SAFETY: under the lock, mapped just now or before, and not made: nobody else's.
+    // SAFETY: under the lock, mapped just now or before, and not made: no other thread's.
     let heap = unsafe { make(slot, role, id_of(slot)) };
     heap.index.set(index);
     MADE.store(index + 1, Ordering::Release);
     Some(heap)
 }
 
-/// A heap that is no thread's, by its index; `None` when memory is out. The caller has a lock further out.
+/// A heap that is no thread's, by its index; `None` if memory is out. The caller has a lock further out.
 pub fn make_for_lending() -> Option<u32> {
     let _guard = LOCK.lock();
     let heap = make_next(Role::SharedArena)?;
@@ -143,13 +144,13 @@ pub fn is_left() -> bool {
     LEFT.load(Ordering::Relaxed) != NIL
 }
 
-/// Spans that the heap owns that was left.
+/// Spans that the left heap owns.
 pub fn left_spans() -> usize {
     LEFT_SPANS.load(Ordering::Relaxed) as usize
 }
 
-/// Takes back a heap that owns so many active spans and nothing else, for the next thread. `false`: there
-/// is one already, or a fork stands still.
+/// Takes back a heap that owns `spans` active spans and nothing else, for the next thread. Returns
+/// `false` if there is one already, or a fork stands still.
 pub fn leave(heap: &'static Heap, spans: u32) -> bool {
     let Some(_guard) = LOCK.enter() else { return false };
     if is_left() {
@@ -179,7 +180,7 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
     Some(heap)
 }
 
-/// Takes back a heap that owns nothing any more. `false`: a fork stands still.
+/// Takes back a heap that owns nothing any more. Returns `false` if a fork stands still.
 #[must_use]
 pub fn release(heap: &'static Heap) -> bool {
     let Some(_guard) = LOCK.enter() else { return false };

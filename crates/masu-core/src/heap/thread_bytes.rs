@@ -1,8 +1,8 @@
 //! What a thread has allocated and freed so far, in bytes.
 //!
-//! The hot paths count nothing. Small blocks count when they enter the thread's bin, and what the thread
-//! frees into its own spans is counted by these ([`Span::take_freed`](crate::span::Span::take_freed)): each
-//! time that a span is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
+//! The hot paths count nothing. Small blocks count when they enter the thread's bin. What the thread frees
+//! into its own spans is counted by the spans ([`Span::take_freed`](crate::span::Span::take_freed)), each
+//! time that one is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
 //! blocks when they leave the outbox. So the words run ahead and lag behind, until [`settle`] makes them
 //! exact:
 //!
@@ -21,19 +21,18 @@ use crate::span;
 use crate::stats::Counter;
 use core::cell::Cell;
 
-/// A thread's account, in its heap. The words can be read for ever, and grow except for when they are
-/// settled; a later thread that takes the
-/// heap over begins at zero.
+/// A thread's account, in its heap. The words can be read for ever, and only grow, except when they
+/// are settled; a later thread that takes the heap over begins at zero.
 #[derive(Default)]
 pub struct ThreadBytes {
     allocated: Counter,
     deallocated: Counter,
     /// See invariant 1. Wraps around.
     uncounted: Cell<u64>,
-    /// Freed bytes that were never allocated: borrowed blocks given back. They are taken off when the words are
-    /// settled.
+    /// Freed bytes that were never allocated: borrowed blocks given back. They are subtracted when the words
+    /// are settled.
     undone: Cell<u64>,
-    /// How far what was handed out again exceeds what is counted of it as freed by this thread. Wraps around.
+    /// By how much the bytes handed out again exceed those counted as freed by this thread. Wraps around.
     reused: Cell<u64>,
     /// The largest difference of the two since `base` was set, less `base`.
     peak: Cell<u64>,
@@ -48,7 +47,7 @@ impl ThreadBytes {
         core::mem::offset_of!(ThreadBytes, deallocated),
     ];
 
-    /// At zero.
+    /// An account at zero.
     pub const fn new() -> Self {
         ThreadBytes {
             allocated: Counter::new(),
@@ -94,7 +93,7 @@ impl ThreadBytes {
         self.reused.set(self.reused.get().wrapping_sub(bytes));
     }
 
-    /// Bytes of freed blocks, whoever freed them, that enter a bin again.
+    /// Bytes of freed blocks, whichever thread freed them, that enter a bin again.
     #[inline]
     pub fn reuse(&self, bytes: u64) {
         self.reused.set(self.reused.get().wrapping_add(bytes));
@@ -153,8 +152,8 @@ impl ThreadBytes {
     }
 }
 
-/// Makes the calling thread's words exact, for whoever reads them next. O(spans of its heap + blocks in its bins),
-/// and what its outbox holds goes out.
+/// Makes the calling thread's words exact, for the next reader. O(spans of its heap + blocks in its bins); what
+/// its outbox holds goes out.
 pub fn settle() {
     let heap = current();
     if heap.role.get() != super::Role::Thread {
@@ -169,8 +168,8 @@ pub fn settle() {
     heap.bytes.settle(flush::binned_bytes(heap));
 }
 
-/// The calling thread's account; `None` for a thread past its destructors, or when there is no
-/// memory for a heap.
+/// The calling thread's account; `None` for a thread past its destructors, or if there is no memory
+/// for a heap.
 pub fn account() -> Option<&'static ThreadBytes> {
     birth::current_or_new().map(|heap| &heap.bytes)
 }

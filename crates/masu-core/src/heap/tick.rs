@@ -1,21 +1,21 @@
-//! What a thread does once in a tick: its budgets begin anew, and it gives up what has rested.
+//! What a thread does once a tick: its budgets begin anew, and it gives up what has rested.
 //!
 //! The threads of a server's pool work in turns, and sleep in between. Each would keep, for every class
 //! that it ever used, an active span and some partial and full ones, while the thread whose turn it is
-//! takes fresh ones. So a thread that refills a bin, or looks at a span into which it frees, gives up
-//! what has rested since the tick before last: to whoever needs it first, or to the purge, which purges the
-//! free pages of it.
+//! takes fresh ones. So a thread that refills a bin, or looks at a span into which it frees, gives up what
+//! has rested since the tick before last: to the first thread that needs it, or to the purge, which purges
+//! its free pages.
 //!
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
-//! Where nobody shares anything, nobody else would have a use for the spans.
+//! If threads share nothing, no other thread would have a use for the spans.
 
 use super::{Heap, Role, exit, retain, sampling};
 use crate::clock::Tick;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
 
-/// Called where a thread has a moment, with no span in its hands. O(what is given up, and the blocks in its
-/// bins), at most once in a tick.
+/// Called when a thread has a moment and no span in its hands. O(what is given up, and the blocks in its
+/// bins), at most once a tick.
 #[inline]
 pub fn on_tick(heap: &Heap) {
     if !heap.tick.get().is_now() {
@@ -44,7 +44,7 @@ fn begin(heap: &Heap) {
     }
 }
 
-// The model checker takes this file in from elsewhere.
+// The model checker includes this file from elsewhere.
 #[cfg(all(test, not(loom)))]
 #[path = "tick/tests.rs"]
 mod tests;

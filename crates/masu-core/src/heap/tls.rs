@@ -2,8 +2,8 @@
 //! need not load the heap first.
 //!
 //! Eight bytes of initial-exec TLS, declared in assembly since stable Rust has no other way to ask for
-//! that model. A thread starts with the address of [`EMPTY`], an immutable heap without blocks, which
-//! lies where no id says ([`Apart`]), so the hot paths need no test for "not initialised yet".
+//! that model. A thread starts with the address of [`EMPTY`], an immutable heap without blocks, whose
+//! address matches no id ([`Apart`]), so the hot paths need no test for "not initialised yet".
 //! Executables relax the access to an immediate offset. Eight bytes always fit the surplus that glibc
 //! keeps for `dlopen`.
 //!
@@ -12,8 +12,8 @@
 //!    (invariant 4 of `heap`).
 //! 2. a static heap never changes once it is made.
 //!
-//! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors
-//! instead (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
+//! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors instead
+//! (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
 use super::{Heap, Role};
 use crate::region::HEAP_STRIDE;
@@ -25,12 +25,12 @@ use core::mem::MaybeUninit;
 pub const NO_ID: u32 = u32::MAX;
 
 /// Where a heap of the table begins in its slot, which is a page: so the lower half of its address is even,
-/// not 0, and not that of a heap that is none.
+/// not 0, and not that of a static heap.
 pub const HEAP_AT: usize = 64;
-/// Where a heap that is none begins, in 256 bytes.
+/// Where a static heap begins, in 256 bytes.
 const APART_AT: usize = 128;
 
-/// What the lower half of its address tells from every id.
+/// Gives its content an address whose lower half differs from every id.
 #[repr(C, align(256))]
 pub struct Apart<T> {
     before: [u64; APART_AT / 8],
@@ -49,7 +49,7 @@ impl<T> Apart<T> {
 /// The heap of a thread that has not allocated yet.
 pub static EMPTY: Apart<Heap> = Apart::new(Heap::new(Role::Empty));
 
-/// Zero until it is made, and so no part of the library's file.
+/// Zero until it is made, and so not part of the library's file.
 static GONE: Apart<Late> = Apart::new(Late(UnsafeCell::new(MaybeUninit::zeroed())));
 static MADE: AtomicU32 = AtomicU32::new(NOT_MADE);
 
@@ -59,7 +59,7 @@ const IS_MADE: u32 = 2;
 
 struct Late(UnsafeCell<MaybeUninit<Heap>>);
 
-// SAFETY: invariant 2: written once, by the thread that set `BEING_MADE`, before anybody has a reference.
+// SAFETY: invariant 2: written once, by the thread that set `BEING_MADE`, before any reference exists.
 unsafe impl Sync for Late {}
 
 /// The heap of a thread whose destructors have run. Made when the first thread exits, under no lock that a
@@ -69,7 +69,8 @@ pub fn gone() -> &'static Heap {
     loop {
         match MADE.compare_exchange(NOT_MADE, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
-                // SAFETY: invariant 2: this thread alone makes it, and nobody has a reference to what is not made.
+                // SAFETY: invariant 2: this thread alone makes it, and no reference to it exists before it is
+                // made.
                 let gone = unsafe { make(heap, Role::Gone, NO_ID) };
                 MADE.store(IS_MADE, Ordering::Release);
                 return gone;
@@ -81,7 +82,8 @@ pub fn gone() -> &'static Heap {
     }
 }
 
-/// In a fork's child, whose other threads do not exist: who was making it will not end.
+/// In a fork's child, whose other threads do not exist: a thread that was making it will not
+/// finish.
 pub fn after_fork_in_child() {
     let _ = MADE.compare_exchange(BEING_MADE, NOT_MADE, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -94,10 +96,10 @@ pub fn id_of(heap: *const Heap) -> u32 {
 /// Makes a heap with nothing in it.
 ///
 /// # Safety
-/// `at` may be written for ever and is nobody else's.
+/// `at` must be writable for ever and no other thread's.
 pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
-    // SAFETY: as the caller says. A copy of one that exists, which never changes: made here, it would
-    // first take a page of the thread's stack.
+    // SAFETY: as the caller says. A copy of one that exists, which never changes: if it were made
+    // here, it would first take a page of the thread's stack.
     let heap = unsafe {
         core::ptr::copy_nonoverlapping(&raw const EMPTY.heap, at, 1);
         &*at
@@ -122,8 +124,8 @@ core::arch::global_asm!(
     at = const APART_AT,
 );
 
-/// The calling thread's word, through a descriptor. Nothing but the result register changes by the
-/// convention of such calls, but C libraries have broken it for others: no register is trusted.
+/// The calling thread's word, through a descriptor. By the convention of such calls only the result
+/// register changes, but C libraries have broken it for others: no register is trusted.
 #[cfg(all(feature = "tls-descriptors", not(miri)))]
 #[inline]
 fn word() -> *mut *const Heap {
@@ -146,7 +148,7 @@ fn word() -> *mut *const Heap {
             "mrs x1, tpidr_el0",
             "add x0, x0, x1",
             out("x0") word, clobber_abi("C"));
-        // Few linkers and C libraries know descriptors here yet: the call that they took the place of.
+        // Few linkers and C libraries know descriptors here yet: the older call, which they replace.
         #[cfg(target_arch = "riscv64")]
         core::arch::asm!(
             "la.tls.gd a0, masu_heap_v0_1",
@@ -187,7 +189,7 @@ pub fn set_current(heap: &'static Heap) {
     unsafe { word().write(heap) }
 }
 
-/// How far the word lies from the thread's pointer. A function that asks twice has it loaded once.
+/// How far the word lies from the thread's pointer. A function that asks twice loads it once.
 #[cfg(all(target_arch = "x86_64", not(any(feature = "tls-descriptors", miri))))]
 #[inline(always)]
 fn distance() -> usize {

@@ -1,8 +1,8 @@
 //! The gate of an arena: one lock that allocations wait for and frees never do.
 //!
 //! A free that finds the lock held leaves its block on a stack, linked through the blocks' first
-//! words, and goes on; whoever holds the lock takes the whole stack before it leaves. So that no block
-//! is forgotten, both sides look at the other's word after they have written their own:
+//! words, and goes on; the lock holder takes the whole stack before it leaves. So that no block is
+//! forgotten, both sides look at the other's word after they have written their own:
 //!
 //! ```text
 //!  holder                                       who frees
@@ -12,16 +12,16 @@
 //!     not empty: try the lock, begin again      ── try the lock: free → take the stack
 //! ```
 //!
-//! What is noted elsewhere, in counters, needs no block: who has noted it *rings* ([`Gate::ring`]), which marks the
-//! topmost block's address, and goes on as above.
+//! What is noted elsewhere, in counters, needs no block: the thread that has noted it *rings* ([`Gate::ring`]),
+//! which marks the topmost block's address, and goes on as above.
 //!
-//! Either the holder sees the block or the freer sees the lock free (Dekker); if somebody else has it
-//! by then, the same holds for that one.
+//! Either the holder sees the block or the freer sees the lock free (Dekker); if another thread has
+//! it by then, the same holds for that one.
 //!
 //! Invariants:
 //! 1. the stack is a list of freed blocks, each once, that ends with 0; any of its addresses may have the bell's mark.
-//! 2. only the lock's holder takes from it, and it takes all: no block is ever popped, so a push that
-//!    compares the head has no ABA.
+//! 2. only the lock's holder takes from it, and it takes all: no block is ever popped, so a push that compares the
+//!    head has no ABA.
 //! 3. when no call is in progress, the stack is empty.
 //!
 //! | | operation | ordering |
@@ -30,13 +30,13 @@
 //! | ring | a bit of the head set | release: what was noted |
 //! | take | swap of the head | acquire: those links |
 //!
-//! Under the model checker, which knows sequential consistency of fences only, the holder has one too.
+//! Under the model checker, which knows only sequentially consistent fences, the holder has one too.
 
 use crate::lock::{Guard, Lock};
 use crate::span::Block;
 use crate::sync::{AtomicUsize, Ordering, const_unless_loom, fence};
 
-/// In an address of the stack: somebody has rung. Blocks are aligned to 16 bytes.
+/// In an address of the stack: a thread has rung. Blocks are aligned to 16 bytes.
 const BELL: usize = 1;
 
 /// A lock, and what was freed while it was held.
@@ -54,7 +54,7 @@ impl Default for Gate {
 
 impl Gate {
     const_unless_loom! {
-        /// Open, and nothing left.
+        /// Open, with nothing left.
         pub fn new() -> Self {
             Gate { lock: Lock::new(), left: AtomicUsize::new(0) }
         }
@@ -66,22 +66,22 @@ impl Gate {
         self.lock.lock()
     }
 
-    /// Goes in, waiting if it must, except for a fork that stands still.
+    /// Goes in, waiting if it must, but not for a fork that stands still.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))]
     pub fn enter_or_give_up(&self) -> Option<Guard<'_>> {
         self.lock.enter()
     }
 
-    /// Goes in if nobody is inside.
+    /// Goes in if no thread is inside.
     #[inline]
     pub fn try_enter(&self) -> Option<Guard<'_>> {
         self.lock.try_lock()
     }
 
-    /// Leaves a freed block for whoever is inside. `link` must store the address of the present
-    /// topmost block in it; it may run more than once. `Some`: nobody is inside any more, and the
-    /// caller is.
+    /// Leaves a freed block for the thread inside. `link` must store the address of the present
+    /// topmost block in it; it may run more than once. Returns `Some` if no thread is inside any
+    /// more, and the caller is.
     #[cold]
     pub fn leave_behind(&self, block: *mut Block, link: impl Fn(usize)) -> Option<Guard<'_>> {
         let mut head = self.left.load(Ordering::Relaxed);
@@ -105,8 +105,8 @@ impl Gate {
         self.lock.try_lock()
     }
 
-    /// Has whoever is inside look, before it goes, at what the caller has noted. `Some`: nobody is inside any more, and the
-    /// caller is.
+    /// Makes the thread inside look, before it goes, at what the caller has noted. Returns `Some` if no thread is
+    /// inside any more, and the caller is.
     #[cold]
     pub fn ring(&self) -> Option<Guard<'_>> {
         self.left.fetch_or(BELL, Ordering::Release);
@@ -133,7 +133,7 @@ impl Gate {
         self.left.load(Ordering::Relaxed) != 0
     }
 
-    /// Address of the topmost block of what was left, all of which is the caller's now; 0 for nothing.
+    /// Takes what was left, and returns the address of its topmost block; 0 if nothing was left.
     #[inline]
     pub fn take(&self, _inside: &Guard<'_>) -> usize {
         if self.left.load(Ordering::Relaxed) == 0 {
@@ -142,7 +142,8 @@ impl Gate {
         Self::below(self.left.swap(0, Ordering::Acquire))
     }
 
-    /// Goes out. `Some`: something was left meanwhile, and the caller is inside again to see to it.
+    /// Goes out. Returns `Some` if something was left meanwhile, and the caller is inside again to
+    /// see to it.
     #[inline]
     pub fn exit<'a>(&'a self, inside: Guard<'a>) -> Option<Guard<'a>> {
         drop(inside);

@@ -1,7 +1,7 @@
 //! Arenas whose blocks the hardened heap makes, in [pools of their own](crate::hardened::heaps).
 //!
-//! Blocks are fetched and freed outside the gate, under their pools' locks; inside it they are counted. A free that finds
-//! somebody inside notes what it has freed, and rings: so it waits for nobody.
+//! Blocks are fetched and freed outside the gate, under their pools' locks; inside it they are counted. A free that
+//! finds a thread inside notes what it has freed, and rings: so it waits for no thread.
 //!
 //! ```text
 //!  alloc ── the gate: limits, counters ─▶ a pool: a slot            (none to be had: as if it were freed)
@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! 1. `newest` leads to numbers that the arena has, from its making until its end; 0: it is an ordinary one.
-//! 2. each block freed is noted once, before somebody inside takes all that is noted.
+//! 2. each block freed is noted once, before a thread inside takes all that is noted.
 
 use super::stats::{HUGE, KINDS, MEDIUM};
 use super::{Arena, Caller, table};
@@ -73,11 +73,11 @@ fn charge_of(bytes: usize) -> usize {
 
 impl Arena {
     /// A new heap without blocks and without limits whose blocks are hardened: in slots that are drawn, with a canary
-    /// behind, zeroed and checked in quarantine, as those of a hardened process. `None` when memory or addresses are out,
+    /// behind, zeroed and checked in quarantine, as those of a hardened process. `None` if memory or addresses are out,
     /// or pages are not of 4 KiB.
     ///
-    /// The heap's first block of a size class takes some 12 KiB. Destroying it takes time proportional to the classes in
-    /// use and to the large blocks of all such heaps.
+    /// The heap's first block of a size class takes some 12 KiB. Destroying it takes time proportional to the classes
+    /// in use and to the large blocks of all such heaps.
     #[cold]
     pub fn create_hardened() -> Option<&'static Arena> {
         if !features::HARDENED || !table::locked(heaps::begin) {
@@ -85,7 +85,7 @@ impl Arena {
         }
         let heap = table::acquire(true, Arena::make_live)?;
         if !heaps::extend(&heap.hardened.newest, 0, heap.id()) {
-            // SAFETY: nobody has it yet.
+            // SAFETY: no other thread has it yet.
             unsafe { heap.retire() };
             return None;
         }
@@ -104,7 +104,7 @@ impl Arena {
         self.is_hardened() && !self.memory.is_on()
     }
 
-    /// A hardened block of exactly `bytes` bytes for a request; null when memory or the limit is out.
+    /// A hardened block of exactly `bytes` bytes for a request; null if memory or the limit is out.
     #[cold]
     #[inline(never)]
     pub(crate) fn alloc_hardened(&'static self, bytes: usize, request: &Request) -> *mut u8 {
@@ -127,7 +127,7 @@ impl Arena {
         p
     }
 
-    /// Counts a block that is about to be made. `false`: it would be beyond the limit.
+    /// Counts a block that is about to be made. Returns `false` if it would be beyond the limit.
     fn count_hardened(&'static self, bytes: usize, align: usize, size: usize) -> bool {
         let inside = self.gate.enter();
         let charged = self.charge(charge_of(bytes), &inside);
@@ -141,7 +141,7 @@ impl Arena {
         charged
     }
 
-    /// Counts a block that was freed. Waits for nobody.
+    /// Counts a block that was freed. Waits for no thread.
     fn discount_hardened(&'static self, bytes: usize, large: bool) {
         let part = &self.hardened;
         if let Some(count) = part.freed.get(kind_of(bytes)) {
@@ -173,10 +173,10 @@ impl Arena {
         self.discharge(bytes);
     }
 
-    /// A block of this heap was freed at `p`, or is to be once a fork is over.
+    /// A block of this heap was freed at `p`, or is to be freed once a fork is over.
     ///
     /// # Safety
-    /// That is what a free of the block has returned.
+    /// A free of the block must have returned that.
     #[cold]
     #[inline(never)]
     pub(in crate::heap) unsafe fn freed_hardened(&'static self, p: *mut u8, freed: &Freed) {
@@ -193,11 +193,11 @@ impl Arena {
         self.discount_hardened(freed.bytes, !heaps::is_in_slab(p));
     }
 
-    /// Frees a block that was left behind while a fork stood still, and counted then. `false`: it is none of the hardened
-    /// heap's.
+    /// Frees a block that was left behind while a fork stood still, and counted then. Returns `false` if it is not one
+    /// of the hardened heap.
     ///
     /// # Safety
-    /// Inside the gate; the block was freed.
+    /// The caller must be inside the gate; the block must have been freed.
     pub(super) unsafe fn put_hardened(&self, p: *mut u8) -> bool {
         if !self.is_hardened() || heaps::owner_of(p.addr()) != self.id() {
             return false;
@@ -209,8 +209,8 @@ impl Arena {
         true
     }
 
-    /// Whether the limits let a hardened block of `old` bytes get `new` where it is. What becomes of it,
-    /// [`resized_hardened`](Self::resized_hardened) is told.
+    /// Whether the limits let a hardened block of `old` bytes get `new` where it is. The caller reports
+    /// the outcome to [`resized_hardened`](Self::resized_hardened).
     pub(crate) fn may_resize_hardened(&'static self, old: usize, new: usize) -> bool {
         if new <= old {
             return true;
@@ -233,7 +233,7 @@ impl Arena {
         self.leave(inside, Caller::Thread);
     }
 
-    /// Gives back what slabs are empty. Returns the bytes. Inside the gate.
+    /// Gives back empty slabs. Returns the bytes. Inside the gate.
     pub(super) fn tidy_hardened(&self) -> usize {
         heaps::purge(self.hardened.newest())
     }
@@ -244,7 +244,8 @@ impl Arena {
         (usage.slabs, usage.resident)
     }
 
-    /// Everything of the heap's in the hardened heap goes back, live blocks too. Inside the gate.
+    /// Gives back everything that the heap has in the hardened heap, live blocks too. Inside the
+    /// gate.
     pub(super) fn wipe_hardened(&self) {
         if self.is_hardened() {
             self.hardened.wipe();

@@ -2,12 +2,12 @@
 //! the heap and links its blocks.
 //!
 //! The pools work outside the gate: a block is charged, fetched, and then linked, so that zeroing or
-//! moving a large block keeps nobody waiting. A fork in between leaves the child a charge, which it takes
-//! back ([`Arena::forget_unfinished`]).
+//! moving a large block keeps no other thread waiting. A fork in between leaves the child a charge, which
+//! it takes back ([`Arena::forget_unfinished`]).
 //!
 //! Invariants:
-//! 1. a block's tag names its heap from just after the block is fetched until just before it
-//!    goes back, and again while it is moved; in between, only the thread that does so has the block.
+//! 1. a block's tag names its heap from just after the block is fetched until just before it goes
+//!    back, and again while it is moved; in between, only the thread that does so has the block.
 
 use super::stats::{HUGE, MEDIUM};
 use super::{Arena, Caller, hooked, table};
@@ -39,8 +39,8 @@ fn fetch(request: &Request) -> *mut u8 {
         let cache = birth::current_or_new().map(|heap| &heap.runs);
         let p = run::alloc(cache, units, align, zeroed);
         if !p.is_null() {
-            // SAFETY: invariant 1 of `region`: a run lies below the limit. The entry's owner means nothing for
-            // runs but this.
+            // SAFETY: invariant 1 of `region`: a run lies below the limit. For runs, this is the only meaning
+            // of the entry's owner.
             let entry = unsafe { span::page_map(span::span_of(region::offset(p))) };
             entry.owner.store(table::TAGGED, Ordering::Relaxed);
         }
@@ -54,7 +54,7 @@ fn fetch(request: &Request) -> *mut u8 {
 
 /// Gives a block without a tag back to its pool.
 fn give_one(p: *mut u8, caller: Caller) {
-    // SAFETY: invariant 1: the caller took the block out of its heap, and nobody else has it.
+    // SAFETY: invariant 1: the caller took the block out of its heap, and no other thread has it.
     unsafe {
         if region::offset(p) >= region::limit() {
             huge::give(p);
@@ -69,7 +69,7 @@ fn give_one(p: *mut u8, caller: Caller) {
 pub(super) fn give(first: u32, caller: Caller) {
     let mut at = first;
     while at != NIL {
-        // The block, and its tag with it, is somebody else's once it is given.
+        // Once it is given, the block, and its tag with it, belongs to others.
         let next = tags::get(at).map_or(NIL, |tag| tag.next.get());
         give_one(tags::address(at) as *mut u8, caller);
         at = next;
@@ -77,7 +77,7 @@ pub(super) fn give(first: u32, caller: Caller) {
 }
 
 impl Arena {
-    /// A medium or huge block; null when memory or the limit is out.
+    /// A medium or huge block; null if memory or the limit is out.
     pub(super) fn alloc_large(&'static self, request: &Request) -> *mut u8 {
         if self.memory.is_on() {
             return self.hooked_large(request);
@@ -117,7 +117,8 @@ impl Arena {
         charged
     }
 
-    /// Makes a block one of the heap's. Inside the gate. `false`: no memory for its tag.
+    /// Makes a block one of the heap's. Inside the gate. Returns `false` if there is no memory for
+    /// its tag.
     fn link(&self, p: *mut u8) -> bool {
         let Some(number) = number_of(p) else { return false };
         let Some(tag) = tags::get_or_map(number) else { return false };
@@ -132,7 +133,7 @@ impl Arena {
         true
     }
 
-    /// Takes a block out of the heap's list. Inside the gate. `None`: it is not in there.
+    /// Takes a block out of the heap's list. Inside the gate. Returns `None` if it is not in there.
     fn take_out(&self, p: *const u8) -> Option<u32> {
         let number = number_of(p).filter(|number| tags::address(*number) == p as usize)?;
         let tag = tags::get(number)?;
@@ -155,7 +156,7 @@ impl Arena {
     /// Takes a freed block out of the heap, to be given back outside the gate. Returns its bytes.
     ///
     /// # Safety
-    /// Inside the gate; the block was freed.
+    /// The caller must be inside the gate; the block must have been freed.
     pub(super) unsafe fn unlink(&self, block: *mut span::Block) -> usize {
         let p: *mut u8 = block.cast();
         if hooked::holds(p) {
@@ -176,7 +177,7 @@ impl Arena {
         usable
     }
 
-    /// Unlinks all blocks at once, whatever lives in them. O(blocks), and touches none of them.
+    /// Unlinks all blocks at once, live ones included. O(blocks), and touches none of them.
     pub(super) fn wipe_large(&self) {
         let mut at = self.large.replace(NIL);
         self.unlinked.set(at);
@@ -187,8 +188,8 @@ impl Arena {
         }
     }
 
-    /// Whether the limits let a block of `old` usable bytes get `new` where it is. What becomes of it,
-    /// [`resized`](Self::resized) is told.
+    /// Whether the limits let a block of `old` usable bytes get `new` where it is. The caller reports
+    /// the outcome to [`resized`](Self::resized).
     pub(crate) fn may_resize(&'static self, old: usize, new: usize) -> bool {
         new <= old || self.begin(new - old)
     }
@@ -208,7 +209,7 @@ impl Arena {
     }
 
     /// Lets `change` move the huge block at `p`, of `old` usable bytes, to where it has `new`, more of them,
-    /// within the limits. It returns the block's new place, or null if it stays.
+    /// within the limits. `change` returns the block's new place, or null if it stays.
     pub(crate) fn moved(
         &'static self,
         p: *mut u8,

@@ -15,17 +15,18 @@
 //! heap and links the heap's blocks, so that destroying it finds them all.
 //!
 //! Invariants:
-//! 1. all of a heap but its limits is touched only inside its gate; the purge, and frees, only try to
+//! 1. all of a heap except its limits is touched only inside its gate; the purge, and frees, only try to
 //!    enter.
 //! 2. every span whose page map entry has the heap's id is in one of `inner`'s places; all live blocks in
 //!    it are the heap's. Their remote words' chains are always empty.
 //! 3. every live medium and huge block of the heap has its id in its tag and is in the list at `large`,
 //!    except for those that a thread is just about to link or has just unlinked.
-//! 4. `tally` counts live blocks, those left behind and those of 3 being linked included: a heap whose
+//! 4. `tally` counts live blocks, including those left behind and those of 3 being linked: a heap whose
+//!    count is 0 has no block anywhere.
 //!    count is 0 has no block anywhere.
 //!
 //! Why not a cache of blocks for each thread: it would have to be emptied before the heap can be
-//! destroyed, and what it holds would count against the limits of others. A small allocation costs a lock
+//! destroyed, and its contents would count against the limits of others. A small allocation costs a lock
 //! that is nearly always free, and frees never wait.
 
 mod gate;
@@ -54,7 +55,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
 use tally::Tally;
 
-/// A first-class heap. Its memory is type-stable: a heap destroyed may come back as another one.
+/// A first-class heap. Its memory is type-stable: a destroyed heap may come back as another one.
 ///
 /// Blocks of up to any size and alignment come from [`alloc`](Arena::alloc). They are freed,
 /// measured and resized by the engine's ordinary functions, from any thread, and stay in their heap when
@@ -64,11 +65,11 @@ use tally::Tally;
 #[repr(C, align(64))]
 pub struct Arena {
     gate: Gate,
-    /// Most bytes; allocations beyond fail.
+    /// Most bytes; allocations beyond this fail.
     hard: AtomicUsize,
     /// Bytes from which on the heap tidies up and gives a signal.
     soft: AtomicUsize,
-    /// Whether the soft limit was crossed since somebody asked.
+    /// Whether the soft limit was crossed since the signal was last asked for.
     signal: AtomicU32,
     /// [`FREE`], [`LIVE`] or [`RETIRED`].
     state: Cell<u32>,
@@ -90,11 +91,11 @@ pub struct Arena {
 
 const _: () = assert!(size_of::<Arena>() <= ARENA_STRIDE);
 
-/// Nobody has the heap.
+/// The heap is not in use.
 const FREE: u32 = 0;
-/// Somebody has.
+/// The heap is in use.
 const LIVE: u32 = 1;
-/// Nobody has, but blocks of it live: the last free makes it [`FREE`].
+/// The heap is not in use, but blocks of it live: the last free makes it [`FREE`].
 const RETIRED: u32 = 2;
 
 // SAFETY: invariant 1; what is touched outside the gate is atomic.
@@ -127,7 +128,7 @@ impl Arena {
         }
     }
 
-    /// A new heap without blocks and without limits; `None` when memory is out or 65,536 heaps are
+    /// A new heap without blocks and without limits; `None` if memory is out or 65,536 heaps are
     /// alive. O(1); the heap takes 8 KiB of memory, and one page for each size class in use.
     ///
     /// In a hardened process it is a [hardened one](Self::create_hardened).
@@ -135,13 +136,13 @@ impl Arena {
         if settings::hardened() { Self::create_hardened() } else { Self::create_plain(true) }
     }
 
-    /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over: `None`
-    /// then.
+    /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over, but
+    /// returns `None`.
     pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
         table::acquire(patient, Arena::make_live)
     }
 
-    /// Makes a heap that was free one that is alive. Under the table's lock, so no fork stands still.
+    /// Makes a free heap a live one. Under the table's lock, so no fork stands still.
     fn make_live(heap: &'static Arena) {
         let _inside = heap.gate.enter();
         heap.hard.store(usize::MAX, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Arena {
         self.inner.id.get()
     }
 
-    /// A block for a request; null when memory or the hard limit is out. Asks once.
+    /// A block for a request; null if memory or the hard limit is out. Asks once.
     pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
         if self.makes_hardened() {
             return self.alloc_hardened(request.bytes(), request);
@@ -198,13 +199,13 @@ impl Arena {
         left.is_some_and(|left| size <= left)
     }
 
-    /// Sets the limits on the usable bytes of live blocks; `usize::MAX` for none. What is already
-    /// allocated stays.
+    /// Sets the limits on the usable bytes of live blocks; `usize::MAX` for none. Blocks that are
+    /// already allocated stay.
     ///
     /// Beyond the hard limit allocations fail. An allocation that crosses the soft limit makes the heap
-    /// give back what free memory it keeps ([`trim`](Arena::trim)), again whenever another sixteenth
-    /// of the limit has come on top, and gives a signal
-    /// ([`take_signal`](Arena::take_signal)), again once it was below in between.
+    /// give back what free memory it keeps ([`trim`](Arena::trim)), again whenever another sixteenth of
+    /// the limit has come on top, and gives a signal ([`take_signal`](Arena::take_signal)), again if it
+    /// was below in between.
     pub fn set_limits(&self, soft: usize, hard: usize) {
         let _inside = self.gate.enter();
         self.soft.store(soft, Ordering::Relaxed);
@@ -217,16 +218,16 @@ impl Arena {
         (self.soft.load(Ordering::Relaxed), self.hard.load(Ordering::Relaxed))
     }
 
-    /// Whether the soft limit was crossed since this was last asked. Costs a load while it was not.
+    /// Whether the soft limit was crossed since the last call. Costs a load if it was not.
     #[inline]
     pub fn take_signal(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0 && self.signal.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Frees a block of this heap. Returns the bytes that a purge may have something to do with, or 0.
+    /// Frees a block of this heap. Returns the bytes that may give a purge something to do, or 0.
     ///
     /// # Safety
-    /// `block` is a live block of this heap, which the caller gives up.
+    /// `block` must be a live block of this heap, which the caller gives up.
     pub(crate) unsafe fn free(&'static self, block: *mut span::Block) -> usize {
         let mut freed = 0;
         let inside = match self.gate.try_enter() {
@@ -249,10 +250,10 @@ impl Arena {
         freed
     }
 
-    /// Whether a block is the first of a list of the heap's, for whoever suspects that it is free. The answer may
-    /// be out of date outside the gate.
+    /// Whether a block is the first of a list of the heap's, for code that suspects that it is free. The answer
+    /// may be out of date outside the gate.
     pub(super) fn begins_with(&self, class: usize, block: *mut span::Block) -> bool {
-        // SAFETY: one word, which others may be writing: whatever is read is compared only.
+        // SAFETY: one word, which others may be writing: the value read is only compared.
         let bin = unsafe { self.inner.bin(class).as_ptr().read_volatile() };
         bin == block || self.gate.begins_with(block)
     }
@@ -310,10 +311,10 @@ impl Arena {
         self.collect_hardened(inside);
     }
 
-    /// Takes a freed block back. Returns the bytes that the purge may have something to do with.
+    /// Takes a freed block back. Returns the bytes that may give the purge something to do.
     ///
     /// # Safety
-    /// Inside the gate; the block is one of this heap, freed.
+    /// The caller must be inside the gate; the block must be one of this heap, freed.
     #[inline]
     unsafe fn put(&self, block: *mut span::Block) -> usize {
         let offset = region::offset(block.cast());
@@ -352,7 +353,7 @@ impl Arena {
         bytes
     }
 
-    /// What the heap holds and has done. O(spans), during which nobody else allocates from it.
+    /// What the heap holds and has done. O(spans), during which no other thread allocates from it.
     pub fn stats(&'static self) -> ArenaStats {
         let inside = self.gate.enter();
         self.collect(&inside);
@@ -364,7 +365,8 @@ impl Arena {
     /// Frees all blocks at once, and returns their bytes.
     ///
     /// # Safety
-    /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
+    /// No block of the heap may be used any more, by any thread, and no other thread may use the
+    /// heap meanwhile.
     pub(crate) unsafe fn empty(&'static self) -> usize {
         let inside = self.gate.enter();
         let bytes = self.allocated();
@@ -377,7 +379,7 @@ impl Arena {
     /// [`empty`](Self::empty), and the heap itself goes too.
     ///
     /// # Safety
-    /// As there; and the heap is not used any more.
+    /// As there; and the heap must not be used any more.
     pub(crate) unsafe fn end(&'static self) -> usize {
         self.destroy_hooked();
         let inside = self.gate.enter();
@@ -386,19 +388,20 @@ impl Arena {
         bytes
     }
 
-    /// Lets go of the heap while blocks of it may live: the last one freed destroys it.
+    /// Lets go of the heap while blocks of it may live: the free of the last one destroys it.
     ///
     /// # Safety
-    /// Nobody allocates from the heap any more. Its blocks may be used, resized and freed as before.
+    /// No thread may allocate from the heap any more. Its blocks may be used, resized and freed as
+    /// before.
     pub unsafe fn retire(&'static self) {
         let inside = self.gate.enter();
         self.state.set(RETIRED);
         self.leave(inside, Caller::Thread);
     }
 
-    /// Everything of the heap's goes back, live blocks too. Inside the gate.
+    /// Gives back everything of the heap, live blocks too. Inside the gate.
     fn wipe(&'static self, inside: &Guard<'static>) {
-        // What was left behind are blocks, which die with the others.
+        // The blocks that were left behind die with the others.
         self.gate.take(inside);
         self.wipe_small();
         self.wipe_large();
@@ -407,8 +410,8 @@ impl Arena {
         self.tally.wipe();
     }
 
-    /// The purge's turn: what nobody has used for a tick goes back. Nothing if somebody is inside.
-    /// Returns the bytes given back.
+    /// The purge's turn: gives back what was not used for a tick. Does nothing if a thread is
+    /// inside. Returns the bytes given back.
     fn visit(&'static self, all: bool) -> usize {
         let Some(inside) = self.gate.try_enter() else { return 0 };
         let bytes = if self.state.get() == FREE { 0 } else { self.tidy(all) };
@@ -428,7 +431,7 @@ impl Arena {
     }
 }
 
-/// Who gives blocks back to their pools.
+/// On whose behalf blocks go back to their pools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
     /// A thread of the program, which may have a cache.
@@ -445,7 +448,7 @@ pub fn purge_spans(all: bool) -> usize {
     bytes
 }
 
-/// In a fork's child.
+/// In a fork's child, for all arenas: see [`Arena::forget_unfinished`].
 pub fn after_fork_in_child() {
     for_each(Arena::forget_unfinished);
 }

@@ -24,7 +24,7 @@ pub struct Footprint {
 
 impl Arena {
     /// A block of a class for a request of `size` bytes, and whether it reads as zeroes except for its first
-    /// word. Null when memory or the limit is out.
+    /// word. Null if memory or the limit is out.
     pub(in crate::heap) fn alloc_small(
         &'static self,
         class: usize,
@@ -33,8 +33,8 @@ impl Arena {
         self.alloc_small_inside(self.gate.enter(), class, size)
     }
 
-    /// A block of a class for a request of `size` bytes, for whoever must not wait until a fork is over; null when
-    /// memory is out or one stands still.
+    /// A block of a class for a request of `size` bytes, for a caller that must not wait until a fork is over;
+    /// null if memory is out or a fork stands still.
     pub(in crate::heap) fn alloc_small_or_give_up(
         &'static self,
         class: usize,
@@ -86,7 +86,7 @@ impl Arena {
         let (soft, hard) = self.limits();
         let mut charge = self.tally.charge(bytes, soft, hard);
         if charge == Charge::Refused {
-            // What was left behind counts until it is taken back.
+            // Blocks that were left behind count until they are taken back.
             self.collect(inside);
             charge = self.tally.charge(bytes, soft, hard);
         }
@@ -112,10 +112,11 @@ impl Arena {
         self.tally.discharge(bytes, self.soft.load(Ordering::Relaxed));
     }
 
-    /// Takes a small block back. `true`: its span was worth a look.
+    /// Takes a small block back. Returns `true` if its span was worth a look.
     ///
     /// # Safety
-    /// Inside the gate; `block` lies in span `span` of this heap and was freed.
+    /// The caller must be inside the gate; `block` must lie in span `span` of this heap and have
+    /// been freed.
     #[inline]
     pub(super) unsafe fn put_small(&self, span: u32, block: *mut Block) -> bool {
         let record = span::record(span);
@@ -139,9 +140,9 @@ impl Arena {
         }
     }
 
-    /// Puts what is in the bins of classes that have not been refilled for a tick, or of `all`, back on its
-    /// spans, and gives back empty spans and pages of sparse ones. Returns the bytes given back. Inside
-    /// the gate.
+    /// Puts the blocks in the bins of classes that have not been refilled for a tick, or of `all`, back on
+    /// their spans, and gives back empty spans and pages of sparse ones. Returns the bytes given back.
+    /// Inside the gate.
     pub(super) fn tidy(&self, all: bool) -> usize {
         let heap = &self.inner;
         // The purge gives back by itself what slabs have not used for a tick.
@@ -172,7 +173,7 @@ impl Arena {
         bytes + sparse::purge_partial(heap, all)
     }
 
-    /// Gives all spans back, whatever lives in them.
+    /// Gives all spans back, live blocks included.
     pub(super) fn wipe_small(&self) {
         let heap = &self.inner;
         for class in 1..=LAST_CLASS {

@@ -1,5 +1,5 @@
-//! What an arena says of itself. It needs nothing of the engine but size classes: where the engine does not run, the crate that
-//! takes its place has this very file.
+//! What an arena says of itself. It needs nothing of the engine except size classes: where the engine does not run, the
+//! crate that replaces it has this very file.
 
 use crate::size_class::{LAST_CLASS, size_of_class};
 
@@ -7,19 +7,19 @@ use crate::size_class::{LAST_CLASS, size_of_class};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArenaStats {
-    /// In live blocks, by their usable sizes. What the limits are about.
+    /// Bytes in live blocks, by their usable sizes. The limits are about these.
     pub allocated: usize,
     /// The most that `allocated` ever was.
     pub peak: usize,
-    /// In spans, runs and huge blocks that the heap has.
+    /// Bytes in spans, runs and huge blocks that the heap has.
     pub active: usize,
-    /// An estimate of what of `active` is resident: what was ever touched and not given back.
+    /// An estimate of how much of `active` is resident: what was ever touched and not given back.
     pub resident: usize,
     /// Live blocks.
     pub blocks: u64,
     /// Spans of small blocks; slabs, if they are hardened.
     pub spans: usize,
-    /// In live medium and huge blocks.
+    /// Bytes in live medium and huge blocks.
     pub large: usize,
     /// Blocks allocated so far.
     pub allocs: u64,
@@ -57,5 +57,5 @@ impl ArenaStats {
 pub const MEDIUM: usize = LAST_CLASS + 1;
 /// Where huge blocks are counted.
 pub const HUGE: usize = LAST_CLASS + 2;
-/// The kinds that are counted apart.
+/// The number of kinds that are counted separately.
 pub const KINDS: usize = LAST_CLASS + 3;

@@ -1,14 +1,14 @@
 //! The table of arenas: type-stable memory, an index for each heap alive.
 //!
-//! Ids are odd, which those of threads' heaps are not, so an owner's id says by itself whether it is a
-//! arena. An index is used again by a later heap once its heap is destroyed.
+//! Ids are odd, which those of threads' heaps are not, so an owner's id says by itself whether it is
+//! an arena. An index is used again by a later heap once its heap is destroyed.
 //!
 //! Invariants:
-//! 1. an arena that was made is never unmapped, nor anything else than an arena; those made have the indices below
+//! 1. an arena that was made is never unmapped, and never becomes anything else; those made have the indices below
 //!    `MADE`.
 //!
-//! `TABLE_LOCK` is the outermost lock of all: whoever holds it may take heaps' locks, and nobody takes
-//! it inside one. So a fork that holds it sees no heap appear while it takes the heaps' locks.
+//! `TABLE_LOCK` is the outermost lock of all: its holder may take heaps' locks, and no thread takes it inside one.
+//! So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
 use super::Arena;
 use crate::heap::table::SHARED_ARENA_ID;
@@ -48,20 +48,20 @@ pub fn any() -> bool {
     MADE.load(Ordering::Relaxed) != 0
 }
 
-/// The index that an odd id stands for, and far too large a one for those that are no arena's.
+/// The index that an odd id stands for, and one far too large for ids that are no arena's.
 fn index_of(id: u32) -> u32 {
     id.wrapping_sub(FIRST_ID) / 2
 }
 
 /// # Safety
-/// `index` is below the number of heaps ever made.
+/// `index` must be below the number of heaps ever made.
 unsafe fn at(index: u32) -> &'static Arena {
     // SAFETY: invariant 1: the index is of one that was made.
     unsafe { &*(region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *const Arena) }
 }
 
-/// A heap with nothing in it, which `begin` makes one that is alive; `None` when memory or ids are out, or if a
-/// fork stands in the way of whoever is not `patient`.
+/// A heap with nothing in it, which `begin` makes alive; `None` if memory or ids are out, or if a fork stands
+/// in the way of a caller that is not `patient`.
 pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Arena> {
     if region::base() == 0 {
         region::init().ok()?;
@@ -69,7 +69,7 @@ pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Aren
     let _guard = if patient { TABLE_LOCK.lock() } else { TABLE_LOCK.enter()? };
     let free = FREE_LIST.load(Ordering::Relaxed);
     let heap = if free != NIL {
-        // SAFETY: invariant 1: the free list has made ones only.
+        // SAFETY: invariant 1: the free list only has heaps that were made.
         let heap = unsafe { at(free) };
         FREE_LIST.store(heap.next_free.get(), Ordering::Relaxed);
         heap
@@ -80,7 +80,7 @@ pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Aren
             return None;
         }
         let slot = region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *mut Arena;
-        // SAFETY: under the lock, mapped, and not made: nobody else's.
+        // SAFETY: under the lock, mapped, and not made: no other thread's.
         unsafe { slot.write(Arena::new(FIRST_ID + 2 * index)) };
         MADE.store(index + 1, Ordering::Release);
         // SAFETY: invariant 1: just made.
@@ -120,8 +120,8 @@ pub fn live() -> u32 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// The table's lock. A fork takes it before the heaps' and gives it back after them, so that there are
-/// as many heaps all the time.
+/// The table's lock. A fork takes it before the heaps' locks and releases it after them, so that the
+/// number of heaps does not change.
 pub fn lock_for_fork() -> &'static Lock {
     &TABLE_LOCK
 }

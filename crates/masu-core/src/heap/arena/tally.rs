@@ -1,6 +1,6 @@
-//! What an arena counts: its live blocks, the limits' measure among them.
+//! What an arena counts: its live blocks, and among them what the limits measure.
 //!
-//! Written inside the gate only; `allocated` is read by anybody.
+//! Written only inside the gate; any thread may read `allocated`.
 
 use super::small::Footprint;
 use super::stats::{ArenaStats, KINDS};
@@ -27,14 +27,14 @@ pub struct Tally {
     pub trim_at: Cell<usize>,
 }
 
-/// What came of a charge.
+/// The outcome of a charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Charge {
     /// It is beyond the hard limit; nothing was charged.
     Refused,
     /// Within the limits, or beyond the soft one as before.
     Fine,
-    /// It is time to tidy up, and to give the signal if this is so.
+    /// It is time to tidy up, and to give the signal if `crossed`.
     Soft {
         /// The soft limit was crossed by this charge.
         crossed: bool,
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// As for a new heap.
+    /// Resets everything to a new heap's state.
     pub fn reset(&self) {
         self.wipe();
         [&self.allocs, &self.frees, &self.requested, &self.served, &self.refused]
@@ -116,7 +116,7 @@ impl Tally {
         Charge::Fine
     }
 
-    /// Counts an allocation refused for the hard limit.
+    /// Counts an allocation refused because of the hard limit.
     pub fn refused_one(&self) {
         add(&self.refused, 1);
     }
@@ -182,13 +182,13 @@ impl Tally {
         self.unfinished.set(self.unfinished.get().wrapping_sub(bytes));
     }
 
-    /// Takes back what was charged for what will never happen.
+    /// Takes back what was charged for something that will never happen.
     pub fn forget_unfinished(&self) {
         let now = self.allocated().saturating_sub(self.unfinished.replace(0));
         self.allocated.store(now, Ordering::Relaxed);
     }
 
-    /// All of it, with what the spans take.
+    /// All counters, with what the spans take.
     pub fn read(&self, spans: Footprint) -> ArenaStats {
         let large = self.large_bytes.get();
         ArenaStats {

@@ -1,4 +1,4 @@
-//! What a program of one thread keeps of the spans that it empties.
+//! What a single-threaded program keeps of the spans that it empties.
 
 use super::*;
 use crate::own_process::alone;
@@ -8,7 +8,8 @@ use crate::{alloc, dealloc};
 /// Bytes of a block: 16 to a span.
 const SIZE: usize = 4000;
 
-/// Blocks in six spans and a bit, come and gone so often. Returns the spans taken meanwhile.
+/// Allocates and frees a bit more than six spans of blocks, `times` times. Returns the spans taken
+/// meanwhile.
 fn batches(times: u32) -> u64 {
     let fresh = || current().counters.fresh_spans.get();
     let before = fresh();

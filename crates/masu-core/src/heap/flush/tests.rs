@@ -29,7 +29,7 @@ fn check(blocks: &[*mut u8], size: usize) {
 #[test]
 fn after_a_flush_every_bin_is_empty_and_the_next_allocation_is_a_refill() {
     thread::spawn(|| {
-        // Blocks of a page or half of one sharp are for those who want them aligned.
+        // Blocks of exactly a page or half a page are for aligned requests.
         let sizes =
             (1..=LAST_CLASS).map(size_of_class).filter(|size| ![UNIT / 2, UNIT].contains(size));
         let live: Vec<_> = sizes.map(|size| (size, blocks(size))).collect();

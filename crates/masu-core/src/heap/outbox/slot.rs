@@ -25,25 +25,25 @@ const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     out
 }
 
-/// A slot, eight bytes, so that a free into its chain is few loads and stores. Where the chain ends, only a handover asks:
-/// see [`Outbox`](super::Outbox).
+/// A slot, eight bytes, so that a free into its chain takes few loads and stores. Only a handover asks where the chain
+/// ends: see [`Outbox`](super::Outbox).
 #[repr(C)]
 pub struct Slot {
-    /// Whose chain it is, or was last; `NIL` before that. Only the owner writes it, and may read it outside of the
+    /// Whose chain it is, or was last; `NIL` before that. Only the owner writes it, and may read it outside the
     /// handshake, too.
     pub span: Cell<u32>,
     /// The lower half of the first block's address, which lies in the span.
     pub first: Cell<u16>,
-    /// How many more blocks the chain takes; 0: there is no chain.
+    /// How many more blocks the chain takes; 0 if there is no chain.
     pub left: Cell<u8>,
-    /// In the upper four bits those of the last block's offset / 16, in the lower ones those of what `left` was when the slot
-    /// was last looked at.
+    /// In the upper four bits those of the last block's offset / 16, in the lower ones those of `left` at the last look
+    /// at the slot.
     pub seen: Cell<u8>,
 }
 
 impl Slot {
     const_unless_loom! {
-        /// Without a chain.
+        /// A slot without a chain.
         pub fn new() -> Self {
             Slot {
                 span: Cell::new(NIL),
@@ -57,7 +57,7 @@ impl Slot {
     /// Puts a block in front of the chain: a link is the block's own address with the offset of the one before it.
     ///
     /// # Safety
-    /// A freed block of the chain's span, which the caller gives up.
+    /// It must be a freed block of the chain's span, which the caller gives up.
     #[inline(always)]
     pub unsafe fn push(&self, block: *mut Block) {
         let before = usize::from(self.first.replace(block.addr() as u16));

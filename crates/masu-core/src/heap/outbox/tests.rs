@@ -8,10 +8,11 @@ use crate::{alloc, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: as many to a chain as can be, and so few spans for many of them that their owner keeps all.
+/// Bytes of a block: as many to a chain as possible, and so few spans for many of them that their owner keeps
+/// all.
 const SIZE: usize = 16;
 
-/// A block of a thread that sleeps, and many others, of other spans of its.
+/// A block of a thread that sleeps, and many others, of other spans of that thread.
 struct Blocks {
     one: *mut u8,
     others: Vec<*mut u8>,
@@ -35,7 +36,7 @@ fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
         });
         let worked = scope
             .spawn(|| {
-                // SAFETY: a block that nobody else knows. The thread has a heap now.
+                // SAFETY: a block that no other code knows. The thread has a heap now.
                 unsafe { dealloc(alloc(SIZE)) };
                 ready.wait();
                 f(made.get().unwrap());

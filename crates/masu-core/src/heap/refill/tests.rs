@@ -1,4 +1,4 @@
-//! What a thread that shares nothing pays when it lets go of much at once.
+//! What a thread that shares nothing pays when it frees much at once.
 
 use super::*;
 use crate::heap::mode::Retention;
@@ -13,15 +13,15 @@ use std::thread;
 /// Bytes of a block: 64 to a span.
 const SIZE: usize = 1024;
 
-/// Frees blocks of so many spans in a random order on a thread of its own. Returns the remote ones
-/// among the frees, as a share.
+/// Frees blocks of this many spans in a random order on a thread of its own. Returns the share of
+/// remote frees.
 fn remote_share(spans: usize) -> f64 {
     let n = spans * (GRANULE / SIZE);
     let run = move || {
-        // SAFETY: a block that nobody else knows.
+        // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };
         let heap = current();
-        // Again when the clock, which other tests move too, has ticked meanwhile.
+        // Again if the clock, which other tests move too, has ticked meanwhile.
         loop {
             let tick = Tick::now();
             // Its former thread may have shared something.
@@ -44,7 +44,7 @@ fn remote_share(spans: usize) -> f64 {
             }
         }
     };
-    // A heap that stays, so that there is somebody to give spans to.
+    // A heap that stays, so that there is a thread to give spans to.
     let p = alloc(SIZE);
     let share = thread::spawn(run).join();
     // SAFETY: the block from above.
@@ -59,8 +59,8 @@ fn private() -> &'static Retention {
 
 #[test]
 fn partial_spans_stay_while_a_thread_frees_into_all_of_them() {
-    // Two thirds of the spans were given up while they were full, and of each an eighth comes back from
-    // afar before it is claimed.
+    // Two thirds of the spans were given up while they were full, and an eighth of each comes back as
+    // remote frees before it is claimed.
     let share = remote_share(private().partial as usize * 3 / 2);
     assert!(share < 0.2, "{share}");
 }
@@ -72,17 +72,18 @@ fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
     assert!(share < 0.1, "{share}");
 }
 
-/// Bytes carved of a thread's span when it has allocated and freed so many blocks in turn, ten live.
+/// Bytes carved of a thread's span after `rounds` allocations and frees in turn, with ten blocks
+/// live.
 fn carved(size: usize, rounds: usize) -> usize {
     let run = move || {
-        // SAFETY: a block that nobody else knows.
+        // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };
-        // The heap's former thread may have used up what there is for a tick.
+        // The heap's former thread may have used up the budget of the tick.
         current().tick.set(Tick::before(1));
         let mut live = [core::ptr::null_mut(); 10];
         for i in 0..rounds {
             let place = &mut live[i % 10];
-            // SAFETY: null, or a live block that nobody else knows.
+            // SAFETY: null, or a live block that no other code knows.
             unsafe { dealloc(core::mem::replace(place, alloc(size))) };
         }
         let active = current().active(crate::size_class::class_of(size)).get();
@@ -97,8 +98,8 @@ fn carved(size: usize, rounds: usize) -> usize {
 
 #[test]
 fn a_class_in_use_carves_two_pages_and_a_tiny_one_less() {
-    // A span that another test's thread has left may have more. No divisor of a page, so that the last
-    // block of the second one ends before it does.
+    // A span that another test's thread has left may have more. The size does not divide a page, so
+    // that the last block of the second one ends before it does.
     let carved_of = |size| (0..20).map(|_| carved(size, 8000)).min().unwrap();
     assert!(carved_of(80) <= 2 * UNIT, "{} bytes", carved_of(80));
     assert!(carved_of(16) <= UNIT, "{} bytes", carved_of(16));

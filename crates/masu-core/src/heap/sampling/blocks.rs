@@ -1,4 +1,4 @@
-//! Where small samples' blocks come from: an arena that nobody else has.
+//! Where small samples' blocks come from: an arena used for nothing else.
 
 use crate::heap::arena::Arena;
 use crate::prof;
@@ -7,7 +7,7 @@ use crate::size_class::{class_of, size_of_class};
 use crate::sync::{AtomicPtr, Ordering};
 use core::ptr::{from_ref, null_mut};
 
-/// It; null: not yet.
+/// That arena; null until it is made.
 static BLOCKS: AtomicPtr<Arena> = AtomicPtr::new(null_mut());
 
 fn blocks() -> Option<&'static Arena> {
@@ -21,39 +21,40 @@ pub fn is_of_samples(heap: &Arena) -> bool {
     core::ptr::eq(heap, BLOCKS.load(Ordering::Relaxed))
 }
 
-/// Makes that heap, before the first sample. `false`: memory is out.
+/// Makes that heap, before the first sample. Returns `false` if memory is out.
 pub fn prepare() -> bool {
     blocks().is_some() || keep(Arena::create_plain(true))
 }
 
-/// Whether there is one.
+/// Whether that heap exists.
 pub(super) fn is_there() -> bool {
     blocks().is_some()
 }
 
-/// Takes a heap for it, unless there is one. `false`: `heap` is none.
+/// Takes a heap for it, unless there is one. Returns `false` if `heap` is none.
 pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     let Some(heap) = heap else { return false };
     let heap_at = from_ref(heap).cast_mut();
     if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: made by the caller of `keep`: nobody has seen it.
+        // SAFETY: made by the caller of `keep`: no other code has seen it.
         unsafe { heap.destroy() };
     }
     true
 }
 
-/// The class that samples of one are kept in. A span of its own for the few samples of each class would be a page at least,
-/// and another 64 KiB that the pool has handed out.
+/// The class in which samples of a class are kept. A span of its own for the few samples of each class would cost at
+/// least a page, and another 64 KiB that the pool has handed out.
 fn shared_class(class: usize) -> usize {
     let size = size_of_class(class);
     SHARED.iter().find(|&&shared| size <= shared).map_or(class, |&shared| class_of(shared))
 }
 
-/// Bytes of blocks that samples of several classes are kept in. A sample wastes at most half a KiB.
+/// Bytes of blocks in which samples of several classes are kept. A sample wastes at most half a
+/// KiB.
 const SHARED: [usize; 3] = [256, 512, 1024];
 
-/// The block of a small sample that was drawn at this rate, or null: there is none, and the sample is lost. `home`:
-/// see [`prof::Sample`].
+/// The block of a small sample that was drawn at this rate, or null if there is none, and the sample is lost.
+/// `home`: see [`prof::Sample`].
 pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> *mut u8 {
     let (size, usable) = (request.size, size_of_class(class));
     let of = if request.may_be_larger() { shared_class(class) } else { class };
@@ -63,7 +64,7 @@ pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> 
         return null_mut();
     }
     let p: *mut u8 = block.cast();
-    // SAFETY: allocated just now, with as many bytes as its class has at least, and more are not asked for.
+    // SAFETY: allocated just now, with at least the bytes of its class, and no more are asked for.
     unsafe { p.write_bytes(0, request.zeroed) };
     prof::sample(p, size, usable, rate, home);
     p

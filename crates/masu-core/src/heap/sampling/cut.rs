@@ -5,11 +5,12 @@ use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
 use core::ptr::null_mut;
 
-/// In a refill of a thread's bin that does not pass: of `n` blocks of a span's in `list`, those from the sample on go back to it. How
-/// many are left, at least one.
+/// In a refill of a thread's bin that does not pass: of `n` blocks of a span in `list`, those from the sample on go
+/// back to it. Returns how many are left, at least one.
 ///
 /// # Safety
-/// The span is the heap's, and the list is of all its free blocks, which have just been taken out of it or carved.
+/// The span must be the heap's, and the list must be of all its free blocks, which have just been taken out of it
+/// or carved.
 #[cold]
 #[inline(never)]
 pub(in crate::heap) unsafe fn cut(
@@ -35,10 +36,11 @@ pub(in crate::heap) unsafe fn cut(
     kept
 }
 
-/// As [`cut`] for blocks borrowed from the shared arena: what is left of `rest`, which follows a first block.
+/// As [`cut`] for blocks borrowed from the shared arena. Returns what is left of `rest`, which follows a
+/// first block.
 ///
 /// # Safety
-/// `rest` is a list of free blocks that the thread has just borrowed.
+/// `rest` must be a list of free blocks that the thread has just borrowed.
 #[cold]
 #[inline(never)]
 pub(in crate::heap) unsafe fn cut_borrowed(
@@ -90,7 +92,7 @@ fn keep(heap: &Heap, class: usize, n: u32) -> u32 {
 /// Ends a list after `n` of its blocks, at least one, and returns the rest.
 ///
 /// # Safety
-/// A list of that many free blocks of the caller's.
+/// It must be a list of at least that many free blocks of the caller's.
 unsafe fn cut_behind(list: *mut Block, n: u32) -> *mut Block {
     let mut last = list;
     // SAFETY: as the caller says.

@@ -4,9 +4,9 @@ use core::cell::Cell;
 
 /// The distance to the next point of one kind.
 pub struct Gap {
-    /// The rate that it was drawn with; 0: none is.
+    /// The rate that it was drawn with; 0 if none is drawn.
     pub rate: Cell<usize>,
-    /// In the unit that the caller counts in; without a rate [`FAR`].
+    /// In the unit that the caller counts in; [`FAR`] without a rate.
     pub left: Cell<u64>,
 }
 
@@ -14,7 +14,7 @@ pub struct Gap {
 pub const FAR: u64 = u64::MAX >> 1;
 
 impl Gap {
-    /// None is drawn.
+    /// No distance is drawn.
     pub const fn new() -> Self {
         Gap { rate: Cell::new(0), left: Cell::new(FAR) }
     }
@@ -24,7 +24,7 @@ impl Gap {
         (self.left.get() / (unit as u64).max(1)).min(n.into()) as u32
     }
 
-    /// So much is passed. `true`: the point is among it, and the next one is to be drawn.
+    /// `amount` is passed. Returns `true` if the point lies in it, and the next one is to be drawn.
     pub fn pass(&self, amount: u64) -> bool {
         let left = self.left.get().checked_sub(amount);
         self.left.set(left.unwrap_or(0));

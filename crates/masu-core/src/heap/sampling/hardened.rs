@@ -1,4 +1,4 @@
-//! Samples and guards in a hardened process, where no refill foresees them: each block is drawn for itself.
+//! Samples and guards in a hardened process, where no refill foresees them: each block is drawn by itself.
 
 use super::counted;
 use crate::guard;
@@ -7,11 +7,11 @@ use crate::prof::{self, Draw};
 use crate::size_class::TABLE_MAX;
 use core::ptr::null_mut;
 
-/// So many blocks of a place are drawn where every one is recorded, and then one in so many.
+/// If every block is recorded, this many blocks of a site are drawn, and then one in N.
 const SURE: u64 = 64;
 
-/// In a hardened process, where each block is drawn for itself: one between guards, all zero, if it is drawn and there
-/// is room. Null otherwise.
+/// In a hardened process, where each block is drawn by itself: a block between guards, all zero, if this one is drawn
+/// and there is room. Null otherwise.
 #[inline]
 pub fn guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
     if guard::rate() == 0 || bytes.wrapping_sub(1) >= TABLE_MAX {
@@ -26,7 +26,7 @@ pub fn guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
 fn draw_guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
     let Some(heap) = birth::current_or_new() else { return null_mut() };
     let sampling = &heap.sampling;
-    // What is allocated again and again at one place is guarded at first, and then now and then.
+    // A site that allocates again and again is guarded at first, and then now and then.
     if prof::is_every()
         && let Some((site, before)) = prof::site_here(size)
     {
@@ -49,7 +49,7 @@ fn draw_guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
 /// As there.
 #[inline]
 pub unsafe fn counted_beside_guards(p: *mut u8, size: usize) {
-    // Where every block is recorded, there is a rate too.
+    // If every block is recorded, there is a rate too.
     if prof::rate() != 0 || prof::is_asked() {
         // SAFETY: passed on.
         unsafe { counted(p, size) }

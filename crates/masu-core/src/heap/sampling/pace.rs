@@ -1,12 +1,13 @@
-//! How far apart a thread's samples are: so far that, except for its first ones, they take about a hundredth of its time.
+//! How far apart a thread's samples are: far enough that, except for its first ones, they take about a hundredth of its
+//! time.
 //!
-//! A mean distance of 512 KiB is a few samples in a second for most threads, and twenty thousand for one that does
-//! nothing but allocate. So a thread looks at the clock once in some samples: where they come too soon after one another,
-//! the distance is doubled as often as it takes, and where they have become rare, it is halved again.
+//! A mean distance of 512 KiB is a few samples in a second for most threads, and twenty thousand for one that only
+//! allocates. So a thread looks at the clock once every few samples: if they come too soon after one another, the
+//! distance is doubled as often as needed, and if they have become rare, it is halved again.
 //!
 //! Estimates stay without bias. Each coin is thrown at a rate that is known before, and a sample is weighed by the rate
 //! that its own coin was thrown at: a mark keeps its step. A distance that is not used up is stretched with the rate:
-//! exponential distances have no memory, so it is as one that is drawn anew.
+//! exponential distances have no memory, so it is as good as one that is drawn anew.
 
 use crate::size_class::LAST_CLASS;
 use crate::sys::time;
@@ -19,23 +20,23 @@ pub struct Pace {
     step: Cell<u8>,
     /// Samples since the last look at the clock.
     taken: Cell<u8>,
-    /// At how many of them the next look is.
+    /// After how many of them the next look is due.
     due: Cell<u8>,
     /// Whether a sample was taken in this tick.
     in_tick: Cell<bool>,
     /// Nanoseconds at the last look.
     since: Cell<u64>,
-    /// By class, the step that its mark was made at.
+    /// By class, the step at which its mark was made.
     marks: [Cell<u8>; LAST_CLASS + 1],
 }
 
-/// The last step: a mean distance 1,024 times the one that was asked for.
+/// The last step: a mean distance 1,024 times the requested one.
 const MOST: u8 = 10;
 /// Samples before the first look: what a program of a few milliseconds takes.
 const FIRST: u8 = 4;
 
 impl Pace {
-    /// Nothing sampled.
+    /// Nothing sampled so far.
     pub const fn new() -> Self {
         Pace {
             step: Cell::new(0),
@@ -67,12 +68,13 @@ impl Pace {
         }
     }
 
-    /// The step that a class was last marked at.
+    /// The step at which a class was last marked.
     pub fn of_mark(&self, class: usize) -> u8 {
         self.marks.get(class).map_or(0, Cell::get)
     }
 
-    /// A sample was taken, in a profile of this rate: what becomes of the distance that is left to the next.
+    /// A sample was taken, in a profile of this rate. Returns what becomes of the distance that is left to
+    /// the next.
     #[inline]
     pub fn sampled(&self, rate: usize, distance: u64) -> u64 {
         self.in_tick.set(true);
@@ -86,7 +88,7 @@ impl Pace {
         self.look(time::nanoseconds(), distance)
     }
 
-    /// A tick has passed: what becomes of the distance.
+    /// A tick has passed. Returns what becomes of the distance.
     pub fn on_tick(&self, distance: u64) -> u64 {
         if self.in_tick.replace(false) {
             return distance;
@@ -104,7 +106,7 @@ impl Pace {
             apart = (apart * 2).max(1);
             step += 1;
         }
-        // What is twice as long might be chance.
+        // Twice as long might be chance.
         while apart >= 4 * SAMPLES_APART && step > 0 {
             apart /= 2;
             step -= 1;
@@ -122,7 +124,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Samples in a row, each so many nanoseconds after the one before.
+    /// Samples in a row, each `apart` nanoseconds after the one before.
     fn row(pace: &Pace, now: &mut u64, apart: u64, samples: u32) {
         for _ in 0..samples {
             *now += apart;

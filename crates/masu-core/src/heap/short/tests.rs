@@ -1,4 +1,4 @@
-//! The short way leads where the long one does, and is taken where it should be.
+//! The short way leads where the long one does, and is taken when it should be.
 
 use super::*;
 use crate::heap::mode::Mode;
@@ -20,7 +20,7 @@ fn span_of(p: *mut u8) -> u32 {
 }
 
 /// # Safety
-/// Live blocks, each freed once.
+/// They must be live blocks, each freed once.
 unsafe fn free(blocks: impl IntoIterator<Item = *mut u8>) {
     // SAFETY: passed on.
     blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
@@ -59,15 +59,15 @@ fn picture(heap: &Heap, class: usize) -> Picture {
     all.into_iter().map(in_all).collect()
 }
 
-/// What a program that takes and frees at random sees of its heap: the picture at each refill, the bytes counted,
-/// and how often the short way was taken, if it may be.
+/// What a program that allocates and frees at random sees of its heap: the picture at each refill, the bytes
+/// counted, and how often the short way was taken, if it may be.
 fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64), u64) {
     let (class, heap) = (class_of(size), current());
     let mut seen = Vec::new();
     let mut live: Vec<*mut u8> = Vec::new();
     let mut random = 1u64;
     let mut taken = 0;
-    // No tick but this one, with which the budgets begin anew.
+    // No tick except this one, with which the budgets begin anew.
     crate::settings::set_decay(crate::config::Delay::Never);
     crate::clock::advance();
     for step in 0..20_000 {
@@ -183,13 +183,13 @@ fn a_heap_that_has_enough_full_spans_gives_one_up() {
         // SAFETY: a live block.
         let once = || unsafe { dealloc(alloc(1)) };
         once();
-        // So that there is somebody to give spans to.
+        // So that there is a thread to give spans to.
         std::thread::spawn(once).join().unwrap();
         let heap = current();
         let most = Mode::Sharing.retention().unwrap().full_of_class;
         for kept in [most, most + 1] {
             heap.last_shared.set(Tick::NEVER);
-            // The active one, one with room, and so many full ones less one.
+            // The active one, one with room, and that many full ones less one.
             let blocks: Vec<_> = (0..15 * (kept + 1)).map(|_| alloc(SIZE)).collect();
             heap.note_sharing();
             heap.tick.set(Tick::now());

@@ -98,7 +98,7 @@ struct Looked {
 /// first time in this tick.
 fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
     let class = class_of(SIZE);
-    // Again when the clock, which other tests move too, has ticked meanwhile.
+    // Again if the clock, which other tests move too, has ticked meanwhile.
     loop {
         let mut blocks = blocks();
         // The first span becomes a partial one, if the thread frees enough of it.

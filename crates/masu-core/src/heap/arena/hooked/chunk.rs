@@ -1,16 +1,17 @@
-//! What is known of a chunk of hook memory, 2 MiB: whose it is, which extent it lies in, what its pages hold.
+//! What is known of a chunk of hook memory, 2 MiB: which heap it belongs to, which extent it lies in, what
+//! its pages hold.
 //!
-//! A chunk is free, holds pages that are used by and by, or is part of a huge block. Nothing of this lies in
-//! the hook memory itself, which is touched by nobody but the program.
+//! A chunk is free, holds pages that are used one by one, or is part of a huge block. None of this lies in
+//! the hook memory itself, which only the program touches.
 //!
 //! Invariants:
 //! 1. a record that is in use is touched inside its heap's gate, except for what a live block's owner may read:
-//!    the heap's id, the size of the block, and where the records of its pages are. These do not change as
-//!    long as the block lives.
-//! 2. of a chunk with `pages`, these say what each page is; of one without, its flags do for all at once.
+//!    the heap's id, the size of the block, and where the records of its pages are. These do not change as long
+//!    as the block lives.
+//! 2. if a chunk has `pages`, these say what each page is; if it has none, its flags do for all at once.
 //! 3. in `pages`, a page in `used` is in none of the other sets; `lengths[p]` is the length of the block or
-//!    span that begins at page `p`, else 0. Of the others, those in `decommitted` are to be committed before
-//!    they are touched, and read as zeroes then; those in `zero` do now; those in `dirty` may be resident.
+//!    span that begins at page `p`, else 0. Of the others, those in `decommitted` must be committed before they
+//!    are touched, and read as zeroes then; those in `zero` do now; those in `dirty` may be resident.
 
 use super::hooks::Extent;
 use super::list::Links;
@@ -28,7 +29,7 @@ use core::mem::offset_of;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
-    /// Nothing of it is in use. Zero, as a fresh record is.
+    /// None of it is in use. Zero, as a fresh record is.
     Free,
     /// It has pages, some of them in use.
     Open,
@@ -40,7 +41,7 @@ pub enum State {
 
 /// A chunk's record.
 pub struct Chunk {
-    /// Id of the heap whose it is.
+    /// Id of the heap that it belongs to.
     heap: AtomicU32,
     pub state: Cell<State>,
     /// Whether an extent begins here.
@@ -100,10 +101,10 @@ pub fn mark(set: &Bits, first: usize, n: usize, member: bool) {
 }
 
 impl Pages {
-    /// Where it is said which are used, and where the spans are, for `outside`.
+    /// Where the words are that say which pages are used, and where the spans are, for `outside`.
     pub const FIELDS: [usize; 2] = [offset_of!(Pages, used), offset_of!(Pages, spans)];
 
-    /// As for a chunk of which nothing is used.
+    /// Begins as for a chunk of which nothing is used.
     fn begin(&self, chunk: &Chunk) {
         let sets = [
             (&self.used, false),
@@ -146,7 +147,7 @@ impl Chunk {
         offset_of!(Chunk, all) + Links::NEXT,
     ];
 
-    /// Makes it one of a heap's, at an address, of which nothing is used.
+    /// Makes it a heap's, at an address, with nothing in use.
     pub fn begin(&self, heap: u32, at: usize, zero: bool, committed: bool) {
         self.state.set(State::Free);
         self.starts.set(false);
@@ -184,14 +185,14 @@ impl Chunk {
         self.heap.load(Ordering::Relaxed)
     }
 
-    /// The chunk that lies right behind it, if it is the same heap's.
+    /// The chunk that lies right behind it, if it belongs to the same heap.
     #[cold]
     #[inline(never)]
     pub fn after(&self) -> Option<&'static Chunk> {
         map::find(self.at.get() + CHUNK).filter(|next| next.heap() == self.heap())
     }
 
-    /// The chunk that lies right before it, if it is the same heap's.
+    /// The chunk that lies right before it, if it belongs to the same heap.
     #[cold]
     #[inline(never)]
     pub fn before(&self) -> Option<&'static Chunk> {
@@ -219,7 +220,7 @@ impl Chunk {
         Extent { at, size: last.at.get() + CHUNK - at }
     }
 
-    /// Sees to it that it has records of its pages. `false`: no memory.
+    /// Makes sure that it has records of its pages. Returns `false` if there is no memory for them.
     #[cold]
     #[inline(never)]
     pub fn ensure_pages(&self, records: &Records) -> bool {
@@ -253,7 +254,7 @@ impl Chunk {
         }
     }
 
-    /// Takes pages back, which are no longer in use: what they are is in the other sets.
+    /// Takes back pages that are no longer in use: the other sets say what they are.
     #[cold]
     #[inline(never)]
     pub fn put_pages(&self, first: usize, n: usize) {
@@ -298,7 +299,7 @@ impl Chunk {
         (span.class.get() != 0).then_some(span)
     }
 
-    /// Bytes of the live block that begins at an address; 0 if there is none that it could be.
+    /// Bytes of the live block that begins at an address; 0 if no block can begin there.
     pub fn usable_size(&self, at: usize) -> usize {
         match self.state.get() {
             State::Huge if at == self.at.get() => self.bytes.get(),
@@ -335,7 +336,7 @@ impl Chunk {
         (first < UNITS).then(|| (first, set(pages).next(first, false) - first))
     }
 
-    /// Says what a range is from now on. All of it, if the chunk has no records of pages.
+    /// Records what a range is from now on: all of the chunk, if it has no records of pages.
     #[cold]
     #[inline(never)]
     pub fn set(&self, (first, n): (usize, usize), dirty: bool, zero: bool, decommitted: bool) {
@@ -351,8 +352,8 @@ impl Chunk {
         }
     }
 
-    /// Keeps everybody away from unused pages for the time of a hook's call, if the chunk has pages. (One
-    /// without is busy.)
+    /// Reserves unused pages for the time of a hook's call, so that no other thread takes them, if the
+    /// chunk has pages. (One without is busy.)
     #[cold]
     #[inline(never)]
     pub fn hold(&self, first: usize, n: usize) {
@@ -364,7 +365,7 @@ impl Chunk {
         }
     }
 
-    /// Ends that.
+    /// Ends that reservation.
     #[cold]
     #[inline(never)]
     pub fn unhold(&self, first: usize, n: usize) {

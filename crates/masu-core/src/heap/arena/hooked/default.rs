@@ -1,8 +1,8 @@
-//! The hooks that an arena has before a program sets others: mappings of the kernel's. Programs call them too,
+//! The hooks that an arena has before a program sets others: mappings of the kernel. Programs call them too,
 //! from hooks of their own.
 //!
-//! Memory is always committed, so there is nothing to commit and `decommit` refuses. Mappings can be cut and
-//! joined at any page.
+//! Memory is always committed, so there is nothing to commit, and `decommit` refuses. Mappings can be cut
+//! and joined at any page.
 
 use super::hooks::Hooks;
 use crate::sys::mem;
@@ -23,7 +23,7 @@ pub static DEFAULT: Hooks = Hooks {
 };
 
 /// # Safety
-/// As jemalloc's manual has it of this hook: both flags may be written.
+/// As jemalloc's manual has it of this hook: both flags must be writable.
 unsafe extern "C" fn alloc(
     _: *const Hooks,
     new_addr: *mut c_void,
@@ -49,7 +49,7 @@ unsafe extern "C" fn alloc(
 }
 
 /// # Safety
-/// An extent of the caller's, which gives it up.
+/// It must be an extent of the caller's, which gives it up.
 unsafe extern "C" fn dalloc(
     _: *const Hooks,
     addr: *mut c_void,
@@ -62,7 +62,7 @@ unsafe extern "C" fn dalloc(
 }
 
 /// # Safety
-/// An extent of the caller's, which gives it up.
+/// It must be an extent of the caller's, which gives it up.
 unsafe extern "C" fn destroy(_: *const Hooks, addr: *mut c_void, size: usize, _: bool, _: c_uint) {
     mem::unmap(addr.expose_provenance(), size);
 }
@@ -83,7 +83,7 @@ unsafe extern "C" fn nothing<const REFUSED: bool>(
 }
 
 /// # Safety
-/// The range is the caller's, and nothing in it is in use.
+/// The range must be the caller's, and nothing in it may be in use.
 unsafe extern "C" fn purge<const LAZILY: bool>(
     _: *const Hooks,
     addr: *mut c_void,

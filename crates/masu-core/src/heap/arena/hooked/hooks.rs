@@ -1,16 +1,15 @@
 //! The functions that a program gives an arena for its memory, laid out as jemalloc's manual has them, and
 //! how they are called.
 //!
-//! A function may be null except for `alloc`, and may refuse (`true`): what it was asked for has then not
-//! happened. While one runs, the calling thread's allocations come from its own heap whatever
-//! `thread.arena` says, so it may allocate and free. No lock of the engine is held. Several threads may be in
-//! them at once.
+//! A function may be null except for `alloc`, and may refuse (`true`): then it has not done what it was
+//! asked. While one runs, the calling thread's allocations come from its own heap whatever `thread.arena`
+//! says, so it may allocate and free. No lock of the engine is held. Several threads may be in hooks at once.
 
 use crate::heap::Scope;
 use core::ffi::{c_uint, c_void};
 
-/// Maps `size` bytes at a multiple of an alignment, at `new_addr` if that is not null; null when it cannot.
-/// The flags say what is wanted (zeroes, committed) and are told what is.
+/// Maps `size` bytes at a multiple of an alignment, at `new_addr` if that is not null; null if it cannot.
+/// The flags say what is wanted (zeroes, committed), and the function sets them to what it provides.
 pub type Alloc = unsafe extern "C" fn(
     hooks: *const Hooks,
     new_addr: *mut c_void,
@@ -84,17 +83,18 @@ pub struct Hooks {
     pub commit: Option<Part>,
     /// Takes the memory behind pages away; they are committed before they are used again.
     pub decommit: Option<Part>,
-    /// Lets the memory behind pages go at some time; what they hold until then is not certain.
+    /// Lets the memory behind pages go at some time; until then their contents are undefined.
     pub purge_lazy: Option<Part>,
     /// Takes the memory behind pages away now; they read as zeroes.
     pub purge_forced: Option<Part>,
     /// Splits an extent.
     pub split: Option<Split>,
-    /// Joins two.
+    /// Joins two extents.
     pub merge: Option<Merge>,
 }
 
-/// An extent: what one call of `alloc` returned, or what splitting and merging made of such.
+/// An extent: what one call of `alloc` returned, or what splitting and merging made of such
+/// results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Its first byte's address.
@@ -116,13 +116,13 @@ pub struct Caller {
 
 impl Caller {
     /// # Safety
-    /// The table is a valid one for as long as the arena lives, as whoever sets it promises, and its functions
-    /// do what jemalloc's manual says of them.
+    /// The table must be a valid one for as long as the arena lives, as the code that sets it promises, and
+    /// its functions must do what jemalloc's manual says of them.
     pub unsafe fn new(hooks: *const Hooks, arena: u32) -> Self {
         Caller { hooks, arena }
     }
 
-    /// Calls one with the thread's own heap to allocate from; `None` if it is null.
+    /// Calls a hook with the thread's own heap to allocate from; `None` if it is null.
     fn call<F: Copy, R>(
         &self,
         which: impl Fn(&Hooks) -> Option<F>,
@@ -162,7 +162,7 @@ impl Caller {
         unsafe { (*self.hooks).dalloc.is_some() }
     }
 
-    /// Whether the extent is gone.
+    /// Gives an extent back. Returns whether it is gone.
     #[cold]
     #[inline(never)]
     pub fn dalloc(&self, extent: Extent, committed: bool) -> bool {
@@ -174,7 +174,7 @@ impl Caller {
         refused == Some(false)
     }
 
-    /// The extent is gone for the arena in any case.
+    /// Gives an extent back for good: it is gone for the arena in any case.
     #[cold]
     #[inline(never)]
     pub fn destroy(&self, extent: Extent, committed: bool) {
@@ -187,7 +187,7 @@ impl Caller {
         );
     }
 
-    /// Whether it was done to `offset..offset + length` of an extent.
+    /// Applies `which` to `offset..offset + length` of an extent. Returns whether it was done.
     #[cold]
     #[inline(never)]
     pub fn part(
@@ -204,7 +204,7 @@ impl Caller {
         refused == Some(false)
     }
 
-    /// Whether the extent is two now, the first of `first` bytes.
+    /// Splits an extent. Returns whether it is two now, the first of `first` bytes.
     #[cold]
     #[inline(never)]
     pub fn split(&self, extent: Extent, first: usize, committed: bool) -> bool {
@@ -219,7 +219,7 @@ impl Caller {
         refused == Some(false)
     }
 
-    /// Whether the two, which are neighbours, are one now.
+    /// Joins two neighbours. Returns whether they are one now.
     #[cold]
     #[inline(never)]
     pub fn merge(&self, a: Extent, b: Extent, committed: bool) -> bool {

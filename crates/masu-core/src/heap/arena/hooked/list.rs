@@ -1,5 +1,5 @@
-//! Lists of chunks. A chunk is in each by links of its own, so it is in several at a time, but by the same links in
-//! one at most.
+//! Lists of chunks. Each list has links of its own in a chunk, so a chunk may be in several lists at a time, but by
+//! the same links in one at most.
 
 use super::chunk::Chunk;
 use core::cell::Cell;
@@ -30,37 +30,37 @@ impl List {
     /// Where the first member is, for `outside`.
     pub const FRONT: usize = offset_of!(List, front);
 
-    /// An empty one.
+    /// An empty list.
     pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
         List { front: Cell::new(None), back: Cell::new(None), len: Cell::new(0), links }
     }
 
-    /// The first.
+    /// The first member.
     pub fn front(&self) -> Option<&'static Chunk> {
         self.front.get()
     }
 
-    /// The one behind a member.
+    /// The member behind another.
     pub fn next(&self, chunk: &Chunk) -> Option<&'static Chunk> {
         (self.links)(chunk).next.get()
     }
 
-    /// Members.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.len.get()
     }
 
-    /// Puts one at the end, if it is in no list by these links.
+    /// Puts a chunk at the end, if it is in no list by these links.
     pub fn push_back(&self, chunk: &'static Chunk) {
         self.insert(chunk, self.back.get(), None);
     }
 
-    /// Puts one at the front, if it is in no list by these links.
+    /// Puts a chunk at the front, if it is in no list by these links.
     pub fn push_front(&self, chunk: &'static Chunk) {
         self.insert(chunk, None, self.front.get());
     }
 
-    /// Puts one between two neighbours, or at an end.
+    /// Puts a chunk between two neighbours, or at an end.
     #[cold]
     #[inline(never)]
     fn insert(
@@ -77,7 +77,7 @@ impl List {
         self.len.set(self.len.get() + 1);
     }
 
-    /// Has two follow each other; `None` is the list's end.
+    /// Makes two members neighbours; `None` is the list's end.
     fn join(&self, prev: Option<&'static Chunk>, next: Option<&'static Chunk>) {
         match prev {
             Some(prev) => (self.links)(prev).next.set(next),
@@ -89,7 +89,7 @@ impl List {
         }
     }
 
-    /// Takes a member out; nothing happens to one that is in no list by these links.
+    /// Takes a member out; does nothing to one that is in no list by these links.
     #[cold]
     #[inline(never)]
     pub fn remove(&self, chunk: &Chunk) {

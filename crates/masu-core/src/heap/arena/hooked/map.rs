@@ -1,16 +1,16 @@
 //! From an address to the chunk of hook memory that holds it.
 //!
-//! Hook memory may lie anywhere, so a tree of two levels tells: a root of 2^14 leaves, each of 2^13 chunks of
-//! 2 MiB, which are 48 bits of address. Neither exists before a program sets hooks, and then lookups by
-//! everybody else cost a load.
+//! Hook memory may lie anywhere, so a tree of two levels finds it: a root of 2^14 leaves, each of 2^13 chunks
+//! of 2 MiB, which are 48 bits of address. Neither exists before a program sets hooks, and until then lookups
+//! cost all others a load.
 //!
 //! Invariants:
-//! 1. leaves and the root are mapped for ever and are never anything else; zeroed bytes are valid ones.
-//! 2. an entry is null or the record of the chunk that lies at the entry's address; it is changed by whoever
-//!    has that address from a hook and has not given it back, which is one thread at a time.
+//! 1. leaves and the root are mapped for ever and never become anything else; zeroed bytes are valid ones.
+//! 2. an entry is null or the record of the chunk that lies at the entry's address; only the thread that has
+//!    that address from a hook and has not given it back changes it, and that is one thread at a time.
 //!
-//! What is mapped for it, and the pool of records ([`super::records`]), is under the innermost lock. Entries
-//! are stored with release after their record is written, and loaded with acquire.
+//! The memory mapped for it, and the pool of records ([`super::records`]), are under the innermost lock.
+//! Entries are stored with release after their record is written, and loaded with acquire.
 
 use super::chunk::Chunk;
 use crate::features;
@@ -86,7 +86,8 @@ fn find_slow(at: usize) -> Option<&'static Chunk> {
     unsafe { entry.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes lookups of a chunk's address find it. `false`: no memory, or the address cannot be or is taken.
+/// Makes lookups of a chunk's address find it. Returns `false` if there is no memory, or the address is
+/// impossible or taken.
 pub fn enter(at: usize, chunk: &'static Chunk) -> bool {
     let number = at >> CHUNK_SHIFT;
     let Some(leaf) = leaf_or_map(number) else { return false };

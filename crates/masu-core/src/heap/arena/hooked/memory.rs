@@ -1,5 +1,5 @@
-//! A heap's hook memory: its chunks, and what of them is to be had. All of it inside the heap's gate, and no
-//! hook is called here.
+//! A heap's hook memory: its chunks, and which parts of them are available. All of it inside the heap's
+//! gate, and no hook is called here.
 //!
 //! Invariants:
 //! 1. every chunk of the heap is in `all`; one that is free is in `free`, the last one freed in front, so that
@@ -7,8 +7,7 @@
 //! 2. a free or open chunk with a dirty page that is not in use is in `queue`, whose order is that of the last
 //!    frees.
 //! 3. `spans[class]` has the spans of that class that are not full.
-//! 4. what is `busy`, and pages that are taken for the time of a hook's call, are touched by whoever made them so
-//!    alone.
+//! 4. only the thread that made a chunk `busy`, or took pages for the time of a hook's call, touches it or them.
 
 use super::chunk::{Chunk, State, mark};
 use super::hooks::{Caller, Hooks};
@@ -30,7 +29,7 @@ use core::sync::atomic::AtomicPtr;
 /// Pages of a span.
 const SPAN_PAGES: usize = GRANULE / UNIT;
 
-/// A heap's hooks and what came of them.
+/// A heap's hooks and the memory that they gave.
 pub struct Memory {
     hooks: AtomicPtr<Hooks>,
     arena: AtomicU32,
@@ -38,7 +37,7 @@ pub struct Memory {
     pub live: AtomicUsize,
     pub used: AtomicUsize,
     pub mapped: AtomicUsize,
-    /// When it was last looked whether something has decayed.
+    /// When the heap last looked whether something has decayed.
     pub looked: AtomicU64,
     /// Whether a thread purges, joins extents or destroys.
     pub busy: Cell<bool>,
@@ -107,21 +106,21 @@ impl Memory {
         self.hooks.load(Ordering::Acquire)
     }
 
-    /// Sets the table, or with null takes it away.
+    /// Sets the table, or removes it if null.
     pub fn set_hooks(&self, hooks: *const Hooks, arena: u32) {
         self.arena.store(arena, Ordering::Relaxed);
         self.hooks.store(hooks.cast_mut(), Ordering::Release);
     }
 
-    /// The hooks, to be called. The heap has some.
+    /// The hooks, to be called. The heap must have some.
     pub fn caller(&self) -> Caller {
-        // SAFETY: invariant 2 of `heap::arena::hooked`: there are hooks, and whoever set them promised that they
-        // are valid ones as long as the heap lives.
+        // SAFETY: invariant 2 of `heap::arena::hooked`: there are hooks, and the code that set them promised
+        // that they are valid as long as the heap lives.
         unsafe { Caller::new(self.hooks(), self.arena.load(Ordering::Relaxed)) }
     }
 
-    /// Adds an extent that a hook gave to heap `id`. `false`: no memory for its records, or its addresses cannot
-    /// be; nothing has changed.
+    /// Adds an extent that a hook gave to heap `id`. Returns `false` if there is no memory for its records, or
+    /// its addresses are impossible; then nothing has changed.
     #[cold]
     #[inline(never)]
     pub fn insert(&self, id: u32, at: usize, n: usize, zero: bool, committed: bool) -> bool {
@@ -158,7 +157,7 @@ impl Memory {
         self.drop_chunk(chunk);
     }
 
-    /// The same for one that lookups no longer find.
+    /// The same for a chunk that lookups no longer find.
     #[cold]
     #[inline(never)]
     pub fn drop_chunk(&self, chunk: &'static Chunk) {
@@ -258,7 +257,7 @@ impl Memory {
         None
     }
 
-    /// Takes `n` free chunks of one extent for a block of so many bytes, or with 0 for one that goes on there.
+    /// Takes `n` free chunks of one extent for a block of `bytes` bytes, or with 0 for one that goes on there.
     #[cold]
     #[inline(never)]
     pub fn take_range(&self, chunk: &'static Chunk, n: usize, bytes: usize) -> Run {
@@ -277,7 +276,7 @@ impl Memory {
         run
     }
 
-    /// What is left to note of chunks that a huge block has, once they are committed.
+    /// Notes what is left to note of chunks that a huge block has, once they are committed.
     #[cold]
     #[inline(never)]
     pub fn settled(&self, run: &Run) {
@@ -293,7 +292,7 @@ impl Memory {
     pub fn give(&self, run: &Run) {
         self.used.fetch_sub(run.n * UNIT, Ordering::Relaxed);
         for (chunk, first, n) in run.parts() {
-            // What is decommitted still holds nothing.
+            // Decommitted pages still hold nothing.
             let mut at = first;
             while at < first + n {
                 let (next, len) = match chunk.next_decommitted(at) {
@@ -312,7 +311,7 @@ impl Memory {
         }
     }
 
-    /// Puts a chunk of which something has become free where it belongs.
+    /// Puts a chunk, part of which has become free, where it belongs.
     #[cold]
     #[inline(never)]
     pub fn relist(&self, chunk: &'static Chunk) {
@@ -387,7 +386,7 @@ impl Memory {
         }
     }
 
-    /// All blocks are freed at once. O(chunks).
+    /// Frees all blocks at once. O(chunks).
     #[cold]
     #[inline(never)]
     pub fn wipe(&self) {
@@ -408,8 +407,8 @@ impl Memory {
     }
 
     /// In a fork's child: the thread that was purging, joining or destroying does not exist. What its hook had done
-    /// by then cannot be known, so the extents there are stay as they are: what is freed in them is not
-    /// used again, and no hook is called for them any more.
+    /// by then cannot be known, so the extents there stay as they are: what is freed in them is not used again, and
+    /// no hook is called for them any more.
     pub fn after_fork_in_child(&self) {
         if !self.busy.replace(false) {
             return;

@@ -7,23 +7,23 @@
 //!                                                                    purge_forced, purge_lazy
 //! ```
 //!
-//! Hook memory may lie anywhere but in the window of small and medium blocks, so the hot paths, which know
+//! Hook memory may lie anywhere except in the window of small and medium blocks, so the hot paths, which know
 //! that window, never see it: its blocks take the slow path of huge and foreign pointers, where [`map`] tells
-//! them from those. It is asked for in chunks of 2 MiB, aligned to that, and given back in such. All that is
-//! known of it lies elsewhere ([`chunk`]); the heap's gate, limits and counters are those of any arena.
+//! them from those. Hooks give and take back chunks of 2 MiB, aligned to that. All that is known of the
+//! memory lies elsewhere ([`chunk`]); the heap's gate, limits and counters are those of any arena.
 //!
 //! Invariants:
-//! 1. hooks are called outside of all locks, and never by the background thread, which is no thread of the
-//!    program's. What a hook is called for is `Busy`, or its pages are in use, for that time.
+//! 1. hooks are called outside all locks, and never by the background thread, which is not a thread of the
+//!    program. What a hook is called for is `Busy`, or its pages are in use, for that time.
 //! 2. a heap has hooks from the first time that some are set to its end; blocks that it had before stay where
 //!    they are.
 //! 3. one thread at a time purges, joins or destroys ([`Memory::busy`](memory::Memory)).
 //!
-//! A fork while another thread is in a hook leaves the child what that was called for in use, for good: no
-//! more than that is lost.
+//! If a process forks while another thread is in a hook, the memory that the hook was called for stays in
+//! use in the child, for good: no more than that is lost.
 //!
-//! Why no model check of its own: what threads share here is the gate's to guard, whose check is
-//! `models/gate`; the tree of addresses only grows, and its entries change as whoever owns the address says.
+//! Why no model check of its own: the gate guards what threads share here, and its check is `models/gate`.
+//! The tree of addresses only grows, and only the owner of an address changes its entry.
 
 mod chunk;
 mod default;
@@ -69,8 +69,8 @@ pub fn holds(p: *const u8) -> bool {
     find(p).is_some()
 }
 
-/// Of the block that begins at a pointer into hook memory, the heap's id and the usable size, which is 0 if
-/// none can begin there; `None` if the pointer points elsewhere.
+/// For the block that begins at a pointer into hook memory, the heap's id and the usable size, which is 0
+/// if none can begin there; `None` if the pointer points elsewhere.
 pub fn find_block(p: *const u8) -> Option<(u32, usize)> {
     find(p).map(|chunk| (chunk.heap(), chunk.usable_size(p.addr())))
 }
@@ -91,7 +91,8 @@ pub fn usage() -> (usize, usize, usize) {
     sum
 }
 
-/// Has all heaps' hooks take back what is free. On a thread of the program's, outside of all locks.
+/// Makes all heaps' hooks take back what is free. Called on a thread of the program, outside all
+/// locks.
 #[inline(never)]
 pub fn purge_all() {
     if !features::HOOKS {
@@ -120,7 +121,8 @@ fn pointer(at: usize) -> *mut u8 {
 }
 
 impl Arena {
-    /// Into the gate, and out of it: apart, since they are so many times in code that seldom runs.
+    /// Into the gate and out of it: separate functions, since seldom-run code needs them in many
+    /// places.
     #[cold]
     #[inline(never)]
     fn go_in(&'static self) -> Guard<'static> {
@@ -133,17 +135,17 @@ impl Arena {
         self.leave(inside, Caller::Thread);
     }
 
-    /// Has the heap take its memory from hooks from now on, which are told the number `arena`. That takes the engine's
+    /// Makes the heap take its memory from hooks from now on, which are told the number `arena`. Needs the engine's
     /// feature `hooks`.
     ///
     /// # Safety
-    /// The table is one as jemalloc's manual has them, as long as the heap lives.
+    /// The table must be one as jemalloc's manual has it, as long as the heap lives.
     #[cold]
     #[inline(never)]
     pub unsafe fn set_hooks(&'static self, hooks: *const Hooks, arena: u32) {
         let inside = self.go_in();
         if !self.memory.is_on() {
-            // From here on bins are empty: that is how an allocation comes here.
+            // From here on bins are empty, so that an allocation comes here.
             self.tidy(true);
             self.inner.zero.set(0);
         }
@@ -151,8 +153,8 @@ impl Arena {
         self.go_out(inside);
     }
 
-    /// Has the records of the heap's hook memory lie in a chunk of their own, as far as there is room; `false`: the
-    /// hooks give none. The heap has hooks, and no memory of theirs yet.
+    /// Makes the records of the heap's hook memory lie in a chunk of their own, as far as there is room. Returns
+    /// `false` if the hooks give none. The heap must have hooks, and no memory of theirs so far.
     #[cold]
     #[inline(never)]
     pub fn keep_records(&'static self) -> bool {
@@ -187,7 +189,7 @@ impl Arena {
         (mapped.load(Ordering::Relaxed), used.load(Ordering::Relaxed), dirty)
     }
 
-    /// A small block; null when memory is out. Inside the gate, out of which it goes for a hook. The bytes
+    /// A small block; null if memory is out. Called inside the gate, which it leaves for a hook. The bytes
     /// are charged.
     #[cold]
     #[inline(never)]
@@ -210,7 +212,7 @@ impl Arena {
         (inside, block.map_or(null_mut(), |at| pointer(at).cast()))
     }
 
-    /// A medium or huge block; null when memory or the limit is out.
+    /// A medium or huge block; null if memory or the limit is out.
     #[cold]
     #[inline(never)]
     pub(super) fn hooked_large(&'static self, request: &Request) -> *mut u8 {
@@ -239,14 +241,15 @@ impl Arena {
         let Some(run) = run else { return null_mut() };
         let p = pointer(run.at());
         if zeroed && !run.zero {
-            // SAFETY: the run was taken just now, with so many bytes, and is this thread's.
+            // SAFETY: the run was taken just now, with at least that many bytes, and is this
+            // thread's.
             unsafe { p.write_bytes(0, request.zeroed) };
         }
         p
     }
 
-    /// Committed pages for what is wanted, of which `bytes` are charged. Inside the gate, out of which it
-    /// goes for a hook.
+    /// Committed pages for what is wanted, of which `bytes` are charged. Called inside the gate, which it
+    /// leaves for a hook.
     #[cold]
     #[inline(never)]
     fn hooked_run(
@@ -305,7 +308,8 @@ impl Arena {
         (None, self.go_in())
     }
 
-    /// Commits what must be of pages that are the caller's. `false`: there is no memory. Outside the gate.
+    /// Commits those of the caller's pages that need it. Returns `false` if there is no memory. Outside
+    /// the gate.
     #[cold]
     #[inline(never)]
     fn commit(&'static self, run: &Run) -> bool {

@@ -1,9 +1,9 @@
-//! Giving hook memory back: what has been free for the decay time, or all that is free now.
+//! Gives hook memory back: what has been free for the decay time, or all that is free now.
 //!
-//! As jemalloc's manual has it, from the most permanent way to the least, each of which a hook may refuse or
-//! be null: whole free chunks of an extent are split off and given to `dalloc`; free pages that may be
-//! resident are decommitted, else purged at once, else lazily. What has been refused and is clean is kept
-//! for later blocks.
+//! As jemalloc's manual has it, from the most permanent way to the least; each hook may refuse or be null.
+//! Whole free chunks of an extent are split off and given to `dalloc`; free pages that may be resident are
+//! decommitted, else purged at once, else lazily. Memory that was refused and is clean is kept for later
+//! blocks.
 
 use super::chunk::{Chunk, State};
 use super::hooks::{Caller as Hooked, Extent};
@@ -19,7 +19,7 @@ use crate::sys::{futex, time};
 /// What became of pages: whether they may be resident, read as zeroes, and are decommitted.
 type Outcome = (bool, bool, bool);
 
-/// Tries the ways in which pages of an extent are given back without it.
+/// Tries the ways in which pages of an extent are given back without the extent.
 #[cold]
 #[inline(never)]
 fn purge_part(hooks: &Hooked, extent: Extent, offset: usize, length: usize) -> Outcome {
@@ -33,8 +33,8 @@ fn purge_part(hooks: &Hooked, extent: Extent, offset: usize, length: usize) -> O
 }
 
 impl Arena {
-    /// Gives back what has been free for the decay time, if it is time to look. On a thread of the program's,
-    /// outside the gate.
+    /// Gives back what has been free for the decay time, if it is time to look. Called on a thread of the
+    /// program, outside the gate.
     #[inline]
     pub fn decay_hooked(&'static self) {
         if self.memory.is_on() {
@@ -54,7 +54,8 @@ impl Arena {
         }
     }
 
-    /// Gives back what was last freed at `before` or earlier, or all that is free. Nothing if another thread does.
+    /// Gives back what was last freed at `before` or earlier, or all that is free. Does nothing if another thread
+    /// is doing so.
     #[inline(never)]
     pub fn purge_hooked(&'static self, before: Option<u64>) {
         if !self.memory.is_on() || !self.begin_alone() {
@@ -87,7 +88,7 @@ impl Arena {
         self.go_out(inside);
     }
 
-    /// The next one in the queue. `false`: there is none, or it is too young.
+    /// The next chunk in the queue. Returns `false` if there is none, or it is too young.
     #[cold]
     #[inline(never)]
     fn purge_next(&'static self, before: Option<u64>) -> bool {
@@ -140,7 +141,8 @@ impl Arena {
         }
     }
 
-    /// Splits busy chunks off their extent and has the dalloc hook take them. `false`: a hook refused.
+    /// Splits busy chunks off their extent and gives them to the dalloc hook. Returns `false` if a
+    /// hook refused.
     #[cold]
     #[inline(never)]
     fn give_range(&'static self, first: &'static Chunk, n: usize, extent: Extent) -> bool {
@@ -165,7 +167,7 @@ impl Arena {
             }
             self.starts(at + size, true);
         }
-        // From when the hook has it, the address may be anybody's.
+        // From when the hook has it, the address may be any other code's.
         let inside = self.go_in();
         let mut chunks = None;
         self.each(first, n, |chunk| chunk.pooled.set(chunks.replace(chunk)));
@@ -196,7 +198,7 @@ impl Arena {
         self.go_out(inside);
     }
 
-    /// Purges the dirty pages of an open chunk that are not in use, or of a busy one, which is free then.
+    /// Purges the dirty pages of an open chunk that are not in use, or of a busy one, which is then free.
     #[cold]
     #[inline(never)]
     fn purge_pages(&'static self, chunk: &'static Chunk) {
@@ -238,7 +240,7 @@ impl Arena {
         self.go_out(inside);
     }
 
-    /// Gives all hook memory back, whatever lives in it, and the hooks up.
+    /// Gives all hook memory back, live blocks included, and gives the hooks up.
     #[cold]
     #[inline(never)]
     pub(in crate::heap::arena) fn destroy_hooked(&'static self) {
@@ -251,7 +253,7 @@ impl Arena {
         }
         let hooks = self.memory.caller();
         let inside = self.go_in();
-        // Whatever was left behind dies with the rest.
+        // Blocks that were left behind die with the rest.
         self.gate.take(&inside);
         self.memory.wipe();
         self.go_out(inside);

@@ -12,14 +12,14 @@ use super::hooks::Extent;
 use super::map;
 use core::cell::Cell;
 
-/// Mapped at once, of which only what is used is resident.
+/// Bytes mapped at once, of which only those in use are resident.
 const STEP: usize = 1 << 20;
 
 /// Spare records, and room for more.
 pub struct Spare {
     chunks: Cell<Option<&'static Chunk>>,
     pages: Cell<Option<&'static Pages>>,
-    /// Room, from and to.
+    /// The room, from and to.
     rest: Cell<(usize, usize)>,
 }
 
@@ -35,7 +35,7 @@ impl Spare {
             return None;
         }
         self.rest.set((at + size, end));
-        // SAFETY: invariant 1: zero, nobody else's, long enough and aligned to a line.
+        // SAFETY: invariant 1: zero, no other code's, long enough and aligned to a line.
         Some(unsafe { &*core::ptr::with_exposed_provenance::<T>(at) })
     }
 
@@ -50,11 +50,11 @@ impl Spare {
     }
 }
 
-/// What a record is kept for.
+/// Something that a record is kept for.
 pub trait Record: 'static {
     /// The list of spare ones of its kind.
     fn list(spare: &Spare) -> &Cell<Option<&'static Self>>;
-    /// The one behind it in that list.
+    /// The next record in that list.
     fn next(&self) -> &Cell<Option<&'static Self>>;
 }
 
@@ -84,7 +84,7 @@ unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool(Spare::new());
 
-/// A record of the pool's, for which more is mapped if it must be.
+/// A record of the pool, for which more is mapped if necessary.
 fn from_pool<T: Record>() -> Option<&'static T> {
     let _guard = map::lock();
     POOL.0.take().or_else(|| {
@@ -102,18 +102,18 @@ pub struct Records {
 }
 
 impl Records {
-    /// In the pool.
+    /// Records in the pool.
     pub const fn new() -> Self {
         Records { part: Cell::new(None), spare: Spare::new() }
     }
 
-    /// Has them lie in an extent, zeroed, until it is full.
+    /// Makes them lie in an extent, zeroed, until it is full.
     pub fn begin(&self, part: Extent) {
         self.part.set(Some(part));
         self.spare.rest.set((part.at, part.at + part.size));
     }
 
-    /// Ends the use of the extent. No record is in use.
+    /// Ends the use of the extent. No record may be in use.
     pub fn end(&self) -> Option<Extent> {
         self.spare.chunks.set(None);
         self.spare.pages.set(None);
@@ -126,12 +126,12 @@ impl Records {
         self.part.get().is_some_and(|part| at.wrapping_sub(part.at) < part.size)
     }
 
-    /// A record; `None` when memory is out.
+    /// A record; `None` if memory is out.
     pub fn take<T: Record>(&self) -> Option<&'static T> {
         self.spare.take().or_else(from_pool)
     }
 
-    /// Takes one back.
+    /// Takes a record back.
     pub fn give<T: Record>(&self, record: &'static T) {
         if self.is_mine(record) {
             self.spare.give(record);

@@ -1,18 +1,18 @@
-//! What is asked of hook memory, and what is taken for it.
+//! What is requested of hook memory, and what is taken for it.
 
 use super::chunk::Chunk;
 use crate::region::CHUNK;
 use crate::run::UNITS;
 use crate::size_class::UNIT;
 
-/// What is asked for.
+/// What is requested.
 #[derive(Clone, Copy)]
 pub enum Want {
     /// A span of small blocks.
     Span,
-    /// So many pages at a multiple of so many.
+    /// Pages: how many, and at a multiple of how many.
     Pages(usize, usize),
-    /// A huge block of so many bytes at a multiple of so many.
+    /// A huge block: how many bytes, and at a multiple of how many.
     Huge(usize, usize),
 }
 
@@ -32,19 +32,19 @@ pub struct Run {
     pub chunk: &'static Chunk,
     pub first: usize,
     pub n: usize,
-    /// Whether it reads as zeroes, at the latest when it is committed.
+    /// Whether they read as zeroes, at the latest when they are committed.
     pub zero: bool,
-    /// Whether some of it must be committed.
+    /// Whether some of them must be committed.
     pub decommitted: bool,
 }
 
 impl Run {
-    /// Its address.
+    /// Their address.
     pub fn at(&self) -> usize {
         self.chunk.at.get() + self.first * UNIT
     }
 
-    /// Its chunks, and the first page and the number of pages in each.
+    /// Their chunks, and the first page and the number of pages in each.
     pub fn parts(self) -> impl Iterator<Item = (&'static Chunk, usize, usize)> {
         let mut at = Some(self.chunk);
         let mut left = self.n;

@@ -1,8 +1,8 @@
 //! Resizing blocks of hook memory where they are.
 //!
-//! Small and medium blocks have the size that they have; huge ones give up whole chunks at their end, or take
-//! free ones behind it: those of their extent, those of the next one if the merge hook joins the two, or such
-//! as the alloc hook has at that address.
+//! Small and medium blocks keep their size; huge ones give up whole chunks at their end, or take free ones
+//! behind it: those of their extent, those of the next one if the merge hook joins the two, or those that the
+//! alloc hook provides at that address.
 
 use super::chunk::{Chunk, State};
 use super::hooks::Extent;
@@ -17,10 +17,11 @@ use crate::size_class::{MEDIUM_MAX, UNIT};
 use crate::sync::Ordering;
 
 /// Resizes a block of hook memory where it is, to at least `size` bytes; what it gains is zero if `zeroed`.
-/// A huge block stays one. `false`: that cannot be, and nothing has changed; also for other pointers.
+/// A huge block stays huge. Returns `false` if that is impossible, and then nothing has changed; also for
+/// other pointers.
 ///
 /// # Safety
-/// `p` is a live block of the caller's.
+/// `p` must be a live block of the caller's.
 #[cold]
 #[inline(never)]
 pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
@@ -29,7 +30,7 @@ pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     if chunk.state.get() != State::Huge || size > isize::MAX as usize {
         return size <= old && size.next_multiple_of(UNIT) == old;
     }
-    // One that is huge for its alignment alone may be shorter.
+    // A block that is huge only because of its alignment may be shorter.
     let new = size.max(old.min(MEDIUM_MAX + 1)).next_multiple_of(UNIT);
     let Some(heap) = table::by_id(chunk.heap()) else { return false };
     if new <= old {
@@ -38,7 +39,7 @@ pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     }
     let Some(zero) = heap.grow_hooked(chunk, old, new) else { return false };
     if zeroed {
-        // What it had of its last chunk is not known to be zero.
+        // The rest of its last chunk is not known to be zero.
         let known = if zero { old.next_multiple_of(CHUNK).min(new) } else { new };
         // SAFETY: the block is the caller's, and `new` bytes long now.
         unsafe { p.add(old).write_bytes(0, known - old) };
@@ -68,8 +69,8 @@ impl Arena {
         self.memory.live.fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
     }
 
-    /// Whether what the block gained reads as zeroes, except for the rest of the chunk that it ended in; `None`: it
-    /// could not grow.
+    /// Whether what the block gained reads as zeroes, except for the rest of the chunk in which it ended; `None` if
+    /// it could not grow.
     #[cold]
     #[inline(never)]
     fn grow_hooked(&'static self, chunk: &'static Chunk, old: usize, new: usize) -> Option<bool> {
@@ -151,7 +152,7 @@ impl Arena {
     }
 
     /// Makes the extent of a block go on behind it: joins it with the next ones as long as that helps, or asks
-    /// the alloc hook for what lies there. On the one thread that may. Outside the gate.
+    /// the alloc hook for what lies there. Called on the one thread that may do so, outside the gate.
     #[cold]
     #[inline(never)]
     fn extend(&'static self, chunk: &'static Chunk, end: usize, n: usize) {

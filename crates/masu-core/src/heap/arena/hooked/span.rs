@@ -11,7 +11,7 @@ use core::mem::offset_of;
 
 /// A span: a granule of blocks of one class.
 pub struct Span {
-    /// 0: none is here.
+    /// The class; 0 if no span is here.
     pub class: Cell<usize>,
     pub at: Cell<usize>,
     live: Cell<usize>,
@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// What is wrong with a pointer that is freed.
+/// What is wrong with a freed pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// It is no block's start.
@@ -96,17 +96,17 @@ pub enum Wrong {
 pub struct Spans(Cell<Option<&'static Span>>);
 
 impl Spans {
-    /// None.
+    /// No spans.
     pub const fn new() -> Self {
         Spans(Cell::new(None))
     }
 
-    /// The first.
+    /// The first span.
     pub fn front(&self) -> Option<&'static Span> {
         self.0.get()
     }
 
-    /// Adds one that is in no list.
+    /// Adds a span that is in no list.
     pub fn push(&self, span: &'static Span) {
         span.prev.set(None);
         span.next.set(self.0.replace(Some(span)));
