@@ -1,15 +1,15 @@
-//! Per class: the spans that nobody owns and that have room, for whoever needs one.
+//! Per class: the spans without an owner that have room, for any thread that needs one.
 //!
-//! One lock and one list a class. Four classes share a cache line, each sixteen times as large as the one before, so
-//! that threads which live on blocks of similar sizes do not meet there. A span is on the list from the moment it is given up with room
-//! until it is claimed; a thread that claims it by freeing into it takes it off afterwards
+//! One lock and one list a class. Four classes share a cache line, each sixteen times the size of the one before, so
+//! that threads that live on blocks of similar sizes do not meet there. A span is on the list from the moment it is
+//! given up with room until it is claimed; a thread that claims it by freeing into it takes it off afterwards
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
 //!
 //! Invariants:
 //! 1. a list, and the links of its members, are touched by the holder of its lock alone.
 //! 2. a span that is claimed stays in the list until its claimer has taken it off, under the lock. Until then
-//!    nobody touches its line.
-//! 3. a list is all zero, and no list, until its first span comes; then it always is one.
+//!    no thread touches its line.
+//! 3. a list is all zero, and no list, until its first span comes; from then on it always is one.
 
 use super::list::List;
 use super::record::{Place, page_map, record, remote, threshold};
@@ -43,7 +43,7 @@ impl AbandonedList {
         }
     }
 
-    /// Of a class.
+    /// The list of a class.
     fn of(class: usize) -> &'static Self {
         &LISTS.0[class % LINES * PER_LINE + class / LINES % PER_LINE]
     }
@@ -54,7 +54,7 @@ impl AbandonedList {
         unsafe { (*self.list.get()).assume_init_ref() }
     }
 
-    /// Notes its length for those without the lock. Under the lock.
+    /// Notes its length for threads without the lock. Under the lock.
     fn note_len(&self) {
         self.len.store(self.list().len(), Ordering::Relaxed);
     }
@@ -67,25 +67,25 @@ const LINES: usize = CLASSES / PER_LINE;
 const _: () =
     assert!(cfg!(any(loom, masu_count_locks)) || size_of::<AbandonedList>() * PER_LINE == LINE);
 
-/// On lines that begin with a list. Zero, and so no part of the library's file.
+/// On lines that begin with a list. Zero, and so not part of the library's file.
 #[repr(align(64))]
 struct Lists([AbandonedList; CLASSES]);
 
 shared_static! { static LISTS: Lists = Lists(array_of![AbandonedList::new(); CLASSES]); }
 
-/// Gives up a span of the caller's that has room. `false`, with nothing changed, when many blocks have
-/// come back from other threads, or all that were out: merge them and decide again. `last`: it is to be
-/// used after all others.
+/// Gives up a span of the caller's that has room. Returns `false`, with nothing changed, if many blocks
+/// have come back from other threads, or all that were in use: merge them and decide again. `last` means
+/// that it is to be used after all others.
 ///
-/// While a fork stands still, the span is in no list: it is given up as a full one, to whoever frees into
-/// it.
+/// While a fork stands still, the span is in no list: it is given up as a full one, to the thread that
+/// frees into it.
 ///
 /// # Safety
-/// The caller owns the span, which is in no list and has blocks out.
+/// The caller must own the span, which must be in no list and have blocks in use.
 pub unsafe fn publish(span: u32, last: bool) -> bool {
     let s = record(span);
-    // SAFETY: the caller owns the span until `give_up` succeeds; from then on invariant 2 keeps whoever claims it
-    // away, and the links belong to the list (invariant 1).
+    // SAFETY: the caller owns the span until `give_up` succeeds; from then on invariant 2 keeps a claimer away,
+    // and the links belong to the list (invariant 1).
     unsafe {
         let class = (*s).class as usize;
         let abandoned = AbandonedList::of(class);
@@ -115,10 +115,10 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
     true
 }
 
-/// Takes a span off the list after claiming it by a push. `false`: a fork stands still.
+/// Takes a span off the list after claiming it by a push. Returns `false` if a fork stands still.
 ///
 /// # Safety
-/// The caller claimed the span, which was listed, and has not changed its class.
+/// The caller must have claimed the span, which was listed, and not have changed its class.
 pub unsafe fn unlink(span: u32, class: usize) -> bool {
     let abandoned = AbandonedList::of(class);
     let Some(_guard) = abandoned.lock.enter() else { return false };
@@ -138,8 +138,8 @@ pub fn adopt(class: usize) -> Option<(u32, Chain)> {
 pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
     claim_where(class, |span| {
         let s = record(span);
-        // SAFETY: a listed span's line rests (invariant 2). If somebody has just claimed it, the claim that follows
-        // fails.
+        // SAFETY: a listed span's line rests (invariant 2). If another thread has just claimed it, the claim that
+        // follows fails.
         unsafe {
             let old = all || (*s).since.rested();
             let changed = remote(span).pending() != 0 || (*s).out() != u32::from((*s).looked);

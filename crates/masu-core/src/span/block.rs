@@ -3,15 +3,15 @@
 //! Invariants:
 //! 1. a free block that exists, in whatever list, bin, chain or outbox it waits, has the mark, unless its
 //!    page went back to the kernel (then its span's [`bound`](super::bound) is closed);
-//! 2. who hands a block out takes the mark off.
+//! 2. code that hands a block out takes the mark off.
 //!
 //! So a free that finds the mark is a second free of the block, or the program has copied what an earlier
 //! block left in memory. The free asks [`suspect`](crate::heap) which it is.
 
 use core::ptr::null_mut;
 
-/// What the second word of every free block holds. One immediate operand of an instruction, sign-extended. No
-/// address, no number that counts anything, no text, and as a floating-point number none.
+/// What the second word of every free block holds. It is one immediate operand of an instruction,
+/// sign-extended. It is no address, no number that counts anything, no text and no floating-point number.
 pub const MARK: i64 = -0x63c1_2a49;
 
 /// A free block.
@@ -25,8 +25,7 @@ pub struct Block {
 impl Block {
     /// Makes memory a free block that links to `next`.
     ///
-    /// # Safety
-    /// The memory of a block that nobody uses, the caller's.
+    /// It must be the memory of an unused block, the caller's.
     #[inline(always)]
     pub unsafe fn make_free(block: *mut Block, next: *mut Block) {
         // SAFETY: as the caller says.
@@ -36,7 +35,7 @@ impl Block {
     /// Marks a block as free.
     ///
     /// # Safety
-    /// A block that was freed, the caller's.
+    /// It must be a freed block, the caller's.
     #[inline(always)]
     pub unsafe fn mark(block: *mut Block) {
         // SAFETY: as the caller says.
@@ -46,10 +45,10 @@ impl Block {
     /// Takes the mark off a block that is being handed out.
     ///
     /// # Safety
-    /// The block is the caller's.
+    /// The block must be the caller's.
     #[inline(always)]
     pub unsafe fn clear(block: *mut Block) {
-        // A store: what comes of the assignment in functions that are to be short is an `and`, which loads too.
+        // A store: in functions that are optimised for size the assignment becomes an `and`, which loads too.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: as the caller says.
         unsafe {
@@ -66,7 +65,7 @@ impl Block {
     /// Whether a block has the mark.
     ///
     /// # Safety
-    /// A block of a span, the caller's.
+    /// It must be a block of a span, the caller's.
     #[inline(always)]
     pub unsafe fn is_marked(block: *mut Block) -> bool {
         // SAFETY: as the caller says.
@@ -76,7 +75,7 @@ impl Block {
     /// Whether memory looks like a free block that links to `next`; another thread may be writing to it.
     ///
     /// # Safety
-    /// Memory of a span.
+    /// It must be memory of a span.
     pub unsafe fn seems_to_link(block: *mut Block, next: *mut Block) -> bool {
         // SAFETY: as the caller says; each word is read by itself.
         unsafe {
@@ -85,16 +84,17 @@ impl Block {
         }
     }
 
-    /// Hands out the first block of a list that is not empty: takes the mark off, which must be there. What a program
-    /// has made a link point to is no free block, so it is found here before it has a second owner.
+    /// Hands out the first block of a list that is not empty: takes the mark off, which must be there. If a program
+    /// has changed a link, the memory to which it leads is no free block, so that is found here before it has a
+    /// second owner.
     ///
     /// # Safety
-    /// A free block, the caller's.
+    /// It must be a free block, the caller's.
     #[inline(always)]
     pub unsafe fn hand_out(block: *mut Block) {
         // SAFETY: as the caller says.
         unsafe {
-            // Subtracts in memory: an instruction more than a store of zero.
+            // Subtracts in memory: one instruction more than a store of zero.
             let left = (*block).mark.wrapping_sub(MARK);
             (*block).mark = left;
             if left != 0 {
@@ -103,10 +103,11 @@ impl Block {
         }
     }
 
-    /// Zeroes the link of a block that reads as zeroes otherwise, its mark having been taken off.
+    /// Zeroes the link of a block that reads as zeroes otherwise, after its mark has been taken
+    /// off.
     ///
     /// # Safety
-    /// The block is the caller's.
+    /// The block must be the caller's.
     #[inline(always)]
     pub unsafe fn zero_link(block: *mut Block) {
         // SAFETY: as the caller says.

@@ -3,13 +3,13 @@
 //! Invariants:
 //! 1. the list is a ring through `prev` (the first span's `prev` is the last one) that ends through `next`
 //!    (the last one's `next` is `NIL`).
-//! 2. whoever owns the list owns the links of its spans.
+//! 2. the owner of the list owns the links of its spans.
 
 use super::record::record;
 use crate::region::NIL;
 use core::cell::Cell;
 
-/// The list's head. Cells, so that whoever owns the list may change it through a shared reference.
+/// The list's head. Cells, so that the list's owner may change it through a shared reference.
 #[repr(C)]
 pub struct List {
     head: Cell<u32>,
@@ -57,7 +57,7 @@ impl List {
     /// The span after `span`, which is in the list.
     ///
     /// # Safety
-    /// `span` is in this list, and the caller owns the list.
+    /// `span` must be in this list, and the caller must own the list.
     #[inline]
     pub unsafe fn after(&self, span: u32) -> Option<u32> {
         // SAFETY: passed on.
@@ -68,7 +68,7 @@ impl List {
     /// Puts a span first.
     ///
     /// # Safety
-    /// The caller owns the list and the span, which is in no list.
+    /// The caller must own the list and the span, which must be in no list.
     pub unsafe fn push_front(&self, span: u32) {
         let s = record(span);
         // SAFETY: invariant 2; the links of `span`, which is in no list, are the caller's too.
@@ -86,7 +86,7 @@ impl List {
     /// Puts a span last.
     ///
     /// # Safety
-    /// The caller owns the list and the span, which is in no list.
+    /// The caller must own the list and the span, which must be in no list.
     pub unsafe fn push_back(&self, span: u32) {
         let s = record(span);
         // SAFETY: invariant 2; the links of `span`, which is in no list, are the caller's too.
@@ -111,7 +111,7 @@ impl List {
     /// Takes a span out.
     ///
     /// # Safety
-    /// The caller owns the list, and `span` is in it.
+    /// The caller must own the list, and `span` must be in it.
     pub unsafe fn remove(&self, span: u32) {
         let s = record(span);
         // SAFETY: invariant 2.
@@ -137,7 +137,7 @@ impl List {
     /// Takes the first span out.
     ///
     /// # Safety
-    /// The caller owns the list.
+    /// The caller must own the list.
     pub unsafe fn pop_front(&self) -> Option<u32> {
         let span = self.front()?;
         // SAFETY: invariant 1: it is in the list.

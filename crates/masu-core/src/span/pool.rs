@@ -14,9 +14,9 @@ use crate::size_class::UNIT;
 use crate::sync::Ordering;
 use crate::sys::auxv;
 
-/// A free span; `None` when memory is out. `dense`: spans are filled rather than sprinkled, so that
-/// fresh memory may be taken in as a huge page. `own`: whose chunks are to be looked at first.
-/// `home`: who takes it.
+/// A free span; `None` if memory is out. `dense` means that spans are filled rather than sprinkled,
+/// so that fresh memory may be faulted in as a huge page. `own` says whose chunks to look at first,
+/// and `home` who takes the span.
 pub fn take(dense: bool, own: Option<Affinity>, home: Home) -> Option<u32> {
     let (granule, touched) = run::pool::take_granule(dense, own, home)?;
     // SAFETY: invariant 2, and invariant 1 of `region`: the line is mapped.
@@ -24,13 +24,14 @@ pub fn take(dense: bool, own: Option<Affinity>, home: Home) -> Option<u32> {
     Some(granule as u32)
 }
 
-/// Takes a span back whose blocks are all free.
+/// Takes back a span whose blocks are all free.
 ///
 /// # Safety
-/// The caller owns the span, it is in no list, no block of it is live or in a bin or remote chain.
+/// The caller must own the span; it must be in no list, and no block of it may be live or in a bin
+/// or remote chain.
 pub unsafe fn give(span: u32) {
     let s: *mut Span = record(span);
-    // SAFETY: invariant 2: the caller hands the span over. Nothing of it is a run, so that every free into it
+    // SAFETY: invariant 2: the caller hands the span over. None of it is a run, so that every free into it
     // fails its checks.
     let dirty = unsafe {
         (*s).place = Place::Unowned;

@@ -1,7 +1,7 @@
 //! Purging: pages inside a span that no live block touches go back to the kernel.
 //!
 //! A span with a few long-lived blocks would keep all its 64 KiB. The purge takes such a span out of
-//! the abandoned ones, finds the pages that only free blocks lie on, takes the blocks that *start*
+//! the abandoned ones, finds the pages on which only free blocks lie, takes the blocks that *start*
 //! on them off the free list, and gives the pages back. A mask in the owner's line says which pages
 //! are purged; when the span needs blocks again, it carves those of a purged page anew.
 //!
@@ -11,8 +11,8 @@
 //! 2. while a page is purged, the span's bound is closed: what starts there is free and has no mark.
 //!
 //! The links of free blocks lie where the blocks start, so discarding purged pages loses none. A free
-//! block that starts before a purged page and reaches into it stays in its list: what it finds there
-//! when it is used are zeroes. Pages are those of 4 KiB; with larger ones nothing is purged.
+//! block that starts before a purged page and reaches into it stays in its list: when it is used,
+//! that part of it reads as zeroes. Pages are those of 4 KiB; with larger ones nothing is purged.
 
 use super::block::Block;
 use super::bound::close;
@@ -41,13 +41,13 @@ impl FreeSet {
     }
 }
 
-/// Indices of the blocks of `size` bytes that start on a page, if so many are `carved`.
+/// Indices of the blocks of `size` bytes that start on a page, of `carved` in all.
 fn starts(size: usize, carved: usize, page: usize) -> core::ops::Range<usize> {
     let first = |page: usize| (page * UNIT).div_ceil(size.max(1)).min(carved);
     first(page)..first(page + 1)
 }
 
-/// How many blocks of `size` bytes, of which so many are `carved`, start on the pages of a mask.
+/// How many of `carved` blocks of `size` bytes start on the pages of a mask.
 pub fn blocks_on(mask: u16, size: usize, carved: usize) -> u32 {
     let pages = (0..PAGES).filter(|page| mask >> page & 1 != 0);
     pages.map(|page| starts(size, carved, page).len() as u32).sum()
@@ -70,18 +70,18 @@ impl Span {
         blocks_on(self.purged, self.size() as usize, self.carved.into())
     }
 
-    /// Carves the blocks of a purged page anew. Returns their list and number; `None` when no page is
+    /// Carves the blocks of a purged page anew. Returns their list and number; `None` if no page is
     /// purged.
     ///
     /// # Safety
-    /// The caller owns span `span`.
+    /// The caller must own span `span`.
     pub(super) unsafe fn carve_purged(&mut self, span: u32) -> Option<(*mut Block, u32)> {
         while self.purged != 0 {
             let page = self.purged.trailing_zeros() as usize;
             self.purged &= self.purged - 1;
             let blocks = self.starts(page);
             let n = blocks.len();
-            // There will be something to give back again, however many blocks are out then.
+            // There will be something to give back again, however many blocks are in use then.
             self.looked = 0;
             let mut list: *mut Block = null_mut();
             for index in blocks.rev() {
@@ -99,10 +99,11 @@ impl Span {
         None
     }
 
-    /// Gives back the pages that only free blocks lie on. Returns the bytes given back.
+    /// Gives back the pages on which only free blocks lie. Returns the bytes given back.
     ///
     /// # Safety
-    /// The caller owns span `span`, none of whose blocks is in a bin, and some block is out.
+    /// The caller must own span `span`; none of its blocks may be in a bin, and some block must be
+    /// in use.
     pub unsafe fn purge_pages(&mut self, span: u32) -> usize {
         if auxv::page_size() != UNIT {
             return 0;
@@ -143,7 +144,7 @@ impl Span {
     /// Takes the blocks that start on the pages of a mask off the free list.
     ///
     /// # Safety
-    /// The caller owns the span, which begins at `base`.
+    /// The caller must own the span, which begins at `base`.
     unsafe fn unlink_starts_on(&mut self, base: usize, mask: u16) {
         let mut kept: *mut Block = null_mut();
         let mut kept_len = 0;
@@ -167,7 +168,7 @@ impl Span {
 /// Discards the pages of a mask, each range of neighbours in one call. Returns the bytes.
 ///
 /// # Safety
-/// They are pages of a span of the caller's, which begins at `base`, and hold free blocks only.
+/// They must be pages of a span of the caller's, which begins at `base`, and hold only free blocks.
 unsafe fn discard(base: usize, mask: u16) -> usize {
     let mut rest = u32::from(mask);
     let mut bytes = 0;

@@ -5,9 +5,9 @@
 //! 2. blocks `0..carved` exist; block `i` lies at `i * size`, and `carved <= capacity`.
 //! 3. bytes at and after `touched` read as zeroes, in the child of a fork that freezes the owner too.
 //! 4. `carved == free list + blocks on purged pages + chain of the remote word + blocks in a bin + live blocks`.
-//! 5. only the thread of the owning heap reads or writes the line; while nobody owns the span,
-//!    `next` and `prev` belong to the lock of its list, and the rest to nobody. In the pool, the
-//!    line belongs to the pool's lock.
+//! 5. only the thread of the owning heap reads or writes the line; while the span has no owner, `next` and
+//!    `prev` belong to the lock of its list, and no thread touches the rest. In the pool, the line belongs to
+//!    the pool's lock.
 
 use super::block::Block;
 #[cfg(not(loom))]
@@ -29,7 +29,7 @@ use core::sync::atomic::{AtomicU32, compiler_fence};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Place {
-    /// In no list of a heap: in the pool, or nobody owns it.
+    /// In no list of a heap: in the pool, or without an owner.
     Unowned,
     /// The one from which its heap takes blocks of the class.
     Active,
@@ -50,10 +50,10 @@ pub struct Span {
     pub base: u32,
     /// Tells blocks' starts from other addresses: see [`bound`](super::bound).
     pub(super) factor: u64,
-    /// While nobody owns it, the id of the heap that had too many; 0: not so.
+    /// While it has no owner, the id of the heap that had too many; 0: not so.
     pub former: u32,
-    /// What is at most in the upper half of a block's address times `factor`, if the block exists; 0:
-    /// whoever frees one is to look closer. The free path compares `former` with it, as the lower half.
+    /// The largest upper half of a block's address times `factor`, if the block exists; 0 if a free
+    /// must look closer. The free path compares `former` with it, as the lower half.
     pub(super) bound: AtomicU32,
     /// Blocks that exist.
     pub carved: u16,
@@ -63,20 +63,20 @@ pub struct Span {
     pub next: u32,
     /// Previous span of the list, or `NIL`.
     pub prev: u32,
-    /// Blocks out when it was last purged, so that nothing is done twice.
+    /// Blocks in use when it was last purged, so that nothing is done twice.
     pub looked: u16,
     /// Pages whose blocks are not carved at present, a bit each.
     pub purged: u16,
     /// Offset / 16, plus 1, of the first of linked blocks that the last thread of its heap left in its
-    /// bin, or a scope put aside, and that count as being in one; 0: there are none.
+    /// bin, or a scope put aside, and that count as being in one; 0 if there are none.
     pub left: u16,
     /// Size class.
     pub class: u8,
     /// Where it is.
     pub place: Place,
-    /// When it came into the list that it is in, of its heap or of spans that nobody owns.
+    /// When it came into the list that it is in, of its heap or of spans without an owner.
     pub since: Tick,
-    /// Local frees of the owner's that nobody has counted yet, except for those since `countdown` was `set`.
+    /// Local frees of the owner's that are not counted yet, except for those since `countdown` was `set`.
     freed: u32,
     /// What `countdown` was then.
     set: u32,
@@ -107,7 +107,7 @@ pub fn record_at(base: Base, span: usize) -> *mut Span {
 /// A span's remote word.
 ///
 /// # Safety
-/// The span lies below the region's limit.
+/// The span must lie below the region's limit.
 #[inline(always)]
 pub unsafe fn remote(span: u32) -> &'static RemoteWord {
     // SAFETY: the remote line is mapped (invariant 1 of `region`) and zero or a valid word; any bit
@@ -118,7 +118,7 @@ pub unsafe fn remote(span: u32) -> &'static RemoteWord {
 /// A span's page map entry.
 ///
 /// # Safety
-/// The span lies below the region's limit.
+/// The span must lie below the region's limit.
 #[inline(always)]
 pub unsafe fn page_map(span: u32) -> &'static PageMapEntry {
     // SAFETY: passed on.
@@ -152,13 +152,13 @@ pub fn emptied(one_more: bool) {
     }
 }
 
-/// Bytes in such spans. An owner may take a chain before who completed it has counted: the count is
-/// below zero then.
+/// Bytes in such spans. An owner may take a chain before the thread that completed it has counted:
+/// then the count is below zero.
 pub fn emptied_bytes() -> usize {
     EMPTIED.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned() * GRANULE
 }
 
-/// Gives the pages of such spans back in their owners' stead. Returns the bytes given back.
+/// Gives back the pages of such spans in their owners' stead. Returns the bytes given back.
 pub fn empty_for_sleepers() -> usize {
     let mut bytes = 0;
     if EMPTIED.load(Ordering::Relaxed) == 0 {
@@ -173,7 +173,7 @@ pub fn empty_for_sleepers() -> usize {
             // The size was read before the word stood still: the span may have become another
             // class's since.
             // SAFETY: invariant 1 of `region`; every block of the span is free, and the word keeps
-            // everybody away.
+            // all other threads away.
             let gone = unsafe {
                 page_map(span).block_size() == size && {
                     // No mark is left by which a second free of a block would be seen. (The checker takes
@@ -193,7 +193,7 @@ pub fn empty_for_sleepers() -> usize {
     bytes
 }
 
-/// Per class, how many blocks fit in a span: who frees others' blocks asks often.
+/// Per class, how many blocks fit in a span: threads that free others' blocks need this often.
 static CAPACITIES: [u16; LAST_CLASS + 1] = capacities();
 
 const fn capacities() -> [u16; LAST_CLASS + 1] {
@@ -221,9 +221,9 @@ pub fn threshold(class: usize) -> u32 {
 /// Makes a span from the pool an owned, empty one of a class.
 ///
 /// # Safety
-/// The caller got the span from the pool and is its only user.
+/// The caller must have got the span from the pool and be its only user.
 pub unsafe fn init(span: u32, class: usize, owner: u32) {
-    // Never 0: a compiler that knows adds no panic to the division below.
+    // Never 0: a compiler that knows this adds no panic to the division below.
     let size = size_of_class(class).max(1);
     let s = record(span);
     // SAFETY: the caller is the only user; `touched` is kept, which keeps invariant 3.
@@ -286,7 +286,7 @@ impl Span {
         self.base.wrapping_sub(self.countdown)
     }
 
-    /// Lets the owner be called after `n` more local frees (`n >= 1`).
+    /// Makes the countdown reach zero after `n` more local frees (`n >= 1`).
     #[inline]
     pub fn set_countdown(&mut self, n: u32) {
         let len = self.free_len();
@@ -311,7 +311,7 @@ impl Span {
         self.out_in_line()
     }
 
-    /// [`out`](Self::out) where it is asked often: in line.
+    /// [`out`](Self::out) for callers that ask often: in line.
     #[inline(always)]
     pub fn out_in_line(&self) -> u32 {
         u32::from(self.carved).wrapping_sub(self.free_len()).wrapping_sub(self.purged_blocks())
@@ -336,7 +336,7 @@ impl Span {
         self.free_len() * self.size()
     }
 
-    /// Remembers the blocks of a bin, a list of any length but 0. None are remembered so far.
+    /// Remembers the blocks of a bin, a list of any length except 0. None may be remembered so far.
     pub fn leave(&mut self, bin: *mut Block) {
         debug_assert_eq!(self.left, 0);
         self.left = sixteenths(bin) as u16 + 1;
@@ -350,7 +350,7 @@ impl Span {
         }
     }
 
-    /// Detaches them.
+    /// Detaches those blocks.
     pub fn take_left(&mut self, span: u32) -> *mut Block {
         let left = self.left(span);
         self.left = 0;
@@ -376,7 +376,7 @@ impl Span {
     /// Puts a chain taken from the remote word on the local free list.
     ///
     /// # Safety
-    /// The chain was taken from this span's word by its owner.
+    /// The span's owner must have taken the chain from this span's word.
     pub unsafe fn merge(&mut self, span: u32, chain: Chain) {
         if chain.count == 0 {
             return;
@@ -398,16 +398,16 @@ impl Span {
         unsafe { self.splice(span, chain) }
     }
 
-    /// Puts a chain, not an empty one, in front of the local free list.
+    /// Puts a chain, which must not be empty, in front of the local free list.
     ///
     /// # Safety
-    /// The chain has `count` linked blocks of this span, the last of which links to none; they are the
-    /// owner's, as is the span.
+    /// The chain must have `count` linked blocks of this span, the last of which links to none; they
+    /// must be the owner's, as must the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
         let tail = block_at(span, chain.tail);
         // SAFETY: passed on.
         if chain.count > self.out() || !unsafe { (*tail).next.is_null() } {
-            // Blocks were freed twice where no mark was to be seen, and the chain leads anywhere.
+            // Blocks were freed twice where no mark could be seen, and the chain is corrupt.
             report::damage(block_at(span, chain.head).cast(), Wrong::Tangled);
         }
         if !self.free.is_null() {
@@ -419,10 +419,10 @@ impl Span {
     }
 
     /// Carves fresh blocks, about `step` bytes. Returns their list, their number and whether they
-    /// read as zeroes except for the links, or `None` when the span is carved out.
+    /// read as zeroes except for the links, or `None` if the span is carved out.
     ///
     /// # Safety
-    /// The caller owns the span.
+    /// The caller must own the span.
     pub unsafe fn carve(&mut self, span: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
         // SAFETY: passed on.
         if let Some((list, n)) = unsafe { self.carve_purged(span) } {
@@ -440,7 +440,7 @@ impl Span {
         let first = region::granule_address(span as usize) + start;
         let zero = start >= self.touched() as usize;
         if zero && n * size > 2 * UNIT && size <= 2 * UNIT {
-            // One call instead of several faults. (Of longer blocks the links touch one page each.)
+            // One call instead of several faults. (The links of longer blocks touch one page each.)
             let page = first & !(UNIT - 1);
             mem::populate(page, first + n * size - page);
         }
@@ -466,7 +466,7 @@ impl Span {
     /// Carves fresh blocks, if any are left, and puts them behind the local free list.
     ///
     /// # Safety
-    /// The caller owns the span, and its free list is not empty.
+    /// The caller must own the span, and its free list must not be empty.
     pub unsafe fn carve_behind(&mut self, span: u32) {
         let Some(mut last) = core::ptr::NonNull::new(self.free) else { return };
         // SAFETY: the list is the caller's, and as invariant 1 describes one.

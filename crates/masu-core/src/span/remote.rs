@@ -8,11 +8,11 @@
 //! |  head   |  tail   |  count   |   used   |  state  |
 //! ```
 //!
-//! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16,
-//! the links are in the blocks; the tail's is null, so that the owner joins the chain to its
-//! list without a walk over blocks that another processor wrote last). `used` is meaningful only while nobody owns
-//! the span: blocks that were not on its local list when it was given up, those in the chain included. The
-//! states and their transitions, each a single compare-and-swap:
+//! `head`, `tail` and `count` describe a chain of freed blocks (`head` and `tail` are blocks' offsets / 16, the
+//! links are in the blocks; the tail's is null, so that the owner joins the chain to its list without a walk over
+//! blocks that another processor wrote last). `used` is meaningful only while the span has no owner: blocks that
+//! were not on its local list when it was given up, including those in the chain. The states and their
+//! transitions, each a single compare-and-swap:
 //!
 //! ```text
 //!  OWNED ──push (any thread)──▶ OWNED                  chain grows
@@ -30,13 +30,13 @@
 //!
 //! Invariants:
 //! 1. `count` is the length of the chain at `head`; no block is in it twice, unless the program freed one twice
-//!    and nobody noticed.
-//! 2. exactly one thread wins any transition to OWNED, and only the owner touches the span's own
-//!    line, its lists and its free blocks.
-//! 3. a span that nobody owns never has all of `used` in its chain: the push that would make it so
-//!    claims it. So a span without live blocks always has an owner, who gives it back.
+//!    and that was not noticed.
+//! 2. exactly one thread wins any transition to OWNED, and only the owner touches the span's own line, its
+//!    lists and its free blocks.
+//! 3. a span without an owner never has all of `used` in its chain: the push that would make it so claims it.
+//!    So a span without live blocks always has an owner, who gives it back.
 //! 4. a word says EMPTYING or "emptied" only while all blocks of the span are free.
-//! 5. whoever frees the last block may not touch the word after its compare-and-swap.
+//! 5. a thread that frees the last block may not touch the word after its compare-and-swap.
 //!
 //! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
@@ -46,12 +46,12 @@ use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
-/// A heap owns it. With an empty chain that is zero, as memory that nobody has written: the words of spans
-/// that one thread alone uses are never written, and take no page.
+/// A heap owns it. With an empty chain that is zero, as memory that was never written: the words of spans
+/// that only one thread uses are never written, and take no page.
 const OWNED: u64 = 0;
-/// Nobody owns it; it has room and is on the class's list of abandoned spans.
+/// It has no owner, has room and is on the class's list of abandoned spans.
 const LISTED: u64 = 1;
-/// Nobody owns it, and it is full as far as anybody knows.
+/// It has no owner, and is full as far as is known.
 const FULL: u64 = 2;
 /// A heap owns it, and the purge is giving its pages back.
 const EMPTYING: u64 = 3;
@@ -71,9 +71,9 @@ const _: () = assert!(GRANULE / 16 - 1 == OFFSET as usize && GRANULE / 16 < EMPT
 /// A chain of freed blocks taken from a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// Offset / 16 of its first block; meaningless when `count` is 0.
+    /// Offset / 16 of its first block; meaningless if `count` is 0.
     pub head: u32,
-    /// Offset / 16 of its last block, whose link is null; meaningless when `count` is 0.
+    /// Offset / 16 of its last block, whose link is null; meaningless if `count` is 0.
     pub tail: u32,
     /// Its length.
     pub count: u32,
@@ -81,15 +81,17 @@ pub struct Chain {
 
 impl Chain {
     /// Whether its links lead from the first to the last block in as many steps as it is long, and no further. Two
-    /// threads that free a block at the same moment see no mark and put it into two chains. But it has one link, so one of the
-    /// chains leads into the other. A link that the program wrote to leads elsewhere, and is not followed out of the span.
+    /// threads that free a block at the same moment see no mark and put it into two chains. But it has one link, so one
+    /// of the chains leads into the other. A link that the program wrote to leads elsewhere, and is not followed out of
+    /// the span.
     ///
     /// # Safety
-    /// The caller has freed the blocks, and not pushed them yet.
+    /// The caller must have freed the blocks, and not pushed them yet.
     #[inline(always)]
     pub unsafe fn is_whole(&self, span: u32) -> bool {
         let start = block_at(span, 0);
-        // Where a link leads, as an offset: what does not lie in a block's place is followed into one, and found at the end.
+        // Where a link leads, as an offset. One that does not lie in a block's place is followed into one, and found at
+        // the end.
         let mut at = self.head as usize * 16;
         let mut all = 0;
         let mut follow = || {
@@ -126,19 +128,19 @@ impl Chain {
     }
 }
 
-/// What came of a push.
+/// The outcome of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// The blocks are in the chain, which has this length now; somebody else will see to it.
+    /// The blocks are in the chain, which has this length now; another thread will see to it.
     Queued(u32),
     /// The caller owns the span now. `chain` holds the former chain without the pushed blocks,
     /// and `used` counts live blocks and those two together.
     Claimed {
         /// The former chain.
         chain: Chain,
-        /// Blocks that were out when the span was given up.
+        /// Blocks that were in use when the span was given up.
         used: u32,
-        /// It was on its class's list of abandoned spans and has yet to be taken off.
+        /// It was on its class's list of abandoned spans and must still be taken off.
         listed: bool,
     },
 }
@@ -178,9 +180,9 @@ impl Default for RemoteWord {
 }
 
 impl RemoteWord {
-    /// The state's mask, and that of a span with room that nobody owns.
+    /// The state's mask, and the state of a span with room but without an owner.
     pub const IS_LISTED: [u64; 2] = [STATE, LISTED];
-    /// Where the chain's length is in the word, its mask, and what stands for all blocks.
+    /// Where the chain's length is in the word, its mask, and the value that stands for all blocks.
     pub const LENGTH: [u64; 3] = [COUNT_SHIFT as u64, NUMBER, EMPTIED];
 
     const_unless_loom! {
@@ -210,7 +212,8 @@ impl RemoteWord {
         count(word) != 0 && count(word) != EMPTIED && head(word) == u64::from(sixteenths)
     }
 
-    /// Whether all `capacity` blocks of the owned span are free, the purge having taken their pages or not.
+    /// Whether all `capacity` blocks of the owned span are free, whether or not the purge has taken their
+    /// pages.
     #[cfg(not(loom))]
     pub fn has_all(&self, capacity: u32) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -219,10 +222,10 @@ impl RemoteWord {
     }
 
     /// Pushes `n` linked blocks from `first` to `last`, offsets / 16. `link` must store the offset / 16
-    /// of the current head (`None` when the chain is empty) in the last of them; it may run more than
+    /// of the current head (`None` if the chain is empty) in the last of them; it may run more than
     /// once.
     ///
-    /// `threshold`: a chain of that length makes the pusher claim a span that nobody owns.
+    /// A chain of length `threshold` makes the pusher claim a span without an owner.
     #[inline]
     pub fn push(
         &self,
@@ -296,8 +299,8 @@ impl RemoteWord {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets the purge, which holds `DISCARD`, at an owned span of `capacity` blocks if all of them are
-    /// in the chain.
+    /// Lets the purge, which holds `DISCARD`, empty an owned span of `capacity` blocks if all of them
+    /// are in the chain.
     pub fn empty_begin(&self, capacity: u32) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & STATE != OWNED || count(word) != u64::from(capacity) {
@@ -307,16 +310,16 @@ impl RemoteWord {
         self.0.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The purge is done. `gone`: the pages were given back, and the blocks with them.
+    /// The purge is done. `gone` says whether the pages were given back, and the blocks with them.
     pub fn empty_end(&self, gone: bool) {
         let word = self.0.load(Ordering::Relaxed);
         let new = if gone { EMPTIED << COUNT_SHIFT | OWNED } else { word & CHAIN | OWNED };
         self.0.store(new, Ordering::Release);
     }
 
-    /// Gives the span up with `used` blocks out, those in the chain included. Fails, and changes
-    /// nothing, when the chain holds all of these or as many as the threshold: take it first. Owner
-    /// only.
+    /// Gives the span up with `used` blocks in use, including those in the chain. Fails, and
+    /// changes nothing, if the chain holds all of these or as many as the threshold: take it first.
+    /// Owner only.
     pub fn give_up(&self, used: u32, listed: bool, threshold: u32) -> bool {
         let state = if listed { LISTED } else { FULL };
         let mut word = self.0.load(Ordering::Relaxed);
@@ -333,7 +336,7 @@ impl RemoteWord {
         }
     }
 
-    /// Claims a span found on the list of abandoned ones; `None` when a freer was faster.
+    /// Claims a span found on the list of abandoned ones; `None` if a freer was faster.
     pub fn claim(&self) -> Option<Chain> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & STATE == LISTED {

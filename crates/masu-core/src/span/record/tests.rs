@@ -45,7 +45,7 @@ impl Owned {
     /// Frees a block as its owner does.
     fn free(&self, block: *mut Block) {
         let s = self.record();
-        // SAFETY: a block of the span that nobody uses.
+        // SAFETY: a block of the span that no other code uses.
         unsafe { Block::make_free(block, s.free) };
         s.free = block;
         s.base = s.base.wrapping_add(1);
@@ -117,7 +117,7 @@ fn a_block_and_its_number_are_the_same() {
     }
 }
 
-/// What carving says to be zero is zero except for the links.
+/// What carving reports as zero is zero except for the links.
 #[test]
 fn fresh_blocks_that_are_said_to_be_zero_are() {
     for class in [1, 5, 20, 30, LAST_CLASS] {
@@ -153,7 +153,7 @@ fn whoever_forks_while_blocks_are_carved_knows_what_may_be_written() {
             // SAFETY: the span's, as it was.
             unsafe { mem::protect(region::granule_address(span as usize), GRANULE, true) };
         }));
-        // SAFETY: nobody but the carving below accesses it, which the handler sees to.
+        // SAFETY: only the carving below accesses it, which the handler sees to.
         assert!(unsafe { mem::protect(owned.start(), GRANULE, false) });
         // SAFETY: this thread's alone.
         let (_, blocks, _) = unsafe { owned.record().carve(owned.0, CARVE) }.expect("room");
@@ -179,7 +179,7 @@ fn counts_follow_frees_merges_and_countdowns() {
 
     // A chain from the remote word, first block first, the last one's link null.
     for pair in remote[..4].windows(2) {
-        // SAFETY: blocks of the span that nobody uses.
+        // SAFETY: blocks of the span that no other code uses.
         unsafe { (*pair[0]).next = pair[1] };
     }
     // SAFETY: as above.
@@ -210,7 +210,7 @@ fn a_threshold_is_an_eighth_of_the_span_within_bounds() {
     }
 }
 
-/// Each link of chains of every length is written to in every way that leads elsewhere, or nowhere.
+/// Each link of chains of every length is changed in every way that leads elsewhere, or nowhere.
 #[test]
 fn a_chain_with_a_broken_link_is_not_whole() {
     let owned = Owned::new(class_of(64));
