@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! 1. bit `b` of the index says whether bucket `b` has a chunk; bucket 0 never has.
-//! 2. a chunk in a bucket is one of the pool's, so it has a record.
+//! 2. a chunk in a bucket belongs to the pool, so it has a record.
 
 use super::chunk::{RunChunk, UNITS, record};
 use crate::region::NIL;
@@ -22,7 +22,7 @@ impl Buckets {
     /// No chunks.
     pub const fn new() -> Self {
         Buckets {
-            // Zero, and so no part of the library's file: without its bit a head means nothing.
+            // Zero, and so not part of the library's file: without its bit a head means nothing.
             heads: [const { Cell::new(0) }; UNITS + 1],
             index: [const { Cell::new(0) }; INDEX_WORDS],
         }
@@ -44,7 +44,7 @@ impl Buckets {
         self.index[bucket / 64].set(self.index[bucket / 64].get() | 1 << (bucket % 64));
     }
 
-    /// Takes it out of there.
+    /// Takes a chunk out of its bucket.
     pub fn remove(&self, c: &RunChunk) {
         let bucket = c.longest.get() as usize;
         let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };

@@ -1,16 +1,16 @@
 //! What a thread keeps of the medium blocks it freed.
 //!
-//! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold
-//! [`CACHE_FIRST`] bytes at first. When [`CACHE_MISSES`] requests (where threads meet,
-//! [`CACHE_MISSES_SHARED`]) miss although the cache had to give blocks away in the same tick, the limit
-//! doubles, up to the option `run_cache`, of which no run is more than a part ([`CACHE_LONGEST`]). All caches
-//! together may hold [`CACHES`] times that, or as many times as there are processors: where many threads are at it, each gets its share, and where
-//! that is below [`CACHE_LEAST`], nothing: the pool, which they share, serves them all. A thread that sleeps does
-//! not keep its cache: the purge visits it ([`RunCache::visit`]) once a whole tick has passed without use.
+//! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold [`CACHE_FIRST`] bytes at
+//! first. When [`CACHE_MISSES`] requests (if threads meet, [`CACHE_MISSES_SHARED`]) miss although the cache had to give
+//! blocks away in the same tick, the limit doubles, up to the option `run_cache`, of which no run is more than a part
+//! ([`CACHE_LONGEST`]). All caches together may hold [`CACHES`] times that, or as many times as there are processors.
+//! With more threads than that each gets its share, and if that is below [`CACHE_LEAST`], nothing: the pool, which they
+//! share, serves them all. A thread that sleeps does not keep its cache: the purge visits it ([`RunCache::visit`]) once
+//! a whole tick has passed without use.
 //!
 //! Invariants:
 //! 1. the lists, `bytes` and `limit` are touched only inside the handshake.
-//! 2. a run in a list is free and nobody else's; its first word is the link.
+//! 2. a run in a list is free and no other thread's; its first word is the link.
 
 use super::pool;
 use crate::clock::Tick;
@@ -37,13 +37,13 @@ pub struct RunCache {
     /// Notes the misses, and when blocks were given away. Hits cost nothing, so a cache in steady use is
     /// emptied too now and then, and filled again from pages that are still there.
     holder: Holder,
-    /// When blocks were last given away for want of room.
+    /// When blocks were last given away for lack of room.
     gave: Cell<Tick>,
     /// Requests that missed in that tick.
     misses: Cell<u32>,
     bytes: AtomicUsize,
     limit: Cell<usize>,
-    /// Bit per class: a request was served since blocks were last given away for want of room.
+    /// Bit per class: a request was served since blocks were last given away for lack of room.
     served: Cell<u64>,
     lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
 }
@@ -101,7 +101,7 @@ impl RunCache {
 
     /// Keeps a freed run, or gives it and others back to the pool.
     ///
-    /// # Safety
+    /// `p` must be a live run of `units` units that the caller frees.
     /// `p` is a live run of `units` units that the caller frees.
     #[inline]
     pub unsafe fn put(&self, p: *mut u8, units: usize) {
@@ -141,7 +141,7 @@ impl RunCache {
     }
 
     /// Gives back runs until a quarter of the limit and `bytes` are free: those of classes that served
-    /// nobody since the last time, then the largest.
+    /// no request since the last time, then the largest.
     #[cold]
     fn make_room(&self, bytes: usize) {
         self.holder.note_use();
@@ -201,13 +201,13 @@ impl RunCache {
         }
     }
 
-    /// Gives everything back from another thread, unless the owner has missed or overflowed lately, or
-    /// `all` the same. Returns whether something is left.
+    /// Gives everything back from another thread, unless the owner has missed or overflowed lately;
+    /// with `all`, even then. Returns whether something is left.
     pub fn visit(&self, all: bool) -> bool {
         self.bytes() != 0 && self.holder.visit(all, || self.give_all())
     }
 
-    /// In a fork's child: forgets the contents if somebody was frozen at them.
+    /// In a fork's child: forgets the contents if a thread was frozen while changing them.
     pub fn after_fork_in_child(&self) {
         self.holder.after_fork_in_child(&TOTAL, || {
             self.lists.iter().for_each(|l| l.set(null_mut()));
@@ -215,7 +215,7 @@ impl RunCache {
         });
     }
 
-    /// Bytes in the cache at this moment. Written by the owner only, read by anybody.
+    /// Bytes in the cache at this moment. Only the owner writes it; any thread may read it.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
@@ -231,19 +231,19 @@ impl RunCache {
 fn share(more: usize) -> usize {
     let most = settings::run_cache();
     let holders = TOTAL.holders() + more;
-    // Nobody counts processors for less.
+    // With fewer holders, no thread counts processors.
     let full = if holders > CACHES { CACHES.max(settings::processors() as usize) } else { CACHES };
     let share = most.saturating_mul(full) / holders.max(full);
     // In an oversubscribed process little caches would only be filled and emptied: the pool serves all.
     if share < CACHE_LEAST.min(most) { 0 } else { share }
 }
 
-/// What is said of all caches.
+/// The totals of all caches.
 pub fn total() -> &'static Total {
     &TOTAL
 }
 
-// The model checker takes this file in from elsewhere.
+// The model checker includes this file from elsewhere.
 #[cfg(all(test, not(loom)))]
 #[path = "cache/tests.rs"]
 mod tests;

@@ -2,10 +2,10 @@
 //!
 //! Invariants (under the lock of its shard):
 //! 1. `units[u]` is the length of the run that starts at unit `u`, else 0, with [`FREED`] for one that was
-//!    freed and waits in a thread's cache; the runs do not
-//!    overlap, and `used` has exactly their bits (and those that a purge holds for a moment).
+//!    freed and waits in a thread's cache; the runs do not overlap, and `used` has exactly their bits (and
+//!    those that a purge holds for a moment).
 //! 2. `old ⊆ dirty`, `dirty ∩ used = ∅`; a unit in neither reads as zeroes.
-//! 3. the units of `absent` granules, which are not mapped, are in `used`, and no runs.
+//! 3. the units of `absent` granules, which are not mapped, are in `used`, and belong to no run.
 //! 4. `longest` is the length of the longest range of units not in `used`.
 
 use super::chunk_set::Affinity;
@@ -46,7 +46,7 @@ impl Bits {
         }
     }
 
-    /// Removes a range and says how many members it had.
+    /// Removes a range and returns how many members it had.
     pub fn clear(&self, start: usize, n: usize) -> usize {
         let mut had = 0;
         for (w, mask) in Self::words(start, n) {
@@ -61,8 +61,8 @@ impl Bits {
         Self::words(start, n).all(|(w, mask)| self.0[w].get() & mask == 0)
     }
 
-    /// The first unit at or after `from` that is (`member`) or is not in the set; [`UNITS`] if
-    /// there is none.
+    /// The first unit at or after `from` that is in the set, or that is not in it if `member` is
+    /// false; [`UNITS`] if there is none.
     pub fn next(&self, from: usize, member: bool) -> usize {
         let mut w = from / 64;
         if w >= WORDS {
@@ -209,14 +209,14 @@ pub struct RunChunk {
 
 const _: () = assert!(size_of::<RunChunk>() <= RUN_CHUNK_STRIDE);
 
-/// In a run's length: it was freed, but not given back.
+/// Flag in a run's length: it was freed, but not given back.
 const FREED: u16 = 1 << 15;
 const _: () = assert!(UNITS < FREED as usize);
 
 /// The record of a chunk of runs.
 ///
 /// # Safety
-/// The region has mapped the record (`ensure_run_chunk`).
+/// The region must have mapped the record (`ensure_run_chunk`).
 #[inline]
 pub unsafe fn record(chunk: u32) -> &'static RunChunk {
     // SAFETY: passed on: the record is mapped; zero bytes are a valid one.
@@ -228,7 +228,7 @@ pub unsafe fn record(chunk: u32) -> &'static RunChunk {
 /// The number of the shard that a chunk is in.
 ///
 /// # Safety
-/// The region has mapped the chunk's record.
+/// The region must have mapped the chunk's record.
 #[cfg(not(loom))]
 #[inline]
 pub unsafe fn shard_of(chunk: u32) -> &'static AtomicU32 {
@@ -249,7 +249,7 @@ pub unsafe fn shard_of(chunk: u32) -> &'static AtomicU32 {
 }
 
 impl RunChunk {
-    /// Where the lengths of runs are.
+    /// The flag in a run's length for one that was freed and is kept in a thread's cache.
     pub const FREED_FLAG: u16 = FREED;
     /// Where the lengths are.
     pub const UNITS_AT: usize = core::mem::offset_of!(RunChunk, units);
@@ -360,7 +360,7 @@ impl RunChunk {
         n
     }
 
-    /// Frees a granule that was taken as one run, of whose units those in a mask are dirty.
+    /// Frees a granule that was taken as one run; of its units, those in a mask are dirty.
     pub fn give_granule(&self, granule: usize, dirty: u16) {
         let start = granule * UNITS_PER_GRANULE;
         self.give(start);
@@ -382,8 +382,8 @@ impl RunChunk {
         (free != 0).then_some(found as usize)
     }
 
-    /// Changes the length of the live run at `start` from `old` to `new`. `Some` is the change in
-    /// dirty units; `None`: the units behind it are not free.
+    /// Changes the length of the live run at `start` from `old` to `new`. Returns the change in
+    /// dirty units, or `None` if the units behind it are not free.
     pub fn resize(&self, start: usize, old: usize, new: usize) -> Option<isize> {
         let change = if new > old {
             if start + new > UNITS || !self.used.none(start + old, new - old) {
@@ -411,7 +411,8 @@ impl RunChunk {
     /// Those of a word's units that lie in absent granules.
     fn absent_units(&self, w: usize) -> u64 {
         let four = u64::from(self.absent.get() >> (4 * w)) & 0xf;
-        // Each of the four bits to the lowest of its granule's, then all of the granule's.
+        // Moves each of the four bits to the lowest of its granule's, then spreads it over all of
+        // the granule's.
         let spread = four & 1 | (four & 2) << 15 | (four & 4) << 30 | (four & 8) << 45;
         spread * 0xffff
     }
@@ -427,8 +428,8 @@ impl RunChunk {
         solid.gaps().find_map(fits)
     }
 
-    /// Makes granules absent ones, which are free, or free ones, which were absent. Returns how many of
-    /// their units were dirty.
+    /// Makes granules absent that are free, or free that were absent. Returns how many of their units
+    /// were dirty.
     pub fn set_absent(&self, first: usize, n: usize, absent: bool) -> usize {
         let mask = (u32::MAX >> (32 - n)) << first;
         let (start, units) = (first * UNITS_PER_GRANULE, n * UNITS_PER_GRANULE);
@@ -443,7 +444,7 @@ impl RunChunk {
         self.dirty.clear(start, units)
     }
 
-    /// Length of the longest free range, by looking at all.
+    /// Length of the longest free range, by looking at all of them.
     pub fn measure(&self) -> usize {
         self.used.gaps().map(|(start, end)| end - start).max().unwrap_or(0)
     }

@@ -1,7 +1,7 @@
 //! Sets of a shard's chunks, by number, for finding the lowest chunk that has something.
 //!
-//! All sets of a shard lie in one table, a word of each beside the other's, so that a small program touches one
-//! page: its beginning lies with the shard, the rest is a table of the region's.
+//! All sets of a shard lie in one table, with their words side by side, so that a small program touches one
+//! page: the table's beginning lies with the shard, the rest is a table of the region.
 //!
 //! Invariants:
 //! 1. everything is under the lock of the shard; the words are atomic only so that they can be a static.
@@ -12,15 +12,15 @@ use crate::region::{
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom};
 use crate::tuning::SHARDS;
 
-/// Whose spans a chunk is for: a thread's, if it has much and shares nothing. There are a few, which
-/// threads share by their numbers.
+/// Whose spans a chunk is for: a thread's, if it has much and shares nothing. There are only a few
+/// affinities, which threads share by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Affinity(u8);
 
 impl Affinity {
     const COUNT: usize = if cfg!(loom) { 2 } else { 8 };
 
-    /// That of the thread whose heap has this index.
+    /// The affinity of the thread whose heap has this index.
     pub const fn of(index: u32) -> Self {
         Affinity((index as usize % Self::COUNT) as u8)
     }
@@ -29,7 +29,7 @@ impl Affinity {
 /// What a chunk may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Has {
-    /// A chunk for spans: a free granule. A hint: cleared by whoever looks and finds none.
+    /// A chunk for spans: a free granule. A hint: cleared by a search that finds none.
     Room,
     /// A chunk for spans: a free granule with a dirty unit. A hint too.
     DirtyRoom,
@@ -54,7 +54,7 @@ impl Has {
         }
     }
 
-    /// Below [`SETS`].
+    /// Its index, below [`SETS`].
     fn index(self) -> usize {
         match self {
             Has::Room => 0,
@@ -72,7 +72,7 @@ const SETS: usize = 5 + 2 * Affinity::COUNT;
 /// Few chunks are enough for the model checker.
 const WORDS: usize = if cfg!(loom) { 2 } else { region::MAX_CAPACITY / CHUNK / 64 };
 
-/// Words that are no part of the region's table.
+/// Words that are not part of the region's table.
 const FIRST: usize = if cfg!(loom) { WORDS } else { FIRST_CHUNK_SETS / 64 };
 
 /// What the sets say of 64 chunks.
@@ -90,7 +90,7 @@ pub struct Sets {
 
 impl Sets {
     const_unless_loom! {
-        /// Empty ones.
+        /// Empty sets.
         pub fn new() -> Self {
             Sets {
                 lowest: array_of![AtomicUsize::new(0); SETS],
@@ -152,7 +152,7 @@ impl Sets {
         (0..SETS).for_each(|set| self.take_out(shard, set, chunk));
     }
 
-    /// Adds a chunk to those sets of another shard that it is in here.
+    /// Adds a chunk to those sets of another shard that correspond to the ones it is in here.
     pub fn copy(&self, shard: usize, to: (&Sets, usize), chunk: u32) {
         for set in (0..SETS).filter(|&set| self.has(shard, set, chunk)) {
             to.0.insert(to.1, set, chunk);
@@ -178,7 +178,7 @@ impl Sets {
         self.find(shard, has, next / 64, u64::MAX << (next % 64))
     }
 
-    /// The lowest member from a word on, of that word's only those in `mask`.
+    /// The lowest member from a word on; in that word only those in `mask` count.
     fn find(&self, shard: usize, has: Has, mut index: usize, mut mask: u64) -> Option<u32> {
         // Nothing is set beyond the window's end.
         let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);

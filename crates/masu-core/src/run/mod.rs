@@ -1,11 +1,11 @@
 //! Medium blocks, 16 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too,
-//! [`shard`] its parts, each under a lock, [`steal`] what one of them takes of the others, [`purge`] what goes
-//! back to the kernel, [`scarce`] which granules are mapped where addresses are few,
-//! [`cache`] what a thread keeps of the runs it freed. A run's length is the number of units that
-//! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later
-//! requests; pages that the program does not touch cost nothing.
+//! [`shard`] its parts, each under a lock, [`steal`] what one of them takes from the others, [`purge`] what
+//! goes back to the kernel, [`scarce`] which granules are mapped if addresses are few, [`cache`] what a thread
+//! keeps of the runs it freed. A run's length is the number of units that
+//! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later requests;
+//! pages that the program does not touch cost nothing.
 
 mod buckets;
 pub mod cache;
@@ -29,12 +29,12 @@ use cache::RunCache;
 use core::ptr::null_mut;
 
 /// A block of `units` units (as [`medium_units`] gives them) at a multiple of `align` (a power of two, at
-/// most 1 MiB), the first `zeroed` bytes of it zero; null when memory is out.
+/// most 1 MiB), the first `zeroed` bytes of it zero; null if memory is out.
 #[inline(always)]
 pub fn alloc(cache: Option<&RunCache>, units: usize, align: usize, zeroed: usize) -> *mut u8 {
     let (p, zero) = take(cache, units, (align / UNIT).max(1));
     if zeroed != 0 && !p.is_null() && !zero {
-        // SAFETY: taken just now: that many bytes, and nobody else's.
+        // SAFETY: taken just now: at least that many bytes, and no other thread's.
         unsafe { p.write_bytes(0, zeroed) };
     }
     p
@@ -68,7 +68,7 @@ fn place_of(p: *const u8) -> (&'static chunk::RunChunk, usize) {
     (chunk, offset % CHUNK / UNIT)
 }
 
-/// Bytes of the live run that starts at `p`, which lies in a chunk of runs; 0 when none does.
+/// Bytes of the live run that starts at `p`, which lies in a chunk of runs; 0 if none does.
 #[inline(always)]
 pub fn usable_size(p: *const u8) -> usize {
     if !p.addr().is_multiple_of(UNIT) {
@@ -91,12 +91,12 @@ pub fn around(p: *const u8) -> Option<(usize, usize, bool)> {
 /// Frees a run of `bytes`.
 ///
 /// # Safety
-/// A live run of that length starts at `p`, and is the caller's.
+/// A live run of that length must start at `p`, and must be the caller's.
 #[inline]
 pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
     let units = bytes / UNIT;
     let (chunk, unit) = place_of(p);
-    // A second free finds it so wherever the run is kept.
+    // A second free sees this wherever the run is kept.
     chunk.set_live(unit, units, false);
     match cache {
         // SAFETY: passed on.
@@ -110,7 +110,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
 /// is zero if `zeroed`.
 ///
 /// # Safety
-/// A live run of the caller's starts at `p`.
+/// A live run of the caller's must start at `p`.
 pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let (chunk, unit) = place_of(p);
     let (old, new) = (chunk.units(unit), medium_units(size));

@@ -1,15 +1,15 @@
-//! The pool of pages: all chunks, in shards. Runs and spans come from it, so that what one leaves
-//! serves the other while it is still resident.
+//! The pool of pages: all chunks, in shards. Runs and spans come from it, so that what one kind
+//! frees serves the other while it is still resident.
 //!
 //! A chunk is taken for spans or for runs, and serves the other only before a fresh one would be taken:
-//! spans and runs that lie side by side keep each other's neighbourhood from being used.
+//! spans and runs that lie side by side keep the space around each other from being used.
 //!
-//! Chunks hang in buckets by the length of their longest free range; a request for a run goes to the
+//! Chunks hang in buckets by the length of their longest free range. A request for a run goes to the
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
 //! there to the smallest range that fits, at its lower end. A span is a run of a granule; it comes
-//! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has one
-//! at all. So free space collects in few chunks, and those that run empty go back. In a
-//! chunk for spans it is the lowest granule: what is allocated in a row then lies in a row, which the
+//! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has any
+//! free granule. So free space collects in few chunks, and those that run empty go back. In a chunk
+//! for spans the lowest granule is taken: blocks allocated in a row then lie in a row, which the
 //! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
 //!
 //! Threads that share nothing and have much each have chunks of their own for spans ([`Affinity`]): a
@@ -27,9 +27,9 @@
 //! Invariants:
 //! 1. a chunk is in the bucket of its `longest`, unless that is 0. Chunks for spans have buckets of their
 //!    own.
-//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for spans, those with a
-//!    free granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; so
-//!    are the chunks for runs in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
+//! 2. a chunk with a dirty unit is in the set [`Has::Dirty`]. Of the chunks for spans, those with a free
+//!    granule are in [`Has::Room`], and in [`Has::DirtyRoom`] if one of those has a dirty unit; likewise the
+//!    chunks for runs are in [`Has::DirtyRunRoom`]. Those with an affinity are in its sets as well.
 //! 3. a granule's page map entry is of kind `Span` while it is a span, else of kind `Run`.
 //! 4. the holder of its shard's lock alone touches the record of a chunk, except for what a live run's owner
 //!    reads of it.
@@ -104,15 +104,15 @@ impl Locked {
         }
     }
 
-    /// Calls `f` with the chunks that have so many free units in a row.
+    /// Calls `f` with the chunks that have `units` free units in a row.
     pub(super) fn each_with_room(&self, units: usize, f: &mut dyn FnMut(u32, &'static RunChunk)) {
         for for_spans in [false, true] {
             self.buckets(for_spans).each_from(units, f);
         }
     }
 
-    /// A chunk with `units` more free units in a row, a fresh one if need be. `dense`: it will be
-    /// filled.
+    /// A chunk with `units` more free units in a row, a fresh one if necessary. `dense` means that
+    /// it will be filled.
     fn more(&self, for_spans: bool, dense: bool, units: usize) -> Option<u32> {
         if region::is_scarce()
             && let Some(chunk) = scarce::open_some(self, for_spans, units).ok()?
@@ -127,7 +127,7 @@ impl Locked {
         }
     }
 
-    /// A fresh chunk. `dense`: it will be filled.
+    /// A fresh chunk. `dense` means that it will be filled.
     fn fresh_chunk(&self, for_spans: bool, dense: bool) -> Option<u32> {
         let (chunk, comes) = space::alloc_chunk()?;
         // SAFETY: invariant 5: below the limit now.
@@ -146,7 +146,7 @@ impl Locked {
         let filled = settings::populate() || dense && grows;
         let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);
         if comes == Fresh::Kept || comes == Fresh::Zero && fault() {
-            // Resident, though nobody has used it: what is not used soon goes back.
+            // Resident, though it was never used: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&self.account().dirty, UNITS);
             change(&self.account().fresh, if comes == Fresh::Kept { 0 } else { UNITS });
@@ -162,8 +162,8 @@ impl Locked {
         Some(chunk)
     }
 
-    /// A chunk of a set with a granule of that kind. One function for all kinds, of which one after the other
-    /// is asked for.
+    /// A chunk of a set with a granule of that kind. One function for all kinds, because they are tried one
+    /// after the other.
     #[inline(never)]
     fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
         let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
@@ -182,7 +182,7 @@ impl Locked {
         None
     }
 
-    /// A chunk with so many free units in a row.
+    /// A chunk with `units` free units in a row.
     #[inline]
     fn room_for_run(&self, units: usize) -> Option<u32> {
         [false, true].into_iter().find_map(|for_spans| self.buckets(for_spans).find(units))
@@ -200,11 +200,11 @@ impl Locked {
                 .or_else(others),
             None => find(Has::DirtyRoom).or_else(|| find(Has::Room)),
         };
-        // What a span leaves unused of dirty pages is lost to runs.
+        // The part of dirty pages that a span leaves unused is lost to runs.
         found.or_else(|| if dense { find(Has::DirtyRunRoom) } else { None })
     }
 
-    /// Room for a request: a chunk, and of one for a span the granule there.
+    /// Room for a request: a chunk, and for a span the granule in it.
     fn room(&self, want: Want) -> Option<(u32, usize)> {
         match want {
             Want::Run(units) => self.room_for_run(units).map(|chunk| (chunk, 0)),
@@ -212,7 +212,7 @@ impl Locked {
         }
     }
 
-    /// The same where nobody has been, or for spans wherever there is any.
+    /// The same where nothing was allocated before, or for spans wherever there is any.
     fn fresh_room(&self, want: Want) -> Option<(u32, usize)> {
         match want {
             Want::Run(units) => self.more(false, true, units).map(|chunk| (chunk, 0)),
@@ -236,7 +236,7 @@ impl Locked {
 
     /// A chunk for runs with a free granule, whatever is on it: the last resort of spans.
     fn borrow_granule(&self) -> Option<(u32, usize)> {
-        // So long a range surely has one.
+        // A range of that length certainly has one.
         let chunk = self.buckets(false).find(2 * UNITS_PER_GRANULE - 1)?;
         // SAFETY: invariant 5.
         unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
@@ -256,8 +256,8 @@ pub(super) fn address(chunk: u32, unit: usize) -> usize {
     granule_address(chunk as usize * GRANULES_PER_CHUNK) + unit * UNIT
 }
 
-/// Room for a request of a thread whose shard, which the caller has, is without. With the lock of that shard. `None`
-/// when memory is out, or a fork stands still.
+/// Room for a request of a thread whose shard, which the caller has locked, has none. Returns it with the lock of
+/// the shard that has it; `None` if memory is out, or a fork stands still.
 #[cold]
 #[inline(never)]
 fn elsewhere(mut pool: Locked, want: Want) -> Option<(Locked, (u32, usize))> {
@@ -276,12 +276,12 @@ fn elsewhere(mut pool: Locked, want: Want) -> Option<(Locked, (u32, usize))> {
 }
 
 /// A run of `units` that starts at a multiple of `align` units (a power of two), and whether it
-/// reads as zeroes. `None` when memory is out.
+/// reads as zeroes. `None` if memory is out.
 pub fn take(units: usize, align: usize, home: Home) -> Option<(usize, bool)> {
     if !ledger::has_room(units * UNIT) {
         return None;
     }
-    // A range of that length surely has an aligned start; a shorter one may, but is not worth
+    // A range of that length certainly has an aligned start; a shorter one may, but is not worth
     // the search.
     let enough = units + align - 1;
     let pool = Locked::home(home)?;
@@ -307,9 +307,9 @@ pub fn take(units: usize, align: usize, home: Home) -> Option<(usize, bool)> {
     Some((address(chunk, start), dirty == 0))
 }
 
-/// A granule for a span, by its number, and the bytes of it that may be non-zero. `None` when memory
-/// is out. `dense`: spans are filled rather than sprinkled, so that a fresh chunk may be taken in as one
-/// huge page. `own`: whose chunks are to be looked at first.
+/// A granule for a span, by its number, and the bytes of it that may be non-zero. `None` if memory is
+/// out. `dense` means that spans are filled rather than sprinkled, so that a fresh chunk may be faulted
+/// in as one huge page. `own` says whose chunks to look at first.
 pub fn take_granule(dense: bool, own: Option<Affinity>, home: Home) -> Option<(usize, usize)> {
     if !ledger::has_room(GRANULE) {
         return None;
@@ -341,7 +341,8 @@ pub fn take_granule(dense: bool, own: Option<Affinity>, home: Home) -> Option<(u
     Some((granule, touched * UNIT))
 }
 
-/// Takes back a granule, of whose units those in `dirty` may be non-zero. `false`: a fork stands still.
+/// Takes back a granule, of whose units those in `dirty` may be non-zero. Returns `false` if a fork
+/// stands still.
 pub fn give_granule(granule: usize, dirty: u16) -> bool {
     let (chunk, place) = ((granule / GRANULES_PER_CHUNK) as u32, granule % GRANULES_PER_CHUNK);
     let Some(pool) = Locked::of(chunk) else { return false };
@@ -382,8 +383,8 @@ pub fn give(runs: &[usize]) {
     }
 }
 
-/// Changes a live run's length in place, and says whether what it gains reads as zeroes. `None`: the
-/// units behind it are taken.
+/// Changes a live run's length in place. Returns whether what it gains reads as zeroes, or `None` if
+/// the units behind it are taken.
 pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     if new > old && !ledger::has_room((new - old) * UNIT) {
         return None;
@@ -406,13 +407,14 @@ pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
     Some(dirty == 0)
 }
 
-/// Bytes in dirty free units, an upper bound on what [`purge`] can give back; spans' included.
+/// Bytes in dirty free units, an upper bound on what [`purge`] can give back; includes those of
+/// spans.
 pub fn dirty_bytes() -> usize {
     ledger::dirty_units() * UNIT
 }
 
-/// Bytes that were not resident before they were handed out or faulted in, so far, by the shard that a thread takes
-/// from. Wraps around.
+/// Bytes that were not resident before they were handed out or faulted in, so far, by the shard from which a thread
+/// takes. Wraps around.
 #[inline]
 pub fn fresh_bytes(home: Home) -> usize {
     let account = if ledger::is_sharded() { home.account() } else { &ledger::FIRST.account };
@@ -424,7 +426,7 @@ pub fn granules_in_use() -> usize {
     ledger::span_units() / UNITS_PER_GRANULE
 }
 
-/// Bytes in live runs, those in threads' caches included, spans not.
+/// Bytes in live runs, including those in threads' caches, but not spans.
 pub fn used_bytes() -> usize {
     ledger::run_units() * UNIT
 }
@@ -434,7 +436,7 @@ pub fn in_use_bytes() -> usize {
     ledger::pages()
 }
 
-/// Whether free pages that are resident are so many that they have to serve everybody.
+/// Whether there are enough free resident pages that they have to serve every thread.
 pub(super) fn plenty_is_free() -> bool {
     dirty_bytes() > in_use_bytes() / 16
 }

@@ -1,4 +1,4 @@
-//! What is free goes back to the kernel: the pages of a chunk outside of all locks but `DISCARD`, and a chunk
+//! Free memory goes back to the kernel: the pages of a chunk outside all locks except `DISCARD`, and a chunk
 //! that is all free to the space.
 
 use super::chunk::{Bits, UNITS, record};
@@ -20,8 +20,8 @@ pub fn purge(all: bool) -> usize {
     discard(all, 0)
 }
 
-/// The same of those that were dirty at the last purge already. Of so many units, which it is told, `stay` says how many
-/// stay: in the lowest chunks, from which spans are taken first.
+/// The same for those that were dirty at the last purge already. `stay` is told their number and returns how many stay:
+/// in the lowest chunks, from which spans are taken first.
 pub fn purge_rested(stay: impl FnOnce(usize) -> usize) -> usize {
     discard(false, stay(old_units()))
 }
@@ -41,12 +41,12 @@ fn old_units() -> usize {
     units
 }
 
-/// A purge after which so many old units stay, if there are as many.
+/// A purge after which `stay` old units stay, if there are that many.
 ///
-/// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards shall not
-/// mean more calls. So a tick gives back all ranges of one shard, the next one's at the next tick; where there are many,
-/// of so many that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the others
-/// wait for theirs.
+/// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards must not
+/// mean more calls. So a tick gives back all ranges of one shard, and the next tick those of the next; if there are
+/// many, of as many that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the
+/// others wait for their turn.
 fn discard(all: bool, stay: usize) -> usize {
     let last = last_shard();
     let whole = (last + 1).div_ceil(TICK_TURNS);
@@ -68,7 +68,7 @@ fn discard(all: bool, stay: usize) -> usize {
 struct Visit {
     /// See [`purge`].
     all: bool,
-    /// Units that are still to stay.
+    /// Units that still have to stay.
     stay: usize,
     /// Whether short ranges go back whatever that takes.
     whole: bool,
@@ -118,7 +118,7 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
             }
             return;
         };
-        // While the kernel works, the units count as used: nobody takes them.
+        // While the kernel works, the units count as used, so that no thread takes them.
         c.used.set(start, n);
         c.old.clear(start, n);
         let dirty = c.dirty.clear(start, n);
@@ -142,7 +142,8 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
     }
 }
 
-/// The next range of members from `from` on, shrunk to whole pages, that is not too short then.
+/// The next range of members from `from` on, shrunk to whole pages, that is not too short after
+/// that.
 fn next_range(bits: &Bits, from: usize, page: usize, shortest: usize) -> Option<(usize, usize)> {
     let mut from = from;
     loop {

@@ -1,9 +1,8 @@
-//! Chunks that are not wholly mapped, where addresses are scarce.
+//! Chunks that are not wholly mapped, if addresses are scarce.
 //!
-//! A granule that is *absent* is not mapped, and counts as used. Before the pool takes a fresh chunk it has
-//! absent granules of the ones that it has mapped, as many as the request needs, and some more in a heap
-//! that is larger. When a request would fail, free granules become absent: their addresses go to whoever
-//! needs them.
+//! A granule that is *absent* is not mapped, and counts as used. Before the pool takes a fresh chunk, it
+//! maps absent granules of the chunks that it has: as many as the request needs, and some more in a larger
+//! heap. When a request would fail, free granules become absent: their addresses go to other uses.
 //!
 //! Everything is under the lock of the chunk's shard.
 
@@ -26,8 +25,8 @@ pub fn init(pool: &Locked, chunk: u32, c: &RunChunk) {
     pool.add(Has::Absent, chunk);
 }
 
-/// A chunk for spans or for runs with `units` free units in a row, some of which are mapped now; or `None`
-/// if no chunk has room for them.
+/// A chunk for spans or for runs with `units` free units in a row, some of which are mapped now; `None` if
+/// no chunk has room for them.
 ///
 /// # Errors
 /// The kernel's reason: it gives no more memory, whatever the chunk.
@@ -38,13 +37,13 @@ pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<
     while let Some(chunk) = next {
         // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
-        // A span takes a granule as it lies.
+        // A span takes a whole granule, at its own alignment.
         let align = if for_spans { UNITS_PER_GRANULE } else { 1 };
         if c.for_spans.get() == for_spans
             && let Some(start) = c.find_absent(units, align)
         {
             match open(pool, chunk, c, start, units) {
-                // Somebody else's mapping is in the chunk now.
+                // The chunk now contains a mapping of other code.
                 Err(Errno::EEXIST) => {}
                 done => return done.map(|()| Some(chunk)),
             }
@@ -54,7 +53,7 @@ pub fn open_some(pool: &Locked, for_spans: bool, units: usize) -> Result<Option<
     Ok(None)
 }
 
-/// Maps what is absent of some units of a chunk.
+/// Maps the absent granules of some units of a chunk.
 fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> Result<(), Errno> {
     let first = start / UNITS_PER_GRANULE;
     let end = (start + units).div_ceil(UNITS_PER_GRANULE);
@@ -92,7 +91,7 @@ fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Unmaps what is left of a chunk of which nothing is used, for it goes back. Whether it is
+/// Unmaps the rest of a chunk of which nothing is used, because it goes back. Returns whether it is
 /// still mapped as a whole.
 pub fn close(chunk: u32, c: &RunChunk) -> bool {
     let mapped = c.absent.get() == 0;

@@ -1,10 +1,11 @@
-//! The shards of the pool of pages: which one a thread takes chunks from, and whose a chunk is.
+//! The shards of the pool of pages: from which one a thread takes chunks, and to which one a chunk
+//! belongs.
 //!
 //! A shard has a lock, chunks, and an account in the ledger. There is one until its lock makes threads wait
-//! (`sharding`), and in the end one for each processor. Not where these are few: two
-//! of them gain nothing by two shards, and free memory in two parts is more. A thread takes from the shard of its
-//! number, modulo the shards in use. What is freed goes back to the shard that its chunk is in. What a shard keeps
-//! that nobody takes from goes back to the kernel by age as all else, and serves others meanwhile.
+//! (`sharding`), and in the end one for each processor, but not on few processors: two gain nothing from two
+//! shards, and free memory in two parts is more. A thread takes from the shard of its number, modulo the shards in
+//! use. Freed memory goes back to the shard that its chunk is in. The free memory of a shard from which no thread
+//! takes goes back to the kernel by age like all other memory, and serves others meanwhile.
 //!
 //! ```text
 //!                ┌──────── take, give: the lock of the chunk's shard ────────┐
@@ -13,7 +14,8 @@
 //!
 //! Invariants:
 //! 1. a chunk's number of its shard ([`shard_of`]) changes only under the locks of both shards, or while the
-//!    chunk is the space's. So who locks the shard that it names, and finds it unchanged, has the chunk.
+//!    chunk is the space's. So a thread that locks the shard that it names, and finds it unchanged, has the
+//!    chunk.
 //! 2. what is known of a chunk, its record and its places in buckets and sets, is under its shard's lock.
 //! 3. the shards in use are mapped; zero bytes are an empty one.
 
@@ -34,7 +36,7 @@ use core::cell::UnsafeCell;
 #[repr(C, align(128))]
 struct Shard {
     sets: Sets,
-    /// Those of chunks for runs, and those of chunks for spans.
+    /// The buckets of chunks for runs, and those of chunks for spans.
     buckets: Held<UnsafeCell<[Buckets; 2]>>,
 }
 
@@ -66,26 +68,26 @@ impl Shard {
 
 const _: () = assert!(cfg!(loom) || size_of::<Shard>() == SHARD_STRIDE);
 
-/// Shards that are no part of the region's table: most programs have one.
+/// Shards that are not part of the region's table: most programs have one.
 const FIRST: usize = if cfg!(loom) { SHARDS } else { 1 };
 
 shared_static! { static TABLE: [Shard; FIRST] = array_of![Shard::new(); FIRST]; }
 
-/// Who takes: a thread, by where its heap is.
+/// Which thread takes, by where its heap is.
 #[derive(Clone, Copy, Debug)]
 pub struct Home(usize);
 
 impl Home {
-    /// Of nobody in particular: the first shard.
+    /// No particular thread: the first shard.
     pub const ANY: Home = Home(0);
 
-    /// That of the thread which has this.
+    /// The home of the thread that has this heap.
     #[inline(always)]
     pub fn near<T>(of: &T) -> Self {
         Home(core::ptr::from_ref(of) as usize)
     }
 
-    /// That of the thread with this number.
+    /// The home of the thread with this number.
     #[cfg(test)]
     pub const fn of(number: usize) -> Self {
         Home(number * HEAP_STRIDE)
@@ -97,7 +99,7 @@ impl Home {
         (self.0 / HEAP_STRIDE) & last_shard()
     }
 
-    /// The account of the shard that it takes from.
+    /// The account of the shard from which it takes.
     #[cold]
     #[inline(never)]
     pub fn account(self) -> &'static Account {
@@ -105,7 +107,7 @@ impl Home {
     }
 }
 
-/// Takes a shard's lock that others hold.
+/// Takes a shard's lock that another thread holds.
 #[cold]
 #[inline(never)]
 fn contended(number: usize) -> Option<Locked> {
@@ -115,7 +117,7 @@ fn contended(number: usize) -> Option<Locked> {
     Some(locked)
 }
 
-/// Doubles the shards in use, whose last one has this number, unless that makes more than there may be. Not where
+/// Doubles the shards in use, whose last one has this number, unless that makes more than there may be or
 /// addresses are scarce: a chunk for each shard takes some of them.
 pub fn grow(last: usize) {
     if !region::is_scarce() {
@@ -139,14 +141,14 @@ impl Drop for Locked {
 }
 
 impl Locked {
-    /// The shard of that number, whose lock this is.
+    /// The shard of that number, whose lock the caller has.
     #[inline]
     fn new(guard: Guard<'static>, number: usize) -> Self {
         core::mem::forget(guard);
         Locked { pages: ledger::shard(number), number }
     }
 
-    /// The shard that a thread takes from. `None`: a fork stands still.
+    /// The shard from which a thread takes. `None` if a fork stands still.
     #[inline]
     pub fn home(of: Home) -> Option<Self> {
         Locked::take(of.shard())
@@ -162,19 +164,19 @@ impl Locked {
         Some(locked)
     }
 
-    /// The shard of that number. `None`: a fork stands still.
+    /// The shard of that number. `None` if a fork stands still.
     #[inline(never)]
     pub fn enter(number: usize) -> Option<Self> {
         Locked::take(number)
     }
 
-    /// The same for whoever holds a lock further out.
+    /// The same for a thread that holds a lock further out.
     #[inline(never)]
     pub fn lock(number: usize) -> Self {
         Locked::new(ledger::shard(number).lock.lock(), number)
     }
 
-    /// The shard that a chunk is in. `None`: a fork stands still.
+    /// The shard that a chunk is in. `None` if a fork stands still.
     #[inline(never)]
     pub fn of(chunk: u32) -> Option<Self> {
         loop {
@@ -185,7 +187,7 @@ impl Locked {
         }
     }
 
-    /// The same for whoever holds a lock further out.
+    /// The same for a thread that holds a lock further out.
     pub fn lock_of(chunk: u32) -> Self {
         loop {
             let pool = Locked::lock(number_of(chunk));
@@ -195,7 +197,8 @@ impl Locked {
         }
     }
 
-    /// Two shards, of which the caller has one. `None`: a fork stands still, and the caller has none.
+    /// Two shards, of which the caller has one. `None` if a fork stands still, and then the caller
+    /// has none.
     #[cold]
     #[inline(never)]
     pub fn both(self, other: usize) -> Option<(Self, Self)> {
@@ -268,7 +271,7 @@ impl Locked {
         self.sets().after(self.number, has, chunk)
     }
 
-    /// A chunk of the space's becomes the shard's, in no bucket and no set.
+    /// Makes a chunk of the space the shard's, in no bucket and no set.
     pub fn begin(&self, chunk: u32) {
         // SAFETY: invariant 5 of `run::pool`.
         unsafe { shard_of(chunk) }.store(self.number as u32, Ordering::Relaxed);
@@ -298,8 +301,8 @@ impl Locked {
 
 /// The shard that a chunk is in at this moment.
 ///
-/// While there is one, nobody looks at the chunk for that. Whoever put it into another one knew that there are more, and
-/// so does who has had a block of the chunk since, or that one's lock.
+/// While there is only one, the chunk is not asked. A thread that put it into another one knew that there are more, and
+/// so does a thread that has had a block of the chunk since, or that shard's lock.
 #[inline]
 pub fn number_of(chunk: u32) -> usize {
     if last_shard() == 0 {

@@ -1,10 +1,10 @@
-//! What a shard takes of the others, once it has no room for a request.
+//! What a shard takes from the others, once it has no room for a request.
 //!
-//! - A chunk of the shard with the most free pages, before the shard takes a fresh chunk, if what is free and
-//!   resident is more than a sixteenth of what is in use: until then cache lines that other processors had would
-//!   cost more than fresh pages. Best is a chunk that is all free; else one with a long free range, for all that
-//!   is in it moves along.
-//! - Everything with room, if there is no fresh chunk to be had.
+//! - A chunk of the shard with the most free pages, before the shard takes a fresh chunk, if free resident
+//!   memory is more than a sixteenth of what is in use: until then cache lines that other processors had would
+//!   cost more than fresh pages. A chunk that is all free is best; otherwise one with a long free range, because
+//!   everything in it moves along.
+//! - Everything with room, if no fresh chunk is available.
 
 use super::chunk::{UNITS, record};
 use super::chunk_set::{Affinity, Has};
@@ -16,19 +16,19 @@ use crate::sync::Ordering;
 /// What a shard has no room for.
 #[derive(Clone, Copy)]
 pub enum Want {
-    /// A run, with so many free units in a row.
+    /// A run, which needs this many free units in a row.
     Run(usize),
     /// A span: see [`take_granule`](super::pool::take_granule).
     Span {
         /// Whether spans are filled.
         dense: bool,
-        /// Whose chunks are looked at first.
+        /// Whose chunks to look at first.
         own: Option<Affinity>,
     },
 }
 
-/// Moves a chunk of the fullest shard, if there is one, to the caller's, which it returns. `None`: a fork stands
-/// still.
+/// Moves a chunk of the fullest shard, if there is one, to the caller's, which it returns. `None` if a fork
+/// stands still.
 #[cold]
 #[inline(never)]
 pub fn from_fullest(pool: Locked, want: Want) -> Option<Locked> {
@@ -75,7 +75,7 @@ impl Locked {
         None
     }
 
-    /// All chunks with room move to another shard. Whether there were any.
+    /// Moves all chunks with room to another shard. Returns whether there were any.
     fn empty_into(&self, other: &Locked) -> bool {
         let mut any = false;
         for for_spans in [false, true] {
@@ -92,8 +92,8 @@ impl Locked {
     }
 }
 
-/// Moves all chunks with room to the caller's shard, which it returns. `None`: a fork stands still, or there were
-/// none.
+/// Moves all chunks with room to the caller's shard, which it returns. `None` if a fork stands still, or there
+/// were none.
 #[cold]
 #[inline(never)]
 pub fn all(mut pool: Locked) -> Option<Locked> {

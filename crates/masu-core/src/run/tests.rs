@@ -1,4 +1,4 @@
-//! What a fresh chunk takes over, and that nothing of it is left in the end.
+//! What a fresh chunk takes over, and that none of it is left in the end.
 
 use super::{Home, pool};
 use crate::config::Delay;
@@ -12,11 +12,11 @@ use std::fs::read_to_string;
 
 const UNITS: usize = 256;
 
-/// What is kept of `bytes`, written and freed.
+/// The bytes kept after `bytes` were written and freed.
 fn keep(bytes: usize) -> usize {
     let space = Locked::lock();
     let unit = space.take_fresh(bytes.div_ceil(CHUNK), 1, 0).unwrap();
-    // SAFETY: the test's range, so long.
+    // SAFETY: the test's range, of that length.
     unsafe { (space::address(unit) as *mut u8).write_bytes(7, bytes) };
     record(unit).dirty.set(bytes);
     space.give(unit);
@@ -46,7 +46,7 @@ fn mappings(at: usize) -> usize {
 #[test]
 fn a_fresh_chunk_takes_over_a_kept_unit() {
     alone!(a_fresh_chunk_takes_over_a_kept_unit, || {
-        // Whatever the pool maps besides is there.
+        // Whatever else the pool maps is there now.
         let (at, _) = pool::take(UNITS, 1, Home::ANY).unwrap();
         pool::give(&[at]);
         pool::purge(true);

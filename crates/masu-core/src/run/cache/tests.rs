@@ -12,7 +12,7 @@ fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
         let (at, _) = pool::take(units, 1, Home::ANY).expect("memory");
         cache.begin();
         cache.limit.set(most);
-        // SAFETY: the test's run, so long.
+        // SAFETY: the test's run, of that length.
         unsafe { cache.put(at as *mut u8, units) };
         assert_eq!(cache.bytes(), if kept { units * UNIT } else { 0 }, "{units} units");
         cache.drain();

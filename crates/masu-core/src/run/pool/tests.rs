@@ -30,7 +30,8 @@ fn chunk_of(granule: usize) -> usize {
     granule / GRANULES_PER_CHUNK
 }
 
-/// Whoever has an affinity takes neither others' spans nor others' chunks while there is little of them.
+/// A thread with an affinity takes neither others' spans nor others' chunks while there is little of
+/// them.
 #[test]
 fn what_an_affinity_gave_back_is_its_own_again() {
     alone!(what_an_affinity_gave_back_is_its_own_again, || {
@@ -50,13 +51,13 @@ fn what_an_affinity_gave_back_is_its_own_again() {
     });
 }
 
-/// What is free and resident serves everybody once there is much of it, before fresh pages.
+/// Free resident memory serves every thread once there is much of it, before fresh pages.
 #[test]
 fn much_that_is_free_serves_every_affinity() {
     alone!(much_that_is_free_serves_every_affinity, || {
         let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| span(ANN)).collect();
         let bob = span(BOB);
-        // All but the first of each chunk of hers, and the rest of his.
+        // All except the first of each chunk of hers, and the rest of his.
         anns.iter()
             .filter(|&g| !g.is_multiple_of(GRANULES_PER_CHUNK))
             .for_each(|&g| assert!(give_granule(g, !0)));
@@ -67,7 +68,7 @@ fn much_that_is_free_serves_every_affinity() {
     });
 }
 
-/// A chunk that nobody uses any more becomes that of the next who needs one.
+/// A chunk that is no longer in use goes to the next thread that needs one.
 #[test]
 fn a_free_chunk_changes_hands() {
     alone!(a_free_chunk_changes_hands, || {

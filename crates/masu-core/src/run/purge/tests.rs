@@ -10,8 +10,8 @@ use crate::settings;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 
-/// Ticks take all of so many shards, one after the other, and of the others what a bound on system calls leaves room
-/// for; long ranges always. After so many ticks all is gone.
+/// Ticks take all of `whole` shards, one after the other, and of the others what a bound on system calls leaves room
+/// for; long ranges always. After `ticks` ticks all is gone.
 fn visit(shards: usize, whole: usize, ticks: usize) {
     const SHORT: usize = 200;
     const LONG: usize = 100;
@@ -20,7 +20,7 @@ fn visit(shards: usize, whole: usize, ticks: usize) {
         purge(false)
     };
     region::init().unwrap();
-    // Or chunks come with pages that nobody has used.
+    // Otherwise chunks come with pages that were never used.
     settings::set_huge_pages(false);
     assert!(region::map_shards(shards));
     MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn however_many_shards_there_are_each_has_its_turn_in_time() {
 }
 
 proptest! {
-    /// All whole pages of the set, each once, in their order, and nothing else; of short ranges none.
+    /// All whole pages of the set, each once, in their order, and nothing else; no short ranges.
     #[test]
     fn the_purge_takes_whole_pages(
         ranges in prop::collection::vec((0..UNITS, 1..40usize), 0..24),
@@ -84,7 +84,8 @@ proptest! {
     }
 }
 
-/// Of what has rested so much stays as is said, in the lowest places; it is told how much that could be.
+/// Of what has rested, the requested amount stays, in the lowest places; `stay` is told how much that
+/// could be.
 #[test]
 fn what_shall_stay_stays_below() {
     alone!(what_shall_stay_stays_below, || {
