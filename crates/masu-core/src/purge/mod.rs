@@ -1,15 +1,15 @@
-//! Giving memory back: what is stale, when it goes, who does it.
+//! Giving memory back: what is stale, when it goes, and which thread does it.
 //!
 //! Freed spans, runs and huge blocks stay with the process for the decay time (500 ms unless set),
 //! since memory in a cycle of use would only be faulted in again; then their pages go back to the
 //! kernel. Age is counted in ticks of half the decay time ([`crate::clock`]): a tick discards what
 //! the last one marked.
 //!
-//! Who ticks:
-//! - a thread in a slow path of `free`, when a tick is due ([`on_free`]);
-//! - the background thread ([`ticker`]), started when more than a budget is stale, so that an idle
-//!   program gives its memory back too; it ends when the debt is paid.
-//! - of a large heap, what is free goes back at once when it is a third of what is in use ([`surplus`]).
+//! What gives memory back:
+//! - a thread in a slow path of `free` ticks, if a tick is due ([`on_free`]);
+//! - the background thread ticks ([`ticker`]). It is started when more than a budget is stale, so that
+//!   an idle program gives its memory back too, and ends when the debt is paid.
+//! - in a large heap, free memory goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
 //! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
 //!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
@@ -17,7 +17,7 @@
 //! What was needed again lately stays beyond its time, while the process is busy ([`retained`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
-//! sleep. The budget, `max(option, a share of what is live)`, only decides when somebody must look.
+//! sleep. The budget, `max(option, a share of what is live)`, only decides when a thread must look.
 
 mod pressure;
 mod retained;
@@ -40,11 +40,11 @@ pub static LAST: AtomicU64 = AtomicU64::new(0);
 pub static TICKS: AtomicU64 = AtomicU64::new(0);
 pub static PURGED: AtomicU64 = AtomicU64::new(0);
 
-/// Not 0: somebody outside of the process has asked for a purge (`masu purge`), who writes it here.
+/// Not 0 if another process has asked for a purge (`masu purge`) by writing it here.
 pub static ASKED: AtomicU32 = AtomicU32::new(0);
 
 /// Answers such a request. Looked at wherever a purge is considered: in slow paths, and by the background
-/// thread. `all`: the rest of a purge, by whoever has no heap or by whoever has one.
+/// thread. `all` does the rest of a purge, in the way that suits a thread with or without a heap.
 #[inline]
 fn answer(all: impl FnOnce() -> usize) {
     if ASKED.load(Ordering::Relaxed) != 0 && ASKED.swap(0, Ordering::Relaxed) != 0 {
@@ -57,8 +57,8 @@ fn dirty() -> usize {
     ledger::dirty() + span::emptied_bytes()
 }
 
-/// What a purge may find: dirty bytes, and what threads' caches and outboxes may hold, and spans that one
-/// has left to the next.
+/// What a purge may find: dirty bytes, what threads' caches and outboxes may hold, and spans that one
+/// thread has left to the next.
 fn stale() -> usize {
     let held = run_cache::total().bytes() + heap::outbox::total().bytes();
     dirty() + held + heap::left_spans() * GRANULE
@@ -111,16 +111,16 @@ pub fn due() {
     }
 }
 
-/// Whether nobody has asked this since the clock last moved. What is asked for next are sums over all shards, which many
-/// threads would ask for at once.
+/// Whether no thread has asked this since the clock last moved. What is asked for next are sums over all shards, which
+/// many threads would ask for at once.
 fn is_first_in_moment() -> bool {
     static LOOKED: AtomicU64 = AtomicU64::new(0);
     let now = time::now_ms();
     LOOKED.load(Ordering::Relaxed) != now && LOOKED.swap(now, Ordering::Relaxed) != now
 }
 
-/// Called at the end of the slow paths of an allocation, outside all locks. `large`: of a huge block; others
-/// show by the fresh pages that the pool hands out.
+/// Called at the end of the slow paths of an allocation, outside all locks. `large` means that a huge block
+/// was allocated; other allocations show by the fresh pages that the pool hands out.
 #[inline]
 pub fn on_alloc(large: bool) {
     if large || heap::has_grown() {
@@ -129,7 +129,7 @@ pub fn on_alloc(large: bool) {
 }
 
 /// The calling thread has a huge block, or the pool has handed out another 2 MiB of fresh pages, to
-/// whomever.
+/// any thread.
 #[cold]
 #[inline(never)]
 fn grown(large: bool) {
@@ -140,9 +140,9 @@ fn grown(large: bool) {
     pressure::look();
 }
 
-/// Gives back what the thread's sparse spans hold: the peak shall not be the sum of what its threads need at
-/// different times. Nor that of what they need in turns: whole spans of threads that rest, which others
-/// have emptied, go back too.
+/// Gives back what the thread's sparse spans hold, so that the peak is not the sum of what its threads need
+/// at different times. Nor should it be the sum of what they need in turns: whole spans of resting threads
+/// that others have emptied go back too.
 fn make_up() {
     note(heap::purge_sparse());
     // A look at all spans, which must be worth it.
@@ -161,7 +161,7 @@ fn budget() -> usize {
     }
 }
 
-/// One tick: discards what the last one marked. `first`: what else it does.
+/// One tick: discards what the last one marked. `first` is what else it does.
 fn advance(first: impl FnOnce()) {
     retained::POOL.begin();
     first();
@@ -208,7 +208,7 @@ pub fn now() -> usize {
     own + give_all()
 }
 
-/// Gives everything back that is not the calling thread's alone.
+/// Gives everything back except what is the calling thread's alone.
 fn give_all() -> usize {
     visit_caches(true);
     purge(true)

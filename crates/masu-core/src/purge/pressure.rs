@@ -1,10 +1,10 @@
-//! What happens at the soft limit: everything free goes back, and if that is not enough the program
+//! What happens at the soft limit: all free memory goes back, and if that is not enough the program
 //! is told.
 //!
-//! Memory counts as in use when it is handed out, and a program may never touch it. So before
-//! anything is done the kernel is asked how much is resident; if that is below the limit, nobody
-//! looks again before a part of what is left has been handed out. What the program meanwhile touches
-//! of what it had already is seen then.
+//! Memory counts as in use when it is handed out, and a program may never touch it. So first the
+//! kernel is asked how much is resident. If that is below the limit, no thread looks again before a
+//! part of what is left has been handed out. If the program meanwhile touches memory that it had
+//! already, that is seen then.
 
 use super::now;
 use crate::ledger;
@@ -60,8 +60,8 @@ pub fn on_tick() {
     }
 }
 
-/// Whether tasks of the control group, or else of the machine, have waited for memory a tenth of the
-/// time since the last look, whose total is in `before`.
+/// Whether tasks of the control group, or else of the machine, have waited for memory for a tenth of
+/// the time since the last look, whose total is in `before`.
 pub fn is_pressed(before: &mut Option<u64>) -> bool {
     let total = if settings::cgroup() { cgroup::stalled() } else { None };
     let stalled = |before: u64| total.unwrap_or(0).saturating_sub(before);

@@ -1,34 +1,34 @@
 //! How much of the pool's free pages stays although it has rested, because it will be needed again.
 //!
-//! A server whose collector runs once in a second frees and takes the same memory in a period longer than the
-//! decay time, and would fault it in each time. So a tick compares what is taken fresh with what went back lately: that
-//! much more should have stayed, and stays from now on. Of it goes what was not needed at any time within
-//! [`RETAIN_TICKS`]. Where nothing is taken or given during a tick, the process is idle: nothing stays.
+//! A server whose collector runs once a second frees and takes the same memory in a period longer than the decay time,
+//! and would fault it in each time. So a tick compares what is taken fresh with what went back lately: that much more
+//! should have stayed, and stays from now on. Of that, what was not needed at any time within [`RETAIN_TICKS`] goes. If
+//! nothing is taken or given during a tick, the process is idle: nothing stays.
 
 use crate::ledger;
 use crate::tuning::{RETAIN_FORGOTTEN, RETAIN_TICKS};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Units, from one tick to the next. Only ticks touch it. Where two meet, one may
-/// miss what the other counts.
+/// Units, from one tick to the next. Only ticks touch it. If two ticks meet, one may miss what the
+/// other counts.
 pub struct Retained {
-    /// That stay at most.
+    /// Units that stay at most.
     most: AtomicUsize,
-    /// That went back lately, and have not been taken fresh since.
+    /// Units that went back lately, and have not been taken fresh since.
     gone: AtomicUsize,
-    /// That had rested at each of the last ticks, the latest one last.
+    /// Units that had rested at each of the last ticks, the latest one last.
     rested: [AtomicUsize; RETAIN_TICKS],
-    /// In spans and runs, and fresh ones so far, when the last tick ended.
+    /// Units in spans and runs, and fresh units so far, when the last tick ended.
     used: AtomicUsize,
     fresh: AtomicUsize,
-    /// Taken fresh between the last tick and this one.
+    /// Units taken fresh between the last tick and this one.
     taken: AtomicUsize,
     /// Whether the process is idle.
     idle: AtomicBool,
 }
 
-/// That of the pool of pages.
+/// The state of the pool of pages.
 pub static POOL: Retained = Retained::new();
 
 fn get(units: &AtomicUsize) -> usize {
@@ -52,7 +52,7 @@ impl Retained {
         }
     }
 
-    /// A tick begins, which has given nothing back yet.
+    /// A tick begins, which has given nothing back so far.
     pub fn begin(&self) {
         self.begin_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
     }
@@ -63,7 +63,7 @@ impl Retained {
         self.idle.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
     }
 
-    /// A tick ends. What it did itself is nobody's need.
+    /// A tick ends. What it did itself does not count as a need.
     pub fn end(&self) {
         self.end_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
     }
@@ -73,7 +73,7 @@ impl Retained {
         set(&self.fresh, fresh);
     }
 
-    /// How many of so many units stay that have rested. The others go back.
+    /// How many of `rested` units that have rested stay. The others go back.
     pub fn stay(&self, rested: usize) -> usize {
         if self.idle.load(Ordering::Relaxed) {
             set(&self.most, 0);
@@ -88,7 +88,7 @@ impl Retained {
         let most = (get(&self.most) + again).saturating_sub(unused);
         let stay = most.min(rested);
         let goes = rested - stay;
-        // As if it had gone before.
+        // As if they had gone before.
         self.rested.iter().for_each(|then| set(then, get(then).saturating_sub(goes)));
         let gone = get(&self.gone).saturating_sub(again);
         set(&self.gone, gone - gone / RETAIN_FORGOTTEN + goes);
@@ -101,7 +101,7 @@ impl Retained {
 mod tests {
     use super::*;
 
-    /// A pool in which so many units are in use, while others are free and resident.
+    /// A pool in which `used` units are in use, while others are free and resident.
     struct Pool {
         retained: Retained,
         used: usize,

@@ -1,13 +1,13 @@
-//! What a large heap frees at once does not wait for ticks.
+//! A large heap gives back at once what it frees at once, without waiting for ticks.
 //!
-//! A collector frees within milliseconds what has become garbage since it last ran, and the program
-//! then holds all of that for the decay time. Where that is a third of what is in use, in a heap large
-//! enough for it to matter, the free pages of spans and runs go back at once, at a pace that bounds
-//! what faulting them in again can cost. Whoever has asked for a longer decay than the usual one wants to
-//! keep them.
+//! A collector frees within milliseconds what has become garbage since it last ran, and the program then
+//! holds all of that for the decay time. If that is a third of what is in use, in a heap large enough for
+//! it to matter, the free pages of spans and runs go back at once, at a pace that bounds what faulting
+//! them in again can cost. A program that has asked for a longer decay than the usual one wants to keep
+//! them.
 //!
-//! What has been freed in long blocks within two ticks does not count: a query or a frame frees its buffers one
-//! after the other, and the next one takes them again.
+//! Memory freed in long blocks within two ticks does not count: a query or a frame frees its buffers one after
+//! the other, and the next one takes them again.
 
 use super::note;
 use crate::config::Config;
@@ -31,7 +31,7 @@ pub fn on_tick() {
     BEFORE.store(ledger::freed_long(true), Ordering::Relaxed);
 }
 
-/// Gives free pages back if they are too many. `decay`: the decay time in milliseconds.
+/// Gives free pages back if there are too many. `decay`: the decay time in milliseconds.
 pub fn look(decay: u64) {
     let used = ledger::pages();
     let long = ledger::freed_long(false).saturating_add(BEFORE.load(Ordering::Relaxed));

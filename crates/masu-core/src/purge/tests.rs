@@ -1,4 +1,4 @@
-//! What goes back without a tick. Decay times are an hour where none may come in between.
+//! What goes back without a tick. The decay time is an hour if no tick may come in between.
 
 use super::*;
 use crate::config::Delay;
@@ -13,18 +13,18 @@ const HOUR: Delay = Delay::Millis(3_600_000);
 /// Blocks that may be freed by any thread.
 struct Blocks(Vec<*mut u8>);
 
-// SAFETY: nobody else has the pointers.
+// SAFETY: no other code has the pointers.
 unsafe impl Send for Blocks {}
 
 impl Blocks {
-    /// That many bytes in blocks of a size.
+    /// `bytes` bytes in blocks of a size.
     fn new(bytes: usize, size: usize) -> Self {
         let blocks: Vec<_> = (0..bytes / size).map(|_| alloc(size)).collect();
         assert!(!blocks.contains(&core::ptr::null_mut()));
         Blocks(blocks)
     }
 
-    /// Frees the last of them, that many bytes.
+    /// Frees the last of them, `bytes` bytes.
     fn free(&mut self, bytes: usize, size: usize) {
         // SAFETY: live blocks of the test's, each freed once.
         self.0.drain(self.0.len() - bytes / size..).for_each(|p| unsafe { dealloc(p) });
@@ -37,7 +37,8 @@ fn no_ticks() {
     LAST.store(time::now_ms(), Ordering::Relaxed);
 }
 
-/// A third of a large heap, in blocks of that size, freed at once, and what there is of it a moment later.
+/// Frees a third of a large heap at once, in blocks of that size, and returns what is kept of it a moment
+/// later.
 fn kept_of_a_third_freed(size: usize) -> usize {
     let mut blocks = Blocks::new(192 * MIB, size);
     blocks.free(64 * MIB, size);
@@ -52,7 +53,7 @@ fn a_third_of_a_large_heap_does_not_wait_for_ticks() {
         let kept = kept_of_a_third_freed(64 << 10);
         assert!(kept < 32 * MIB, "{kept} bytes");
         assert!(purged_bytes() as usize > 32 * MIB);
-        // It does where the program has asked for a long decay.
+        // It is kept if the program has asked for a long decay.
         no_ticks();
         let kept = kept_of_a_third_freed(64 << 10);
         assert!(kept > 60 * MIB, "{kept} bytes");
@@ -75,7 +76,7 @@ fn a_third_in_buffers_waits_for_ticks() {
     });
 }
 
-/// A thread's spans that another has emptied go back when that one needs more memory.
+/// One thread's spans that another has emptied go back when that one needs more memory.
 #[test]
 fn growth_takes_what_resting_threads_do_not_use() {
     alone!(growth_takes_what_resting_threads_do_not_use, || {
@@ -134,7 +135,8 @@ fn growth_purges_sparse_spans_where_the_window_stays() {
     });
 }
 
-/// What was purged and carved again has its free pages purged again, though as many blocks may be out as before.
+/// What was purged and carved again has its free pages purged again, even if as many blocks are in use as
+/// before.
 #[test]
 fn growth_purges_spans_again() {
     alone!(growth_purges_spans_again, || {
@@ -150,7 +152,7 @@ fn growth_purges_spans_again() {
     });
 }
 
-/// It is enough that others have made memory grow since a thread last looked.
+/// It is enough that other threads have made memory grow since a thread last looked.
 #[test]
 fn threads_purge_their_spans_each() {
     alone!(threads_purge_their_spans_each, || {

@@ -3,12 +3,12 @@
 //! A raw thread of the kernel ([`crate::sys::thread`]): it makes system calls, takes the engine's
 //! locks, and touches nothing of the C library and no thread-local state. At most one exists.
 //!
-//! The thread has the [`Turn`] from its start, so that between a free that makes a debt and the
-//! thread that is about to end none is forgotten. The kernel clears `TID` when the thread no longer
+//! The thread has the [`Turn`] from its start, so that no debt is forgotten between a free that
+//! makes one and a thread that is about to end. The kernel clears `TID` when the thread no longer
 //! uses its stack, which the next one reuses.
 //!
 //! Invariants:
-//! 1. whoever has the turn, and sees that `TID` is 0, has both stacks to itself.
+//! 1. a thread that has the turn, and sees that `TID` is 0, has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
 use crate::settings;
@@ -45,21 +45,21 @@ pub fn starts() -> u64 {
 }
 
 /// When the kernel has refused a thread: how often in a row, and until when it is not asked again.
-/// Whoever has the turn writes.
+/// Only the holder of the turn writes these.
 static REFUSALS: AtomicU32 = AtomicU32::new(0);
 static PAUSE_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// Milliseconds after the first refusal; each further one doubles them.
 const PAUSE: u64 = 1000;
-/// Most times that they are doubled: 17 minutes.
+/// The most doublings: 17 minutes.
 const DOUBLED: u32 = 10;
 
-/// Milliseconds for which the kernel is left alone after so many refusals in a row.
+/// Milliseconds for which the kernel is not asked after this many refusals in a row.
 fn pause(refusals: u32) -> u64 {
     PAUSE << refusals.saturating_sub(1).min(DOUBLED)
 }
 
-/// Starts the thread if there is none. Where the kernel refuses it, for a while (`RLIMIT_NPROC`) or for
+/// Starts the thread if there is none. If the kernel refuses it, for a while (`RLIMIT_NPROC`) or for
 /// good (a sandbox), the pauses between two attempts get longer and longer.
 #[cold]
 pub fn start() {
@@ -71,7 +71,7 @@ pub fn start() {
     if !TURN.take_up() {
         return;
     }
-    // The one before has laid the turn down and is at its last instructions.
+    // The previous thread has laid the turn down and is at its last instructions.
     loop {
         match TID.load(Ordering::Acquire) {
             0 => break,
@@ -96,7 +96,8 @@ pub fn start() {
     }
 }
 
-/// Nanoseconds between two looks at `TID`, whose clearing wakes nobody in time for certain.
+/// Nanoseconds between two looks at `TID`, because clearing it does not reliably wake a waiter in
+/// time.
 const MOMENT: i64 = 50_000;
 
 extern "C" fn run(_: usize) {

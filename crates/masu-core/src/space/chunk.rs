@@ -1,8 +1,8 @@
 //! Chunks: live ranges of one unit, which the pool of pages cuts up.
 //!
-//! A fresh one takes over the pages of a kept unit (`mremap`), if there is one: what is kept of huge blocks and
-//! what runs and spans take anew would be resident side by side. That costs the kernel one entry in its
-//! table of pages, where faulting the chunk in costs 512 faults.
+//! A fresh chunk takes over the pages of a kept unit (`mremap`), if there is one: otherwise the kept pages of
+//! huge blocks and the pages that runs and spans newly take would be resident side by side. That costs the
+//! kernel one entry in its page table, whereas faulting the chunk in costs 512 faults.
 
 use super::{Locked, Window, address, kept, map, record, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
@@ -10,7 +10,7 @@ use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::{mem, output, time};
 
-/// How a chunk comes.
+/// The state in which a chunk comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {
     /// Not mapped: addresses are scarce.
@@ -21,7 +21,7 @@ pub enum Fresh {
     Kept,
 }
 
-/// A chunk, by its number, or `None` when the kernel gives no more memory.
+/// A chunk, by its number, or `None` if the kernel gives no more memory.
 pub fn alloc_chunk() -> Option<(u32, Fresh)> {
     let space = Locked::lock();
     let take = || space.take_clean(Window::Chunks, 1, 1);
@@ -64,7 +64,7 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
 }
 
 /// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
-/// and surely needs it. `false`: no; huge pages are off, or have become slow to get.
+/// and certainly needs it. Returns `false` if huge pages are off, or have become slow to get.
 ///
 /// Huge pages are never left to the kernel's discretion: the window forbids them, whatever the
 /// system's default, and this is the one exception. So a small heap stays small, and memory given
@@ -78,18 +78,19 @@ pub fn fault_chunk(chunk: u32) -> bool {
         return false;
     }
     let before = time::now_ms();
-    // SAFETY: a live range of the caller's (invariant 2 of `space`), which nobody uses yet.
+    // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
     unsafe { mem::fault_huge(address(chunk), CHUNK) };
     let after = time::now_ms();
     if after - before > SLOW {
-        // The kernel had to make room for it: leave it alone for a while.
+        // The kernel had to make room for it: no huge page for a while.
         SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
     }
     true
 }
 
-/// How many of the bytes in use the process had when it was forked off one that held some MiB: they say nothing of
-/// what it will fill. A worker that took its first chunk in as a huge page would take 2 MiB for a few blocks.
+/// How many of the bytes in use the process already had when it was forked from one that held some MiB: they say
+/// nothing about how much it will fill. A worker that faulted its first chunk in as a huge page would take 2 MiB
+/// for a few blocks.
 pub fn inherited(in_use: usize) -> usize {
     if in_use < LITTLE {
         return 0;
@@ -105,15 +106,15 @@ pub fn inherited(in_use: usize) -> usize {
 /// The process that asked last, and what it inherited.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes in use that matter to nobody, so that a process which begins makes no system call: two chunks.
+/// Bytes in use that need no look, so that a process that begins makes no system call: two chunks.
 const LITTLE: usize = 2 * CHUNK;
 
-/// Until when no huge page is asked for, in milliseconds of the clock.
+/// Until when no huge page is requested, in milliseconds of the clock.
 static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
 const SLOW: u64 = 20;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
-/// Bytes in use, beside those inherited, from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of which
-/// a chunk that is not filled after all is a sixteenth.
+/// Bytes in use, beside those inherited, from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of
+/// which a chunk that is not filled after all is a sixteenth.
 pub const GROWING: usize = 32 << 20;

@@ -5,8 +5,8 @@ use super::{Locked, UNIT_BYTES, Window, address, dirty_bytes, record};
 use crate::lock::DISCARD;
 use crate::sys::mem;
 
-/// Gives a dirty range's pages back and makes it clean. Whoever calls has taken the range out of
-/// the lists. `false`: the kernel refused.
+/// Gives a dirty range's pages back and makes it clean. The caller has taken the range out of the
+/// lists. Returns `false` if the kernel refused.
 pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
@@ -21,7 +21,8 @@ pub fn clean(unit: u32) -> bool {
 }
 
 impl Locked {
-    /// Makes the oldest dirty range a clean one. `false`: there is none, or the kernel refused.
+    /// Makes the oldest dirty range a clean one. Returns `false` if there is none, or the kernel
+    /// refused.
     fn clean_oldest(&self) -> bool {
         let Some(unit) = self.oldest_dirty() else { return false };
         self.remove_dirty(unit);
@@ -30,7 +31,7 @@ impl Locked {
         done
     }
 
-    /// Puts a range in that [`clean`] was asked for.
+    /// Puts back a range on which [`clean`] was called.
     fn put_back(&self, unit: u32, done: bool) {
         if done {
             self.insert_clean(unit, record(unit).units.get());
@@ -39,7 +40,7 @@ impl Locked {
         }
     }
 
-    /// The oldest kept ranges go, until the others have at most so many bytes.
+    /// Gives back the oldest kept ranges, until the others have at most `bytes` bytes.
     pub fn keep_at_most(&self, bytes: usize) {
         while dirty_bytes() > bytes && self.clean_oldest() {}
     }
@@ -50,7 +51,7 @@ impl Locked {
     }
 }
 
-/// Unmaps whatever is free. Returns whether there was anything.
+/// Unmaps all free ranges. Returns whether there were any.
 pub fn unmap_free() -> bool {
     let Some(space) = Locked::enter() else { return false };
     space.discard_all();

@@ -1,4 +1,5 @@
-//! The windows' mappings: how they grow, what is bare, and chunks that are mapped granule by granule.
+//! The windows' mappings: how they grow, which ranges are bare, and chunks that are mapped granule by
+//! granule.
 
 use super::record::FIRST;
 use super::{UNIT_BYTES, Window, address, record};
@@ -22,7 +23,7 @@ impl Window {
         &MAPPED[self as usize]
     }
 
-    /// Where it must end.
+    /// Where the window must end.
     fn most(self) -> usize {
         match self {
             Window::Chunks => region::first_block(),
@@ -39,7 +40,8 @@ impl Window {
         }
     }
 
-    /// Has it, and its tables, reach to the end of a range that begins at or behind its end.
+    /// Makes the window, and its tables, reach to the end of a range that begins at or behind its
+    /// end.
     fn reach(self, unit: usize, n: usize, bare: bool) -> Result<u32, Errno> {
         let (first, end) = (self.first(), unit + n);
         if self == Window::Chunks {
@@ -56,7 +58,7 @@ impl Window {
         Ok(unit as u32)
     }
 
-    /// Maps `n` units at its end, or behind what somebody else has there.
+    /// Maps `n` units at its end, or behind what other code has there.
     fn map_behind(self, n: usize, asked: usize) -> Result<u32, Errno> {
         let (mut at, mut skip) = (self.end(), 1);
         while at + n <= self.most() {
@@ -75,8 +77,8 @@ impl Window {
         Err(Errno::ENOMEM)
     }
 
-    /// Has it have at least `n` more units in a row, `asked` of which are more than the program has, and
-    /// more if that costs little address space. They are in no list; where addresses are scarce, a chunk is
+    /// Adds at least `n` units in a row to the window, `asked` of which are more than the program has, and
+    /// more if that costs little address space. They are in no list; if addresses are scarce, a chunk is
     /// bare.
     pub fn grow(self, n: usize, asked: usize) -> Option<u32> {
         region::place().ok()?;
@@ -96,7 +98,7 @@ impl Window {
             .or_else(|| if self == Window::Chunks { self.grow_bare() } else { None })
     }
 
-    /// A chunk more, but not its memory.
+    /// Adds a chunk, but not its memory.
     fn grow_bare(self) -> Option<u32> {
         region::set_scarce();
         let end = self.end();
@@ -104,8 +106,8 @@ impl Window {
     }
 }
 
-/// Units that a program asks for at once from which on the kernel judges whether it may have them: 64 MiB.
-/// Less is no overcommitment on a machine that runs at all.
+/// Units requested at once from which on the kernel judges whether the program may have them: 64 MiB. On a
+/// machine that runs at all, less is no overcommitment.
 pub const JUDGED: usize = if cfg!(test) { 6 } else { 32 };
 
 /// Maps `n` units, the last `asked` of which the kernel judges if they are many.
@@ -130,13 +132,13 @@ fn map_units(unit: u32, n: usize, asked: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unmaps `n` units, which nobody uses.
+/// Unmaps `n` unused units.
 fn unmap_units(unit: u32, n: usize) {
     mem::unmap(address(unit), n * UNIT_BYTES);
     Window::of(unit).mapped().fetch_sub(n * UNIT_BYTES, Ordering::Relaxed);
 }
 
-/// Makes a clean range of `n` units bare that is in no list, and has no mappings of its own.
+/// Makes a clean range of `n` units bare; it must be in no list and have no mappings of its own.
 pub fn strip(unit: u32, n: usize) {
     unmap_units(unit, n);
     record(unit).bare.set(true);
@@ -157,7 +159,8 @@ pub fn provide(unit: u32, n: usize, asked: usize) -> bool {
     done
 }
 
-/// Replaces what is mapped for a free range by a fresh mapping, which melts into its neighbours' again.
+/// Replaces the mapping of a free range by a fresh one, which the kernel merges with its neighbours'
+/// again.
 pub fn renew(unit: u32, n: usize) -> bool {
     let (at, len) = (address(unit), n * UNIT_BYTES);
     // SAFETY: units of a range that the caller took out (invariant 6 of `space`), or of a live one that holds
@@ -176,7 +179,7 @@ fn granules(chunk: u32, first: usize, n: usize) -> (usize, usize) {
 /// Maps `n` granules of a chunk from its `first` on, which are not mapped.
 ///
 /// # Errors
-/// `EEXIST` when something else is there now, or the kernel's reason.
+/// `EEXIST` if something else is there now, or the kernel's reason.
 pub fn map_granules(chunk: u32, first: usize, n: usize) -> Result<(), Errno> {
     let (at, len) = granules(chunk, first, n);
     mem::map_at(at, len)?;
@@ -185,7 +188,7 @@ pub fn map_granules(chunk: u32, first: usize, n: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unmaps `n` granules of a chunk from its `first` on, which nobody uses.
+/// Unmaps `n` unused granules of a chunk from its `first` on.
 pub fn unmap_granules(chunk: u32, first: usize, n: usize) {
     let (at, len) = granules(chunk, first, n);
     mem::unmap(at, len);

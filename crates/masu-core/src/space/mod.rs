@@ -1,13 +1,14 @@
-//! One space of units of 2 MiB, and who has them: a chunk is a range of one unit, a huge block a range of
-//! several.
+//! One space of units of 2 MiB, and how they are used: a chunk is a range of one unit, a huge block a
+//! range of several.
 //!
 //! A range is *live*, *clean* or *dirty*: free with the pages of its last use, and with an age. A clean one
 //! can be *bare*: without a mapping, so that the kernel decides on the next large block, and addresses go
 //! back.
 //!
-//! Units number from the base on. Chunks and blocks have a [`Window`] each, for what lies side by side in the
-//! kernel's table of mappings must be alike: chunks forbid huge pages, and blocks grow where nothing stands
-//! in their way. All else is one: records, lists, lock, growth, and where pages move (`docs/experiments.md`, 6).
+//! Units number from the base on. Chunks and blocks have a [`Window`] each, because what lies side by side in
+//! the kernel's table of mappings must be alike: chunks forbid huge pages, and blocks grow where nothing stands
+//! in their way. Everything else is common to both: records, lists, lock, growth, and where pages move
+//! (`docs/experiments.md`, 6).
 //!
 //! - [`record`]: what is known of a range.
 //! - [`ranges`]: the lists of free ones.
@@ -25,11 +26,11 @@
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
 //! 4. a range has units of one window. Those of chunks are never dirty: the pool of pages keeps pages itself.
 //! 5. the holder of the lock alone touches lists and records, except that a live range's owner reads its record,
-//!    and that whoever asks what a mistaken pointer is compares words of any.
-//! 6. nobody uses the memory of a range that is in no list and not live but the thread that took it out.
+//!    and that code that asks what a mistaken pointer is compares words of any.
+//! 6. only the thread that took it out uses the memory of a range that is in no list and not live.
 //!
-//! Everything is under one lock, the region's. System calls under it are those that must not race with
-//! another allocation; the purge takes ranges out first and discards without it.
+//! Everything is under one lock, the region's. System calls under it are those that must not race with another
+//! allocation; the purge takes ranges out first and discards without it.
 
 mod chunk;
 mod kept;
@@ -64,9 +65,9 @@ pub const NONE: u32 = NIL;
 /// Where a range lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Window {
-    /// That of chunks.
+    /// The window of chunks.
     Chunks = 0,
-    /// That of huge blocks.
+    /// The window of huge blocks.
     Blocks = 1,
 }
 
@@ -74,7 +75,7 @@ pub enum Window {
 pub static ENDS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 impl Window {
-    /// That of a unit.
+    /// The window of a unit.
     pub fn of(unit: u32) -> Self {
         if (unit as usize) < region::first_block() { Window::Chunks } else { Window::Blocks }
     }
@@ -89,7 +90,7 @@ impl Window {
         ENDS[self as usize].load(Ordering::Relaxed).max(self.first())
     }
 
-    /// Where it ends from now on.
+    /// Sets its end.
     fn set_end(self, end: usize) {
         ENDS[self as usize].store(end, Ordering::Release);
     }
@@ -100,7 +101,7 @@ impl Window {
     }
 }
 
-/// The unit of a huge block's that holds `p`.
+/// The unit of a huge block that holds `p`.
 pub fn unit_of(p: *const u8) -> Option<u32> {
     let unit = region::offset(p) / UNIT_BYTES;
     let inside = unit < ENDS[Window::Blocks as usize].load(Ordering::Acquire);
@@ -112,7 +113,7 @@ pub fn address(unit: u32) -> usize {
     region::base() + unit as usize * UNIT_BYTES
 }
 
-/// Units that hold so many bytes.
+/// Units that hold `bytes` bytes.
 pub fn units(bytes: usize) -> usize {
     bytes.div_ceil(UNIT_BYTES).max(1)
 }
@@ -124,18 +125,18 @@ unsafe impl Sync for State {}
 
 static RANGES: State = State(UnsafeCell::new(Ranges::new()));
 
-/// The space and its free ranges, whose lock the holder has.
+/// The space and its free ranges, whose lock the holder of this has.
 pub struct Locked {
     _guard: Guard<'static>,
 }
 
 impl Locked {
-    /// For who holds a lock further out.
+    /// For a thread that holds a lock further out.
     pub fn lock() -> Self {
         Locked { _guard: LOCK.lock() }
     }
 
-    /// `None`: a fork stands still.
+    /// `None` if a fork stands still.
     pub fn enter() -> Option<Self> {
         LOCK.enter().map(|guard| Locked { _guard: guard })
     }
@@ -154,7 +155,7 @@ impl Locked {
         // like unit numbers only up to the window's own alignment, so look at the worst case.
         self.grow(Window::Blocks, n + align - 1, asked)?;
         let unit = self.take_clean(Window::Blocks, n, align)?;
-        // It is bare if what is free before it was.
+        // It is bare if the free range before it was.
         if !record(unit).bare.get() || map::provide(unit, n, asked) {
             return Some(unit);
         }
@@ -162,15 +163,15 @@ impl Locked {
         None
     }
 
-    /// Has a window have at least `n` more units, as [`Window::grow`], in its lists.
+    /// Adds at least `n` units to a window, as [`Window::grow`], and to its lists.
     fn grow(&self, window: Window, n: usize, asked: usize) -> Option<()> {
         let fresh = window.grow(n, asked)?;
         self.insert_clean(fresh, record(fresh).units.get());
         Some(())
     }
 
-    /// A kept range that is `n` units long with what lies free behind it, marked live: its pages serve where
-    /// they are.
+    /// A kept range that is `n` units long together with the free units behind it, marked live: its pages
+    /// serve where they are.
     pub fn take_extended(&self, n: usize, align: usize) -> Option<u32> {
         if n >= map::JUDGED && !mem::judge(n * UNIT_BYTES) {
             return None;

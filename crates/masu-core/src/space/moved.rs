@@ -1,5 +1,6 @@
 //! Ranges whose pages have moved, or are marked for huge pages: each lies partly in mappings of its own, inside
-//! the window's, until a fresh mapping over all of it melts into its neighbours again ([`super::kept::clean`]).
+//! the window's, until a fresh mapping over all of it merges with its neighbours again
+//! ([`super::kept::clean`]).
 
 use super::map::renew;
 use super::{Locked, UNIT_BYTES, address, dirty_bytes, record};
@@ -10,11 +11,11 @@ use core::ops::Range;
 
 impl Locked {
     /// Moves the pages of the range at `from` to the live one at `to`, `at` bytes behind its start. All that
-    /// may be resident moves, also what a shrunk block has left behind its end, in whole units. Returns how
-    /// many bytes from the start have moved: if the kernel refuses a unit, the rest stays.
+    /// may be resident moves, including what a shrunk block has left behind its end, in whole units. Returns
+    /// how many bytes from the start have moved: if the kernel refuses a unit, the rest stays.
     ///
     /// # Safety
-    /// Both ranges are the caller's, and from there on `to` holds nothing.
+    /// Both ranges must be the caller's, and from there on `to` must hold nothing.
     pub unsafe fn move_pages(&self, from: u32, to: u32, at: usize) -> usize {
         let (source, target) = (record(from), record(to));
         if APART.load(Ordering::Relaxed) >= MOST_APART {
@@ -30,7 +31,8 @@ impl Locked {
             // SAFETY: units of the caller's ranges, all of them inside (invariant 2 of `space`).
             if unsafe { mem::move_pages(address(from), address(to), UNIT_BYTES) }.is_err() {
                 source.stuck.set(true);
-                // The kernel may have unmapped the target before it found that it cannot.
+                // The kernel may have unmapped the target before it found that it cannot move the
+                // pages.
                 renew(to, 1);
                 break;
             }
@@ -47,10 +49,10 @@ impl Locked {
         moved * UNIT_BYTES
     }
 
-    /// Has the live range at `to`, of which nothing is in use behind its `dirty` bytes, take over the
-    /// pages of kept ranges, the richest first, until `bytes` of it have pages, or but half a unit: they
-    /// need not be faulted in, and those they were kept in need not be given back. Returns whether it needs
-    /// fresh pages all the same.
+    /// Makes the live range at `to`, of which nothing is in use behind its `dirty` bytes, take over the
+    /// pages of kept ranges, the richest first, until `bytes` of it, or all but half a unit, have pages.
+    /// These need not be faulted in, and the ranges that kept them need not give them back. Returns whether
+    /// it needs fresh pages all the same.
     pub fn feed(&self, to: u32, bytes: usize) -> bool {
         for _ in 0..FED_BY {
             let at = record(to).dirty.get().next_multiple_of(UNIT_BYTES);
@@ -72,8 +74,9 @@ impl Locked {
         true
     }
 
-    /// Has a fresh chunk take over the pages of a kept unit: of the shortest range, for the longer ones serve
-    /// more. `false`: no whole one is kept, too many chunks have mappings of their own, or the kernel refused.
+    /// Makes a fresh chunk take over the pages of a kept unit: of the shortest range, because longer ones
+    /// serve more. Returns `false` if no whole one is kept, too many chunks have mappings of their own, or the
+    /// kernel refused.
     #[inline]
     pub(super) fn feed_chunk(&self, chunk: u32) -> bool {
         dirty_bytes() >= UNIT_BYTES
@@ -84,7 +87,7 @@ impl Locked {
     /// Moves the pages of the live unit at `from`, which is given up, to a fresh chunk.
     #[inline(never)]
     fn move_unit(&self, from: u32, chunk: u32) -> bool {
-        // SAFETY: invariant 6 of `space`: the first was free; and nobody uses the chunk yet.
+        // SAFETY: invariant 6 of `space`: the first was free; and no thread uses the chunk yet.
         let moved = unsafe { self.move_pages(from, chunk, 0) } != 0;
         if moved {
             mem::forbid_huge(address(chunk), UNIT_BYTES);
@@ -93,8 +96,9 @@ impl Locked {
         moved
     }
 
-    /// Has the kernel fault some units of the live range at `unit` in by huge pages. The marks make a mapping
-    /// of them, which a fresh mapping over the range melts into its neighbours again, as after a move.
+    /// Makes the kernel fault some units of the live range at `unit` in by huge pages. The marks make a
+    /// mapping of them, which a fresh mapping over the range merges with its neighbours again, as after a
+    /// move.
     pub fn mark(&self, unit: u32, units: Range<usize>) {
         let r = record(unit);
         let few = r.apart.get() != 0 || APART.load(Ordering::Relaxed) < MOST_APART / 2;
@@ -112,12 +116,12 @@ impl Locked {
 /// Most kept ranges that one block takes pages from.
 const FED_BY: usize = 8;
 
-/// Most mappings of its own that a range is given.
+/// Most mappings of its own that a range gets.
 const MOST_MAPPINGS: usize = 64;
 /// Ranges that lie partly in mappings of their own.
 pub(super) static APART: AtomicUsize = AtomicUsize::new(0);
-/// Most of those before growth copies, for the kernel bounds the number of mappings. Marks and chunks make half
-/// of them at most.
+/// Most of those before growth copies, because the kernel limits the number of mappings. Marks and chunks make
+/// half of them at most.
 const MOST_APART: usize = 128;
 
 /// Ranges that lie partly in mappings of their own.

@@ -41,7 +41,7 @@ impl Ranges {
         self.dirty_count.get()
     }
 
-    /// The dirty range freed first.
+    /// The dirty range that was freed first.
     pub fn oldest_dirty(&self) -> Option<u32> {
         let unit = self.oldest.get();
         (unit != NONE).then_some(unit)
@@ -134,7 +134,7 @@ impl Ranges {
         any
     }
 
-    /// Takes the clean range out that ends right before `unit`.
+    /// Takes out the clean range that ends right before `unit`.
     pub fn take_last(&self, unit: u32) -> Option<u32> {
         let first = self.ends_before(unit, RangeState::Clean)?;
         self.remove_clean(first);
@@ -182,7 +182,7 @@ impl Ranges {
     pub fn give(&self, unit: u32) {
         let r = record(unit);
         r.bytes.set(0);
-        // Without pages, but with mappings of its own, it would have nobody look for it.
+        // Without pages, but with mappings of its own, no search would find it.
         if r.dirty.get() == 0 && (r.apart.get() == 0 || kept::clean(unit)) {
             self.insert_clean(unit, r.units.get());
         } else {
@@ -190,8 +190,8 @@ impl Ranges {
         }
     }
 
-    /// Splits the range at `unit`, which is in no list, after `n` units, which are not all it has.
-    /// Returns the rest, which is in no list either.
+    /// Splits the range at `unit`, which is in no list, after `n` units, which must not be all it
+    /// has. Returns the rest, which is in no list either.
     fn split(unit: u32, n: usize) -> u32 {
         let (r, tail) = (record(unit), unit + n as u32);
         let t = record(tail);
@@ -233,7 +233,7 @@ impl Ranges {
         iter::successors(some(self.newest.get()), move |(_, r)| some(r.prev.get())).take(LOOK_AT)
     }
 
-    /// The shortest dirty range that suffices, with that many bytes at least, made live.
+    /// The shortest dirty range that suffices, with at least `bytes` bytes, made live.
     pub fn take_dirty(&self, n: usize, align: usize, bytes: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
         for (at, r) in self.latest_dirty() {
@@ -271,9 +271,9 @@ impl Ranges {
         }
     }
 
-    /// A dirty range that is `n` units long with what is free right behind it, or could be since nothing
-    /// is mapped behind that (`end`): the one with the most dirty bytes in all. Made live, as long as it
-    /// was.
+    /// A dirty range that is `n` units long together with what is free right behind it, or could be
+    /// since nothing is mapped behind that (`end`): the one with the most dirty bytes in all. Made live,
+    /// with its former length.
     pub fn take_to_extend(&self, n: usize, align: usize, end: usize) -> Option<u32> {
         let mut best: Option<(u32, usize)> = None;
         for (at, _) in self.latest_dirty() {
@@ -304,7 +304,7 @@ impl Ranges {
         best.map(|(unit, _)| unit)
     }
 
-    /// Makes a dirty range a live one of `n` units; what is left of it stays dirty.
+    /// Makes a dirty range a live one of `n` units; the rest of it stays dirty.
     pub fn take_from_dirty(&self, unit: u32, n: usize, align: usize) -> u32 {
         self.remove_dirty(unit);
         self.make_live(unit, skip_to(unit, align), n)
@@ -385,7 +385,8 @@ fn starts_at(unit: u32, at: u32, state: RangeState) -> bool {
     Window::of(unit).has(at) && record(at).state.get() == state
 }
 
-/// Makes both of two neighbouring clean ranges bare, as (first unit, units), if one of them is.
+/// Makes both of two neighbouring clean ranges, given as (first unit, units), bare if one of them
+/// is.
 fn alike(a: (u32, usize), b: (u32, usize)) {
     match (record(a.0).bare.get(), record(b.0).bare.get()) {
         (true, false) => strip(b.0, b.1),

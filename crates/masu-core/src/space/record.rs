@@ -29,11 +29,11 @@ pub struct Record {
     pub bytes: Cell<usize>,
     /// Bytes from the start that may be non-zero or resident.
     pub dirty: Cell<usize>,
-    /// About how many mappings of their own its units lie in. 0: all lie in the window's.
+    /// About how many mappings of its own its units lie in; 0 if all lie in the window's.
     pub apart: Cell<usize>,
 }
 
-/// What a range is. Zero, as a fresh record has it, is none.
+/// What a range is. Zero, as in a fresh record, means that none starts here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RangeState {
@@ -49,8 +49,8 @@ pub enum RangeState {
 
 const _: () = assert!(size_of::<Record>() <= UNIT_STRIDE);
 
-/// The records of the first chunks, beside other variables that every program writes: a small one has no page
-/// of the table.
+/// The records of the first chunks, beside other variables that every program writes: a small program has no
+/// page of the table.
 pub const FIRST: usize = 4;
 struct First([Record; FIRST]);
 
@@ -66,7 +66,7 @@ impl Record {
         self.state.get() == RangeState::Live
     }
 
-    /// Notes that its units lie in so many mappings of their own.
+    /// Notes that its units lie in `n` mappings of their own.
     pub fn set_apart(&self, n: usize) {
         let before = self.apart.replace(n);
         APART.fetch_add(
@@ -79,12 +79,12 @@ impl Record {
     }
 }
 
-/// The record of a unit of a window's.
+/// The record of a unit of a window.
 pub fn record(unit: u32) -> &'static Record {
     if let Some(record) = FIRST_RECORDS.0.get(unit as usize) {
         return record;
     }
     // SAFETY: invariant 1 of `space`: there is a record, and zero bytes are a valid one. Invariant 5 of
-    // `space` says who touches the fields.
+    // `space` says which threads touch the fields.
     unsafe { &*(region::entry(UNITS_BELOW, UNIT_STRIDE, unit as usize) as *const Record) }
 }

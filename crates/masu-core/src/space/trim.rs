@@ -1,10 +1,10 @@
 //! Giving back the pages of the tables that describe free chunks.
 //!
-//! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free
-//! chunk's entries are never read for what they say, or say "nothing" when they are zero: page map
-//! entries ([`Kind::None`](crate::region::Kind)), owner's lines (a clean span), remote words (no state), run
-//! records (made anew with the chunk). So pages that describe free chunks only are discarded, under
-//! the region's lock, which whoever makes a chunk one of its own must take first.
+//! After a peak the tables may be larger than what is left: 6.7 KiB for each chunk of 2 MiB. A free chunk's
+//! entries are never read for what they say, or say "nothing" when they are zero: page map entries
+//! ([`Kind::None`](crate::region::Kind)), owner's lines (a clean span), remote words (no state), run records
+//! (made anew with the chunk). So pages that describe only free chunks are discarded, under the region's
+//! lock, which a thread that takes a chunk must take first.
 
 use super::{Locked, record};
 use crate::region::{CHUNK, OF_CHUNKS, base, limit};
@@ -40,7 +40,7 @@ pub fn trim_tables() {
     }
 }
 
-/// Whether nobody has the chunk, or the window jumped over it.
+/// Whether the chunk is not in use, or the window jumped over it.
 fn is_free(chunk: u32) -> bool {
     !record(chunk).is_live()
 }
@@ -52,9 +52,9 @@ fn discard(start: usize, end: usize) {
         let end = (end * bytes).min(table.mapped_bytes());
         let pages = whole_pages(table_start + start * bytes, table_start + end, page);
         if !pages.is_empty() {
-            // SAFETY: the pages hold entries of free chunks. Without the lock that the caller holds, nobody
-            // writes them (invariant 5 of `space`), and who reads them finds that they are nothing before and
-            // after.
+            // SAFETY: the pages hold entries of free chunks. Without the lock that the caller holds, no
+            // thread writes them (invariant 5 of `space`), and a thread that reads them finds before and
+            // after that they say nothing.
             unsafe { mem::discard(pages.start, pages.len()) };
         }
     }
@@ -69,8 +69,8 @@ fn whole_pages(from: usize, to: usize, page: usize) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// The entries of neighbouring chunks stay, at every page size: what goes is inside, and no page
-    /// more would be.
+    /// The entries of neighbouring chunks stay, at every page size: what goes is inside, and not one
+    /// page more could go.
     #[test]
     fn pages_that_go_hold_entries_of_free_chunks_only() {
         const AT: usize = 1 << 40;

@@ -5,7 +5,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Units that the tests work on; two more, on either side, keep them apart from the window's own.
+/// Units that the tests work on; two more, one on either side, keep them apart from the window's
+/// own.
 const UNITS: usize = 48;
 
 /// Units of a live block, as if they were a space of their own.
@@ -25,7 +26,8 @@ impl World {
         let block = space.take_fresh(UNITS + 2, 1, 0).expect("room");
         drop(space);
         let first = block + 1;
-        // What an earlier test left in the records, other than the guard's, is none of this one's.
+        // What an earlier test left in the records, except the guard's, does not matter to this
+        // one.
         for unit in first..first + UNITS as u32 + 1 {
             let r = record(unit);
             r.state.set(RangeState::Inside);
