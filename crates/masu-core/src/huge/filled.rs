@@ -1,13 +1,14 @@
-//! Whether a program fills its blocks: what decides if a fresh one is faulted in by huge pages.
+//! Whether a program fills its blocks: this decides whether a fresh one is faulted in by huge
+//! pages.
 //!
-//! A huge page costs an eighth of the time of its 512 small ones, and its use fewer misses in the TLB; but
-//! what the program leaves of it is resident for nothing. Nobody knows what will become of a block. What
-//! became of the last one of its kind shows: a few of its pages, spread over it, are looked at. The last
-//! unit of a block never has huge pages, so what is looked at there the program has touched itself, and a
-//! kind of block that is no longer filled is soon found out.
+//! A huge page costs an eighth of the time of its 512 small ones, and its use fewer TLB misses; but the
+//! part of it that the program leaves unused is resident for nothing. What a program will do with a block
+//! cannot be known. The last block of its kind is a guide: a few of its pages, spread over it, are looked
+//! at. The last unit of a block never has huge pages, so if a page is resident there, the program has
+//! touched it itself, and a kind of block that is no longer filled is soon found out.
 //!
-//! The first block of all has no other to go by. If it is long ([`LONG`]) and its user writes it first, it gets huge
-//! pages behind its first unit: what is filled from its start wastes one at most.
+//! The first block of all has no predecessor to go by. If it is long ([`LONG`]) and its user writes it first, it
+//! gets huge pages behind its first unit: a block that is filled from its start wastes one at most.
 //!
 //! All under the space's lock.
 
@@ -16,7 +17,7 @@ use crate::sys::mem;
 use core::cell::Cell;
 use core::ops::Range;
 
-/// What is known of one kind of blocks: those that are allocated to be written, or those that are zero.
+/// What is known of one kind of block: those that are allocated to be written, or those that are zero.
 pub struct Filled {
     /// The last block that took fresh pages, and its bytes.
     unit: Cell<u32>,
@@ -25,9 +26,10 @@ pub struct Filled {
     score: Cell<i32>,
 }
 
-/// Blocks in a row that make sure of the next: where every second one is filled, none is trusted.
+/// Filled blocks in a row after which the next is trusted: if only every second one is filled, none
+/// is trusted.
 const SURE: i32 = 2;
-/// What a block that was not filled is worth.
+/// The score of a block that was not filled.
 const SPARSE: i32 = -2;
 
 /// A first block of this length is likely to be filled: 16 MiB.
@@ -68,7 +70,7 @@ impl Filled {
     }
 
     /// Notes a block of `bytes` at `unit` that needs fresh pages. Returns the units of it that are worth
-    /// huge pages. `zeroed`: it was asked for zero.
+    /// huge pages. `zeroed` means that it must be zero.
     pub fn units(&self, unit: u32, bytes: usize, zeroed: bool) -> Range<usize> {
         self.unit.set(unit);
         self.bytes.set(bytes);
@@ -81,7 +83,7 @@ impl Filled {
     }
 }
 
-/// The unit that a block of `bytes` ends in.
+/// The unit in which a block of `bytes` ends.
 fn last_unit(bytes: usize) -> usize {
     bytes.saturating_sub(1) / UNIT_BYTES
 }

@@ -1,24 +1,24 @@
 //! Huge blocks, above 1 MiB: ranges of the space's units of 2 MiB.
 //!
 //! A block takes whole units, of which only the pages it touches are resident. So every huge block is aligned
-//! to 2 MiB, and growth inside its units costs nothing at all.
+//! to 2 MiB, and growth inside its units costs nothing.
 //!
 //! - [`past`]: what became of earlier blocks, by which the next one is judged.
 //! - [`filled`]: whether fresh blocks are worth huge pages.
 //! - this file: the blocks.
 //!
 //! A block that must grow beyond its units first takes the free ones behind it, then moves its
-//! *pages* (`mremap`) to a range twice as large, and only if the kernel refuses its bytes.
+//! *pages* (`mremap`) to a range twice as large, and only if the kernel refuses, its bytes.
 //!
-//! A block freed keeps its pages for the decay time, up to the option `huge_cache`; the next huge
-//! block takes the range over with its pages. Requests that no kept range can serve make the
-//! oldest ones go first, when they hold more than a quarter of what is live. So does the free of a
-//! block that was copied into a longer one which has yet to be filled: what grows by copying is not
-//! resident twice.
+//! A freed block keeps its pages for the decay time, up to the option `huge_cache`; the next huge
+//! block takes the range over with its pages. Requests that no kept range can serve make the oldest
+//! ones go first, if they hold more than a quarter of what is live. So does the free of a block
+//! that was copied into a longer one that is still to be filled: a buffer that grows by copying is
+//! not resident twice.
 //!
 //! Invariants:
 //! 1. a block is a live range of the window of blocks, whose record has its `bytes`, a multiple of 4 KiB and not 0.
-//! 2. all of the range is the block's owner's: also what lies behind its `bytes`.
+//! 2. all of the range is the block's owner's, including what lies behind its `bytes`.
 //! 3. a live range reads as zeroes from its `dirty` bytes on (invariant 3 of `space`).
 
 mod filled;
@@ -58,17 +58,18 @@ pub struct Usage {
     pub reused: u64,
 }
 
-/// A block of `size` bytes at a multiple of `align` (a power of two); null when memory is out.
+/// A block of `size` bytes at a multiple of `align` (a power of two); null if memory is out.
 pub fn alloc(size: usize, align: usize) -> *mut u8 {
     alloc_range(size, align, Use::Filled).map_or(null_mut(), |(p, _)| p)
 }
 
-/// A block of `size` zero bytes; null when memory is out.
+/// A block of `size` zero bytes; null if memory is out.
 pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8 {
     let Some((p, dirty)) = alloc_range(size, align, Use::Zero) else {
         return null_mut();
     };
-    // SAFETY: invariants 1 and 2: nobody else has the block yet, and it is at least `size` long.
+    // SAFETY: invariants 1 and 2: no other thread has the block so far, and it is at least `size`
+    // long.
     unsafe { p.write_bytes(0, dirty.min(size)) };
     p
 }
@@ -115,7 +116,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
     populate(address(unit), dirty, bytes);
     if sure {
-        // What has no huge pages.
+        // The part that has no huge pages.
         let end = (bytes - 1) / UNIT_BYTES * UNIT_BYTES;
         let from = dirty.max(end).next_multiple_of(PAGE_MAX);
         let to = bytes.saturating_sub(filled::LEFT) / PAGE_MAX * PAGE_MAX;
@@ -147,14 +148,14 @@ fn take_fresh(space: &Locked, bytes: usize, align: usize, wanted: Use) -> Option
     })
 }
 
-/// Before fresh pages are touched that no kept ones could serve for: the oldest kept ones go, until they
-/// hold at most a quarter of what is live.
+/// Before fresh pages are touched for which no kept ones could serve: the oldest kept ones go, until
+/// they hold at most a quarter of what is live.
 fn make_room(space: &Locked) {
     space.keep_at_most((LIVE.load(Ordering::Relaxed) / 4).max(LEAST_KEPT));
 }
 
 /// A place for a block of `had` units to move to that holds `bytes`, with as much room again behind it if that
-/// can be had. It has no pages, if there is a clean range.
+/// is available. It has no pages, if there is a clean range.
 fn place_to_move(space: &Locked, bytes: usize, align: usize, had: usize) -> Option<u32> {
     let n = units(bytes);
     let unit = space
@@ -168,11 +169,11 @@ fn place_to_move(space: &Locked, bytes: usize, align: usize, had: usize) -> Opti
     Some(unit)
 }
 
-/// Frees a huge block, on whatever thread, also one without thread-local words. Returns its bytes, or 0 if it
-/// was freed before.
+/// Frees a huge block, on any thread, even one without thread-local words. Returns its bytes, or 0 if it was
+/// freed before.
 ///
 /// # Safety
-/// `p` is a live huge block, and the caller's.
+/// `p` must be a live huge block, and the caller's.
 pub unsafe fn give(p: *mut u8) -> usize {
     let Some(unit) = unit_of(p) else { return 0 };
     let space = Locked::enter();
@@ -192,9 +193,9 @@ pub unsafe fn give(p: *mut u8) -> usize {
     let live = LIVE.fetch_sub(bytes, Ordering::Relaxed) - bytes;
     space.give(unit);
     let most = if settings::decay_now() == Some(0) { 0 } else { settings::huge_cache() };
-    // A successor is about to fault fresh pages in, and what its former one leaves would be resident beside
-    // them until it is outgrown itself. The next buffer that grows would take it over, so it stays where it
-    // is a third of what is live: half of a successor that is not nearly all there is.
+    // A successor is about to fault fresh pages in, and what its predecessor leaves would be resident
+    // beside them until the successor is outgrown itself. The next buffer that grows would take it over, so
+    // it stays if it is a third of what is live: half of a successor that is not nearly everything.
     let outgrown = past(&space).freed(bytes);
     let beside = if outgrown { (live / 3).max(OUTGROWN_KEPT) } else { usize::MAX };
     space.keep_at_most(most.min(beside));
@@ -226,11 +227,11 @@ pub fn around(p: *const u8) -> Option<(usize, usize)> {
     record.is_live().then(|| (address(first), record.bytes.get()))
 }
 
-/// Changes the block at `p` to hold `size` bytes where it is, if that can be; what it gains is zero
-/// if `zeroed`.
+/// Changes the block at `p` to hold `size` bytes where it is, if possible; what it gains is zero if
+/// `zeroed`.
 ///
 /// # Safety
-/// `p` is a live huge block of the caller's.
+/// `p` must be a live huge block of the caller's.
 pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     if size > isize::MAX as usize || size <= MEDIUM_MAX {
         return false;
@@ -265,8 +266,8 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
         return true;
     }
     LIVE.fetch_sub(old - bytes, Ordering::Relaxed);
-    // Units behind the block are kept like a freed block; what is left of its last unit goes back
-    // at once if it is worth a system call.
+    // Units behind the block are kept like a freed block; the rest of its last unit goes back at
+    // once if it is worth a system call.
     space.cut(unit, units(bytes));
     let start = bytes.next_multiple_of(PAGE_MAX);
     let end = record.dirty.get().next_multiple_of(PAGE_MAX);
@@ -279,7 +280,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     true
 }
 
-/// Kept however little is live, if a block is taken that it cannot serve: 8 MiB.
+/// Kept however little is live, if a block is taken that the kept ones cannot serve: 8 MiB.
 const LEAST_KEPT: usize = 8 << 20;
 /// Kept of outgrown blocks however little is live: 64 MiB.
 const OUTGROWN_KEPT: usize = 64 << 20;
@@ -295,17 +296,17 @@ fn populate(at: usize, from: usize, to: usize) {
 /// Zeroes a block's bytes `from..to`, if there are any.
 ///
 /// # Safety
-/// `p` is a block of the caller's with at least `to` bytes.
+/// `p` must be a block of the caller's with at least `to` bytes.
 unsafe fn zero(p: *mut u8, from: usize, to: usize) {
     // SAFETY: passed on: the caller's block is that long.
     unsafe { p.add(from).write_bytes(0, to.saturating_sub(from)) };
 }
 
-/// A block that grows to this and beyond is worth huge pages: 16 MiB.
+/// A block that grows to this size or beyond is worth huge pages: 16 MiB.
 const GROWING: usize = 16 << 20;
 
-/// Up to this a zeroed block is likely to be written to its end, so that zeroing pages that are at
-/// hand is not in vain: 16 MiB.
+/// Up to this size a zeroed block is likely to be written to its end, so that zeroing pages that
+/// are at hand is not in vain: 16 MiB.
 const WRITTEN: usize = 16 << 20;
 
 /// Resident bytes behind a shrunk block that are given back at once.
@@ -313,7 +314,7 @@ const SLACK: usize = 256 << 10;
 /// The largest page size.
 const PAGE_MAX: usize = 64 << 10;
 
-/// Has a block that grows to `bytes` get the pages that it is about to touch: those of kept ranges,
+/// Gives a block that grows to `bytes` the pages that it is about to touch: those of kept ranges,
 /// unless it must be zero, and huge ones for the rest of what it has beyond its first `had` units.
 fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
     if !zeroed && space.feed(unit, bytes) {
@@ -325,12 +326,12 @@ fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
     }
 }
 
-/// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if
-/// the kernel can, else by its bytes; what it gains is zero if `zeroed`. Null when memory is out; the
-/// block is then unchanged.
+/// Moves the block at `p` to where it can hold `size` bytes (more than it has), by its pages if the
+/// kernel can, else by its bytes; what it gains is zero if `zeroed`. Null if memory is out; the block
+/// is then unchanged.
 ///
 /// # Safety
-/// `p` is a live huge block of the caller's.
+/// `p` must be a live huge block of the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     let Some(from) = unit_of(p) else { return null_mut() };
     if size > isize::MAX as usize {

@@ -7,9 +7,9 @@ use super::filled::Filled;
 use crate::space::Locked;
 use core::cell::{Cell, UnsafeCell};
 
-/// What is remembered.
+/// The memory of earlier blocks.
 pub struct Past {
-    /// Bytes of the last block allocated, and those it had pages for from the start.
+    /// Bytes of the last block allocated, and how many of them had pages from the start.
     last: Cell<usize>,
     fed: Cell<usize>,
     /// Blocks in a row that were freed right after the allocation of one up to four times as long.
@@ -30,25 +30,25 @@ static PAST: State = State(UnsafeCell::new(Past {
     filled: [const { Filled::new() }; 2],
 }));
 
-/// The past, for whoever holds the lock.
+/// The past, for the lock's holder.
 pub fn past(_space: &Locked) -> &Past {
     // SAFETY: invariant 1, and `_space` is the proof; `Past` is made of cells.
     unsafe { &*PAST.0.get() }
 }
 
-/// Blocks outgrown in a row that make a buffer that grows by allocating, copying and freeing.
+/// Blocks outgrown in a row that indicate a buffer that grows by allocating, copying and freeing.
 const GROWTH: u32 = 3;
 
 impl Past {
     /// Notes the allocation of a block, of which `fed` bytes have pages. Returns whether it looks like
-    /// the next one of a buffer that grows, to be filled.
+    /// the next block of a growing buffer, which will be filled.
     pub fn allocated(&self, bytes: usize, fed: usize) -> bool {
         self.fed.set(fed);
         self.last.replace(bytes) < bytes && self.outgrown.get() >= GROWTH
     }
 
-    /// Notes that a block is freed. Returns whether it looks like the former one of a buffer that
-    /// grows, whose new one is about to fault in what lies behind the copied bytes.
+    /// Notes that a block is freed. Returns whether it looks like the former block of a growing
+    /// buffer whose new one is about to fault in what lies behind the copied bytes.
     pub fn freed(&self, bytes: usize) -> bool {
         let last = self.last.get();
         let grown = bytes < last && last / 4 <= bytes;

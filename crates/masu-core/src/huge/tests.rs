@@ -1,4 +1,4 @@
-//! The whole window against a model: random operations, of whose system calls some are refused, and
+//! The whole window against a model: random operations, some of whose system calls are refused, and
 //! after each the contents of every block and the window's invariants.
 //!
 //! `MASU_TEST_CASES` says how many sequences (a few, if it is not set).
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 
 const PAGE: usize = 4096;
-/// Live blocks take so much at most: 160 MiB.
+/// Live blocks take at most this much: 160 MiB.
 const MOST_LIVE: usize = 160 << 20;
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ fn size() -> impl Strategy<Value = usize> {
     (units, odd).prop_map(|(units, odd)| (units * UNIT_BYTES - odd).max(MEDIUM_MAX + 1))
 }
 
-/// Of how many of its pages a block's owner writes one.
+/// A block's owner writes one page in this many.
 fn touch() -> impl Strategy<Value = usize> {
     prop_oneof![1 => Just(1usize), 2 => Just(7), 2 => Just(600), 2 => Just(usize::MAX)]
 }
@@ -91,7 +91,7 @@ impl Block {
         unsafe { self.p.add(at).cast() }
     }
 
-    /// The block's first and last words, and those of one in so many of its pages, are written.
+    /// Writes the block's first and last words, and those of one in `every` of its pages.
     fn touch(&mut self, from: usize, every: usize, stamp: &mut u64) {
         let bytes = self.bytes();
         let first = from.next_multiple_of(PAGE);
@@ -105,7 +105,7 @@ impl Block {
         }
     }
 
-    /// What was written is there.
+    /// Checks that what was written is there.
     fn check(&self) {
         for (&at, &word) in self.words.range(..self.bytes()) {
             // SAFETY: inside the block.
@@ -113,7 +113,7 @@ impl Block {
         }
     }
 
-    /// From one place to another it is zero.
+    /// Checks that it is zero from one place to another.
     fn check_zero(&self, from: usize, to: usize) {
         let wrong = (from.next_multiple_of(8)..to / 8 * 8)
             .step_by(8)
@@ -131,7 +131,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        // Nothing of another sequence.
+        // Nothing may be left from another sequence.
         settings::set_decay(Delay::Never);
         settings::set_huge_cache(usize::MAX);
         settings::set_huge_pages(true);
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Contents, and the space's invariants.
+    /// Checks contents, and the space's invariants.
     fn check(&self) {
         self.blocks.iter().for_each(Block::check);
         let space = Locked::enter().expect("nobody forks");
@@ -281,7 +281,8 @@ impl World {
         assert_eq!(self.blocks.iter().map(Block::bytes).sum::<usize>(), usage().live);
     }
 
-    /// Behind its dirty bytes a range has no pages, or zero ones if they came as a part of huge ones.
+    /// Checks that a range has no pages behind its dirty bytes, or zero ones if they came as part of
+    /// huge ones.
     fn check_rest(&self, unit: u32, at: &str) {
         let r = record(unit);
         let from = (address(unit) + r.dirty.get()).next_multiple_of(PAGE);
@@ -295,7 +296,7 @@ impl World {
                 page - address(unit),
                 r.dirty.get()
             );
-            // SAFETY: mapped, and nobody writes to it.
+            // SAFETY: mapped, and no thread writes to it.
             let words = unsafe { core::slice::from_raw_parts(page as *const u64, PAGE / 8) };
             assert!(words.iter().all(|word| *word == 0), "{:#x} of the {at}", page - address(unit));
         }
@@ -303,7 +304,7 @@ impl World {
 
     /// The resident pages from one address to another.
     fn resident(&self, from: usize, to: usize) -> Vec<usize> {
-        /// The page is there and mapped here alone: not the page of zeroes.
+        /// The page exists and is mapped here alone: it is not the page of zeroes.
         const OWN: u64 = 1 << 63 | 1 << 56;
         let Some(pagemap) = &self.pagemap else { return Vec::new() };
         let mut entries = vec![0u8; to.saturating_sub(from) / PAGE * 8];

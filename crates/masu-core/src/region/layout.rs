@@ -22,8 +22,8 @@ pub const MAX_SKIP: usize = 4 << 30;
 
 /// A cache line.
 pub const LINE: usize = 64;
-/// Most bytes of small and medium blocks: 1 TiB. Miri keeps account of every byte of address space, so it has
-/// less of all.
+/// Most bytes of small and medium blocks: 1 TiB. Miri tracks every byte of address space, so there everything
+/// is smaller.
 pub const MAX_CAPACITY: usize = if cfg!(miri) { 16 * GIB } else { 1 << 40 };
 const MAX_GRANULES: usize = MAX_CAPACITY / GRANULE;
 const MAX_CHUNKS: usize = MAX_CAPACITY / CHUNK;
@@ -58,7 +58,7 @@ pub const ARENA_STRIDE: usize = 8192;
 pub const MAX_SHARED: usize = if cfg!(miri) { 8 } else { 1 << 16 };
 /// Distance of the arenas below the base.
 pub const ARENAS_BELOW: usize = UNITS_BELOW + MAX_SHARED * ARENA_STRIDE;
-/// Bytes of a tag: what says which arena a medium or huge block belongs to.
+/// Bytes of a tag, which says which arena a medium or huge block belongs to.
 pub const TAG_STRIDE: usize = 16;
 /// Distance of the tags of medium blocks below the base, one for each 4 KiB of the window.
 pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
@@ -66,7 +66,7 @@ pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / 4096 * TAG_STRID
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// Bytes of the sets of chunks that a shard of the pool of pages keeps, for 64 chunks.
 pub const SHARD_SETS_STRIDE: usize = 192;
-/// The same of all shards.
+/// The same for all shards.
 pub const CHUNK_SETS_STRIDE: usize = SHARD_SETS_STRIDE * crate::tuning::MOST_SHARDS;
 /// Distance of those sets below the base.
 pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SETS_STRIDE;
@@ -101,7 +101,7 @@ const SLOT: usize = 2 << 40;
 #[cfg(not(miri))]
 const SLOTS: usize = 16;
 /// Places for small address spaces and for tools (valgrind) that keep programs low. RISC-V with three levels of page
-/// tables has 256 GiB, of which programs begin at two thirds.
+/// tables has 256 GiB; programs begin at two thirds of that.
 #[cfg(not(miri))]
 const LOW: [(usize, usize); 4] = [
     (2 << 40, MAX_CAPACITY),

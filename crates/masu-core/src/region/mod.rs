@@ -1,10 +1,10 @@
 //! Addresses: where the engine's memory lies, and the tables that describe it.
 //!
-//! Memory comes in two windows, one above the other, which [`crate::space`] maps as it is needed: one of
-//! chunks, for small and medium blocks, and one of huge blocks. Nothing is reserved ahead, so the address
-//! space in use (VIRT, `RLIMIT_AS`) stays within an eighth of what the program needs, and a limit that the
-//! program sets for itself later still leaves it room. The tables lie at fixed distances *below* the
-//! windows and grow in step with them, so everything about a pointer is arithmetic on it:
+//! Memory comes in two windows, one above the other, which [`crate::space`] maps as needed: one of chunks,
+//! for small and medium blocks, and one of huge blocks. Nothing is reserved ahead, so the address space in
+//! use (VIRT, `RLIMIT_AS`) stays within an eighth of what the program needs, and a limit that the program
+//! sets for itself later still leaves it room. The tables lie at fixed distances *below* the windows and
+//! grow in step with them, so everything about a pointer is arithmetic on it:
 //!
 //! ```text
 //!  base - 10 GiB                                                   base        base + limit     first_block
@@ -13,17 +13,17 @@
 //! ```
 //!
 //! Each table is mapped up to what the windows need; the rest of its span is not mapped at all. (Lowest
-//! of all lie the tables of arenas, [`tags`] among them, of which nothing is mapped before the
-//! first such heap.)
+//! of all lie the tables of arenas, [`tags`] among them, none of which is mapped before the first such
+//! heap.)
 //!
 //! Invariants:
-//! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below
-//!    `limit` is mapped, zeroed, before `limit` covers it, and stays so.
+//! 1. `base` changes once, from 0; `limit` only grows; every table entry of a granule below `limit`
+//!    is mapped, zeroed, before `limit` covers it, and stays so.
 //! 2. chunks are 2 MiB and aligned to it, granules are 64 KiB; a granule is wholly one kind.
 //!
 //! Orderings: `base` and `limit` are stored with release after their tables exist and loaded
 //! relaxed on the fast paths, which is sound since a thread only asks about a pointer that it got
-//! through some synchronisation from whoever allocated it.
+//! through some synchronisation from the thread that allocated it.
 
 mod layout;
 mod scarce;
@@ -45,9 +45,9 @@ pub static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 /// Guards the tables, and all of [`crate::space`].
 pub static LOCK: Lock = Lock::new();
-/// Highest that the window of chunks may become. Under `LOCK`.
+/// The highest end that the window of chunks may reach. Under `LOCK`.
 pub static CAPACITY: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that were mapped as the window was placed. Under `LOCK`.
+/// Bytes that were mapped when the window was placed. Under `LOCK`.
 pub static FIRST_MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 static PAGE_MAP: Table = Table::new(PAGE_MAP_BELOW, size_of::<PageMapEntry>());
@@ -57,7 +57,8 @@ static RUN_CHUNKS: Table = Table::new(RUN_CHUNKS_BELOW, RUN_CHUNK_STRIDE);
 static CHUNK_SETS: Table = Table::new(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE);
 static SHARDS: Table = Table::new(SHARDS_BELOW, SHARD_STRIDE);
 
-/// The tables with what they hold for each chunk, in bytes: what may be discarded while nobody has it.
+/// The tables with what they hold for each chunk, in bytes: what may be discarded while the chunk is
+/// not in use.
 pub static OF_CHUNKS: [(&Table, usize, usize); 4] = [
     (&PAGE_MAP, PAGE_MAP_BELOW, GRANULES_PER_CHUNK * size_of::<PageMapEntry>()),
     (&SPANS, SPANS_BELOW, GRANULES_PER_CHUNK * LINE),
@@ -80,9 +81,9 @@ pub enum Kind {
 /// What every free reads: eight bytes per granule, read-mostly.
 #[repr(C)]
 pub struct PageMapEntry {
-    /// Id of the heap that owns the span, 0 when none does.
+    /// Id of the heap that owns the span, 0 if none does.
     pub owner: AtomicU32,
-    /// Block size / 16, so that asking for a block's size reads nothing else.
+    /// Block size / 16, so that a caller that needs a block's size reads nothing else.
     sixteenths: AtomicU16,
     class: AtomicU8,
     kind: AtomicU8,
@@ -125,7 +126,7 @@ impl PageMapEntry {
         core::mem::offset_of!(PageMapEntry, kind),
     ];
 
-    /// Sets the kind of a granule that is no span in use.
+    /// Sets the kind of a granule that is not a span in use.
     #[inline]
     pub fn set(&self, kind: Kind) {
         self.sixteenths.store(0, Ordering::Relaxed);
@@ -141,7 +142,7 @@ const _: () = assert!(size_of::<PageMapEntry>() == 8);
 pub struct Base(usize);
 
 impl Base {
-    /// Loads it.
+    /// Loads the window's start.
     #[inline(always)]
     pub fn load() -> Self {
         Base(BASE.load(Ordering::Relaxed))
@@ -163,7 +164,7 @@ impl Base {
     /// The page map entry of a granule.
     ///
     /// # Safety
-    /// `granule << GRANULE_SHIFT` is below `limit()`.
+    /// `granule << GRANULE_SHIFT` must be below `limit()`.
     #[inline(always)]
     pub unsafe fn page_map(self, granule: usize) -> &'static PageMapEntry {
         // SAFETY: invariant 1: the granule is below the limit, and all fields of an entry are atomic.
@@ -173,15 +174,15 @@ impl Base {
         }
     }
 
-    /// [`PageMapEntry::class`] of a granule's.
+    /// [`PageMapEntry::class`] of a granule's entry.
     ///
     /// # Safety
     /// As for [`page_map`](Self::page_map).
     #[inline(always)]
     pub unsafe fn class(self, granule: usize) -> usize {
-        // Three instructions less than what comes of an atomic load, which is never folded.
+        // Three instructions fewer than an atomic load, which the compiler never folds.
         #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-        // SAFETY: invariant 1: reads one byte of the entry, what a relaxed load does.
+        // SAFETY: invariant 1: reads one byte of the entry, as a relaxed load does.
         unsafe {
             let class: usize;
             core::arch::asm!(
@@ -227,9 +228,9 @@ pub fn limit() -> usize {
 /// Whether an offset is below [`limit`].
 #[inline(always)]
 pub fn in_window(offset: usize) -> bool {
-    // One instruction less than what comes of an atomic load, which is never folded.
+    // One instruction fewer than an atomic load, which the compiler never folds.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: reads `LIMIT`, one aligned word: what a relaxed load does.
+    // SAFETY: reads `LIMIT`, one aligned word, as a relaxed load does.
     unsafe {
         core::arch::asm!(
             "cmp {offset}, qword ptr [rip + {limit}]",
@@ -260,7 +261,7 @@ pub fn entry(below: usize, stride: usize, index: usize) -> usize {
     Base::load().entry(below, stride, index)
 }
 
-/// Puts the windows in place if they are not yet. Called under [`LOCK`].
+/// Puts the windows in place unless they are already. Called under [`LOCK`].
 ///
 /// # Errors
 /// The kernel's reason.
@@ -281,13 +282,13 @@ fn seed() -> u64 {
     random::mixed(auxv::random() ^ &raw const BASE as u64)
 }
 
-/// The same with so much of it mapped.
+/// [`place`] with `first` bytes of it mapped.
 ///
-/// Where another copy of the engine is near, its tables grow into what lies between ours, or ours between its.
-/// So a place is only taken if nothing lies in its tables' span, nor in as much behind it, where ours would
-/// lie in those of a copy below.
+/// If another copy of the engine is near, its tables grow into what lies between ours, or ours between its. So
+/// a place is only taken if nothing lies in its tables' span, nor in the same length behind it, where ours
+/// would lie in those of a copy below.
 fn place_with(first: usize) -> Result<(), Errno> {
-    // A process that may not have so many addresses is not asked twice.
+    // A process that may not have this many addresses is not asked twice.
     let mut looks = first != 0;
     for (start, capacity) in candidates(seed()) {
         let base = start + BELOW;
@@ -319,7 +320,7 @@ fn place_with(first: usize) -> Result<(), Errno> {
     Err(Errno::ENOMEM)
 }
 
-/// [`place`], for whoever does not hold the lock.
+/// [`place`], for a caller that does not hold the lock.
 ///
 /// # Errors
 /// As there.
@@ -328,12 +329,12 @@ pub fn init() -> Result<(), Errno> {
     place()
 }
 
-/// Bytes of the window of chunks that were mapped as it was placed.
+/// Bytes of the window of chunks that were mapped when it was placed.
 pub fn first_mapped() -> usize {
     FIRST_MAPPED.load(Ordering::Relaxed)
 }
 
-/// Maps the tables that so many chunks need from the window's start on. Called under [`LOCK`].
+/// Maps the tables that `chunks` chunks need from the window's start on. Called under [`LOCK`].
 ///
 /// # Errors
 /// The kernel's reason.
@@ -348,14 +349,16 @@ pub fn ensure_tables(chunks: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Maps the table of so many shards of the pool of pages. `false`: the kernel gives no memory.
+/// Maps the table of this many shards of the pool of pages. Returns `false` if the kernel gives no
+/// memory.
 #[cold]
 pub fn map_shards(shards: usize) -> bool {
     let _guard = LOCK.lock();
     SHARDS.ensure(base(), shards).is_ok()
 }
 
-/// Has [`limit`] cover a chunk, and maps its record as one of the pool of pages. Called under [`LOCK`].
+/// Makes [`limit`] cover a chunk, and maps its record as one of the pool of pages. Called under
+/// [`LOCK`].
 ///
 /// # Errors
 /// The kernel's reason.
@@ -367,7 +370,7 @@ pub fn cover(chunk: u32) -> Result<(), Errno> {
 }
 
 /// The first unit of 2 MiB in the window of huge blocks, which lies right above the highest possible end of the other
-/// one. Units number from the base on.
+/// window. Units number from the base on.
 pub fn first_block() -> usize {
     CAPACITY.load(Ordering::Relaxed) / CHUNK
 }

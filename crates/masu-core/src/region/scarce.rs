@@ -1,5 +1,5 @@
-//! Addresses that are scarce: under a limit that is low, or once the kernel has refused some, chunks are
-//! mapped granule by granule and tables page by page, so that little is mapped beyond what is in use.
+//! Scarce addresses: under a limit that is low, or once the kernel has refused some, chunks are mapped
+//! granule by granule and tables page by page, so that little is mapped beyond what is in use.
 
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::rlimit;
@@ -11,19 +11,19 @@ static SCARCE: AtomicBool = AtomicBool::new(false);
 /// Whether the limits have been looked at.
 static LOOKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether they are.
+/// Whether addresses are scarce.
 #[inline]
 pub fn is_scarce() -> bool {
     SCARCE.load(Ordering::Relaxed)
 }
 
-/// From now on they are: the kernel has refused some.
+/// From now on they are scarce: the kernel has refused some.
 pub fn set() {
     SCARCE.store(true, Ordering::Relaxed);
 }
 
-/// Finds out whether they are, from the process's limits, once: at start, before a sandbox may forbid it, or
-/// before the first block.
+/// Finds out whether they are scarce, from the process's limits, once: at start, before a sandbox may forbid
+/// it, or before the first block.
 pub fn look() {
     if !LOOKED.swap(true, Ordering::Relaxed) && rlimit::least().is_some_and(|limit| limit < LOW) {
         set();

@@ -4,8 +4,8 @@ use crate::ledger::TABLES;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{Errno, auxv, mem};
 
-/// First piece of a table in bytes: one page of the largest page size. Where addresses are scarce it is
-/// one page.
+/// First piece of a table in bytes: one page of the largest page size, or one page if addresses are
+/// scarce.
 const FIRST: usize = 64 << 10;
 /// Largest piece.
 const LARGEST: usize = 4 << 20;
@@ -33,7 +33,8 @@ impl Table {
         if need <= mapped {
             return Ok(());
         }
-        // Grow by what there is, so that a large table takes few mappings; the kernel merges them.
+        // Grow by the present length, so that a large table takes few mappings; the kernel merges
+        // them.
         let first = if super::is_scarce() { auxv::page_size() } else { FIRST };
         let step = mapped.clamp(first, LARGEST).max((need - mapped).next_multiple_of(first));
         mem::map_at(base - self.below + mapped, step)?;
@@ -42,7 +43,7 @@ impl Table {
         Ok(())
     }
 
-    /// Unmaps everything, when the base turns out not to be usable.
+    /// Unmaps everything, if the base turns out to be unusable.
     pub fn drop_all(&self, base: usize) {
         let mapped = self.mapped.swap(0, Ordering::Relaxed);
         if mapped != 0 {

@@ -23,7 +23,7 @@ const UNIT: usize = 4096;
 static RUN_TAGS: Table = Table::new(RUN_TAGS_BELOW, TAG_STRIDE);
 static HUGE_TAGS: Table = Table::new(HUGE_TAGS_BELOW, TAG_STRIDE);
 
-/// A tag. All zero: the block is no arena's.
+/// A tag. All zero: the block belongs to no arena.
 #[repr(C, align(16))]
 pub struct Tag {
     /// Id of the heap, or 0.
@@ -73,12 +73,12 @@ fn table(number: u32) -> (&'static Table, usize, usize) {
 pub fn get(number: u32) -> Option<&'static Tag> {
     let (table, below, index) = table(number);
     ((index + 1) * TAG_STRIDE <= table.mapped_bytes())
-        // SAFETY: mapped, as was just asked; zero bytes are a valid tag, and invariant 1 says who touches its
-        // links.
+        // SAFETY: mapped, as was just checked; zero bytes are a valid tag, and invariant 1 says which threads
+        // touch its links.
         .then(|| unsafe { &*(entry(below, TAG_STRIDE, index) as *const Tag) })
 }
 
-/// The tag of a block, mapped now if it must be; `None` when the kernel gives no memory.
+/// The tag of a block, mapped now if necessary; `None` if the kernel gives no memory.
 pub fn get_or_map(number: u32) -> Option<&'static Tag> {
     get(number).or_else(|| {
         let (table, _, index) = table(number);
@@ -89,7 +89,7 @@ pub fn get_or_map(number: u32) -> Option<&'static Tag> {
     })
 }
 
-/// Id of the heap that a block belongs to, 0 if it is no arena's.
+/// Id of the heap that a block belongs to, 0 if it belongs to no arena.
 pub fn heap_of(number: u32) -> u32 {
     get(number).map_or(0, |tag| tag.heap.load(Ordering::Relaxed))
 }

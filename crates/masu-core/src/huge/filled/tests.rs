@@ -1,5 +1,5 @@
 //! What becomes resident without having been touched: nothing in a program that leaves its blocks sparse,
-//! little where it does not fill them for the first time.
+//! little if it does not fill them for the first time.
 
 use super::super::{alloc, alloc_zeroed, give};
 use super::*;
@@ -13,14 +13,14 @@ fn resident(p: *mut u8, bytes: usize) -> usize {
     (0..bytes).step_by(auxv::page_size()).filter(|at| mem::is_resident(p as usize + at)).count()
 }
 
-/// Writes to one in `every` pages of a block's first bytes, and says how many that is.
+/// Writes to one in `every` pages of a block's first bytes, and returns how many that is.
 fn touch(p: *mut u8, bytes: usize, every: usize) -> usize {
     let pages = (0..bytes).step_by(every * auxv::page_size());
     // SAFETY: inside the test's block.
     pages.map(|at| unsafe { p.add(at).write(1) }).count()
 }
 
-/// Whether the kernel makes pages huge that nobody asked it for.
+/// Whether the kernel makes pages huge without being asked.
 fn unasked() -> bool {
     let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     mode.is_ok_and(|mode| mode.contains("[always]"))

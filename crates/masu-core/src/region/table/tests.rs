@@ -1,4 +1,4 @@
-//! Tables: what is ensured is mapped, zero and kept; the layout leaves each its room.
+//! Tables: what is ensured is mapped, zero and kept; the layout leaves room for each.
 
 use super::*;
 use crate::region::*;
@@ -68,7 +68,7 @@ fn a_table_in_the_way_of_another_mapping_says_so_and_keeps_what_it_has() {
     table.drop_all(base(2));
 }
 
-/// From the base downwards, every table has room for its most entries.
+/// From the base downwards, every table has room for all its entries.
 #[test]
 fn tables_do_not_overlap() {
     let granules = MAX_CAPACITY / GRANULE;
