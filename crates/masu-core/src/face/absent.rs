@@ -1,4 +1,4 @@
-//! What the configuration asks for and the engine was built without: the program goes on without it, and is told.
+//! Options that need a part that the engine was built without: the program goes on without it, and is told.
 
 use super::profile;
 use crate::config::Config;
@@ -6,7 +6,7 @@ use crate::features;
 use crate::sys::fatal::write_stderr;
 use crate::text::Text;
 
-/// Writes a line for each part that is asked for and not there.
+/// Writes a line for each part that is requested but absent.
 #[inline]
 pub(super) fn tell(config: &Config) {
     let tell = |part| {

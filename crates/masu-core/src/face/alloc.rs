@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The ordinary functions are the faster ones, and may serve a small request with a block of a larger class.
-//! The exact ones are for doors whose contract names real sizes: what a request will get is known before, and
-//! the zeroed bytes are all that may be used.
+//! The exact ones are for doors whose contract names real sizes: the size that a request will get is known in
+//! advance, and the zeroed bytes are all that may be used.
 
 use super::hardened::{hardened_block, hardened_first};
 use super::{Arena, scarce};
@@ -19,20 +19,20 @@ use crate::size_class::{TABLE_MAX, aligned_class, class_of};
 use crate::{huge, purge, run, settings, spare};
 use core::ptr::null_mut;
 
-/// The hot path of [`alloc`]: a small block from the thread's bin, or null, which says nothing but
-/// that [`alloc_slow`] must be asked. 16-byte aligned.
+/// The hot path of [`alloc`]: a small block from the thread's bin, or null, which means only that
+/// [`alloc_slow`] must be called. 16-byte aligned.
 #[inline(always)]
 pub fn alloc_fast(size: usize) -> *mut u8 {
     heap::alloc_small(size)
 }
 
-/// [`alloc_fast`] for a door that knows no size before it is called.
+/// [`alloc_fast`] for a door that knows no size at compile time.
 #[inline(always)]
 pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
     heap::alloc_small_unknown(size)
 }
 
-/// A block of at least `size` bytes (any size), 16-byte aligned; null when memory is out.
+/// A block of at least `size` bytes (any size), 16-byte aligned; null if memory is out.
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
@@ -58,7 +58,7 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
     Request::new(size, 16, false).map_or(null_mut(), |request| serve_here(&request))
 }
 
-/// `p`, which a refill has served, or the block that its request was drawn for.
+/// `p`, which a refill has served, or the block for which its request was drawn.
 #[cold]
 #[inline(never)]
 fn sampled_short(p: *mut u8, size: usize) -> *mut u8 {
@@ -66,7 +66,7 @@ fn sampled_short(p: *mut u8, size: usize) -> *mut u8 {
     Request::new(size, 16, false).map_or(p, |request| unsafe { sampling::served(p, &request) })
 }
 
-/// A block of at least `size` bytes, 16-byte aligned; null when memory is out.
+/// A block of at least `size` bytes, 16-byte aligned; null if memory is out.
 #[inline(always)]
 pub fn alloc(size: usize) -> *mut u8 {
     let p = alloc_fast(size);
@@ -84,7 +84,7 @@ pub fn alloc_zeroed_fast(size: usize) -> *mut u8 {
     unsafe { heap::zero_small(p, class_of(size), size) }
 }
 
-/// [`alloc_zeroed_fast`] for a door that knows no size before it is called, and what it calls where that says nothing.
+/// [`alloc_zeroed_fast`] for a door that knows no size at compile time; `slow` is called if that returns null.
 #[inline(always)]
 pub fn alloc_zeroed_unknown(size: usize, slow: impl FnOnce(usize) -> *mut u8) -> *mut u8 {
     let p = alloc_fast_unknown(size);
@@ -95,15 +95,15 @@ pub fn alloc_zeroed_unknown(size: usize, slow: impl FnOnce(usize) -> *mut u8) ->
     unsafe { heap::zero_small(p, class_of(size), size) }
 }
 
-/// [`alloc_zeroed`] when the bin is empty or the size is not small.
+/// [`alloc_zeroed`] if the bin is empty or the size is not small.
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
     serve_any(size, 16, true, false)
 }
 
-/// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null when memory is
-/// out. Pages that are known to be zero are not touched.
+/// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null if memory is out.
+/// Pages that are known to be zero are not touched.
 #[inline(always)]
 pub fn alloc_zeroed(size: usize) -> *mut u8 {
     let p = alloc_zeroed_fast(size);
@@ -111,7 +111,7 @@ pub fn alloc_zeroed(size: usize) -> *mut u8 {
 }
 
 /// The hot path of [`alloc_aligned`], as [`alloc_fast`] is of [`alloc`]. `size + align` must not
-/// overflow `isize`, as [`core::alloc::Layout`] sees to.
+/// overflow `isize`, as [`core::alloc::Layout`] ensures.
 #[inline(always)]
 pub fn alloc_aligned_fast(size: usize, align: usize) -> *mut u8 {
     if align > ALIGN_SMALL_MAX {
@@ -121,7 +121,7 @@ pub fn alloc_aligned_fast(size: usize, align: usize) -> *mut u8 {
 }
 
 /// A block of at least `size` bytes at a multiple of `align`, a power of two up to
-/// [`ALIGN_MAX`](super::ALIGN_MAX); null when memory is out.
+/// [`ALIGN_MAX`](super::ALIGN_MAX); null if memory is out.
 pub fn alloc_aligned(size: usize, align: usize) -> *mut u8 {
     if align <= 16 {
         return alloc(size);
@@ -143,14 +143,14 @@ pub fn alloc_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
     unsafe { heap::zero_small(p, aligned_class(size, align), size) }
 }
 
-/// The hot path of [`alloc_exact`] with an alignment of 16 and whatever contents: a small block from the
-/// thread's bin, or null, which says nothing but that it must be asked.
+/// The hot path of [`alloc_exact`] with an alignment of 16 and any contents: a small block from the
+/// thread's bin, or null, which means only that [`alloc_exact`] must be called.
 #[inline(always)]
 pub fn alloc_exact_fast(size: usize) -> *mut u8 {
     heap::alloc_small_exact(size)
 }
 
-/// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null when
+/// A block of exactly [`exact_size`] bytes at a multiple of `align`, all zero if `zeroed`; null if
 /// memory is out.
 pub fn alloc_exact(size: usize, align: usize, zeroed: bool) -> *mut u8 {
     serve_any(size, align, zeroed, true)
@@ -161,13 +161,13 @@ pub fn exact_size(size: usize, align: usize) -> usize {
     bytes_for(size, align, true)
 }
 
-/// What [`usable_size`](super::usable_size) will at least say of a block of `size` bytes; 0 when `size` is
-/// too large.
+/// The least that [`usable_size`](super::usable_size) will return for a block of `size` bytes; 0 if `size`
+/// is too large.
 pub fn good_size(size: usize) -> usize {
     bytes_for(size, 16, false)
 }
 
-/// The bytes of the block for a request, exact or not; 0: there can be none.
+/// The bytes of the block for a request, exact or not; 0 if no such block can exist.
 #[inline(never)]
 pub(super) fn bytes_for(size: usize, align: usize, exact: bool) -> usize {
     request_for(size, align, false, exact).map_or(0, |request| request.bytes())
@@ -183,7 +183,7 @@ fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
     request_for(size, align, zeroed, exact).map_or(null_mut(), |request| serve_here(&request))
 }
 
-/// A block for a request; null when memory is out. In line, where what is asked for is partly known.
+/// A block for a request; null if memory is out. In line, because the request is partly known.
 #[inline(always)]
 fn serve_here(request: &Request) -> *mut u8 {
     if sampling::is_on() { serve_sampled(*request) } else { serve(request) }
@@ -215,7 +215,7 @@ fn serve(request: &Request) -> *mut u8 {
     let small = matches!(request.source, Source::Small(_));
     purge::on_alloc(matches!(request.source, Source::Huge(_)));
     if !small && !p.is_null() {
-        // Small ones count where they are taken.
+        // Small blocks count where they are taken.
         heap::thread_bytes::allocated(request.bytes());
     }
     p
@@ -237,7 +237,7 @@ fn once(request: &Request) -> *mut u8 {
             if zeroed == 0 || p.is_null() {
                 return p;
             }
-            // SAFETY: taken just now for this class, and at least so long.
+            // SAFETY: taken just now for this class, and at least that long.
             unsafe { heap::zero_small(p, class, zeroed) }
         }
         Source::Medium(units) => run::alloc(heap::run_cache(), units, align, zeroed),
@@ -246,7 +246,7 @@ fn once(request: &Request) -> *mut u8 {
     }
 }
 
-/// Apart, and by value, so that ordinary requests stay in registers.
+/// Separate, and by value, so that ordinary requests stay in registers.
 #[cold]
 #[inline(never)]
 fn in_scope(arena: &'static Arena, request: Request) -> *mut u8 {
@@ -259,7 +259,7 @@ fn in_scope(arena: &'static Arena, request: Request) -> *mut u8 {
 #[inline(never)]
 fn again(request: Request) -> *mut u8 {
     if heap::scope().is_some_and(|arena| !arena.has_room(request.size)) {
-        // It is the limit of a scope's heap that stands in the way, not memory.
+        // The limit of a scope's heap stands in the way, not memory.
         return null_mut();
     }
     let Request { size, align, .. } = request;

@@ -11,8 +11,8 @@ use core::ptr::{self, null_mut};
 
 impl Arena {
     /// A block of at least `size` bytes (any size) at a multiple of `align`, a power of two up to
-    /// [`ALIGN_MAX`](crate::ALIGN_MAX), and at least 16; all of its bytes zero if `zeroed`.
-    /// Null when memory or the hard limit is out.
+    /// [`ALIGN_MAX`](crate::ALIGN_MAX), and at least 16; all of its bytes zero if `zeroed`. Null if
+    /// memory or the hard limit is out.
     ///
     /// The block has the size that [`exact_size`](crate::exact_size) gives. It is freed, measured and
     /// resized like any other, by any thread, and stays in this heap. O(1); takes the heap's lock.
@@ -30,8 +30,8 @@ impl Arena {
         p
     }
 
-    /// [`alloc`](Arena::alloc) for who resizes and frees the block by this heap's functions: a hardened heap's has exactly
-    /// `size` bytes, so that a write beyond them shows. All of its bytes are zero, if it is one.
+    /// [`alloc`](Arena::alloc) for callers that resize and free the block by this heap's functions: a block of a
+    /// hardened heap has exactly `size` bytes, so that a write beyond them shows, and all of its bytes are zero.
     #[inline]
     pub fn alloc_as_asked(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         if self.makes_hardened() {
@@ -52,7 +52,7 @@ impl Arena {
         }
         if !p.is_null() {
             if !matches!(request.source, Source::Small(_)) {
-                // Small ones count where they are taken.
+                // Small blocks count where they are taken.
                 thread_bytes::allocated(size);
             }
             if sampling::is_on() {
@@ -63,11 +63,11 @@ impl Arena {
         p
     }
 
-    /// Changes the size of a block of this heap as [`realloc_exact`](crate::realloc_exact) does; a hardened one then has
-    /// exactly `size` bytes, of which those that it gains are zero.
+    /// Changes the size of a block of this heap as [`realloc_exact`](crate::realloc_exact) does; a hardened block then
+    /// has exactly `size` bytes, of which those that it gains are zero.
     ///
     /// # Safety
-    /// `p` is a live block of this heap.
+    /// `p` must be a live block of this heap.
     pub unsafe fn realloc(
         &'static self,
         p: *mut u8,
@@ -85,7 +85,8 @@ impl Arena {
         }
     }
 
-    /// What is left to do for a large block, or for one that could not be had: `p` as it is.
+    /// What is left to do for a large block, or if `p` is null: then the heap is asked again.
+    /// Returns the block.
     #[cold]
     #[inline(never)]
     fn alloc_rest(&'static self, p: *mut u8, request: &Request) -> *mut u8 {
@@ -95,16 +96,17 @@ impl Arena {
             p = again(request.size, false, ask, ask);
         }
         if !p.is_null() && !matches!(request.source, Source::Small(_)) {
-            // Small ones count where they are taken.
+            // Small blocks count where they are taken.
             thread_bytes::allocated(request.bytes());
         }
         p
     }
 
-    /// [`dealloc`](crate::dealloc) of a block of this heap, for whoever knows the heap.
+    /// [`dealloc`](crate::dealloc) of a block of this heap, for a caller that knows the heap.
     ///
     /// # Safety
-    /// `p` is a live block of this heap. Where it can be told, others end the process with one line.
+    /// `p` must be a live block of this heap. Where possible, other pointers end the process with
+    /// one line.
     #[inline]
     pub unsafe fn dealloc(&'static self, p: *mut u8) {
         match Block::find(p) {
@@ -120,7 +122,8 @@ impl Arena {
     /// Frees all blocks at once. O(spans + medium and huge blocks), however many small blocks live.
     ///
     /// # Safety
-    /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
+    /// No block of the heap may be used any more, by any thread, and no other thread may use the
+    /// heap meanwhile.
     pub unsafe fn reset(&'static self) {
         self.end_samples();
         // SAFETY: passed on.
@@ -130,7 +133,7 @@ impl Arena {
     /// [`reset`](Arena::reset), and the heap itself goes too.
     ///
     /// # Safety
-    /// As there; and the heap is not used any more.
+    /// As there; and the heap must not be used any more.
     pub unsafe fn destroy(&'static self) {
         self.end_samples();
         // SAFETY: passed on.

@@ -1,4 +1,4 @@
-//! What a running program may change or ask for by itself.
+//! What a running program may itself change or ask for.
 //!
 //! The options are those of [`Config`](crate::config::Config); a value set here is in force from the
 //! next time that the engine looks at it, on every thread. Sizes are in bytes.
@@ -17,8 +17,8 @@ pub use crate::settings::{
 pub use crate::limit::{Callback as LimitCallback, set_callback as set_limit_callback};
 
 /// Sets the soft limit: bytes in use above which everything free goes back and the callback is called.
-/// [`LimitOrAuto::AUTO`](crate::config::LimitOrAuto::AUTO): nine tenths of the control group's limit. 0:
-/// none.
+/// [`LimitOrAuto::AUTO`](crate::config::LimitOrAuto::AUTO) means nine tenths of the control group's
+/// limit, 0 means none.
 pub fn set_limit_soft(bytes: usize) {
     settings::set_limit_soft(bytes);
     limit::apply();
@@ -34,7 +34,8 @@ pub fn decay() -> Delay {
     settings::decay_ms().map_or(Delay::Never, Delay::Millis)
 }
 
-/// Sets how long freed memory stays with the process. Zero gives back at once what is free now too.
+/// Sets how long freed memory stays with the process. Zero also gives back at once what is free
+/// now.
 pub fn set_decay(decay: Delay) {
     settings::set_decay(decay);
     if decay == Delay::Millis(0) {
@@ -56,13 +57,14 @@ pub fn thread_allocated() -> u64 {
     words().map_or(0, |(allocated, _)| allocated)
 }
 
-/// Bytes that the calling thread has freed, by size classes, whoever allocated them. 0 for a thread past its
-/// destructors. As fast as [`thread_allocated`].
+/// Bytes that the calling thread has freed, by size classes, whichever thread allocated them. 0 for a thread
+/// past its destructors. As fast as [`thread_allocated`].
 pub fn thread_deallocated() -> u64 {
     words().map_or(0, |(_, deallocated)| deallocated)
 }
 
-/// Both, and what is at their places ([`ThreadBytes::words`](crate::ThreadBytes::words)) is as exact.
+/// Both; what is at their places ([`ThreadBytes::words`](crate::ThreadBytes::words)) becomes as
+/// exact.
 #[cold]
 #[inline(never)]
 fn words() -> Option<(u64, u64)> {

@@ -1,4 +1,5 @@
-//! Freeing, as doors do it: the hot path in line, and after the others a look at what is stale.
+//! Freeing, as doors do it: the hot path in line, and after the other paths a look at what is
+//! stale.
 
 use super::alloc::bytes_for;
 use crate::hardened;
@@ -14,15 +15,15 @@ use crate::{purge, settings};
 /// Frees a block; null is allowed.
 ///
 /// # Safety
-/// `p` is null or a live block of the engine. Other pointers are reported where that can be told, and the
-/// option `on_error` says what happens then; one that may be another allocator's is reported once and ignored.
+/// `p` must be null or a live block of the engine. Other pointers are reported where possible, and the option
+/// `on_error` says what happens then; one that may be another allocator's is reported once and ignored.
 #[inline(always)]
 pub unsafe fn dealloc(p: *mut u8) {
     // SAFETY: passed on.
     unsafe { finish(p, heap::dealloc(p)) }
 }
 
-/// [`dealloc`] for the slow paths of others: one function.
+/// [`dealloc`] for the slow paths of other functions: one function.
 ///
 /// # Safety
 /// As for [`dealloc`].
@@ -33,7 +34,7 @@ pub(super) unsafe fn dealloc_out_of_line(p: *mut u8) {
     unsafe { dealloc(p) }
 }
 
-/// [`dealloc`] of a block that was asked for with `size` bytes; if it cannot have been, that is reported.
+/// [`dealloc`] of a block that was requested with `size` bytes; if it cannot have been, that is reported.
 ///
 /// # Safety
 /// As for [`dealloc`], with such a size.
@@ -48,8 +49,8 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) {
     }
 }
 
-/// [`dealloc`] of a block that has `size` bytes at least and is at a multiple of `align`; if it has or is not,
-/// that is reported.
+/// [`dealloc`] of a block that has at least `size` bytes and is at a multiple of `align`; if not, that is
+/// reported.
 ///
 /// # Safety
 /// As for [`dealloc`], with such a size and alignment.
@@ -65,7 +66,7 @@ pub unsafe fn dealloc_at_least(p: *mut u8, size: usize, align: usize) {
     }
 }
 
-/// [`dealloc`] of a block that was asked for at a multiple of `align`, with `size` bytes, or with 0 if that is
+/// [`dealloc`] of a block that was requested at a multiple of `align`, with `size` bytes, or with 0 if that is
 /// not known; if it cannot have been, that is reported.
 ///
 /// # Safety
@@ -106,8 +107,8 @@ unsafe fn dealloc_judged(p: *mut u8, size: usize, align: usize, asked: bool) {
     }
 }
 
-/// Whether a block is too long to have been asked for with a size, 0 if that is not known, and an alignment. One
-/// that was resized may have more than it takes, and one that was taken when memory was short.
+/// Whether a block is too long to have been requested with a size, 0 if that is not known, and an alignment. A
+/// block that was resized, or allocated when memory was short, may have more bytes than that takes.
 fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     if size == 0 || size == block.bytes {
         return false;
@@ -131,7 +132,7 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
 /// Does what the hot path of a free has left to do, out of line.
 ///
 /// # Safety
-/// As for the hot path, which said so.
+/// As for the hot path, which must have asked for this.
 #[inline(always)]
 pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
     // SAFETY: passed on.
@@ -146,7 +147,7 @@ pub(super) unsafe fn finish(p: *mut u8, left: Freed) {
 }
 
 /// # Safety
-/// The hot path asked for this look.
+/// The hot path must have asked for this look.
 #[cold]
 #[inline(never)]
 unsafe fn look(line: *mut Span) {
@@ -156,7 +157,8 @@ unsafe fn look(line: *mut Span) {
     }
 }
 
-/// In line: a block of others takes a jump less, and the thread's word is looked for once.
+/// In line: freeing another thread's block takes a jump less, and the thread's word is looked up
+/// once.
 ///
 /// # Safety
 /// As for [`finish`].
@@ -228,7 +230,7 @@ unsafe fn found(p: *mut u8, block: &Block) {
     purge::on_free(unsafe { free_block(p, block) });
 }
 
-/// Frees a block in a region of the process's hardened heap: at once, if that can be.
+/// Frees a block in a region of the process's hardened heap: at once, if possible.
 ///
 /// # Safety
 /// As for [`free_hardened`].

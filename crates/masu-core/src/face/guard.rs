@@ -5,7 +5,7 @@ use crate::guard::{self, slots::MOST};
 use crate::sys::fatal::write_stderr;
 use crate::text::Text;
 
-/// What the configuration says of guards.
+/// Puts the configuration's options for guards in force.
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config) {

@@ -35,13 +35,13 @@ pub(super) fn note_options(config: &Config) {
     }
 }
 
-/// Has every request served by it from now on. `whole`: see [`Options::whole`].
+/// Makes the hardened heap serve every request from now on. `whole`: see [`Options::whole`].
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config, whole: bool) {
     let options = options(config, whole);
     if hardened::start(&options) {
-        // Blocks that wait in bins would be handed out yet.
+        // Blocks that wait in bins would still be handed out.
         heap::flush();
     } else if config.show_errors {
         let mut sink = write_stderr as fn(&[u8]);
@@ -51,14 +51,14 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
     }
 }
 
-/// A block of the hardened heap for an ordinary request; null when memory is out.
+/// A block of the hardened heap for an ordinary request; null if memory is out.
 #[inline(never)]
 pub(super) fn hardened_first(size: usize) -> *mut u8 {
     let p = heap::alloc_hardened(size);
     if p.is_null() { hardened_block(size, 16, size) } else { p }
 }
 
-/// A block of the hardened heap, of `bytes` bytes for a request of `size`; null when memory is out.
+/// A block of the hardened heap, of `bytes` bytes for a request of `size`; null if memory is out.
 #[inline(never)]
 pub(super) fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8 {
     let mut bytes = bytes;
@@ -94,11 +94,11 @@ fn hardened_again(bytes: usize, align: usize) -> *mut u8 {
 }
 
 /// Changes the size of a hardened block to exactly `bytes`, moving it if it must or if it is not aligned to `align`.
-/// Contents are kept up to the smallest of both sizes and `asked`; what it gains is zero. `bytes` are those of a size class,
-/// unless the block is to have them `as_asked`. Null when memory is out, and nothing has changed.
+/// Contents are kept up to the smallest of both sizes and `asked`; what it gains is zero. `bytes` are those of a size
+/// class, unless the block is to have them `as_asked`. Null if memory is out, and then nothing has changed.
 ///
 /// # Safety
-/// It is a live hardened block at `p`, and the caller's.
+/// `p` must be a live hardened block, and the caller's.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn realloc_hardened(
@@ -138,10 +138,11 @@ pub(super) unsafe fn realloc_hardened(
     to
 }
 
-/// Resizes a block of the process's small hardened ones where it is, as a request says. `false`: it has to be done in full.
+/// Resizes one of the process's small hardened blocks where it is, as a request says. Returns `false` if it must be
+/// done the long way.
 ///
 /// # Safety
-/// It is a live block at `p`, if it is one, and the caller's.
+/// If a block starts at `p`, it must be live and the caller's.
 #[inline(never)]
 pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
     let size = if hardened::gives_whole_classes() { request.bytes() } else { request.size };
@@ -156,10 +157,11 @@ pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
     })
 }
 
-/// Resizes a hardened block where it is, which makes it a new one for the profile. `false`: it has to move.
+/// Resizes a hardened block where it is, which makes it a new one for the profile. Returns `false` if it
+/// has to move.
 ///
 /// # Safety
-/// It is a live block at `p`, and the caller's.
+/// `p` must be a live block, and the caller's.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> bool {
@@ -183,10 +185,11 @@ pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> b
     stays
 }
 
-/// Moves the pages of a large hardened block to a larger one of `size` bytes. Null: nothing has changed.
+/// Moves the pages of a large hardened block to a larger one of `size` bytes. Null if nothing has
+/// changed.
 ///
 /// # Safety
-/// It is a live hardened block at `p`, and the caller's.
+/// `p` must be a live hardened block, and the caller's.
 #[cold]
 #[inline(never)]
 unsafe fn hardened_moved(p: *mut u8, block: &Block, size: usize, align: usize) -> *mut u8 {

@@ -1,5 +1,6 @@
 //! What is in use at exit, by the stacks that allocated it: exact, since every block was recorded. Whether anything
-//! still leads to a block is not known, so what a program keeps on purpose is listed with what it has lost.
+//! still leads to a block is not known, so what a program keeps on purpose is listed together with what it has
+//! lost.
 
 use crate::config::File;
 use crate::guard;
@@ -8,7 +9,7 @@ use crate::prof::{Place, Snapshot};
 use crate::sys::output;
 use crate::text::Text;
 
-/// Most places that are listed.
+/// The most sites that are listed.
 const MOST: usize = 20;
 
 /// Standard error, as it was at the start: many programs close it before they end.
@@ -22,7 +23,8 @@ pub(super) fn open() {
     let _ = OUTLET.open(&File::STDERR);
 }
 
-/// At exit: lists them. A fork's child is silent, since most of what it has is its parent's.
+/// At exit: lists the blocks in use. A fork's child is silent, since most of what it has is its
+/// parent's.
 #[cold]
 #[inline(never)]
 pub(super) fn report() {
@@ -37,7 +39,7 @@ pub(super) fn report() {
     }
 }
 
-/// Blocks and places, added up.
+/// Blocks and sites, added up.
 #[derive(Default)]
 struct Sum {
     places: u64,
@@ -63,7 +65,7 @@ fn list(snapshot: &Snapshot, all: &Sum, text: &mut Text) {
     text.str("masu: in use at the end of process ").decimal(output::process().into()).str(": ");
     all.say(text).str(", lost or kept on purpose: masu does not look what leads to them").line();
     let mut rest = Sum { ..*all };
-    // The next largest, those of one size in their order.
+    // The next largest; equal sizes come in their order.
     let mut last = (u64::MAX, 0);
     for _ in 0..MOST {
         let live = snapshot.places().enumerate().filter(|(_, place)| place.live.blocks() != 0);

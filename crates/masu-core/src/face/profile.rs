@@ -1,7 +1,7 @@
 //! The heap profiler, as doors and programs control it.
 //!
-//! Sampling costs the hot paths nothing, on or off. While it is on, the program's slow paths count bytes, and a
-//! block in every [`rate`] bytes on average is recorded with the stack that asked for it.
+//! Sampling costs the hot paths nothing, on or off. While it is on, the program's slow paths count bytes, and
+//! one block in every [`rate`] bytes on average is recorded with the stack that asked for it.
 
 use super::leaks;
 use crate::config::{Config, File};
@@ -22,7 +22,7 @@ pub use crate::prof::{
 };
 pub use crate::stack::{Unwinder, set_unwinder};
 
-/// What the profile goes to at exit.
+/// The file to which the profile goes at exit.
 static FILE: NamedFile = NamedFile::new();
 
 /// Whether a configuration asks for a profile.
@@ -30,7 +30,7 @@ pub(super) fn is_configured(config: &Config) -> bool {
     config.prof || config.prof_file != File::STDERR
 }
 
-/// What the configuration says of the profile.
+/// Puts the configuration's options for the profile in force.
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config) {
@@ -40,7 +40,7 @@ pub(super) fn start_configured(config: &Config) {
             Text::new(&mut sink).str("masu: warning: ").str(what).line();
         }
     };
-    // Small blocks of another heap come from bins, which know of samples only.
+    // Small blocks of another heap come from bins, which only know samples.
     let every = config.block_stacks && settings::hardened();
     if config.block_stacks && !every {
         warn("block_stacks: only hardened:on has them");
@@ -60,7 +60,7 @@ pub(super) fn start_configured(config: &Config) {
     FILE.name(&config.prof_file);
 }
 
-/// At exit: the profile goes to its file.
+/// At exit: writes the profile to its file.
 #[cold]
 #[inline(never)]
 pub(super) fn report() {
@@ -77,19 +77,19 @@ pub(super) fn report() {
     }
 }
 
-/// The form of a profile.
+/// The format of a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// masu's own.
     Masu,
-    /// What jemalloc's tools read.
+    /// The one that jemalloc's tools read.
     HeapV2,
 }
 
-/// Writes the profile to a file, which is made or begun anew.
+/// Writes the profile to a file, which is created or truncated.
 ///
 /// # Errors
-/// As for [`dump`]; [`Refused::Busy`] if it cannot be made.
+/// As for [`dump`]; [`Refused::Busy`] if the file cannot be created.
 #[cold]
 #[inline(never)]
 pub fn write_file(path: &CStr, form: Form) -> Result<(), Refused> {
@@ -105,8 +105,8 @@ pub fn write_file(path: &CStr, form: Form) -> Result<(), Refused> {
     done
 }
 
-/// Writes the profile as jemalloc's tools read it to `prefix`, this process's number, that of the dump, and `kind`
-/// with its own number if it has one: `jeprof.4711.0.m0.heap`.
+/// Writes the profile as jemalloc's tools read it to a file named by `prefix`, this process's number, that of the
+/// dump, and `kind` with its own number if it has one: `jeprof.4711.0.m0.heap`.
 ///
 /// # Errors
 /// As for [`write_file`].

@@ -6,7 +6,7 @@
 //!              └▶ else: a block of the same heap, a copy, a free
 //! ```
 //!
-//! Arenas are told what becomes of their blocks, within their limits.
+//! Arenas are told what happens to their blocks, within their limits.
 
 use super::free::{self, dealloc_out_of_line};
 use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
@@ -22,11 +22,11 @@ use crate::sys::host;
 use crate::{huge, prof, purge, run, spare};
 use core::ptr::null_mut;
 
-/// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null
-/// when memory is out, and the block is then unchanged. 16-byte aligned.
+/// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null if
+/// memory is out, and the block is then unchanged. 16-byte aligned.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 #[inline(always)]
 pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
@@ -36,11 +36,11 @@ pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
     }
 }
 
-/// The hot path of [`realloc`]: the block itself if it stays in its class, or null, which says nothing
-/// but that [`realloc_slow`] must be asked.
+/// The hot path of [`realloc`]: the block itself if it stays in its class, or null, which means only
+/// that [`realloc_slow`] must be called.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 #[inline(always)]
 pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
@@ -50,7 +50,8 @@ pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
 /// [`realloc`] to a different size class, keeping an alignment of `align`.
 ///
 /// # Safety
-/// `p` is a live block that is aligned to `align`, a power of two up to [`ALIGN_MAX`](super::ALIGN_MAX).
+/// `p` must be a live block that is aligned to `align`, a power of two up to
+/// [`ALIGN_MAX`](super::ALIGN_MAX).
 #[cold]
 #[inline(never)]
 pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
@@ -66,11 +67,11 @@ pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// The hot path of resizing a small block of `old` bytes to a small one of `size`, 16-byte aligned;
-/// null: nothing has changed, ask [`realloc_sized`].
+/// The hot path of resizing a small block of `old` bytes to a small one of `size`, 16-byte aligned.
+/// Null if nothing has changed: then the caller must call [`realloc_sized`].
 ///
 /// # Safety
-/// `p` is a live block that was asked for with `old` bytes, not 0.
+/// `p` must be a live block that was requested with `old` bytes, not 0.
 #[inline(always)]
 pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
     if old > TABLE_MAX || size > TABLE_MAX {
@@ -83,12 +84,12 @@ pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
     unsafe { heap::realloc_own(p, Some(old), size, |p, left| free::finish(p, left)) }
 }
 
-/// [`realloc_slow`] of a block that was asked for with `old` bytes: no more than these are copied if
+/// [`realloc_slow`] of a block that was requested with `old` bytes: no more than these are copied if
 /// it must move.
 ///
 /// # Safety
-/// `p` is a live block that was asked for with `old` bytes at a multiple of `align`, a power of two
-/// up to [`ALIGN_MAX`](super::ALIGN_MAX).
+/// `p` must be a live block that was requested with `old` bytes at a multiple of `align`, a power
+/// of two up to [`ALIGN_MAX`](super::ALIGN_MAX).
 #[cold]
 #[inline(never)]
 pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
@@ -98,17 +99,17 @@ pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -
 
 /// Changes a block's size, moving it if it must or if it is not aligned to `align`. The new size is
 /// [`exact_size`](super::exact_size). Contents up to the smaller usable size are kept; with `zeroed`, all
-/// usable bytes beyond the former usable size are zero. Null when memory is out, and the block is then
+/// usable bytes beyond the former usable size are zero. Null if memory is out, and the block is then
 /// unchanged.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     // SAFETY: passed on.
     unsafe { realloc_any(p, usize::MAX, Request::exact(size, align, zeroed)) }
 }
 
-/// [`realloc_exact`] of a hardened block, which has exactly `size` bytes then.
+/// [`realloc_exact`] of a hardened block, which then has exactly `size` bytes.
 ///
 /// # Safety
 /// As there.
@@ -124,41 +125,41 @@ pub(super) unsafe fn realloc_as_asked(p: *mut u8, size: usize, align: usize) -> 
     }
 }
 
-/// Changes a block's size without moving it. `true`: it has at least `size` usable bytes at the same
-/// address, its contents are kept up to the smaller size, and it does not take more memory than
-/// [`realloc`] would leave it. `false`: nothing has changed.
+/// Changes a block's size without moving it. Returns `true` if it now has at least `size` usable
+/// bytes at the same address, with its contents kept up to the smaller size, and takes no more
+/// memory than [`realloc`] would leave it. Returns `false` if nothing has changed.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 pub unsafe fn try_resize(p: *mut u8, size: usize) -> bool {
     // SAFETY: passed on.
     found(p).is_some_and(|block| unsafe { stays(p, &block, size) })
 }
 
-/// Makes a block hold at least `size` bytes without moving it. `true`: it does (perhaps it did
-/// before). `false`: nothing has changed. Huge blocks grow into free units behind them; medium
-/// blocks into free units of their chunk; small blocks never beyond their class.
+/// Makes a block hold at least `size` bytes without moving it. Returns `true` if it does (perhaps
+/// it did before), `false` if nothing has changed. Huge blocks grow into free units behind them,
+/// medium blocks into free units of their chunk, and small blocks never beyond their class.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
     // SAFETY: passed on.
     found(p).is_some_and(|block| size <= block.bytes || unsafe { stays(p, &block, size) })
 }
 
-/// Changes a block's size where it is, if that can be; what it gains is zero if `zeroed`. Afterwards
-/// its usable size says what became of it: it may be more than `size`, a small block does not shrink, and
-/// a huge one stays huge. `false`: there is no room, or a medium block would become small, and nothing has
-/// changed.
+/// Changes a block's size where it is, if possible; what it gains is zero if `zeroed`. Afterwards its
+/// usable size says what it got: it may be more than `size`, a small block does not shrink, and a huge one
+/// stays huge. Returns `false` if there is no room, or a medium block would become small, and then nothing
+/// has changed.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
     // SAFETY: passed on.
     found(p).is_some_and(|block| unsafe { resize(p, &block, size, zeroed) })
 }
 
-/// The block that starts at `p`; what is none is reported.
+/// The block that starts at `p`; a pointer to no block is reported.
 fn found(p: *const u8) -> Option<Block> {
     let block = Block::find(p);
     if block.is_none() {
@@ -167,10 +168,11 @@ fn found(p: *const u8) -> Option<Block> {
     block
 }
 
-/// Resizes the block at `p`, of whose bytes at most `asked` are of use, as the request says.
+/// Resizes the block at `p` as the request says; at most `asked` of its bytes are of use.
 ///
 /// # Safety
-/// `p` is a live block, and the caller's. It was asked for with `asked` bytes, if that is less than it has.
+/// `p` must be a live block, and the caller's. If `asked` is less than its size, it must have been
+/// requested with that many bytes.
 #[cold]
 #[inline(never)]
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
@@ -229,10 +231,10 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
 /// Resizes a block where it is, unless it would waste too much of itself.
 ///
 /// # Safety
-/// It is a live block at `p`.
+/// `p` must be a live block.
 unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     if block.kind == Kind::Guarded {
-        // Else what lies behind the new size would be the block's still.
+        // Otherwise what lies behind the new size would still be the block's.
         return size == block.bytes;
     }
     if block.kind == Kind::Hardened {
@@ -249,11 +251,11 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     size > least && unsafe { resize(p, block, size, false) }
 }
 
-/// Resizes a block where it is to exactly `new` bytes. What becomes of another kind moves to where its size
-/// can be had exactly, and what is small has one size only.
+/// Resizes a block where it is to exactly `new` bytes. A block that becomes another kind moves to where its
+/// size is available exactly, and a small block has one size only.
 ///
 /// # Safety
-/// It is a live block at `p`.
+/// `p` must be a live block.
 unsafe fn stays_exact(p: *mut u8, block: &Block, new: usize, zeroed: bool) -> bool {
     let old = block.bytes;
     let alike = old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX) == (new <= MEDIUM_MAX);
@@ -264,7 +266,7 @@ unsafe fn stays_exact(p: *mut u8, block: &Block, new: usize, zeroed: bool) -> bo
 /// [`resize_exact`] of a block that was found.
 ///
 /// # Safety
-/// It is a live block at `p`.
+/// `p` must be a live block.
 unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     let old = block.bytes;
     if old <= SMALL_MAX {
@@ -304,7 +306,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
             sampling::freed(p);
         }
         if sampling::is_on() {
-            // SAFETY: passed on: the block is live still, with its new size.
+            // SAFETY: passed on: the block is still live, with its new size.
             unsafe { sampling::counted(p, size) };
         }
     }
@@ -312,10 +314,10 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
 }
 
 /// Moves a huge block to where it has `new` bytes, more than now; asks a second time as an allocation does.
-/// Null when memory is out; the block is then unchanged.
+/// Null if memory is out; the block is then unchanged.
 ///
 /// # Safety
-/// It is such a block at `p`, live, and the caller's.
+/// `p` must be a huge block, live, and the caller's.
 #[inline(never)]
 unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed: bool) -> *mut u8 {
     let old = block.bytes;
@@ -327,7 +329,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
             None => change(),
         }
     };
-    // What moves may leave its address to another thread's sample at any moment.
+    // A block that moves may leave its address to another thread's sample at any moment.
     let sample = prof::set_aside(p);
     let mut to = grow();
     if to.is_null() && block.heap().is_none_or(|heap| heap.has_room(new - old)) {

@@ -1,4 +1,4 @@
-//! When the pools have nothing more: everything free goes back, and the request is made once more.
+//! When the pools have nothing more: everything free goes back, and the request is repeated.
 
 use crate::lock::fork;
 use crate::size_class::{UNIT, medium_units};
@@ -6,8 +6,8 @@ use crate::space::{self, Window};
 use crate::{heap, ledger, region, run};
 use core::ptr::null_mut;
 
-/// Asks until there is nothing more to give back. If that fails too, a request has failed. `page`: except for
-/// a page of its own. `spare`: how to do without the pools while a fork that stands still has them.
+/// Asks until there is nothing more to give back. If that fails too, the request has failed, unless a `page`
+/// of its own will do. `spare` says how to do without the pools while a fork that stands still has them.
 #[inline(always)]
 pub(super) fn again(
     size: usize,
@@ -45,7 +45,7 @@ fn reclaim(_: usize) -> bool {
     space::unmap_free() || purged
 }
 
-/// Gives the addresses of what is free in chunks back, for a block that they may suffice for. Returns
+/// Gives back the addresses of what is free in chunks, because they may suffice for a block. Returns
 /// whether there were any.
 #[cold]
 #[inline(never)]
@@ -58,7 +58,7 @@ fn unmap_free(size: usize) -> bool {
 #[inline(never)]
 fn failed(size: usize, page: bool) -> *mut u8 {
     if page && region::base() != 0 && heap::scope().is_none() {
-        // Where no span can be had there may be that.
+        // Even if no span is available, a page may be.
         let p = run::alloc(None, medium_units(size), UNIT, size);
         if !p.is_null() {
             return p;

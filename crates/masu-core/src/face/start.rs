@@ -20,9 +20,10 @@ pub unsafe fn start(envp: *const *const c_char, secure: bool) {
 /// Puts a configuration in force, under what the environment says. Blocks may exist already.
 ///
 /// # Safety
-/// `envp` is null or the process's environment, which does not change meanwhile. `secure`: the
-/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored. `whole`: the door resizes
-/// blocks within their size class by itself, so that they have as many bytes as that even in a hardened process.
+/// `envp` must be null or the process's environment, which must not change meanwhile. `secure` means that the
+/// process has more rights than its caller (`AT_SECURE`), and the environment is ignored. `whole` means that the
+/// door resizes blocks within their size class by itself, so that they have that many bytes even in a hardened
+/// process.
 pub unsafe fn start_configured(
     program: &Config,
     envp: *const *const c_char,
@@ -58,8 +59,8 @@ pub unsafe fn start_configured(
 }
 
 /// Has `hook` called once, before a second thread uses the engine: it registers the fork handlers,
-/// [`fork_prepare`](crate::fork_prepare) and its like, which one thread alone can do without, unless children have to be
-/// observable, too, or draw random numbers of their own. The hook may allocate.
+/// [`fork_prepare`](crate::fork_prepare) and its like. A single thread needs them only if children have to be
+/// observable, or draw random numbers of their own. The hook may allocate.
 pub fn before_sharing(hook: fn()) {
     crate::sharing::set_hook(hook);
     if heap::counts().1 > 1 {

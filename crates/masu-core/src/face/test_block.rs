@@ -8,7 +8,7 @@ pub struct Block {
     pub p: *mut u8,
     /// The bytes that were asked for.
     pub size: usize,
-    /// Tells its pattern from others'.
+    /// Distinguishes its pattern from others'.
     pub seed: u8,
 }
 
@@ -37,7 +37,7 @@ impl Block {
         (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ self.seed
     }
 
-    /// Of what was written, the part below `n` is still there.
+    /// Checks that what was written below `n` is still there.
     pub fn check(&self, n: usize) {
         let mut places = places(self.size).filter(|i| *i < n);
         // SAFETY: the block is live and at least `n` bytes long.
@@ -53,7 +53,7 @@ impl Block {
     }
 }
 
-/// Where a block of `size` bytes is written to: its ends, and a byte of every 509 between.
+/// Where a block of `size` bytes is written to: its ends, and every 509th byte between.
 fn places(size: usize) -> impl Iterator<Item = usize> {
     let end = size.saturating_sub(64).max(64);
     (0..size.min(64)).chain((64..end.min(size)).step_by(509)).chain(end.min(size)..size)

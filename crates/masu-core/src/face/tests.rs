@@ -27,7 +27,7 @@ fn sizes() -> Vec<usize> {
 /// Whether all of a block is zero.
 ///
 /// # Safety
-/// `p` is a live block of `size` bytes.
+/// `p` must be a live block of `size` bytes.
 unsafe fn is_zero(p: *const u8, size: usize) -> bool {
     // SAFETY: as the caller says; any bytes are a valid `u128`.
     let (head, middle, tail) = unsafe { core::slice::from_raw_parts(p, size).align_to::<u128>() };
@@ -232,7 +232,7 @@ fn random_operations_keep_every_block() {
 fn zeroed_blocks_are_zero_at_every_alignment() {
     for align in (0..=22).map(|shift| 1usize << shift) {
         for size in [1, 15, 100, 129, 3000, 8192, 9000, 70_000, 600_000, 3 << 20] {
-            // The second time round the memory has been used.
+            // The second time round the memory has already been used.
             for _ in 0..2 {
                 let p = alloc_zeroed_aligned(size, align);
                 assert!(!p.is_null() && (p as usize).is_multiple_of(align.max(16)));
@@ -292,7 +292,7 @@ fn blocks_above_the_table_lie_side_by_side_and_in_runs_where_they_are_aligned() 
     unsafe { dealloc(p) };
 }
 
-/// The class of the span that an address lies in; 0: in none.
+/// The class of the span that an address lies in; 0 if it lies in none.
 fn region_class(at: usize) -> usize {
     let span = crate::span::span_of(crate::region::offset(at as *const u8));
     // SAFETY: a block of the engine's small or medium ones: below the limit.
@@ -303,7 +303,7 @@ fn region_class(at: usize) -> usize {
 fn the_aligned_hot_path_finds_aligned_blocks() {
     for align in [32, 64, 128, 4096] {
         for size in [1, 17, 100, 1000, 4096] {
-            // Two of them: the second time the bin has one, or else another refill.
+            // Two of them: the second time the bin has one, or there is another refill.
             for _ in 0..2 {
                 let hot = alloc_aligned_fast(size, align);
                 let p = if hot.is_null() { alloc_aligned(size, align) } else { hot };
@@ -332,7 +332,7 @@ fn a_block_resized_in_place_stays_and_keeps_its_contents() {
             assert_eq!(unsafe { usable_size(block.p) }, old);
         }
         block.check(size);
-        // SAFETY: as above. From another class to a far smaller one there is no way in place.
+        // SAFETY: as above. A block cannot change in place to a far smaller class.
         assert!(!unsafe { try_resize(block.p, 1) });
         block.free();
     }

@@ -26,7 +26,7 @@ fn create() -> &'static Arena {
     Arena::create().expect("memory for a heap")
 }
 
-/// Destroys a heap whose blocks nobody uses any more.
+/// Destroys a heap whose blocks are no longer used.
 fn destroy(heap: &'static Arena) {
     // SAFETY: each test uses its own heaps, and has done so.
     unsafe { heap.destroy() }
@@ -153,7 +153,7 @@ fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
         blocks[0].check(64);
         heap.set_limits(usize::MAX, 1 << 20);
         blocks.drain(..1000).for_each(Block::free);
-        // Another test's purge may be inside, and has what was freed meanwhile in its hands: wait for it.
+        // Another test's purge may be inside, holding what was freed meanwhile: wait for it.
         assert_eq!(heap.stats().allocated, (1 << 20) - 64_000);
         assert!(heap.has_room(64_000));
         assert!(!heap.has_room(64_001));
@@ -194,13 +194,13 @@ fn the_soft_limit_gives_one_signal_for_each_crossing() {
     destroy(heap);
 }
 
-/// Beyond the soft limit a heap does not keep what is free in it.
+/// Beyond the soft limit a heap does not keep its free memory.
 #[test]
 fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
     alone!(the_soft_limit_makes_the_heap_give_back_what_is_free, || {
         let heap = create();
         let blocks: Vec<_> = (0..4000).map(|i| fill_new(heap, 1000, i as u8)).collect();
-        // One block in each span or so stays.
+        // About one block in each span stays.
         let (keep, free): (Vec<_>, Vec<_>) =
             blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
         free.into_iter().for_each(|(_, block)| block.free());
@@ -280,7 +280,7 @@ fn blocks_freed_by_other_threads_come_back() {
     destroy(heap);
 }
 
-/// The last free of a retired heap ends it, whoever frees.
+/// The last free of a retired heap ends it, whichever thread frees.
 #[test]
 fn a_retired_heap_ends_with_its_last_block() {
     alone!(a_retired_heap_ends_with_its_last_block, || {
@@ -378,12 +378,12 @@ fn a_thread_may_end_in_a_scope() {
     });
 }
 
-/// What is known to be zero of the thread's own blocks is not of the heap's.
+/// What is known to be zero of the thread's own blocks does not hold for the heap's.
 #[test]
 fn zeroed_blocks_are_zero_in_a_scope() {
     let heap = create();
     const SIZES: [usize; 3] = [112, 640, 2048];
-    // A thread whose bins are fresh from spans that are clean, and a heap whose blocks are dirty.
+    // A thread whose bins are fresh from clean spans, and a heap whose blocks are dirty.
     purge();
     for size in SIZES {
         let mut dirty: Vec<_> = (0..40).map(|_| fill_new(heap, size, 0xff)).collect();
@@ -410,14 +410,14 @@ fn zeroed_blocks_are_zero_in_a_scope() {
     destroy(heap);
 }
 
-/// Spans of a heap have its blocks only, and all of them, whatever it and others allocate.
+/// Spans of a heap have only its blocks, and all of them, whatever it and others allocate.
 #[test]
 fn spans_are_not_shared_with_threads() {
     let others: Vec<_> = (0..4)
         .map(|_| thread::spawn(|| (0..3000).map(|_| alloc(1000) as usize).collect::<Vec<_>>()))
         .collect();
     let mut others: Vec<_> = others.into_iter().flat_map(|t| t.join().expect("it ends")).collect();
-    // What the threads have left has room for others.
+    // The memory that the threads have left has room for others.
     let free = others.split_off(1500);
     for (i, p) in free.into_iter().enumerate() {
         if i % 3 == 0 {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Where the program is, as the unwinder of these tests sees it.
+/// The site where the program is, as the unwinder of these tests sees it.
 static PLACE: AtomicUsize = AtomicUsize::new(1);
 
 fn unwinder(room: &mut [MaybeUninit<usize>]) -> &[usize] {
@@ -34,7 +34,7 @@ struct Place {
     peak: (f64, u64),
 }
 
-/// The places of a dump by their innermost frames.
+/// The sites of a dump by their innermost frames.
 fn places() -> BTreeMap<usize, Place> {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let text = thread::spawn(move || {
@@ -102,7 +102,8 @@ fn deviations(rounds: usize, mut make: impl FnMut(&mut Vec<(*mut u8, usize)>)) -
     deviations.collect()
 }
 
-/// Estimates whose mean is the truth, and whose intervals of 95 % contain it as often.
+/// Checks that the estimates' mean is the truth, and that their intervals of 95 % contain it that
+/// often.
 fn check(deviations: &[f64]) {
     let n = deviations.len() as f64;
     let mean = deviations.iter().sum::<f64>() / n;
@@ -128,7 +129,7 @@ fn estimates_of_small_blocks_have_no_bias() {
                 assert!(!p.is_null());
                 // Some are freed at once: bins fill with what was freed.
                 if numbers.below(3) == 0 {
-                    // SAFETY: as many bytes are there; and given up.
+                    // SAFETY: that many bytes are there; and given up.
                     unsafe {
                         p.write_bytes(1, size);
                         dealloc(p);
@@ -145,9 +146,9 @@ fn estimates_of_small_blocks_have_no_bias() {
 fn estimates_of_large_and_resized_blocks_have_no_bias() {
     alone!(estimates_of_large_and_resized_blocks_have_no_bias, || {
         let mut numbers = Numbers(2);
-        // Well above the rate everything is a sample: so the sizes lie around it.
+        // Well above the rate everything is a sample, so the sizes lie around it.
         check(&deviations(2000, |blocks| {
-            // What is small and stays where it is counts as it was asked for.
+            // A small block that stays where it is counts with its first size.
             for _ in 0..40 {
                 let p = alloc(1 + numbers.below(6000) as usize);
                 let size = 1 + numbers.below(20_000) as usize;
@@ -182,7 +183,8 @@ fn places_that_are_served_from_larger_classes_have_no_bias() {
         const THREADS: usize = 8000;
         set_unwinder(&UNWINDER);
         start(RATE).expect("memory");
-        // Each thread takes a few blocks of one size, and between them smaller ones, which are served from what is left.
+        // Each thread takes a few blocks of one size, and between them smaller ones, which are served from what is
+        // left.
         let sizes = [512, 512, 470, 470, 512, 400, 470, 512];
         let (mut larger, mut variances) = (0, BTreeMap::<usize, f64>::new());
         for _ in 0..THREADS {
@@ -216,7 +218,7 @@ fn each_place_has_its_own() {
         set_unwinder(&UNWINDER);
         start(RATE).expect("memory");
         let mut blocks = Vec::new();
-        // A place with many small blocks beside one with few large ones, and one that frees all.
+        // A site with many small blocks beside one with few large ones, and one that frees all.
         for _ in 0..20_000 {
             for (place, size, times) in [(0x11, 32, 10), (0x22, 2000, 1), (0x33, 300, 2)] {
                 PLACE.store(place, Ordering::Relaxed);
@@ -255,7 +257,7 @@ fn each_place_has_its_own() {
             assert_eq!(before[&place].peak, before[&place].live);
         }
         assert_eq!(totals().live, 0);
-        // What is stopped samples nothing more, and what was reset knows of nothing.
+        // A stopped profile samples nothing more, and a reset one knows of nothing.
         stop();
         assert!((0..10_000).all(|_| !alloc(1000).is_null()));
         assert_eq!(totals().live, 0);
@@ -267,12 +269,12 @@ fn each_place_has_its_own() {
 #[test]
 fn samples_are_blocks_like_any_other() {
     alone!(samples_are_blocks_like_any_other, || {
-        // Nearly every block is one.
+        // Nearly every block is a sample.
         start(1).expect("memory");
         for size in [1, 16, 100, 512, 4096, 8192, 9000, 100_000, 3 << 20] {
             let p = alloc(size);
             assert!(totals().samples > 0, "{size}");
-            // SAFETY: live blocks with so many bytes.
+            // SAFETY: live blocks with that many bytes.
             unsafe {
                 p.write_bytes(7, size);
                 let usable = usable_size(p);
@@ -315,7 +317,7 @@ fn a_heap_takes_its_samples_with_it() {
             assert!(core::ptr::eq(Arena::of(p).unwrap(), heap));
         }
         assert_eq!(totals().samples, 5);
-        // SAFETY: nobody uses them any more.
+        // SAFETY: no other code uses them any more.
         unsafe {
             heap.destroy();
             assert_eq!(totals().samples, 1);

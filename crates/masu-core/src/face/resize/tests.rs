@@ -18,7 +18,7 @@ fn sizes() -> impl Strategy<Value = usize> {
 /// Whether every usable byte is zero.
 ///
 /// # Safety
-/// The block is a live one of `to` bytes.
+/// It must be a live block of `to` bytes.
 unsafe fn is_zero(p: *const u8, from: usize, to: usize) -> bool {
     // SAFETY: the caller's block is that long.
     unsafe { core::slice::from_raw_parts(p.add(from), to - from) }.iter().all(|&b| b == 0)

@@ -75,7 +75,7 @@ fn blocks_are_resized_to_the_byte_and_stay_in_their_heap() {
             let gained = unsafe { std::slice::from_raw_parts(p, to) }.get(from..).unwrap_or(&[]);
             assert!(gained.iter().all(|byte| *byte == 0), "{from} to {to}");
             assert_eq!((heap.stats().allocated, heap.stats().blocks), (to, 1), "{from} to {to}");
-            // By other doors it has the bytes of its class.
+            // Through other doors it has the bytes of its class.
             // SAFETY: live.
             let q = unsafe { realloc(p, from) };
             assert_eq!(heap.stats().allocated, usable(q));
@@ -117,7 +117,7 @@ fn heaps_share_no_slab_and_no_block_comes_back_at_once() {
     destroy(other);
 }
 
-/// All threads are in the heap at once, so that many a free finds somebody inside.
+/// All threads are in the heap at once, so that many frees find a thread inside.
 #[test]
 fn what_threads_free_at_the_same_time_is_all_counted() {
     let heap = create();
@@ -181,7 +181,7 @@ fn all_of_a_heap_goes_back_with_it() {
             purge();
             let [blocks, free, tables] = charged();
             assert_eq!((blocks, free), (before.0[0], 0), "round {round}");
-            // Its number's pools stay, and the table of large blocks, for the next one.
+            // The pools of its number stay, and the table of large blocks, for the next one.
             if round == 0 {
                 (records, resident) = (tables, hardened::usage().mapped);
             }
@@ -192,11 +192,11 @@ fn all_of_a_heap_goes_back_with_it() {
     });
 }
 
-/// Regions of 2 MiB, as where addresses are short: a heap needs many.
+/// Regions of 2 MiB, as when addresses are short: a heap needs many.
 #[test]
 fn a_heap_goes_beyond_a_region() {
     alone!(a_heap_goes_beyond_a_region, || {
-        // The first mappings are a look at guards and the table of large blocks. An emulator has few addresses as it is.
+        // The first mappings are a look at guards and the table of large blocks. An emulator has few addresses anyway.
         refusals::set(if is_emulated() { 0 } else { 0b111_1111_0000 });
         let heap = create();
         let blocks: Vec<_> = (0..20_000).map(|n| fill_new(heap, 1000, n as u8)).collect();
@@ -274,7 +274,7 @@ fn usable(p: *mut u8) -> usize {
 #[test]
 fn a_heaps_blocks_have_tags_which_threads_know() {
     alone!(a_heaps_blocks_have_tags_which_threads_know, || {
-        // By themselves there are none under an emulator.
+        // Under an emulator there are no tags by default.
         hardened::set_options(&OPTIONS);
         let heap = create();
         let p = heap.alloc_as_asked(100, 16, false);
@@ -298,7 +298,7 @@ fn a_heaps_blocks_have_tags_which_threads_know() {
     });
 }
 
-/// They would not be checked, and the kernel would take no tagged pointer from them.
+/// Tags would not be checked, and the kernel would take no tagged pointer from them.
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn a_heap_that_begins_beside_threads_has_no_tags() {

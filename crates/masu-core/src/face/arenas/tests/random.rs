@@ -6,7 +6,7 @@ use crate::{Arena, purge, realloc, usable_size};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Random operations in several heaps by several threads, heaps being reset and destroyed on the way.
+/// Random operations in several heaps by several threads, with heaps reset and destroyed on the way.
 #[test]
 fn random_operations_in_several_heaps() {
     operate(create);
@@ -66,7 +66,7 @@ pub(super) fn operate(create: fn() -> &'static Arena) {
                 thread::yield_now();
             }
         });
-        // Also when a thread has failed.
+        // Also if a thread has failed.
         let _stop = Stop(&stop);
         let threads: Vec<_> = (1..=4).map(|n| scope.spawn(move || work(n * 7919))).collect();
         for thread in threads {
