@@ -3,7 +3,7 @@
 //! | | an ordinary request | an exact one |
 //! |---|---|---|
 //! | a small block is | of the class for the size, or of a slightly larger one that has a block at hand | of the smallest class |
-//! | when memory is out | may be a page instead | fails |
+//! | if memory is out | may be a page instead | fails |
 //! | zeroed are | the bytes asked for | all that may be used |
 
 use crate::size_class::{

@@ -19,8 +19,8 @@
 //!
 //! | | operation | ordering |
 //! |---|---|---|
-//! | cut | compare-and-swap of the state | acquire: the zeroes of whoever emptied it |
-//! | free | compare-and-swap of the state | release: who empties it does so after all uses |
+//! | cut | compare-and-swap of the state | acquire: the zeroes of the thread that emptied it |
+//! | free | compare-and-swap of the state | release: a thread that empties it does so after all uses |
 //! | link | compare-and-swap of the head | release: `len` and the state |
 
 use crate::ledger;

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!  a thread's ──exit──▶ left, active spans only ──the next thread──▶ a thread's
-//!                            └──────── purge ──▶ nobody's ──▶ free, owns nothing
+//!                            └──────── purge ──▶ no thread's ──▶ free, owns nothing
 //! ```
 
 use super::exit::{abandon_active, leave_active};

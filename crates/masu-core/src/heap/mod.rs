@@ -7,7 +7,7 @@
 //!   ├─ short ─ the active span's free list, or it is full and the first partial one has one
 //!   └─ refill ─ the active span's free list, remote word, uncarved rest            [slow]
 //!        ├─ a partial span of this heap; a full one that others have freed into
-//!        ├─ abandoned::adopt: a span that nobody owns
+//!        ├─ abandoned::adopt: a span without an owner
 //!        └─ pool::take: a free span, at last a fresh one
 //! dealloc ── the span is this heap's ─▶ push on its list, count down               [fast]
 //!   ├─ countdown reached 0 ─▶ event: worth using again / empty

@@ -289,7 +289,7 @@ unsafe fn has_freed(span: u32) -> bool {
 /// # Safety
 /// The heap must be the calling thread's.
 unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
-    // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is nobody else's (invariant 2 of `span::pool`).
+    // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is no other thread's (invariant 2 of `span::pool`).
     unsafe {
         if let Some(span) = heap.partial(class).pop_front() {
             return Some(span);

@@ -12,7 +12,7 @@
 //! one shard gives up serves the others too.
 //!
 //! ```text
-//!            ┌─lend: the lock of the thread's shard─▶ a thread's bin ─▶ live ─free, by anybody─┐
+//!            ┌─lend: the lock of the thread's shard─▶ a thread's bin ─▶ live ─free, any thread─┐
 //!  shard 0   │ heap: active, partial                                                          ▼
 //!  shard 1 …─┘   └──rest, too many──▶ abandoned spans ──▶ any shard, any thread      the span's remote word
 //! ```

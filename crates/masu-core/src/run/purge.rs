@@ -45,7 +45,7 @@ fn old_units() -> usize {
 ///
 /// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards must not
 /// mean more calls. So a tick gives back all ranges of one shard, and the next tick those of the next; if there are
-/// many, of as many that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the
+/// many, of enough shards that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the
 /// others wait for their turn.
 fn discard(all: bool, stay: usize) -> usize {
     let last = last_shard();

@@ -289,7 +289,7 @@ fn a_retired_heap_ends_with_its_last_block() {
             let heap = create();
             let mut blocks: Vec<_> = (0..40).map(|i| fill_new(heap, SIZES[i % 12], 1)).collect();
             let p = blocks[3].p;
-            // SAFETY: nobody allocates from it any more.
+            // SAFETY: no thread allocates from it any more.
             unsafe { heap.retire() };
             let others = blocks.split_off(20);
             let freer = thread::spawn(move || others.into_iter().for_each(Block::free));

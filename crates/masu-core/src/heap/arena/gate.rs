@@ -5,7 +5,7 @@
 //! forgotten, both sides look at the other's word after they have written their own:
 //!
 //! ```text
-//!  holder                                       who frees
+//!  holder                                       a thread that frees
 //!  ── under the lock: take the stack            ── try the lock: held
 //!  ── release the lock        (SeqCst)          ── push the block
 //!  ── look at the stack       (SeqCst)          ── fence          (SeqCst)

@@ -6,7 +6,7 @@
 //!    │                                           └▶ large: a run or a huge block, tagged and listed
 //!  dealloc ── the span's owner, or the block's tag, is an arena
 //!    ├─ the gate is free ─▶ back on its span's list; a large one is untagged and given back
-//!    └─ somebody is inside ─▶ left behind; who is inside sees to it                       [gate]
+//!    └─ a thread is inside ─▶ left behind; that thread sees to it                         [gate]
 //! ```
 //!
 //! Small blocks come from spans that the heap owns for as long as it needs them: it has an id that no

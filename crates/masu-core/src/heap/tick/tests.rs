@@ -13,7 +13,7 @@ use std::thread;
 
 /// Bytes of a block: sixteen to a span.
 const SIZE: usize = 4096;
-/// Some full spans, and enough that the thread borrows of nobody any more.
+/// Some full spans, and enough that the thread no longer borrows.
 const MANY: usize = 200;
 
 /// Runs `f` on a thread of its own, beside one that has a heap too.
@@ -29,7 +29,7 @@ fn beside_another(f: fn(&Heap)) {
         });
         ready.wait();
         let work = scope.spawn(move || {
-            // SAFETY: a block that nobody else knows.
+            // SAFETY: a block that no other thread knows.
             unsafe { dealloc(alloc(1)) };
             f(current());
         });

@@ -170,7 +170,7 @@ fn all_of_a_heap_goes_back_with_it() {
         for round in 0..4 {
             let heap = make();
             if round % 2 == 0 {
-                // SAFETY: nobody uses its blocks.
+                // SAFETY: no thread uses its blocks.
                 unsafe { heap.reset() };
                 assert_eq!((heap.allocated(), heap.stats().active), (0, 0));
                 assert_eq!(hardened::usage().live, before.1);
@@ -255,7 +255,7 @@ fn a_heap_that_is_let_go_ends_with_its_last_block() {
     let heap = create();
     let blocks: Vec<_> = SIZES.iter().map(|&size| fill_new(heap, size, 1)).collect();
     let id = heap.id();
-    // SAFETY: nobody allocates from it any more.
+    // SAFETY: no thread allocates from it any more.
     unsafe { heap.retire() };
     for block in blocks {
         assert_eq!(Arena::of(block.p).map(Arena::id), Some(id));
