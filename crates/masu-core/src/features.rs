@@ -1,4 +1,4 @@
-//! What the engine is built with. A constant switches a part that is left out off at every way into it. So the
+//! What the engine is built with. A constant switches off each way into a part that is left out. So the
 //! compiler sees that the part is never used, and its code does not go into the program.
 //!
 //! The engine's own tests have everything.

@@ -54,6 +54,7 @@ type Header = [AtomicUsize; 2];
 
 /// The header of the block at `p`.
 ///
+/// # Safety
 /// `p` must be a multiple of [`STEP`] inside a chunk, behind its first page.
 unsafe fn header(p: usize) -> &'static Header {
     // SAFETY: invariant 1: inside a chunk, which is mapped for ever.

@@ -85,7 +85,7 @@ pub const fn most_lenders(processors: usize) -> usize {
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
-/// Blocks in a chain, and blocks in a chain of small ones, up to a total of bytes. §4
+/// Most blocks in a chain; for small blocks, most blocks and bytes in one. §4
 pub const CHAIN: u32 = 16;
 /// See [`CHAIN`].
 pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);

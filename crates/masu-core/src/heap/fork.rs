@@ -8,7 +8,7 @@
 //!
 //! The child marks those heaps as orphans, which costs only a walk over the table, and takes them
 //! apart one at a time when it next makes a heap or needs a fresh span. Until then their ids stay
-//! taken, and frees into their spans are ordinary remote ones. What a handshake guards is whole
+//! taken, and frees into their spans are ordinary remote ones. Data guarded by a handshake is whole
 //! unless a thread was frozen inside; then it is forgotten in that walk, while there is one thread:
 //! later, the child's own purge may be inside. Taking a heap apart trusts no list of a frozen
 //! thread: each link is checked to be a block of the span, seen once. Blocks that cannot be reached

@@ -240,9 +240,9 @@ unsafe fn take_over(
 }
 
 /// Leaves a span for later that a push has claimed but cannot take off its list, since a fork stands still.
-/// What the list's lock guards, including the span's line, is not touched: the freed blocks go back to the
-/// span's word, except for one, which marks the span. So the word's chain is never a full one, and the purge
-/// does not empty the span.
+/// Nothing that the list's lock guards, including the span's line, is touched: the freed blocks go back to
+/// the span's word, except for one, which marks the span. So the word's chain is never a full one, and the
+/// purge does not empty the span.
 ///
 /// # Safety
 /// A push of `n` blocks with these ends must have claimed the span with `chain`.

@@ -6,9 +6,9 @@
 //! rest of a bin is a list of unknown length, which the span remembers ([`Span::left`](crate::span::Span))
 //! until the class is used again: its blocks are counted when they are about to be handed out.
 //!
-//! What this keeps from other threads is bounded: one heap, not in an oversubscribed process, one span a
-//! class, into which its thread has freed no more than [`LEFT_FREE`] since its bin was filled. The purge
-//! gives it all up at its next tick ([`give_up_idle`]).
+//! This keeps only a bounded amount from other threads: one heap, not in an oversubscribed process, one
+//! span a class, into which its thread has freed no more than [`LEFT_FREE`] since its bin was filled.
+//! The purge gives it all up at its next tick ([`give_up_idle`]).
 //!
 //! ```text
 //!  a thread's ──exit──▶ left, active spans only ──the next thread──▶ a thread's

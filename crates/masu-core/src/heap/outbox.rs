@@ -6,8 +6,8 @@
 //! while a hundred chains began, and at the thread's exit. The purge sends out what a sleeping thread
 //! holds, at most 16 KiB a slot, through the handshake.
 //!
-//! What goes out is counted then, in blocks and in bytes: with the thread's own, or, if the purge sends
-//! it, on the outbox, for the thread to take over.
+//! Blocks and bytes are counted when they go out: with the thread's own, or, if the purge sends them,
+//! on the outbox, for the thread to take over.
 //!
 //! A slot keeps its span when its chain goes out, because the next block is often one of the same span. Such a span
 //! may become anything, so a thread that begins a chain looks at it anew.

@@ -291,7 +291,7 @@ pub fn give_up_idle(all: bool) {
     }
 }
 
-/// The same of a shard's heap, whose lock the caller has.
+/// The same for a shard's heap, whose lock the caller has.
 fn rest(arena: &Heap, all: bool) {
     for class in 1..=LAST_CLASS {
         if !all && !arena.used[class].get().rested() {

@@ -13,7 +13,7 @@
 //! it: the block stays as it is. So it is never handed out twice, and if the program is right, it has lost a
 //! block.
 //!
-//! What another thread has is read while that thread may change it: each answer is one word, and none is trusted
+//! Another thread's data is read while that thread may change it: each answer is one word, and none is trusted
 //! for more than it says.
 
 use super::tls::is_mine;
@@ -105,7 +105,7 @@ pub fn is_free(p: *const u8) -> bool {
     unsafe { Block::is_marked(p.cast_mut().cast()) && is_proved_free(p) }
 }
 
-/// The same of a marked block.
+/// The same for a marked block.
 ///
 /// # Safety
 /// A block of a span may start there.

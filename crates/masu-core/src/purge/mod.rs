@@ -14,7 +14,8 @@
 //! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
 //!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
-//! What was needed again lately stays beyond its time, while the process is busy ([`retained`]).
+//! Memory that was needed again lately stays beyond its time, while the process is busy
+//! ([`retained`]).
 //!
 //! What can be stale: dirty free pages of the pool and of huge blocks, and blocks in the caches of threads that
 //! sleep. The budget, `max(option, a share of what is live)`, only decides when a thread must look.
@@ -111,8 +112,8 @@ pub fn due() {
     }
 }
 
-/// Whether no thread has asked this since the clock last moved. What is asked for next are sums over all shards, which
-/// many threads would ask for at once.
+/// Whether no thread has asked this since the clock last moved. The caller then asks for sums over all shards, for
+/// which otherwise many threads would ask at once.
 fn is_first_in_moment() -> bool {
     static LOOKED: AtomicU64 = AtomicU64::new(0);
     let now = time::now_ms();

@@ -63,7 +63,7 @@ impl Retained {
         self.idle.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
     }
 
-    /// A tick ends. What it did itself does not count as a need.
+    /// A tick ends. Its own work does not count as a need.
     pub fn end(&self) {
         self.end_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
     }

@@ -135,8 +135,7 @@ fn growth_purges_sparse_spans_where_the_window_stays() {
     });
 }
 
-/// What was purged and carved again has its free pages purged again, even if as many blocks are in use as
-/// before.
+/// Pages that were purged and carved again are purged again, even if as many blocks are in use as before.
 #[test]
 fn growth_purges_spans_again() {
     alone!(growth_purges_spans_again, || {

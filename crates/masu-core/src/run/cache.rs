@@ -101,8 +101,8 @@ impl RunCache {
 
     /// Keeps a freed run, or gives it and others back to the pool.
     ///
+    /// # Safety
     /// `p` must be a live run of `units` units that the caller frees.
-    /// `p` is a live run of `units` units that the caller frees.
     #[inline]
     pub unsafe fn put(&self, p: *mut u8, units: usize) {
         let bytes = units * UNIT;

@@ -151,7 +151,7 @@ impl Locked {
             }
             self.give(unit);
         }
-        // What is free at the end counts; alignment may need some units more. Addresses are aligned
+        // Free units at the end count; alignment may need some units more. Addresses are aligned
         // like unit numbers only up to the window's own alignment, so look at the worst case.
         self.grow(Window::Blocks, n + align - 1, asked)?;
         let unit = self.take_clean(Window::Blocks, n, align)?;

@@ -25,6 +25,7 @@ pub struct Block {
 impl Block {
     /// Makes memory a free block that links to `next`.
     ///
+    /// # Safety
     /// It must be the memory of an unused block, the caller's.
     #[inline(always)]
     pub unsafe fn make_free(block: *mut Block, next: *mut Block) {

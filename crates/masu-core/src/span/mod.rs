@@ -1,7 +1,7 @@
 //! Small blocks: spans of 64 KiB, each with blocks of one size class.
 //!
-//! A span's memory holds only blocks. What is known about it lies in three places that never share a
-//! cache line: the region's page map entry (owner and class, read by every free), the owner's line
+//! A span's memory holds only blocks. Its metadata lies in three places that never share a cache
+//! line: the region's page map entry (owner and class, read by every free), the owner's line
 //! ([`Span`]) and the remote line ([`remote::RemoteWord`]).
 //!
 //! ```text

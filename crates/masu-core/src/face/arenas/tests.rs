@@ -219,7 +219,7 @@ fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
 #[test]
 fn a_heap_destroyed_leaves_nothing_behind() {
     alone!(a_heap_destroyed_leaves_nothing_behind, || {
-        // What is destroyed serves the next heap: the process does not grow.
+        // A destroyed heap's memory serves the next heap: the process does not grow.
         let mut most = 0;
         for round in 0..30 {
             let heap = create();

@@ -37,7 +37,7 @@ proptest! {
         let usable = unsafe { heap::usable_size(p) };
         prop_assert_eq!(usable, exact_size(size, align));
         prop_assert!(usable >= size);
-        // SAFETY: the block is that long. What the next one gets back is not zero.
+        // SAFETY: the block is that long. The next block gets memory that is not zero.
         unsafe {
             prop_assert!(!zero || is_zero(p, 0, usable));
             p.write_bytes(0xa5, usable);

@@ -12,8 +12,8 @@
 //!     not empty: try the lock, begin again      ── try the lock: free → take the stack
 //! ```
 //!
-//! What is noted elsewhere, in counters, needs no block: the thread that has noted it *rings* ([`Gate::ring`]),
-//! which marks the topmost block's address, and goes on as above.
+//! A note elsewhere, in counters, needs no block: the thread that has made it *rings* ([`Gate::ring`]), which
+//! marks the topmost block's address, and goes on as above.
 //!
 //! Either the holder sees the block or the freer sees the lock free (Dekker); if another thread has
 //! it by then, the same holds for that one.

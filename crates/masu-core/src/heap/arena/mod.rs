@@ -23,7 +23,6 @@
 //!    except for those that a thread is just about to link or has just unlinked.
 //! 4. `tally` counts live blocks, including those left behind and those of 3 being linked: a heap whose
 //!    count is 0 has no block anywhere.
-//!    count is 0 has no block anywhere.
 //!
 //! Why not a cache of blocks for each thread: it would have to be emptied before the heap can be
 //! destroyed, and its contents would count against the limits of others. A small allocation costs a lock

@@ -406,9 +406,9 @@ impl Memory {
         }
     }
 
-    /// In a fork's child: the thread that was purging, joining or destroying does not exist. What its hook had done
-    /// by then cannot be known, so the extents there stay as they are: what is freed in them is not used again, and
-    /// no hook is called for them any more.
+    /// In a fork's child: the thread that was purging, joining or destroying does not exist. How far its hook had
+    /// got cannot be known, so the extents there stay as they are: memory freed in them is not used again, and no
+    /// hook is called for them any more.
     pub fn after_fork_in_child(&self) {
         if !self.busy.replace(false) {
             return;
