@@ -447,7 +447,7 @@ pub fn purge_spans(all: bool) -> usize {
     bytes
 }
 
-/// In a fork's child, for all arenas: see [`Arena::forget_unfinished`].
+/// In a fork's child, for all arenas: see `Arena::forget_unfinished`.
 pub fn after_fork_in_child() {
     for_each(Arena::forget_unfinished);
 }
