@@ -2,8 +2,8 @@
 #![cfg_attr(any(loom, miri), allow(dead_code, unused_imports))]
 //! The engine of masu: a memory allocator for Linux.
 //!
-//! This is the engine's face. The doors (`libmasu`, later the `masu` crate) use nothing else.
-//! `ARCHITECTURE.md` explains the rooms; each module begins with its invariants, its locks and its
+//! This is the engine's face. The doors, `libmasu` and the crate `masu`, use nothing else.
+//! `ARCHITECTURE.md` explains the parts; each module begins with its invariants, its locks and its
 //! memory orderings.
 //!
 //! No call here allocates through any other allocator, unwinds, or touches `errno`.

@@ -124,7 +124,7 @@ impl Bits {
         (self.0[granule / 4 % WORDS].get() >> (granule % 4 * UNITS_PER_GRANULE)) as u16
     }
 
-    /// Makes this the set of members of both.
+    /// Makes this a copy of another set.
     pub fn assign(&self, other: &Bits) {
         for w in 0..WORDS {
             self.0[w].set(other.0[w].get());
