@@ -4,9 +4,9 @@ use masu_core::config::{Config as Options, Delay, File, Origin, Statistics};
 
 pub use masu_core::config::{BackgroundThread, MemoryTags, OnError, Policy};
 
-/// What a program sets for itself, under what the environment of a run says.
+/// A program's own settings, which the environment of a run overrides.
 ///
-/// Every value is checked when the program is compiled:
+/// Every value is checked at compile time:
 ///
 /// ```
 /// use masu::{BackgroundThread, Config, Configured, Masu};
@@ -26,18 +26,18 @@ pub use masu_core::config::{BackgroundThread, MemoryTags, OnError, Policy};
 /// static GLOBAL: Configured = Masu::with_config(Config::new().huge_cache(1 << 60));
 /// ```
 ///
-/// Sizes are in bytes. What is not set has the default that the engine documents.
+/// Sizes are in bytes. Settings that are not made have the engine's documented defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config(Options);
 
-/// The largest size that makes sense: the user half of a 48-bit address space, 128 TiB; on smaller machines, all there is.
+/// The largest accepted size: the user half of a 48-bit address space, 128 TiB; on smaller machines, `usize::MAX`.
 pub(crate) const SIZE_MAX: usize =
     if usize::BITS == 64 { (1u64 << 47) as usize } else { usize::MAX };
 /// The longest decay time: a year of 365 days.
 pub(crate) const DECAY_MAX_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// Defines setters: documentation, name and type of the argument, what is checked, the value, one for
-/// an example.
+/// Defines setters: documentation, name and type of the argument, key, check, message, value, and
+/// an argument for the example.
 macro_rules! setters {
     ($($(#[doc = $doc:literal])+ $name:ident($argument:ident: $type:ty), $key:ident, $valid:expr,
        $message:literal, $value:expr, $example:literal;)+) => {
@@ -60,118 +60,117 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Values for all keys that neither the program nor the environment sets. By default
+    /// Values for all keys that neither the program nor the environment sets. The default is
     /// [`Policy::Default`]; `docs/configuration.md` has the table.
     policy(policy: Policy), policy, true, "", policy, "masu::Policy::Default";
     /// How long freed memory stays with the process before it goes back to the system, in
-    /// milliseconds: 0, at once, to a year. By default 500.
+    /// milliseconds: from 0 (at once) to a year. The default is 500.
     ///
     /// # Panics
-    /// When it is more than a year; see [`decay_never`](Config::decay_never).
+    /// If it is more than a year; see [`decay_never`](Config::decay_never).
     decay_ms(ms: u64), decay, ms <= DECAY_MAX_MS,
         "decay of more than a year: see Config::decay_never", Delay::Millis(ms), "2_000";
-    /// Bytes of freed memory past their time above which the background thread may be started. By
-    /// default 4 MiB.
+    /// Bytes of freed memory past its decay time above which the background thread may be started.
+    /// The default is 4 MiB.
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     budget(bytes: usize), budget, bytes <= SIZE_MAX, "budget of more than 128 TiB", bytes, "16 << 20";
-    /// Whether a background thread gives memory back while the program is idle. By default
+    /// Whether a background thread gives memory back while the program is idle. The default is
     /// [`BackgroundThread::Auto`].
     background_thread(who: BackgroundThread), background_thread, true, "", who, "masu::BackgroundThread::Off";
-    /// Most bytes of medium blocks (16 KiB to 1 MiB) that a thread keeps for its next requests. By
-    /// default 2 MiB.
+    /// Maximum bytes of medium blocks (16 KiB to 1 MiB) that a thread keeps for its next requests.
+    /// The default is 2 MiB.
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     run_cache(bytes: usize), run_cache, bytes <= SIZE_MAX, "run_cache of more than 128 TiB", bytes, "256 << 10";
-    /// Most bytes of freed huge blocks (above 1 MiB) that are kept until they decay. By default
-    /// 1 GiB.
+    /// Maximum bytes of freed huge blocks (above 1 MiB) that are kept until they decay. The default
+    /// is 1 GiB.
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     huge_cache(bytes: usize), huge_cache, bytes <= SIZE_MAX,
         "huge_cache of more than 128 TiB", bytes, "64 << 20";
-    /// Most full spans of 64 KiB that a thread keeps as its own once other threads allocate too. By
-    /// default 32.
+    /// Maximum number of full spans of 64 KiB that a thread keeps as its own once other threads
+    /// allocate too. The default is 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
-    /// Whether a heap of more than 32 MiB that grows, and blocks where the last ones were filled, take
-    /// huge pages of 2 MiB. By default they do.
+    /// Whether a heap that grows beyond 32 MiB, and large blocks if earlier ones were filled, use huge pages of 2 MiB.
+    /// On by default.
     huge_pages(may: bool), huge_pages, true, "", may, "false";
-    /// Whether fresh memory is faulted in when it is taken from the system, not when it is used. By
-    /// default it is not.
+    /// Whether fresh memory is faulted in when it is taken from the system rather than on first
+    /// use. Off by default.
     populate(may: bool), populate, true, "", may, "true";
-    /// Bytes in use above which everything free goes back at once; 0: never. By default nine tenths of
-    /// what the control group allows. See [`limit`](crate::limit).
+    /// Bytes in use above which everything free goes back at once; 0 means never. The default is nine tenths of the
+    /// control group's limit. See [`limit`](crate::limit).
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     limit_soft(bytes: usize), limit_soft, bytes <= SIZE_MAX,
         "limit_soft of more than 128 TiB", bytes, "900 << 20";
-    /// Bytes in use that allocations never exceed: they fail; 0, the default: no limit. See
-    /// [`limit`](crate::limit).
+    /// Bytes in use that allocations cannot exceed: they fail instead. 0, the default, means no
+    /// limit. See [`limit`](crate::limit).
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     limit_hard(bytes: usize), limit_hard, bytes <= SIZE_MAX,
         "limit_hard of more than 128 TiB", bytes, "1 << 30";
-    /// Whether limits and pressure of the process's control group are looked up, in files of the
-    /// kernel. By default they are.
+    /// Whether the limits and the memory pressure of the process's control group are read from the
+    /// kernel's files. On by default.
     cgroup(look: bool), cgroup, true, "", look, "false";
-    /// Whether statistics are written at exit, to stderr or to [`stats_file`](Config::stats_file). By default
-    /// they are not.
+    /// Whether statistics are written at exit, to stderr or to [`stats_file`](Config::stats_file). Off by default.
     show_stats(show: bool), show_stats, true, "",
         if show { Statistics::Text } else { Statistics::Off }, "true";
-    /// The file that statistics are appended to at exit; `%p` in its name is the number of the process. To name
-    /// one is to ask for them.
+    /// The file that statistics are appended to at exit; `%p` in its name becomes the process ID. Naming a file turns
+    /// statistics at exit on.
     ///
     /// # Panics
-    /// When the path is empty or longer than 4000 bytes.
+    /// If the path is empty or longer than 4000 bytes.
     stats_file(path: &'static str), stats_file, !path.is_empty() && path.len() <= File::LONGEST,
         "a path has 1 to 4000 bytes", File::new(path), "\"/tmp/stats.%p\"";
-    /// Whether the user's other processes may read this one where the kernel lets only its parents do so (Yama's
-    /// `ptrace_scope` 1): for `masu explain` and its like. By default they may not.
+    /// Whether the user's other processes, such as `masu explain`, may read this one where the kernel lets only parents
+    /// do so (Yama's `ptrace_scope` 1). Off by default.
     observe(may: bool), observe, true, "", may, "true";
-    /// Whether the configuration in force is written to stderr at start. By default it is not.
+    /// Whether the configuration in force is written to stderr at start. Off by default.
     verbose(show: bool), verbose, true, "", show, "true";
-    /// Whether mistakes, such as bad options and foreign frees, are told on stderr. By default they
-    /// are.
+    /// Whether mistakes, such as bad options and foreign frees, are reported on stderr. On by
+    /// default.
     show_errors(show: bool), show_errors, true, "", show, "false";
-    /// What is done when something that is not a live block is freed or resized. By default a line is written and
-    /// the process ends.
+    /// What happens when the program frees or resizes something that is not a live block. By default masu writes a line
+    /// and ends the process.
     on_error(then: OnError), on_error, true, "", then, "masu::OnError::Report";
-    /// Whether every block lies where mistakes of unsafe code harm least and are found soonest. By default none does;
-    /// [`Policy::Hardened`] says the same.
+    /// Whether every block lies where mistakes of unsafe code do least harm and are found soonest. Off by default;
+    /// [`Policy::Hardened`] turns it on too.
     hardened(all: bool), hardened, true, "", all, "true";
-    /// Bytes of freed blocks that wait in a hardened heap, for each size class and arena, in an order that is drawn. By
-    /// default 16 KiB.
+    /// Bytes of freed blocks that a hardened heap holds back, for each size class and arena, and reuses in random
+    /// order. The default is 16 KiB.
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     quarantine_random(bytes: usize), quarantine_random, bytes <= SIZE_MAX,
         "quarantine_random of more than 128 TiB", bytes, "64 << 10";
-    /// Bytes that then wait in a queue. By default 16 KiB.
+    /// Bytes of freed blocks that then wait in a queue. The default is 16 KiB.
     ///
     /// # Panics
-    /// When it is more than 128 TiB.
+    /// If it is more than 128 TiB.
     quarantine_queue(bytes: usize), quarantine_queue, bytes <= SIZE_MAX,
         "quarantine_queue of more than 128 TiB", bytes, "64 << 10";
-    /// Of so many slabs of a hardened heap one is inaccessible; 0: none. By default 8.
+    /// One slab in this many of a hardened heap is inaccessible; 0 means none. The default is 8.
     guard_slabs(every: u32), guard_slabs, true, "", every, "2";
-    /// Whether small blocks of a hardened heap have memory tags, by which each access is checked: on an AArch64 processor that
-    /// has them. By default they do, unless the processor is an emulated one.
+    /// Whether small blocks of a hardened heap have memory tags, which check each access, on an AArch64 processor that
+    /// has them. On by default, unless the processor is emulated.
     hardened_tags(when: MemoryTags), hardened_tags, true, "", when, "masu::MemoryTags::Off";
-    /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports:
-    /// that takes the feature `prof`. By default none is; [`Policy::Debug`] says so, too.
+    /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
+    /// Needs the feature `prof`. Off by default; [`Policy::Debug`] turns it on.
     block_stacks(each: bool), block_stacks, true, "", each, "true";
-    /// Whether blocks that are in use at exit are then listed by these stacks. By default they are not.
+    /// Whether blocks still in use at exit are listed by these stacks. Off by default.
     show_leaks(show: bool), show_leaks, true, "", show, "true";
-    /// How many small blocks lie between inaccessible pages, so that what runs beyond them, or uses them after they
-    /// were freed, stops where it happens: one in so many; 0, the default: none.
+    /// Puts one in this many small blocks between inaccessible pages, so that an overrun or a use after free stops the
+    /// program where it happens. 0, the default, means none.
     guard(one_in: usize), guard, one_in <= u32::MAX as usize, "guard of more than 1/4294967295", one_in, "5000";
-    /// How many such blocks there can be at a time, freed ones included, of which half can be live. By default 256.
+    /// Maximum number of such blocks at a time, freed ones included; at most half of them are live. The default is 256.
     guard_slots(count: u32), guard_slots, true, "", count, "64";
-    /// Whether a fault near such a block is told of, by a handler before the program's own. By default it is.
+    /// Whether a fault near such a block is reported, by a handler that runs before the program's own. On by default.
     guard_report(tell: bool), guard_report, true, "", tell, "false";
 }
 
@@ -187,7 +186,7 @@ impl Config {
         Config(Options::DEFAULT)
     }
 
-    /// Freed memory stays with the process for ever.
+    /// Keeps freed memory with the process for ever.
     ///
     /// ```
     /// use masu::{Config, Configured, Masu};
@@ -203,7 +202,7 @@ impl Config {
         self
     }
 
-    /// Statistics at exit are a line of JSON, as `docs/statistics.schema.json` describes it.
+    /// Writes statistics at exit as a line of JSON, as `docs/statistics.schema.json` describes it.
     ///
     /// ```
     /// const CONFIG: masu::Config = masu::Config::new().show_stats_json();

@@ -12,47 +12,51 @@
 //! }
 //! ```
 //!
-//! - [`Masu`]: the global allocator; [`Masu::with_config`] with a configuration of the program's own.
+//! - [`Masu`]: the global allocator; [`Masu::with_config`] the same, configured by the program.
 //! - [`ctl`]: statistics and control while the program runs.
 //! - [`limit`]: limits on the memory of the whole program.
-//! - [`Heap`]: memory of its own for a part of a program, with limits, given back at once; [`scope`].
-//! - [`Slab`]: values under small integer keys, at addresses that never change.
-//!   [`PinSlab`], [`GenSlab`] and [`SharedSlab`] pin them, tell old keys from new, and share them.
-//! - [`Pool`], [`ObjectPool`], [`SharedPool`]: objects that come and go quickly; [`BufferPool`]:
+//! - [`Heap`]: separate memory for one part of a program, with limits, freed all at once;
+//!   [`scope`].
+//! - [`Slab`]: values under small integer keys, at addresses that never change. [`PinSlab`],
+//!   [`GenSlab`] and [`SharedSlab`] pin the values, detect stale keys, and share the values between
+//!   threads.
+//! - [`Pool`], [`ObjectPool`], [`SharedPool`]: short-lived objects in reused slots; [`BufferPool`]:
 //!   buffers in one region.
 //!
-//! The environment configures it as it does every door of masu: `MASU_CONF=decay:1s`, `MASU_SHOW_STATS=1`.
+//! Environment variables configure it, as they configure every build of masu: `MASU_CONF=decay:1s`,
+//! `MASU_SHOW_STATS=1`.
 //!
 //! # Where it runs
 //!
-//! On Linux with x86-64, AArch64 or RISC-V (64 bits), glibc and musl, in programs and in shared libraries. Everywhere
-//! else that has the standard library (macOS, Windows, the BSDs, Android, WebAssembly, 32 bits) the same code compiles:
-//! [`Masu`] is the system's allocator; [`Heap`], [`Slab`], [`Pool`], [`BufferPool`] and their kin work over it; options have no
-//! effect, [`ctl`] and [`limit`] read 0, and a [`scope`] changes nothing. Not there are
-//! `Masu::usable_size` and the module `prof`.
+//! masu runs on Linux with x86-64, AArch64 or RISC-V (64 bits), with glibc and musl, in programs and in shared
+//! libraries. On every other target with the standard library (macOS, Windows, the BSDs, Android, WebAssembly, 32 bits)
+//! the same code compiles: [`Masu`] is the system's allocator; [`Heap`], [`Slab`], [`Pool`], [`BufferPool`] and their
+//! kin work on top of it; options have no effect, [`ctl`] and [`limit`] read 0, and a [`scope`] changes nothing.
+//! `Masu::usable_size` and the module `prof` do not exist there.
 //!
 //! # Features
 //!
-//! - `allocator-api2` (default): [`Heap`] as an allocator for collections, by that crate's trait, in its
-//!   version 0.4, which is re-exported as [`allocator_api2`].
-//! - `allocator-api2-02` (default): the same for version 0.2, which hashbrown, bumpalo and others use;
-//!   re-exported as [`allocator_api2_02`].
-//! - `nightly`: the standard library's `Allocator` too, for `Vec` and `Box` themselves.
-//! - `tls-descriptors`: how a thread finds its heap. The default, a word of the thread's static
-//!   memory, works in every program, in every library that a program is linked with, and, on glibc, in
-//!   those that it loads by `dlopen` too. musl refuses to load such a library ("initial-exec TLS
-//!   resolves to dynamic definition"): a plug-in for programs on musl needs this feature, and every
-//!   allocation and free then makes one more call. In a program the linker removes it again.
-//! - `hardened`: `Masu::hardened` and `Heap::hardened`, and what the environment can ask for: `MASU_CONF=policy:hardened`.
-//!   Every block, or those of a heap, lie where mistakes of unsafe code harm least and are found soonest.
-//! - `guard`: sampled guards, `MASU_CONF=guard:1/5000`: some small blocks between inaccessible pages.
-//! - `prof`: the heap profile, which is started and read as the program runs: `masu::prof`. It needs the standard
-//!   library. Without it nobody can profile the program from outside either, as `masu prof -p` does.
-//! - `flamegraph`: the same with flame graphs, and with the names of functions in all forms.
-//! - `serde`: a [`Slab`] is written and read as a map, in the format of the `slab` crate.
+//! - `allocator-api2` (default): [`Heap`] as an allocator for collections, through the trait of version 0.4 of that
+//!   crate, which is re-exported as [`allocator_api2`].
+//! - `allocator-api2-02` (default): the same for version 0.2, which hashbrown, bumpalo and others use; re-exported as
+//!   [`allocator_api2_02`].
+//! - `nightly`: also the standard library's `Allocator`, for `Vec` and `Box` themselves.
+//! - `tls-descriptors`: how a thread finds its heap. The default, a word of the thread's static memory, works in every
+//!   program, in every library that a program is linked with, and, on glibc, in libraries loaded by `dlopen`. musl
+//!   refuses to load such a library ("initial-exec TLS resolves to dynamic definition"): a plug-in for programs on musl
+//!   needs this feature, which adds a call to every allocation and free. In a program the linker removes that call.
+//! - `hardened`: `Masu::hardened` and `Heap::hardened`, and the configuration `MASU_CONF=policy:hardened`. All blocks,
+//!   or those of one heap, lie where mistakes of unsafe code do least harm and are found soonest.
+//! - `guard`: sampled guards, `MASU_CONF=guard:1/5000`: some small blocks lie between inaccessible
+//!   pages.
+//! - `prof`: the heap profile, started and read while the program runs: `masu::prof`. It needs the standard library.
+//!   Without this feature the program cannot be profiled from outside either, as `masu prof -p` does.
+//! - `flamegraph`: `prof` with flame graphs, and with the names of functions in all formats.
+//! - `serde`: serialises a [`Slab`] as a map, in the format of the `slab` crate.
 //!
-//! A program has only the parts that it names, `policy:debug` all three of `hardened`, `guard` and `prof`. If its
-//! configuration asks for one that is not there, a line on stderr names the feature, and the program runs without it.
+//! A program contains only the parts whose features it names; `policy:debug` needs all three of `hardened`, `guard` and
+//! `prof`. If the configuration asks for a missing part, a line on stderr names the feature, and the program runs
+//! without it.
 
 extern crate alloc;
 #[cfg(not(all(
@@ -136,7 +140,7 @@ pub use heap::{ArcHeap, Heap, scope, unscoped};
 pub use pool::{BufferPool, ObjectPool, Pool, PoolBox, SharedPool};
 pub use slab::{GenSlab, PinSlab, SharedSlab, Slab};
 
-/// What the crate's page shows is compiled and run.
+/// Compiles and runs the examples of the crate's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

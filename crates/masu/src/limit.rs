@@ -1,9 +1,8 @@
-//! Limits on the memory in use: a soft one that makes room and tells the program, a hard one at which
-//! allocations fail.
+//! Limits on the memory in use: a soft one, which releases free memory and notifies the program,
+//! and a hard one, at which allocations fail.
 //!
-//! *In use* ([`used`]) is what may be resident of masu's memory. `docs/limits.md` says what counts, what
-//! happens when, and what a container's limit has to do with it. A [`Heap`](crate::Heap) has limits of
-//! its own.
+//! Memory *in use* ([`used`]) is memory of masu's that may be resident. `docs/limits.md` says what counts, when each
+//! limit acts, and how a container's limit matters. A [`Heap`](crate::Heap) has limits of its own.
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -36,8 +35,8 @@ pub fn used() -> usize {
     control::used()
 }
 
-/// Sets the soft limit, in bytes in use; `None`: there is none. Beyond it everything free goes back to
-/// the system at once, and [`on_soft_limit`] is called.
+/// Sets the soft limit, in bytes in use; `None` removes it. Above it everything free goes back to the system at once,
+/// and [`on_soft_limit`] is called.
 ///
 /// ```
 /// masu::limit::set_soft(Some(400 << 20));
@@ -47,7 +46,7 @@ pub fn set_soft(limit: Option<usize>) {
     control::set_limit_soft(limit.map_or(0, |bytes| bytes.max(1)));
 }
 
-/// Has the soft limit be nine tenths of what the process's control group allows, as it is by default.
+/// Sets the soft limit to its default, nine tenths of the limit of the process's control group.
 ///
 /// ```
 /// masu::limit::set_soft(None);
@@ -57,10 +56,10 @@ pub fn set_soft_auto() {
     control::set_limit_soft(LimitOrAuto::AUTO);
 }
 
-/// Sets the hard limit, in bytes in use; `None`: there is none. Allocations that would pass it fail:
-/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report by
-/// `try_reserve` and else end the process for. A sixty-fourth of it, 1 to 8 MiB and at most an
-/// eighth, can be had only after the first failure.
+/// Sets the hard limit, in bytes in use; `None` removes it. Allocations that would pass it fail:
+/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report through
+/// `try_reserve` and otherwise end the process for. A reserve of a sixty-fourth of the limit, 1 to
+/// 8 MiB and at most an eighth, becomes available only after the first failure.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -73,12 +72,13 @@ pub fn set_hard(limit: Option<usize>) {
     control::set_limit_hard(limit.map_or(0, |bytes| bytes.max(1)));
 }
 
-/// Has `callback` called with the bytes in use and the limit when the soft limit is passed although
-/// everything free has gone back: once for each crossing, the next one after less than seven eighths
-/// of the limit were in use. It takes the place of the one before.
+/// Has `callback` called with the bytes in use and the limit when use is above the soft limit even
+/// after everything free has gone back. It is called once for each crossing, and again only after
+/// use fell below seven eighths of the limit. It replaces the previous callback.
 ///
-/// It runs inside the allocation that passed the limit, on that thread. It may allocate and free, but
-/// must not wait for a lock that the allocating code may hold, nor unwind: a panic ends the process.
+/// The callback runs inside the allocation that passed the limit, on the allocating thread. It may
+/// allocate and free, but must not wait for a lock that the allocating code may hold, nor unwind: a
+/// panic ends the process.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

@@ -2,12 +2,12 @@
 //!
 //! A program that uses masu as its global allocator calls it long before `main`, and a constructor
 //! would not know the program's configuration. So the first slow allocation starts the engine: it
-//! reads the environment, registers the fork handlers, and, if asked for, the statistics at exit. No
-//! thread waits for another to do so: until it is done the defaults are in force. (Waiting could end
-//! in a deadlock with the loader's lock, which [`pin`] takes.)
+//! reads the environment, registers the fork handlers, and, if configured, the statistics at exit.
+//! Other threads do not wait for it; until it is done they run with the defaults. (Waiting could
+//! deadlock with the loader's lock, which [`pin`] takes.)
 //!
 //! A library that is loaded by `dlopen` stays loaded ([`pin`]): the exits of threads and forks call
-//! into it, and blocks of it may be anywhere.
+//! into it, and its blocks may be anywhere.
 
 use crate::Config;
 use crate::heap::list;
@@ -51,17 +51,17 @@ fn start(config: &Config) {
     pin();
     #[cfg(feature = "prof")]
     masu_core::profile::set_unwinder(&UNWINDER);
-    // SAFETY: the C library's variable, which is null or holds the environment. A program that
+    // SAFETY: the C library's variable, which is null or points to the environment. A program that
     // changes it while another thread allocates for the first time would break `getenv` as well.
     unsafe {
         let secure = getauxval(AT_SECURE) != 0;
         masu_core::start_configured(config.options(), environ, secure, true);
     }
-    // SAFETY: the engine's handlers may be called at any fork, and this object is not unloaded.
+    // SAFETY: the engine's handlers may be called at any fork, and this object is never unloaded.
     unsafe { pthread_atfork(prepare, parent, child) };
     if masu_core::control::show_stats() || masu_core::profile::last_rate() != 0 {
-        // SAFETY: the function may be called at any exit. If it cannot be registered, nothing is
-        // shown or written.
+        // SAFETY: the function may be called at any exit. If it cannot be registered, no statistics
+        // are shown or written.
         unsafe { atexit(masu_exit) };
     }
 }
@@ -95,15 +95,15 @@ extern "C" fn masu_exit() {
     masu_core::exit_report();
 }
 
-/// The start of an ELF file's header, and where it says that the program headers are.
+/// The start of an ELF file's header, with the offset of the program headers.
 #[repr(C)]
 struct ElfHeader {
     before: [u8; 32],
     program_headers: u64,
 }
 
-/// Whether this code is in the program itself, which is never unloaded. The kernel says where the
-/// program's headers are, and the linker where those of this object are.
+/// Whether this code is in the program itself, which is never unloaded: compares the kernel's
+/// address of the program's headers with the linker's for this object.
 fn is_program() -> bool {
     const AT_PHDR: usize = 3;
     let header = masu_core::weak!("__ehdr_start").cast::<ElfHeader>();
@@ -112,7 +112,7 @@ fn is_program() -> bool {
     }
     // SAFETY: the linker's symbol for this object's ELF header, which is mapped.
     let offset = unsafe { (*header).program_headers };
-    // SAFETY: any kind may be asked for.
+    // SAFETY: `getauxval` accepts any type.
     header as usize + offset as usize == unsafe { getauxval(AT_PHDR) }
 }
 
@@ -123,8 +123,8 @@ struct SymbolInfo {
     rest: [*const c_void; 3],
 }
 
-/// Sees to it that the shared library this code is in is never unloaded. A program without a dynamic
-/// loader needs nothing.
+/// Makes sure that the shared library this code is in is never unloaded. A program without a
+/// dynamic loader needs nothing.
 fn pin() {
     const RTLD_LAZY: c_int = 1;
     const RTLD_NOLOAD: c_int = 4;
@@ -144,8 +144,8 @@ fn pin() {
         (transmute::<*const c_void, Dladdr>(dladdr), transmute::<*const c_void, Dlopen>(dlopen))
     };
     let mut info = MaybeUninit::<SymbolInfo>::uninit();
-    // SAFETY: any address may be asked for. The library is loaded, so that nothing is loaded or run
-    // by `dlopen`; the handle, a reference to it, is kept for ever.
+    // SAFETY: `dladdr` accepts any address. The library is already loaded, so `dlopen` neither
+    // loads nor runs anything; the handle, a reference to it, is kept for ever.
     unsafe {
         let own: *const c_void = (&raw const STARTED).cast();
         if dladdr(own, info.as_mut_ptr()) == 0 || info.assume_init_ref().file.is_null() {

@@ -1,7 +1,7 @@
 //! The figures of the last epoch.
 //!
-//! Each is an atomic word of its own: a reader during an advance may see some of the figures of the
-//! new epoch and some of the old one, as with jemalloc's.
+//! Each is an atomic word of its own: a reader during an advance may see some figures of the new
+//! epoch and some of the old one, as with jemalloc.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use masu_core::Stats;
@@ -9,7 +9,7 @@ use masu_core::Stats;
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 static FIGURES: [AtomicUsize; Figure::ALL] = [const { AtomicUsize::new(0) }; Figure::ALL];
 
-/// What is kept.
+/// The stored figures.
 #[derive(Clone, Copy)]
 pub enum Figure {
     Allocated,
@@ -23,7 +23,7 @@ pub enum Figure {
 impl Figure {
     const ALL: usize = Figure::Retained as usize + 1;
 
-    /// Its value in the last epoch. The first look at any begins the first epoch.
+    /// Its value in the last epoch. The first read of any figure begins the first epoch.
     pub fn read(self) -> usize {
         if EPOCH.load(Ordering::Acquire) == 0 {
             advance();
@@ -37,10 +37,10 @@ pub fn epoch() -> u64 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// Takes all figures anew. Returns the number of the epoch.
+/// Updates all figures. Returns the number of the epoch.
 pub fn advance() -> u64 {
     let Stats { allocated, active, metadata, resident, mapped, retained, .. } = masu_core::stats();
-    // jemalloc does not count as mapped what it retains.
+    // jemalloc does not count retained memory as mapped.
     let mapped = mapped - retained;
     for (figure, value) in [
         (Figure::Allocated, allocated),

@@ -1,8 +1,8 @@
-//! What a key is: a type for its name, one for its handle, both with the same functions.
+//! What a key is: a type for its name and one for its handle, both with the same functions.
 
 use core::fmt;
 
-/// What a key answers.
+/// A key's result.
 ///
 /// ```
 /// fn report() -> masu::ctl::Result<usize> {
@@ -13,7 +13,7 @@ use core::fmt;
 /// ```
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// Why a key was not written.
+/// Why a write failed.
 ///
 /// ```
 /// use masu::ctl::{Error, decay};
@@ -36,8 +36,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Defines keys, after the path that they have in public: documentation, type, type of the handle, name,
-/// type of the value, how it is read and, where it can be, how it is written.
+/// Defines keys under their public path: documentation, type, type of the handle, name, type of the value, how it is
+/// read and, if it can be, how it is written.
 macro_rules! keys {
     ($path:literal; $($(#[doc = $doc:literal])+ $key:ident, $mib:ident: $name:literal => $type:ty {
         read: $read:expr, $(write: $write:expr,)?
@@ -104,8 +104,8 @@ macro_rules! keys {
             /// Sets the value.
             ///
             /// # Errors
-            /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if it cannot be this one; then
-            /// nothing has changed.
+            /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if the key cannot have this value;
+            /// nothing has changed then.
             ///
             /// ```
             #[doc = concat!("let value = ", $path, "::", stringify!($key), "::read()?;")]
@@ -116,7 +116,7 @@ macro_rules! keys {
                 ($write)(value)
             }
 
-            /// Sets the value and returns the former one.
+            /// Sets the value and returns the previous one.
             ///
             /// # Errors
             /// As for [`write`](Self::write).
@@ -153,8 +153,8 @@ macro_rules! keys {
             #[doc = concat!("Sets the value of [`", stringify!($key), "`].")]
             ///
             /// # Errors
-            /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if it cannot be this one; then
-            /// nothing has changed.
+            /// [`Error::Invalid`]($crate::ctl::Error::Invalid) if the key cannot have this value;
+            /// nothing has changed then.
             ///
             /// ```
             #[doc = concat!("let handle = ", $path, "::", stringify!($key), "::mib()?;")]

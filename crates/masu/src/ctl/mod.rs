@@ -1,7 +1,7 @@
 //! Statistics and control while the program runs.
 //!
-//! The keys have the names and the shape of the crate `tikv-jemalloc-ctl`, so that a program that
-//! polls jemalloc is ported by a change of the import:
+//! The keys have the names and the shape of the crate `tikv-jemalloc-ctl`, so porting a program
+//! that polls jemalloc takes a change of the import:
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -17,18 +17,19 @@
 //! # }
 //! ```
 //!
-//! Each key is a type with `read`, where it makes sense `write` and `update`, and `mib` for a handle
-//! that can be kept. (In jemalloc a handle saves looking the name up; here both cost the same.) What
-//! jemalloc has and masu does not, is not here: programs that use it fail to compile rather than read
-//! an invented figure.
+//! Each key is a type with `read`, where it makes sense `write` and `update`, and `mib` for a
+//! handle that can be kept. (In jemalloc a handle saves looking up the name; here both cost the
+//! same.) Keys of jemalloc's without a counterpart in masu are absent: programs that use them fail
+//! to compile rather than read an invented figure.
 //!
-//! Beyond that: [`snapshot`] reads everything at once, [`classes`], [`heaps`] (the threads') and
-//! [`heap::all`](crate::heap::all) (first-class ones) are tables, [`purge`] and [`thread_flush`] give
-//! memory back, and the options [`decay`], [`budget`], [`run_cache`], [`huge_cache`] and
+//! Beyond that, [`snapshot`] reads everything at once; [`classes`], [`heaps`] (the threads') and
+//! [`heap::all`](crate::heap::all) (first-class ones) are tables; [`purge`] and [`thread_flush`]
+//! give memory back; and the options [`decay`], [`budget`], [`run_cache`], [`huge_cache`] and
 //! [`retain_full`] can be read and set. The process's limits are in [`limit`](crate::limit).
 //!
-//! Reading the keys of [`stats`] is cheap, advancing the [`epoch`] and a snapshot look at every span
-//! in use: about a microsecond for each MiB of small blocks. Nothing here stops another thread.
+//! Reading the keys of [`stats`] is cheap. Advancing the [`epoch`] and taking a snapshot look at
+//! every span in use: about a microsecond for each MiB of small blocks. No function here stops
+//! another thread.
 
 mod figures;
 mod key;
@@ -55,15 +56,14 @@ keys! {
         read: || env!("CARGO_PKG_VERSION"),
     }
 
-    /// `epoch`: the figures of [`stats`] are those of the moment when it was advanced last.
+    /// `epoch`: the figures of [`stats`] date from the last time it was advanced.
     epoch, epoch_mib: "epoch" => u64 {
         read: figures::epoch,
     }
 }
 
 impl epoch {
-    /// Takes the figures of [`stats`] anew, and returns the number of times that this was done.
-    /// O(spans in use).
+    /// Updates the figures of [`stats`], and returns how often this has been done. O(spans in use).
     ///
     /// ```
     /// # use masu::ctl::epoch;
@@ -79,7 +79,7 @@ impl epoch {
 }
 
 impl epoch_mib {
-    /// [`epoch::advance`].
+    /// Does the same as [`epoch::advance`].
     ///
     /// # Errors
     /// None at present.
@@ -94,7 +94,7 @@ impl epoch_mib {
     }
 }
 
-/// All figures of this moment, in bytes and counts. O(spans in use + threads).
+/// All current figures, in bytes and counts. O(spans in use + threads).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -119,8 +119,8 @@ pub fn classes() -> impl IntoIterator<Item = ClassStats> {
     masu_core::class_stats()
 }
 
-/// Fills `table` with the threads' heaps (first-class ones are in [`heap::all`](crate::heap::all)), the oldest first, and returns how many there are: if more
-/// than fit, ask again with room for them. O(spans in use + heaps).
+/// Fills `table` with the threads' heaps (first-class ones are in [`heap::all`](crate::heap::all)), oldest first, and
+/// returns how many exist. If they do not all fit, call it again with more room. O(spans in use + heaps).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -133,9 +133,9 @@ pub fn heaps(table: &mut [HeapStats]) -> usize {
     masu_core::heap_stats(table)
 }
 
-/// Gives all free memory back to the system now: freed spans, runs and huge blocks, what threads that
-/// are not using it at this moment keep in their caches, and free pages inside of spans. Returns
-/// whether there was any.
+/// Gives all free memory back to the system now: freed spans, runs and huge blocks, the caches of
+/// threads that are not using them at this moment, and free pages inside spans. Returns whether
+/// there was any.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -147,9 +147,9 @@ pub fn purge() -> bool {
     masu_core::purge()
 }
 
-/// Gives back what the calling thread keeps for its next requests, as a thread of a pool may do
-/// before it sleeps: `thread.tcache.flush` of jemalloc. O(blocks kept). The memory stays with the
-/// process until it decays, or until [`purge`].
+/// Gives back what the calling thread keeps for its next requests, as a pool thread may do before
+/// it sleeps: jemalloc's `thread.tcache.flush`. O(blocks kept). The memory stays with the process
+/// until it decays, or until [`purge`].
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -163,8 +163,8 @@ pub fn thread_flush() {
     masu_core::control::flush_thread();
 }
 
-/// Writes the statistics as text, a `name value` line each, in one or a few calls of `sink`. Nothing
-/// is allocated.
+/// Writes the statistics as text, one `name value` line each, in one or more calls of `sink`.
+/// Allocates nothing.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

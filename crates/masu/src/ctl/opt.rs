@@ -1,4 +1,4 @@
-//! jemalloc's options as they are here: what a program that prints them finds.
+//! jemalloc's options as they apply here, for programs that print them.
 
 use super::key::keys;
 use super::options;
@@ -6,13 +6,13 @@ use super::options;
 keys! {
     "masu::ctl::opt";
 
-    /// `opt.abort`: whether a warning ends the process. Never: bad options are told and not
-    /// followed.
+    /// `opt.abort`: whether a warning ends the process. It never does: bad options are reported and
+    /// ignored.
     abort, abort_mib: "opt.abort" => bool {
         read: || false,
     }
 
-    /// `opt.background_thread`: whether there may be a background thread.
+    /// `opt.background_thread`: whether a background thread may run.
     background_thread, background_thread_mib: "opt.background_thread" => bool {
         read: || options::background_thread::read() == Ok(true),
     }

@@ -1,5 +1,5 @@
-//! Options that may change while the program runs. A new value is in force from the next time that
-//! the engine looks at it.
+//! Options that may change while the program runs. A new value takes effect the next time the
+//! engine reads it.
 
 use super::key::{Error, Result, keys};
 use crate::BackgroundThread;
@@ -9,9 +9,9 @@ use masu_core::control;
 keys! {
     "masu::ctl";
 
-    /// `background_thread`: whether a background thread gives memory back while the program is idle.
-    /// `true` is also what reads the default, a thread only if it is worth it; writing `true` asks
-    /// for one as soon as there is something to give back.
+    /// `background_thread`: whether a background thread gives memory back while the program is
+    /// idle. The default, a thread only if it is worth it, also reads as `true`; writing `true`
+    /// asks for a thread as soon as there is memory to give back.
     ///
     /// ```
     /// use masu::ctl::background_thread;
@@ -30,8 +30,8 @@ keys! {
         },
     }
 
-    /// `max_background_threads`: there is one at most, so this reads 1. More may be allowed, and none
-    /// is [`background_thread`] `false`.
+    /// `max_background_threads`: at most one exists, so this reads 1. Larger values are accepted;
+    /// for none, set [`background_thread`] to `false`.
     ///
     /// ```
     /// use masu::ctl::{Error, max_background_threads};
@@ -43,8 +43,8 @@ keys! {
         write: |n: usize| if n == 0 { Err(Error::Invalid) } else { Ok(()) },
     }
 
-    /// `decay`: how long freed memory stays with the process, in milliseconds; `None` is for ever.
-    /// Setting it to 0 gives back at once what is free now, too. At most a year.
+    /// `decay`: how long freed memory stays with the process, in milliseconds, at most a year;
+    /// `None` means for ever. Setting it to 0 also gives back at once what is free now.
     ///
     /// ```
     /// use masu::ctl::{Error, decay};
@@ -73,7 +73,7 @@ keys! {
         },
     }
 
-    /// `budget`: bytes of freed memory past their time above which the background thread may be
+    /// `budget`: bytes of freed memory past its decay time above which the background thread may be
     /// started.
     ///
     /// ```
@@ -85,8 +85,8 @@ keys! {
         write: |bytes| size(bytes, control::set_budget),
     }
 
-    /// `run_cache`: most bytes of medium blocks, each up to an eighth of it, that a thread keeps for its
-    /// next requests. A thread that keeps more already gives it back as it goes on.
+    /// `run_cache`: maximum bytes of medium blocks, each up to an eighth of it, that a thread keeps for its next
+    /// requests. A thread that already keeps more gives the excess back as it runs.
     ///
     /// ```
     /// # use masu::ctl::run_cache;
@@ -97,7 +97,7 @@ keys! {
         write: |bytes| size(bytes, control::set_run_cache),
     }
 
-    /// `huge_cache`: most bytes of freed huge blocks that are kept until they decay.
+    /// `huge_cache`: maximum bytes of freed huge blocks that are kept until they decay.
     ///
     /// ```
     /// # use masu::ctl::huge_cache;
@@ -108,8 +108,8 @@ keys! {
         write: |bytes| size(bytes, control::set_huge_cache),
     }
 
-    /// `retain_full`: most full spans of 64 KiB that a thread keeps as its own once other threads
-    /// allocate too.
+    /// `retain_full`: maximum number of full spans of 64 KiB that a thread keeps as its own once
+    /// other threads allocate too.
     ///
     /// ```
     /// # use masu::ctl::retain_full;
@@ -121,7 +121,8 @@ keys! {
     }
 }
 
-/// The environment's values are in force before any is read, and do not come over one that is set.
+/// Applies the environment's values before any is read, so that they never override one that is
+/// set.
 fn started() {
     crate::process::ensure(&crate::global::DEFAULT);
 }

@@ -1,5 +1,5 @@
 //! Totals over the process in bytes, as of the last [`epoch`](super::epoch). The first read begins
-//! the first one.
+//! the first epoch.
 
 use super::figures::Figure;
 use super::key::keys;
@@ -7,13 +7,13 @@ use super::key::keys;
 keys! {
     "masu::ctl::stats";
 
-    /// `stats.allocated`: bytes in blocks that the program holds, by their size classes. Free blocks
-    /// that threads keep in their bins of small blocks count as held.
+    /// `stats.allocated`: bytes in blocks that the program holds, by their size classes. Free small
+    /// blocks in the threads' bins count as held.
     allocated, allocated_mib: "stats.allocated" => usize {
         read: || Figure::Allocated.read(),
     }
 
-    /// `stats.active`: bytes in spans, runs and huge blocks that hold any block.
+    /// `stats.active`: bytes in spans, runs and huge blocks that hold at least one block.
     active, active_mib: "stats.active" => usize {
         read: || Figure::Active.read(),
     }
@@ -24,7 +24,7 @@ keys! {
     }
 
     /// `stats.resident`: bytes that may be resident: active ones, metadata, and free ones that have
-    /// not yet gone back. An upper bound, as pages that were never touched count.
+    /// not yet gone back. An upper bound, because it includes pages that were never touched.
     resident, resident_mib: "stats.resident" => usize {
         read: || Figure::Resident.read(),
     }

@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 keys! {
     "masu::ctl::thread";
 
-    /// `thread.allocatedp`: bytes that the calling thread has allocated so far, by size classes.
-    /// Exact: blocks that wait in the thread's bins do not count.
+    /// `thread.allocatedp`: bytes that the calling thread has allocated so far, by size class.
+    /// Exact: free blocks in the thread's bins do not count.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -22,8 +22,8 @@ keys! {
         read: || ThreadLocal { read: allocated, thread: PhantomData },
     }
 
-    /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size classes, whoever allocated
-    /// them. Exact, as [`allocatedp`] is: a read looks at each of the thread's spans.
+    /// `thread.deallocatedp`: bytes that the calling thread has freed so far, by size class, whichever thread allocated
+    /// them. Exact, like [`allocatedp`]; a read looks at each of the thread's spans.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -48,12 +48,12 @@ keys! {
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadLocal<T> {
     read: fn() -> T,
-    /// Not to be sent to another thread, whose figure would be another one.
+    /// Not `Send`: another thread's figure would be a different one.
     thread: PhantomData<*const T>,
 }
 
 impl<T> ThreadLocal<T> {
-    /// The figure of this moment.
+    /// The current figure.
     ///
     /// ```
     /// let freed = masu::ctl::thread::deallocatedp::read()?;

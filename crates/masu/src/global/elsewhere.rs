@@ -5,10 +5,10 @@ use crate::process;
 use core::alloc::{GlobalAlloc, Layout};
 use std::alloc::System;
 
-/// Implements the allocator; `$config` is what the program is configured with.
+/// Implements the allocator; `$config` is the program's configuration.
 macro_rules! global_alloc {
     ($type:ty, $self:ident => $config:expr) => {
-        // SAFETY: the system's allocator, with every call passed on as it is.
+        // SAFETY: every call is passed on unchanged to the system's allocator.
         unsafe impl GlobalAlloc for $type {
             #[inline]
             unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {

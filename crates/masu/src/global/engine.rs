@@ -1,15 +1,15 @@
 //! The engine as the global allocator.
 //!
-//! A `Layout` that is a constant folds: the class, the alignment and the way to take are decided when
-//! the program is compiled, and what is left of `Box::new` is a pop from the thread's bin. What is
-//! not a hit is a call of one cold function. Frees and growth are one function each.
+//! A constant `Layout` folds: the class, the alignment and the path are decided at compile time,
+//! and what is left of `Box::new` is a pop from the thread's bin. A miss calls one cold function.
+//! Frees and growth are one function each.
 
 use super::{Configured, DEFAULT, Masu};
 use crate::process;
 use core::alloc::{GlobalAlloc, Layout};
 
 impl Masu {
-    /// Bytes that may be used at a block, at least those asked for. O(1).
+    /// Usable bytes of a block, at least those requested. O(1).
     ///
     /// ```
     /// # use std::alloc::{GlobalAlloc, Layout};
@@ -24,7 +24,7 @@ impl Masu {
     /// ```
     ///
     /// # Safety
-    /// `block` is a live block of this allocator.
+    /// `block` must be a live block of this allocator.
     #[must_use]
     pub unsafe fn usable_size(&self, block: *const u8) -> usize {
         // SAFETY: passed on.
@@ -32,8 +32,8 @@ impl Masu {
     }
 }
 
-/// An allocator that starts the engine if nobody has. By value, so that a call of [`Masu`]'s slow path
-/// passes nothing: a program has a thousand of them.
+/// An allocator that starts the engine if it has not been started. Passed by value, so that a call of [`Masu`]'s slow
+/// path passes nothing: a program has a thousand of them.
 trait Start: Copy {
     fn ensure(self);
 }
@@ -62,8 +62,8 @@ fn alloc(layout: Layout, start: impl Start) -> *mut u8 {
     }
 }
 
-/// Leaves the note that masu is the global allocator wherever this is compiled, which is in programs
-/// that allocate by it and in no others; it runs nothing.
+/// Leaves the note that masu is the global allocator in every program that compiles this function:
+/// those that allocate through it, and no others. It runs nothing.
 #[inline(always)]
 fn leave_note() {
     #[cfg(not(miri))]
@@ -111,11 +111,11 @@ fn alloc_zeroed_aligned(size: usize, align: usize, start: impl Start) -> *mut u8
     masu_core::alloc_zeroed_aligned(size, align)
 }
 
-/// Out of line: a size that grows is no constant, and what grows should not be in the registers of
-/// the loop that makes it grow.
+/// Out of line: a growing size is not a constant, and the work of growing should not take registers
+/// from the loop that causes it.
 ///
 /// # Safety
-/// As for [`GlobalAlloc::realloc`], of a block of `old` bytes at a multiple of `align`.
+/// As for [`GlobalAlloc::realloc`], with a block of `old` bytes at a multiple of `align`.
 #[inline(never)]
 unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl Start) -> *mut u8 {
     if align <= 16 {
@@ -130,12 +130,12 @@ unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl
     unsafe { masu_core::realloc_sized(p, old, size, align.max(16)) }
 }
 
-/// Out of line: nothing of a free is known when the program is compiled, so that a call is all it
-/// costs more (two instructions), and a program has a thousand places that drop something. In line
-/// they were 80 KB of a program of 930.
+/// Out of line: nothing about a free is known at compile time, so all it adds is a call (two
+/// instructions), and a program drops things in a thousand places. Inlined, frees were 80 KB of a
+/// program of 930.
 ///
-/// At a multiple of 64 bytes, two lines of instructions hold it; where it happens to lie it may need three,
-/// which costs a pair a tenth of its time.
+/// At a multiple of 64 bytes it fits in two cache lines of instructions; elsewhere it may need three, which costs an
+/// allocate-and-free pair a tenth of its time.
 ///
 /// # Safety
 /// As for [`GlobalAlloc::dealloc`].
@@ -148,11 +148,11 @@ unsafe fn dealloc(p: *mut u8) {
 
 masu_core::begins_a_line!(".text.masu_dealloc");
 
-/// Implements the allocator; `$start` is what starts the engine.
+/// Implements the allocator; `$start` starts the engine.
 macro_rules! global_alloc {
     ($type:ty, $self:ident => $start:expr) => {
-        // SAFETY: the engine's blocks are at least as large and as aligned as asked, disjoint, and
-        // stay where they are until they are freed. Nothing unwinds.
+        // SAFETY: the engine's blocks are at least as large and as aligned as requested, disjoint,
+        // and stay in place until they are freed. Nothing unwinds.
         unsafe impl GlobalAlloc for $type {
             #[inline]
             unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {
@@ -164,11 +164,11 @@ macro_rules! global_alloc {
                 alloc_zeroed(layout, $start)
             }
 
-            // The size is known, and yet the block's address is looked at: a block that another
-            // allocator made, as from a `CString` of C's `strdup`, is told and left alone.
+            // The size is known, but the block's address is still checked: a block from another
+            // allocator, such as from a `CString` of C's `strdup`, is reported and left alone.
             #[inline]
             unsafe fn dealloc(&self, p: *mut u8, _layout: Layout) {
-                // SAFETY: the caller's block.
+                // SAFETY: the caller owns the block.
                 unsafe { dealloc(p) }
             }
 

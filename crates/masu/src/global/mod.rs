@@ -25,16 +25,16 @@ use crate::Config;
 /// # fn main() { assert_eq!(*Box::new(7), 7); }
 /// ```
 ///
-/// Any size up to `isize::MAX` and any alignment up to 1 GiB; `Vec` and other collections of element
-/// types with large alignment grow in place like all others. Memory that is fresh from the system is
-/// not zeroed again. All copies are the same allocator.
+/// Serves any size up to `isize::MAX` and any alignment up to 1 GiB. `Vec` and other collections
+/// grow in place, also with element types of large alignment. Memory fresh from the system is not
+/// zeroed again. All copies are the same allocator.
 ///
 /// The first allocation starts the engine with the environment's configuration (`MASU_CONF`,
 /// `MASU_DECAY` and so on). Where the engine does not run (see the [crate](crate#where-it-runs)), it is the system's allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masu;
 
-/// [`Masu`] with a configuration of the program's own, from [`Masu::with_config`].
+/// [`Masu`] with the program's own configuration, from [`Masu::with_config`].
 ///
 /// ```
 /// use masu::{Config, Configured, Masu};
@@ -47,9 +47,9 @@ pub struct Masu;
 pub struct Configured(Config);
 
 impl Masu {
-    /// The allocator with a configuration that stands under the environment's: what the environment
-    /// of a run says wins. It takes effect with the first allocation; of two such allocators in one
-    /// program, the one that allocates first configures both.
+    /// The allocator with a configuration that the environment of a run overrides. It takes effect
+    /// with the first allocation; if a program has two such allocators, the one that allocates
+    /// first configures both.
     ///
     /// ```
     /// use masu::{Config, Configured, Masu};
@@ -63,13 +63,13 @@ impl Masu {
         Configured(config)
     }
 
-    /// With the feature `hardened`: the allocator with every block hardened, from the first one on. Each lies where a mistake of
-    /// unsafe code, or of C that
-    /// gets its memory here, harms least and is found soonest. The environment can add to it (`MASU_POLICY=debug`), or take
-    /// it away (`MASU_HARDENED=off`).
+    /// With the feature `hardened`: the allocator with every block hardened from the first one on. Each lies where a
+    /// mistake of unsafe code, or of C that gets its memory here, does least harm and is found soonest. The environment
+    /// can add to it (`MASU_POLICY=debug`) or remove it (`MASU_HARDENED=off`).
     ///
-    /// It is [`with_config`](Masu::with_config) of [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md` says what
-    /// that promises and what it costs. [`Heap::hardened`](crate::Heap::hardened) has it for a part of a program.
+    /// It is [`with_config`](Masu::with_config) with [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md`
+    /// says what that promises and what it costs. [`Heap::hardened`](crate::Heap::hardened) does the same for part of a
+    /// program.
     ///
     /// ```
     /// use masu::{Configured, Masu};

@@ -1,11 +1,12 @@
-//! The process where the engine does not run: nothing is started, and the program's options are kept to be read.
+//! The process where the engine does not run: nothing is started; the program's options are stored so that they can be
+//! read.
 
 use crate::Config;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Keeps the program's options if this is the first call.
+/// Stores the program's options if this is the first call.
 #[inline]
 pub fn ensure(config: &Config) {
     if !STARTED.load(Ordering::Relaxed) {
