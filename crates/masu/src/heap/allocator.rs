@@ -1,16 +1,16 @@
-//! The `Allocator` trait for heaps: of the `allocator-api2` crate in both of the versions that are in
-//! use. That of 0.2 is the standard library's with the feature `nightly`.
+//! The `Allocator` trait for heaps, from both versions in use of the `allocator-api2` crate. With
+//! the feature `nightly`, the trait of 0.2 is the standard library's.
 
 use super::{ArcHeap, Heap};
 use core::alloc::Layout;
 use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
 
-/// `size` bytes at a block; none without a block.
+/// Returns `size` bytes at a block, or `None` without a block.
 fn slice(p: *mut u8, size: usize) -> Option<NonNull<[u8]>> {
     NonNull::new(p).map(|p| NonNull::slice_from_raw_parts(p, size))
 }
 
-/// What a block of no bytes is: nothing, at an aligned address.
+/// Returns the block of a request for no bytes: nothing, at an aligned address.
 fn empty(align: usize) -> NonNull<[u8]> {
     let p = slice_from_raw_parts_mut(without_provenance_mut(align), 0);
     // SAFETY: an alignment is not 0.
@@ -33,7 +33,7 @@ impl Heap {
     #[inline]
     unsafe fn free_block(&self, p: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
-            // SAFETY: a live block of this heap, which the caller gives up.
+            // SAFETY: a live block of this heap; the caller gives it up.
             unsafe { self.raw.dealloc(p.as_ptr()) };
         }
     }
@@ -54,8 +54,8 @@ impl Heap {
         // SAFETY: a live block of this heap with at least `old.size()` bytes.
         let grown = unsafe {
             if zeroed {
-                // Behind what was asked for the block has bytes that may be anything; what it gains behind
-                // those is the engine's to zero.
+                // The bytes beyond those requested have arbitrary contents; the engine zeroes only what the block gains
+                // beyond its usable size.
                 let known = masu_core::usable_size(p).min(new.size());
                 p.add(old.size()).write_bytes(0, known.saturating_sub(old.size()));
             }
@@ -74,7 +74,7 @@ impl Heap {
         new: Layout,
     ) -> Option<NonNull<[u8]>> {
         if new.size() == 0 {
-            // SAFETY: the caller's block.
+            // SAFETY: the caller owns the block.
             unsafe { self.free_block(p, old) };
             return Some(empty(new.align()));
         }
@@ -88,15 +88,15 @@ impl Heap {
                 self.raw.realloc(block, new.size(), new.align(), false)
             }
         };
-        // Without memory to move to, an aligned block can stay as it is.
+        // If there is no memory to move to, an aligned block can stay where it is.
         slice(if shrunk.is_null() && aligned { block } else { shrunk }, new.size())
     }
 }
 
 macro_rules! allocator {
     ($api:ident, $type:ty) => {
-        // SAFETY: blocks stay valid until the heap is destroyed or reset, which a borrow or a counted
-        // reference prevents; all copies of the allocator mean the same heap.
+        // SAFETY: blocks stay valid until the heap is destroyed or reset, which a borrow or a
+        // counted reference prevents; all copies of the allocator refer to the same heap.
         unsafe impl $api::alloc::Allocator for $type {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {

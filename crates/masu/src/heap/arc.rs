@@ -4,8 +4,8 @@ use super::Heap;
 use alloc::sync::Arc;
 use core::ops::Deref;
 
-/// A counted reference to a [`Heap`], and an allocator: the heap goes when the last reference does, and
-/// every collection in it holds one.
+/// A counted reference to a [`Heap`], and an allocator. Every collection in the heap holds one; the
+/// heap is destroyed with the last reference.
 ///
 /// ```
 /// use masu::allocator_api2::vec::Vec;

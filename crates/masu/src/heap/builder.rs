@@ -8,7 +8,7 @@ use core::fmt;
 use core::sync::atomic::AtomicBool;
 use masu_core::Arena;
 
-/// What a heap is to be. From [`Heap::builder`].
+/// The settings of a new heap. From [`Heap::builder`].
 ///
 /// ```
 /// let heap = masu::Heap::builder().name("tenant").soft_limit(48 << 20).hard_limit(64 << 20).build()?;
@@ -26,7 +26,7 @@ pub struct HeapBuilder {
 }
 
 impl HeapBuilder {
-    /// A name, for whoever looks at statistics.
+    /// Sets the name that statistics show.
     ///
     /// ```
     /// let heap = masu::Heap::builder().name("index").build()?;
@@ -38,7 +38,7 @@ impl HeapBuilder {
         self
     }
 
-    /// Bytes from which on the heap keeps no free memory and calls [`on_soft_limit`](Self::on_soft_limit).
+    /// Sets the bytes from which on the heap keeps no free memory and calls [`on_soft_limit`](Self::on_soft_limit).
     ///
     /// ```
     /// let heap = masu::Heap::builder().soft_limit(1 << 20).build()?;
@@ -49,7 +49,8 @@ impl HeapBuilder {
         self
     }
 
-    /// Most bytes: allocations beyond fail with an error, as they do when memory is out.
+    /// Sets the maximum bytes: allocations beyond it fail with an error, as they do when out of
+    /// memory.
     ///
     /// ```
     /// use masu::allocator_api2::boxed::Box;
@@ -64,9 +65,9 @@ impl HeapBuilder {
         self
     }
 
-    /// Called each time that an allocation takes the heap above its soft limit, by the thread that
-    /// allocates, when the allocation is done; for allocations in a [`scope`](crate::scope), when that
-    /// ends. It may use the heap.
+    /// Sets a callback that runs each time an allocation takes the heap above its soft limit, on
+    /// the allocating thread, after the allocation; for allocations in a [`scope`](crate::scope),
+    /// when the scope ends. It may use the heap.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -90,8 +91,8 @@ impl HeapBuilder {
         self
     }
 
-    /// With the feature `hardened`: whether the heap's blocks lie where mistakes harm least and are found soonest, as
-    /// [`Heap::hardened`] says. In a hardened process every heap's do.
+    /// With the feature `hardened`: whether the heap's blocks lie where mistakes do least harm and are found soonest,
+    /// as [`Heap::hardened`] says. In a hardened process every heap is hardened.
     ///
     /// ```
     /// let heap = masu::Heap::builder().name("parser").hardened(true).hard_limit(64 << 20).build()?;
@@ -107,7 +108,7 @@ impl HeapBuilder {
     /// Makes the heap. O(1).
     ///
     /// # Errors
-    /// When memory is out, or 65,536 heaps are alive, or 1,024 hardened ones.
+    /// If memory is out, or if 65,536 heaps, or 1,024 hardened ones, are alive.
     ///
     /// ```
     /// let heap = masu::Heap::builder().build()?;

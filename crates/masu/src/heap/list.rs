@@ -1,8 +1,9 @@
-//! The list of the heaps that are alive, for whoever looks at the statistics of all.
+//! The list of all live heaps, for statistics.
 //!
-//! A slab under one lock, which is taken where a heap is made, reset after a scope or dropped, and
-//! where the list is read. It is the outermost of all locks: a fork takes it before the engine's. What
-//! is done under it calls no code of the program but its global allocator, where the list grows.
+//! A slab under one lock, which is taken when a heap is made, reset after a scope or dropped, and
+//! when the list is read. It is the outermost of all locks: a fork takes it before the engine's.
+//! Code that runs under it calls no code of the program except its global allocator, when the list
+//! grows.
 
 #[cfg(doc)]
 use super::Heap;
@@ -22,7 +23,7 @@ use masu_core::lock::{Guard, Lock};
 ))]
 pub(crate) use fork::{fork_done, fork_prepare};
 
-/// What a heap was at the moment when the list was read: a row of [`all`].
+/// The state of a heap when the list was read: a row of [`all`].
 ///
 /// ```
 /// let _index = masu::Heap::builder().name("index").hard_limit(1 << 20).build()?;
@@ -39,17 +40,17 @@ pub struct HeapRow {
     pub name: Option<Arc<str>>,
     /// Bytes of live blocks above which the heap keeps no free memory.
     pub soft_limit: Option<usize>,
-    /// Most bytes of live blocks.
+    /// Maximum bytes of live blocks.
     pub hard_limit: Option<usize>,
     /// [`Heap::stats`].
     pub stats: HeapStats,
 }
 
-/// All heaps ([`Heap`]) that are alive, in no order to be relied on; one that was dropped while blocks of
-/// a [`scope`](crate::scope) live is not among them. O(heaps + their slabs).
+/// Returns all live heaps ([`Heap`]), in no particular order. A heap that was dropped while blocks
+/// of a [`scope`](crate::scope) live is not among them. O(heaps + their slabs).
 ///
-/// The rows are read one after the other, while other threads go on; only who makes or drops a heap
-/// waits until all are read. The threads' own heaps are in [`ctl::heaps`](crate::ctl::heaps).
+/// The rows are read one after the other while other threads run; only threads that make or drop a
+/// heap wait until all are read. The threads' own heaps are in [`ctl::heaps`](crate::ctl::heaps).
 ///
 /// ```
 /// use masu::allocator_api2::vec::Vec;
@@ -75,7 +76,7 @@ pub fn all() -> Vec<HeapRow> {
             }
             heaps.len()
         };
-        // Not under the lock. Some more, as heaps may be made meanwhile.
+        // Outside the lock. Some more, because heaps may be made meanwhile.
         rows.reserve(needed + needed / 8 + 4);
     }
 }
@@ -103,10 +104,10 @@ impl Entry {
 static LOCK: Lock = Lock::new();
 static HEAPS: Heaps = Heaps(UnsafeCell::new(Slab::new()));
 
-/// What [`LOCK`] protects.
+/// The data that [`LOCK`] protects.
 struct Heaps(UnsafeCell<Slab<Entry>>);
 
-// SAFETY: only a `List` looks at it, and there is one at a time.
+// SAFETY: only a `List` accesses it, and only one exists at a time.
 unsafe impl Sync for Heaps {}
 
 /// The list, locked.
@@ -118,7 +119,7 @@ impl List {
     }
 
     fn heaps(&self) -> &Slab<Entry> {
-        // SAFETY: the lock is held, and what is borrowed is borrowed from its guard.
+        // SAFETY: the lock is held, and the result is borrowed from its guard.
         unsafe { &*HEAPS.0.get() }
     }
 
@@ -128,25 +129,26 @@ impl List {
     }
 }
 
-/// Puts a heap on the list; the key of its entry. The heap must stay valid until [`remove`].
+/// Puts a heap on the list and returns the key of its entry. The heap must stay valid until
+/// [`remove`].
 pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> usize {
     let mut list = List::lock();
     let heaps = list.heaps_mut();
     if heaps.len() == heaps.capacity() {
-        // The list belongs to no scope that happens to be open.
+        // Outside any open scope: the list's memory must not come from one.
         unscoped(|| heaps.reserve(1));
     }
     heaps.insert(Entry { raw, name })
 }
 
-/// The entry stands for another heap from now on.
+/// Makes the entry stand for another heap from now on.
 pub(super) fn replace(key: usize, raw: &'static Arena) {
     List::lock().heaps_mut()[key].raw = raw;
 }
 
-/// Takes a heap from the list: nobody looks at it any more.
+/// Removes a heap from the list, so that no thread reads it any more.
 pub(super) fn remove(key: usize) {
-    // Its name is dropped when the lock has been given back.
+    // The name is dropped after the lock is released.
     let _entry = List::lock().heaps_mut().remove(key);
 }
 
@@ -159,15 +161,15 @@ pub(super) fn remove(key: usize) {
 mod fork {
     use super::LOCK;
 
-    /// Before a fork, ahead of the engine's handler.
+    /// Runs before a fork, ahead of the engine's handler.
     pub(crate) fn fork_prepare() {
         LOCK.acquire();
     }
 
-    /// After a fork, in the parent and in the child, behind the engine's handler.
+    /// Runs after a fork, in the parent and in the child, after the engine's handler.
     ///
     /// # Safety
-    /// The calling thread called [`fork_prepare`].
+    /// The calling thread must have called [`fork_prepare`].
     pub(crate) unsafe fn fork_done() {
         // SAFETY: held since `fork_prepare`.
         unsafe { LOCK.release() }

@@ -1,10 +1,11 @@
-//! First-class heaps: memory of its own for a part of a program, with statistics and limits, given back
-//! at once.
+//! First-class heaps: separate memory for one part of a program, with statistics and limits, freed
+//! all at once.
 //!
-//! A [`Heap`] may be used by any thread. Collections live in it through the `Allocator` trait of the
-//! `allocator-api2` crate, in its versions 0.4 and 0.2 (or, with the feature `nightly`, of the standard
-//! library): `&Heap` is an allocator for values that do not outlive the borrow, and [`ArcHeap`] is one for
-//! values that keep their heap alive. [`masu::allocator_api2`](crate::allocator_api2) is the crate itself. When a heap is dropped, all its memory goes back without a look at single blocks.
+//! A [`Heap`] may be used by any thread. Collections live in it through the `Allocator` trait of the `allocator-api2`
+//! crate, in its versions 0.4 and 0.2 (or, with the feature `nightly`, of the standard library): `&Heap` is an
+//! allocator for values that do not outlive the borrow, and [`ArcHeap`] is one for values that keep their heap alive.
+//! [`masu::allocator_api2`](crate::allocator_api2) is the crate itself. Dropping a heap gives all its memory back
+//! without visiting its blocks.
 //!
 //! ```
 //! use masu::allocator_api2::vec::Vec;
@@ -18,14 +19,14 @@
 //! # Ok::<(), masu::heap::HeapError>(())
 //! ```
 //!
-//! Code that does not take an allocator allocates from a heap too, inside a [`scope`](crate::scope).
-//! [`all`] is a table of the heaps there are.
+//! Code that takes no allocator also allocates from a heap inside a [`scope`](crate::scope).
+//! [`all`] lists the live heaps.
 //!
 //! # What it costs
 //!
-//! An allocation takes the heap's lock, which is one atomic instruction when nobody else is in it; a free
-//! never waits for it. Threads that allocate a lot at the same time had better have a heap each. A heap
-//! takes 8 KiB, and at least one page for each size class in use.
+//! An allocation takes the heap's lock, which is one atomic instruction without contention; a free
+//! never waits for it. Threads that allocate heavily at the same time should have a heap each. A
+//! heap takes 8 KiB, and at least one page for each size class in use.
 
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02"))]
 mod allocator;
@@ -46,13 +47,13 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use masu_core::Arena;
 
-/// What is called when the soft limit is crossed.
+/// The callback that runs when the soft limit is crossed.
 type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 
-/// A heap of its own, which goes with all that was allocated in it.
+/// A separate heap, destroyed together with everything allocated in it.
 ///
-/// `&Heap` is an allocator. A heap lives at least as long as every value in it, as the borrow
-/// checker sees to:
+/// `&Heap` is an allocator. A heap lives at least as long as every value in it; the borrow checker
+/// ensures that:
 ///
 /// ```compile_fail,E0505
 /// # use masu::Heap;
@@ -62,7 +63,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// drop(values);
 /// ```
 ///
-/// Nor can it be reset while anything is in it:
+/// Nor can it be reset while a value is in it:
 ///
 /// ```compile_fail,E0502
 /// # use masu::Heap;
@@ -72,7 +73,7 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 /// assert_eq!(*value, 7);
 /// ```
 ///
-/// And what is leaked is borrowed no longer than the heap:
+/// And leaked values are borrowed no longer than the heap:
 ///
 /// ```compile_fail,E0597
 /// # use masu::Heap;
@@ -85,16 +86,16 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 pub struct Heap {
     raw: &'static Arena,
     name: Option<Arc<str>>,
-    /// The key of its entry on the list of heaps.
+    /// The key of its entry in the list of heaps.
     entry: usize,
     on_soft_limit: Option<Box<OnSoftLimit>>,
-    /// Whether a scope was ever open: blocks of the global allocator may be in the heap, and nothing says
-    /// how long they live.
+    /// Whether a scope was ever open: blocks of the global allocator, with unknown lifetimes, may
+    /// be in the heap.
     scoped: AtomicBool,
 }
 
-/// No heap could be made: memory is out, or 65,536 heaps are alive, or 1,024 hardened ones, or these are asked for where
-/// addresses are short or pages are not of 4 KiB.
+/// No heap could be made: memory is out, or 65,536 heaps or 1,024 hardened ones are alive, or a hardened heap was
+/// requested where address space is short or pages are not 4 KiB.
 ///
 /// ```
 /// use masu::heap::{Heap, HeapError};
@@ -116,10 +117,10 @@ impl fmt::Display for HeapError {
 impl core::error::Error for HeapError {}
 
 impl Heap {
-    /// A heap without a name and without limits. O(1).
+    /// Makes a heap without a name and without limits. O(1).
     ///
     /// # Errors
-    /// When memory is out, or 65,536 heaps are alive.
+    /// If memory is out, or 65,536 heaps are alive.
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
@@ -130,22 +131,23 @@ impl Heap {
         Heap::builder().build()
     }
 
-    /// With the feature `hardened`: a heap whose blocks are hardened, in a process that need not be. It is for the part of a
-    /// program that reads what strangers send, or that calls C. Its blocks are guarded as [`Policy::Hardened`](crate::Policy::Hardened) guards all of a
-    /// process's:
+    /// With the feature `hardened`: makes a heap whose blocks are hardened, even if the process is not. It suits the
+    /// part of a program that reads untrusted input, or that calls C. It guards its blocks as
+    /// [`Policy::Hardened`](crate::Policy::Hardened) guards all of a process's:
     ///
-    /// - each lies in a slot that is drawn, of a slab that has blocks of its size class and of this heap alone;
-    /// - behind it is a canary, and above 8 KiB a page that nobody can access;
-    /// - a free that finds the canary changed, or no live block, ends the process with a line, whichever function is called;
-    /// - what is freed is zero, comes back late, and is looked at before: a write to it ends the process then;
+    /// - each lies in a randomly chosen slot of a slab that holds only blocks of its size class and of this heap;
+    /// - behind it is a canary, and above 8 KiB an inaccessible page;
+    /// - a free that finds the canary changed, or no live block, ends the process with a line on stderr, whichever
+    ///   function is called;
+    /// - freed blocks are zeroed, reused late, and checked first: if one was written to, the process ends then;
     /// - above 128 KiB a block is a mapping between guards, and inaccessible once it is freed.
     ///
-    /// It costs what `docs/hardened.md` says, for this heap's blocks only, and 12 KiB for each size class in use. Blocks have
-    /// exactly the bytes that they are asked for with; in a [`scope`](crate::scope), those of their size class.
+    /// It costs what `docs/hardened.md` says, for this heap's blocks only, and 12 KiB for each size class in use.
+    /// Blocks have exactly the requested size; in a [`scope`](crate::scope), that of their size class.
     ///
     /// # Errors
-    /// When memory or addresses are out, or 1,024 such heaps are alive, each with less than 192 MiB of a class, or pages are
-    /// not of 4 KiB.
+    /// If memory or address space is out, or 1,024 such heaps are alive, each with less than 192 MiB of a class, or
+    /// pages are not 4 KiB.
     ///
     /// ```
     /// use masu::Heap;
@@ -158,7 +160,7 @@ impl Heap {
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
     ///
-    /// A write beyond the end is seen when the block is freed:
+    /// A write beyond the end is detected when the block is freed:
     ///
     /// ```should_panic
     /// use masu::Heap;
@@ -191,7 +193,7 @@ impl Heap {
         self.raw.is_hardened()
     }
 
-    /// A heap with a name, limits, a callback.
+    /// Returns a builder for a heap with a name, limits or a callback.
     ///
     /// ```
     /// let heap = masu::Heap::builder().name("cache").hard_limit(1 << 20).build()?;
@@ -202,7 +204,7 @@ impl Heap {
         HeapBuilder::default()
     }
 
-    /// The name given to the builder.
+    /// Returns the name given to the builder.
     ///
     /// ```
     /// assert_eq!(masu::Heap::new()?.name(), None);
@@ -212,7 +214,7 @@ impl Heap {
         self.name.as_deref()
     }
 
-    /// A number that no other heap alive has.
+    /// Returns a number that no other live heap has.
     ///
     /// ```
     /// let heaps = [masu::Heap::new()?, masu::Heap::new()?];
@@ -223,7 +225,7 @@ impl Heap {
         self.raw.id()
     }
 
-    /// What the heap holds and has done. O(spans of 64 KiB).
+    /// Returns the heap's current contents and totals. O(spans of 64 KiB).
     ///
     /// ```
     /// use masu::allocator_api2::boxed::Box;
@@ -239,7 +241,7 @@ impl Heap {
         self.raw.stats()
     }
 
-    /// Usable bytes of the live blocks, which the limits are about. One load.
+    /// Returns the usable bytes of the live blocks, to which the limits apply. One load.
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
@@ -251,8 +253,8 @@ impl Heap {
         self.raw.allocated()
     }
 
-    /// Whether a block belongs to this heap. O(1). A pointer that is not the start of a live block gets an
-    /// answer without a meaning.
+    /// Whether a block belongs to this heap. O(1). For a pointer that is not the start of a live block the answer is
+    /// meaningless.
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
@@ -264,9 +266,9 @@ impl Heap {
         Arena::of(block.cast()).is_some_and(|heap| core::ptr::eq(heap, self.raw))
     }
 
-    /// Sets the limits on the usable bytes of live blocks; `None` for none. Allocations beyond the hard
-    /// limit fail; one that crosses the soft limit makes the heap give back its free memory and calls
-    /// what [`HeapBuilder::on_soft_limit`] was given.
+    /// Sets the limits on the usable bytes of live blocks; `None` means no limit. Allocations
+    /// beyond the hard limit fail. One that crosses the soft limit makes the heap give back its
+    /// free memory and calls the callback given to [`HeapBuilder::on_soft_limit`].
     ///
     /// ```
     /// use masu::allocator_api2::vec::Vec;
@@ -282,8 +284,8 @@ impl Heap {
         self.raw.set_limits(soft.unwrap_or(usize::MAX), hard.unwrap_or(usize::MAX));
     }
 
-    /// Gives free memory that the heap keeps back to the process: empty spans, and pages of sparse ones.
-    /// O(spans). Returns the bytes.
+    /// Gives the heap's free memory back to the process: empty spans, and free pages of sparse
+    /// ones. O(spans). Returns the bytes given back.
     ///
     /// ```
     /// let heap = masu::Heap::new()?;
@@ -296,14 +298,14 @@ impl Heap {
         self.raw.trim()
     }
 
-    /// Frees everything at once, and the heap can be used anew. Destructors do not run: nothing can be in
-    /// the heap but what was leaked. O(spans + medium and huge blocks).
+    /// Frees everything at once; the heap can then be used anew. No destructors run: only leaked
+    /// values can still be in the heap. O(spans + medium and huge blocks).
     ///
-    /// A heap that was used for a [`scope`] gets fresh memory and statistics, since what was allocated in the
-    /// scope may be anywhere; it stays valid, and its memory goes when the last such block is freed.
+    /// A heap that was used for a [`scope`] gets fresh memory and statistics, because blocks allocated in the scope may
+    /// be anywhere; those blocks stay valid, and the old memory goes back when the last of them is freed.
     ///
     /// # Errors
-    /// Only after a scope: when there is no memory for fresh one. The heap is then as before.
+    /// Only after a scope, if there is no memory for a fresh heap. The heap is then unchanged.
     ///
     /// ```
     /// use masu::allocator_api2::{boxed::Box, vec::Vec};
@@ -334,7 +336,7 @@ impl Heap {
         list::replace(self.entry, fresh);
         let old = core::mem::replace(&mut self.raw, fresh);
         *self.scoped.get_mut() = false;
-        // SAFETY: nobody else has the old one, and `self` has forgotten it.
+        // SAFETY: no other reference to the old one exists, and `self` has forgotten it.
         unsafe { old.retire() };
         Ok(())
     }
@@ -358,8 +360,8 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         list::remove(self.entry);
-        // SAFETY: the heap is not borrowed any more, so what was allocated through a borrow is not used any
-        // more; scopes, which borrow it too, are closed. After a scope there may be other blocks.
+        // SAFETY: the heap is no longer borrowed, so blocks allocated through a borrow are no longer used; scopes,
+        // which borrow it too, are closed. After a scope there may be other blocks.
         unsafe {
             if self.scoped.load(Ordering::Relaxed) {
                 self.raw.retire();

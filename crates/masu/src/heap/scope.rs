@@ -1,26 +1,27 @@
-//! Scopes: code that knows nothing of heaps allocates from one.
+//! Scopes: code that is unaware of heaps allocates from one.
 //!
-//! With [`Masu`](crate::Masu) as the global allocator, what a thread allocates while a scope is open
-//! comes from the scope's heap: boxes, strings, collections, whatever libraries make. Programs that open
-//! no scope pay nothing for it: opening one empties the thread's bins, so that allocations take the slow
-//! path, where the scope is looked up.
+//! With [`Masu`](crate::Masu) as the global allocator, everything a thread allocates while a scope
+//! is open comes from the scope's heap: boxes, strings, collections, and what libraries allocate.
+//! Programs that open no scope pay nothing: opening one empties the thread's bins, so that
+//! allocations take the slow path, which looks the scope up.
 
 use super::Heap;
 use core::sync::atomic::Ordering;
 use masu_core::Scope;
 
-/// Runs `f`; what the calling thread allocates from the global allocator [`Masu`](crate::Masu) meanwhile
-/// comes from `heap` and counts as its own. About 100 ns.
+/// Runs `f`; meanwhile everything that the calling thread allocates from the global allocator
+/// [`Masu`](crate::Masu) comes from `heap` and counts towards it. Opening a scope costs about 100
+/// ns.
 ///
-/// What was allocated may be kept, moved and freed anywhere, also when the heap is gone: a heap dropped
-/// lives on, unseen, until the last such block is freed. A block belongs to its heap until it is freed;
-/// one that a collection replaces when it grows, after the scope, comes from where the thread
-/// allocates then. What was allocated before the scope stays where it was unless it must move.
+/// Allocated blocks may be kept, moved and freed anywhere, even after the heap is gone: a dropped
+/// heap lives on, unlisted, until the last such block is freed. A block belongs to its heap until
+/// it is freed. If a collection grows after the scope, its new block comes from wherever the thread
+/// then allocates. Blocks allocated before the scope stay where they are unless they must move.
 ///
-/// Scopes nest; the innermost counts. Other threads are not affected, nor is the scope carried over
-/// an `await`. Beyond the heap's hard limit the global allocator fails, which ends the process unless the
-/// code can tell (`try_reserve`): to be told of tenants that take too much, a soft limit is the better
-/// one.
+/// Scopes nest; the innermost counts. Other threads are not affected, and a scope does not carry
+/// over an `await`. Beyond the heap's hard limit the global allocator fails, which ends the process
+/// unless the code handles it (`try_reserve`): to detect tenants that take too much, use a soft
+/// limit.
 ///
 /// Without [`Masu`](crate::Masu) as the global allocator a scope has no effect.
 ///
@@ -54,8 +55,8 @@ pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `f` outside of all scopes that are open on the calling thread: for what outlives them, such as a
-/// cache that is filled on the way.
+/// Runs `f` outside all scopes that are open on the calling thread, for allocations that outlive
+/// them, such as entries of a cache.
 ///
 /// ```
 /// #[global_allocator]
@@ -71,7 +72,7 @@ pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
 /// # }
 /// ```
 pub fn unscoped<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: no heap is named, and scopes inside `f` end inside it.
+    // SAFETY: no heap is given, and scopes inside `f` end inside it.
     let _open = unsafe { Scope::open(None) };
     f()
 }

@@ -15,13 +15,14 @@ use core::slice;
 /// A fixed number of byte buffers of one size, in one contiguous region, leased by any number of
 /// threads.
 ///
-/// The region begins at a multiple of the page size, and each buffer at a multiple of its alignment:
-/// what `O_DIRECT` asks for. It never moves, so that it can be registered with the kernel once
-/// (`io_uring_register_buffers`, as one buffer or, by [`BufferPool::address`], as many) and a buffer
-/// then be named by its index; the crate's example `registered_buffers` does so.
+/// The region begins at a multiple of the page size, and each buffer at a multiple of its
+/// alignment, as `O_DIRECT` requires. The region never moves, so it can be registered with the
+/// kernel once (`io_uring_register_buffers`, as one buffer or, by [`BufferPool::address`], as
+/// many), and a buffer is then named by its index; the crate's example `registered_buffers` does
+/// so.
 ///
-/// All bytes are 0 at first; a buffer that comes back keeps what was written. Leasing and giving
-/// back are two atomic operations each.
+/// All bytes are 0 at first; a returned buffer keeps its contents. Leasing and giving back are two
+/// atomic operations each.
 ///
 /// ```
 /// use masu::BufferPool;
@@ -33,7 +34,7 @@ use core::slice;
 /// assert_eq!(buffer.as_ptr(), pool.address(buffer.index()));
 /// ```
 ///
-/// A buffer cannot outlive its pool ([`BufferPool::lease_owned`] is for that):
+/// A buffer cannot outlive its pool (use [`BufferPool::lease_owned`] for that):
 ///
 /// ```compile_fail,E0716
 /// # use masu::BufferPool;
@@ -43,29 +44,29 @@ use core::slice;
 pub struct BufferPool {
     region: NonNull<u8>,
     layout: Layout,
-    /// Bytes that may be used of a buffer, and bytes from one to the next.
+    /// Usable bytes of a buffer, and the distance from one buffer to the next.
     size: usize,
     stride: usize,
     links: Vec<AtomicU32>,
     free: IndexStack,
 }
 
-// SAFETY: plain memory; a buffer is in one thread's hands at a time.
+// SAFETY: plain memory; only one thread at a time has a buffer.
 unsafe impl Send for BufferPool {}
 // SAFETY: as above.
 unsafe impl Sync for BufferPool {}
 
-/// The alignment that direct I/O is happy with everywhere.
+/// The alignment that suits direct I/O everywhere.
 const DIRECT: usize = 4096;
 
 impl BufferPool {
-    /// `count` buffers of `size` bytes, each at a multiple of 4096 bytes if `size` is one, else of
-    /// 512 if `size` is one, else of 64. The region, and what is lost between buffers of odd sizes,
-    /// takes no memory before it is written.
+    /// Makes `count` buffers of `size` bytes, each at a multiple of 4096 bytes if `size` is one,
+    /// else of 512 if `size` is one, else of 64. The region, including the padding between buffers
+    /// of odd sizes, takes no memory before it is written.
     ///
     /// # Panics
-    /// With `capacity overflow` when there are more than `isize::MAX` bytes or 2³² - 1 buffers, and
-    /// when `size` or `count` is 0.
+    /// With `capacity overflow` if the buffers need more than `isize::MAX` bytes or number more
+    /// than 2³² - 1, or if `size` or `count` is 0.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -80,11 +81,11 @@ impl BufferPool {
         Self::with_align(count, size, align)
     }
 
-    /// As [`BufferPool::new`], with buffers at multiples of `align`, a power of two.
+    /// Like [`BufferPool::new`], with buffers at multiples of `align`, a power of two.
     ///
     /// # Panics
-    /// As [`BufferPool::new`], and if `align` is no power of two. (An alignment above 1 GiB ends as
-    /// memory that is out does.)
+    /// As [`BufferPool::new`], and if `align` is not a power of two. (An alignment above 1 GiB is
+    /// handled like running out of memory.)
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -116,7 +117,7 @@ impl BufferPool {
         pool
     }
 
-    /// Bytes of a buffer.
+    /// Returns the size of a buffer in bytes.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -126,7 +127,7 @@ impl BufferPool {
         self.size
     }
 
-    /// Number of buffers, leased and free.
+    /// Returns the number of buffers, leased and free.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -136,7 +137,7 @@ impl BufferPool {
         self.links.len()
     }
 
-    /// The region: its address and its size in bytes, for registration.
+    /// Returns the region's address and its size in bytes, for registration.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -148,10 +149,10 @@ impl BufferPool {
         (self.region, self.layout.size())
     }
 
-    /// Where a buffer begins.
+    /// Returns the address of a buffer.
     ///
     /// # Panics
-    /// If there is no such buffer.
+    /// If no buffer has this index.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -164,7 +165,7 @@ impl BufferPool {
         unsafe { self.region.as_ptr().add(index * self.stride) }
     }
 
-    /// The buffer that an address lies in.
+    /// Returns the index of the buffer that contains an address.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -185,7 +186,7 @@ impl BufferPool {
         self.free.push(index, &self.links[index as usize]);
     }
 
-    /// A free buffer; `None` when all are leased. The one that came back last comes first. O(1).
+    /// Leases a free buffer, the one returned last; `None` if all are leased. O(1).
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -199,8 +200,8 @@ impl BufferPool {
         Some(Buffer { index: self.pop()?, pool: self })
     }
 
-    /// As [`BufferPool::lease`], for a buffer that keeps its pool alive: for I/O that is under way
-    /// while nobody knows for how long.
+    /// Like [`BufferPool::lease`], for a buffer that keeps its pool alive: for I/O in flight that
+    /// may end at any time.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -215,11 +216,11 @@ impl BufferPool {
         Some(Buffer { index: self.pop()?, pool: self.clone() })
     }
 
-    /// The buffer that [`Buffer::into_index`] gave away.
+    /// Takes back the buffer that [`Buffer::into_index`] gave away.
     ///
     /// # Safety
-    /// `index` came from `into_index` of a buffer of this pool and has not come back yet, and nobody
-    /// writes to the buffer any more.
+    /// `index` must come from `into_index` of a buffer of this pool and must not have been taken
+    /// back yet, and the buffer must no longer be written to.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -251,9 +252,10 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-/// A leased buffer of a [`BufferPool`], until it is dropped. It may be sent to another thread.
+/// A leased buffer of a [`BufferPool`], which goes back when dropped. It may be sent to another
+/// thread.
 ///
-/// Forgetting it is safe: it is never leased again.
+/// Forgetting it is safe: the buffer is never leased again.
 ///
 /// ```
 /// use masu::BufferPool;
@@ -270,7 +272,7 @@ pub struct Buffer<P: Deref<Target = BufferPool>> {
 }
 
 impl<P: Deref<Target = BufferPool>> Buffer<P> {
-    /// The buffer's index, by which registered memory is named.
+    /// Returns the buffer's index, which names it among registered memory.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -282,9 +284,9 @@ impl<P: Deref<Target = BufferPool>> Buffer<P> {
         self.index as usize
     }
 
-    /// Gives the buffer away, to the kernel for instance, without its going back to the pool.
-    /// [`BufferPool::from_index`] takes it back. Nothing but the program's own handle keeps the pool
-    /// alive then: who writes to the buffer must be done before the pool is dropped.
+    /// Gives the buffer away, for instance to the kernel, without returning it to the pool.
+    /// [`BufferPool::from_index`] takes it back. From then on only the program's own handle keeps
+    /// the pool alive, so all writes to the buffer must be done before the pool is dropped.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -312,7 +314,8 @@ impl<P: Deref<Target = BufferPool>> Deref for Buffer<P> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised memory of the region, leased to us alone, borrowed with the lease.
+        // SAFETY: initialised memory of the region, leased to this handle alone, and borrowed with
+        // the lease.
         unsafe { slice::from_raw_parts(self.start(), self.pool.size) }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Pool`]: objects that are used again.
+//! [`Pool`]: reused objects.
 
 use super::store::{Slot, Store};
 use core::cell::Cell;
@@ -8,9 +8,9 @@ use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{NonNull, null_mut};
 
-/// How a pool makes its objects and what it does with them when they come back.
+/// How a pool makes its objects and what it does with returned ones.
 ///
-/// A closure that makes an object is a manager that leaves returned ones as they are; a pair of
+/// A closure that makes an object is a manager that leaves returned objects as they are; a pair of
 /// closures makes and resets.
 ///
 /// ```
@@ -31,13 +31,13 @@ use core::ptr::{NonNull, null_mut};
 /// assert!(pool.lease().is_empty());
 /// ```
 pub trait Manage {
-    /// What the pool holds.
+    /// The type of the pooled objects.
     type Item;
 
     /// Makes an object.
     fn create(&self) -> Self::Item;
 
-    /// Called with an object that comes back. `false`: it is dropped instead of kept.
+    /// Called with a returned object. On `false` the pool drops it instead of keeping it.
     fn recycle(&self, item: &mut Self::Item) -> bool {
         let _ = item;
         true
@@ -68,9 +68,9 @@ impl<T, F: Fn() -> T, R: Fn(&mut T)> Manage for (F, R) {
     }
 }
 
-/// Objects that are leased and come back: what is expensive about them is done once.
+/// Leased objects that return to the pool, so that expensive setup is done once.
 ///
-/// The object that came back last is leased first. All live until the pool is dropped.
+/// The object returned last is leased first. All live until the pool is dropped.
 ///
 /// ```
 /// use masu::Pool;
@@ -96,7 +96,7 @@ impl<T, F: Fn() -> T, R: Fn(&mut T)> Manage for (F, R) {
 /// assert_eq!(*lease, 1);
 /// ```
 pub struct Pool<M: Manage> {
-    /// All objects, idle and leased. Of a live slot the link is the next idle one.
+    /// All objects, idle and leased. A live slot's link is the next idle one.
     store: Store<M::Item>,
     idle: Cell<*mut Slot<M::Item>>,
     objects: Cell<usize>,
@@ -108,7 +108,7 @@ pub struct Pool<M: Manage> {
 unsafe impl<M: Manage + Send> Send for Pool<M> where M::Item: Send {}
 
 impl<M: Manage> Pool<M> {
-    /// A pool that grows as needed. Allocates nothing yet.
+    /// Makes a pool that grows as needed. Allocates nothing yet.
     ///
     /// ```
     /// # use masu::Pool;
@@ -119,7 +119,7 @@ impl<M: Manage> Pool<M> {
         Pool::bounded(manager, usize::MAX)
     }
 
-    /// A pool of at most `limit` objects.
+    /// Makes a pool of at most `limit` objects.
     ///
     /// ```
     /// # use masu::Pool;
@@ -139,7 +139,7 @@ impl<M: Manage> Pool<M> {
         }
     }
 
-    /// Makes idle objects until there are `objects` in all, or the limit is reached.
+    /// Makes idle objects until the pool has `objects` in all or reaches its limit.
     ///
     /// ```
     /// # use masu::Pool;
@@ -155,7 +155,7 @@ impl<M: Manage> Pool<M> {
         }
     }
 
-    /// Number of objects, idle and leased.
+    /// Returns the number of objects, idle and leased.
     ///
     /// ```
     /// # use masu::Pool;
@@ -177,7 +177,7 @@ impl<M: Manage> Pool<M> {
         self.len() == 0
     }
 
-    /// Room for objects. O(chunks).
+    /// Returns how many objects the allocated chunks have room for. O(chunks).
     ///
     /// ```
     /// # use masu::Pool;
@@ -189,10 +189,10 @@ impl<M: Manage> Pool<M> {
         self.store.capacity()
     }
 
-    /// An idle object, or a new one. O(1), and what [`Manage::create`] costs.
+    /// Leases an idle object, or makes one. O(1), plus the cost of [`Manage::create`].
     ///
     /// # Panics
-    /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    /// With `pool exhausted` if the pool is bounded and all its objects are leased.
     ///
     /// ```
     /// # use masu::Pool;
@@ -209,7 +209,8 @@ impl<M: Manage> Pool<M> {
         }
     }
 
-    /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    /// Leases an idle object, or makes one; `None` if the pool is bounded and all its objects are
+    /// leased.
     ///
     /// ```
     /// # use masu::Pool;
@@ -230,10 +231,10 @@ impl<M: Manage> Pool<M> {
         Some(Lease { pool: self, slot, owns: PhantomData })
     }
 
-    /// A new object, not idle. `None` at the limit.
+    /// Makes an object, which is not idle. `None` at the limit.
     #[inline]
     fn create(&self) -> Option<NonNull<Slot<M::Item>>> {
-        /// Takes the count back when `create` panics.
+        /// Undoes the count if `create` panics.
         struct Count<'a>(&'a Cell<usize>);
         impl Drop for Count<'_> {
             fn drop(&mut self) {
@@ -243,7 +244,7 @@ impl<M: Manage> Pool<M> {
         if self.objects.get() >= self.limit {
             return None;
         }
-        // Counted first: the manager may use this very pool.
+        // Counted first: the manager may itself use this pool.
         self.objects.set(self.objects.get() + 1);
         let count = Count(&self.objects);
         let slot = self.store.put(self.manager.create());
@@ -272,10 +273,10 @@ impl<M: Manage> fmt::Debug for Pool<M> {
     }
 }
 
-/// An object of a [`Pool`], until it is dropped.
+/// A leased object of a [`Pool`], which it returns when dropped.
 ///
-/// Forgetting it is safe: the object is never leased again and dropped with the pool. If
-/// [`Manage::recycle`] panics, likewise.
+/// Forgetting it is safe: the object is never leased again, and is dropped with the pool. The same
+/// happens if [`Manage::recycle`] panics.
 ///
 /// ```
 /// use masu::pool::{Lease, Pool};
@@ -299,7 +300,7 @@ impl<M: Manage> Lease<'_, M> {
         unsafe { (&raw mut (*self.slot.as_ptr()).value).cast() }
     }
 
-    /// Takes the object out of the pool for good.
+    /// Takes the object out of the pool permanently.
     ///
     /// ```
     /// # use masu::pool::{Lease, Pool};
@@ -309,7 +310,7 @@ impl<M: Manage> Lease<'_, M> {
     /// ```
     pub fn into_inner(this: Self) -> M::Item {
         let this = ManuallyDrop::new(this);
-        // SAFETY: read once: the slot is vacant then, and the lease is not dropped.
+        // SAFETY: read once: the slot is vacant afterwards, and the lease is not dropped.
         unsafe {
             let value = this.value().read();
             this.forget_object();
@@ -318,7 +319,7 @@ impl<M: Manage> Lease<'_, M> {
     }
 
     /// # Safety
-    /// The object is gone, or will never be looked at again.
+    /// The object must be gone, or never be accessed again.
     unsafe fn forget_object(&self) {
         self.pool.objects.set(self.pool.objects.get() - 1);
         // SAFETY: a live slot of this pool.
@@ -339,7 +340,7 @@ impl<M: Manage> Deref for Lease<'_, M> {
 impl<M: Manage> DerefMut for Lease<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut M::Item {
-        // SAFETY: as above, and there is one lease only.
+        // SAFETY: as above, and only one lease exists.
         unsafe { &mut *self.value() }
     }
 }
@@ -355,12 +356,12 @@ impl<M: Manage> Drop for Lease<'_, M> {
         struct Forget<'a, 'b, M: Manage>(&'a Lease<'b, M>);
         impl<M: Manage> Drop for Forget<'_, '_, M> {
             fn drop(&mut self) {
-                // SAFETY: dropped below, also when that panics.
+                // SAFETY: dropped below, even if that panics.
                 unsafe { self.0.forget_object() }
             }
         }
         let forget = Forget(self);
-        // SAFETY: dropped once; nothing is put there before the slot is vacated.
+        // SAFETY: dropped once; no value is put there before the slot is vacated.
         unsafe { forget.0.value().drop_in_place() }
     }
 }

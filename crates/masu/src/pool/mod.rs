@@ -1,4 +1,4 @@
-//! Pools: objects of one type that come and go quickly, at addresses that never change.
+//! Pools: short-lived objects of one type, at addresses that never change.
 //!
 //! | type | what a handle gives back | threads |
 //! |---|---|---|
@@ -9,23 +9,23 @@
 //!
 //! # Addresses and lifetimes
 //!
-//! Objects lie in chunks, the first as large as what pools of such objects have needed lately, each further one at
-//! least as large as all before it together, and are never moved: growing
-//! copies nothing, and what a handle refers to stays where it is. A handle borrows its pool, so the
-//! pool cannot go first. A handle that is forgotten (`mem::forget`) leaks nothing for good: its
-//! object stays where it is until the pool is dropped, which drops every object there is.
+//! Objects lie in chunks and never move. The first chunk is as large as pools of such objects have needed lately; each
+//! further one is at least as large as all before it together. Growing copies nothing, and an object stays where it is
+//! as long as its handle lives. A handle borrows its pool, so the pool cannot be dropped first. A forgotten handle
+//! (`mem::forget`) leaks nothing permanently: its object stays where it is until the pool is dropped, which drops every
+//! remaining object.
 //!
 //! # Order of drops
 //!
-//! A dropped handle first does what the pool is for (drops the object, or resets it), then gives
-//! the slot back. A dropped pool drops all objects in the order in which their slots were first
-//! used, then frees the memory. If the drop of one panics, the others are still dropped and the
-//! panic goes on.
+//! Dropping a handle first drops or resets the object, as the pool requires, then gives the slot
+//! back. Dropping a pool drops all objects in the order in which their slots were first used, then
+//! frees the memory. If the drop of one panics, the others are still dropped and the panic
+//! continues.
 //!
 //! # Complexity
 //!
 //! Taking and giving back are O(1); taking may add a chunk, of which it writes one slot. An object
-//! costs its size and one word, a pool without objects no memory.
+//! costs its size and one word; a pool without objects takes no memory.
 
 mod buffers;
 mod lease;

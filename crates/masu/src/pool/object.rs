@@ -1,4 +1,4 @@
-//! [`ObjectPool`]: make objects, drop them, drop all that are left.
+//! [`ObjectPool`]: makes objects, drops them one by one, and drops all that are left.
 
 use super::store::{Slot, Store};
 use core::cell::Cell;
@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 
 /// Objects that are made and dropped one by one, or all at once with the pool.
 ///
-/// In the manner of Boost's `object_pool`, whose `destroy` walks the list of what is free, and is
+/// Similar to Boost's `object_pool`, except that `destroy`, which there walks the free list, is
 /// O(1) here.
 ///
 /// ```
@@ -38,7 +38,7 @@ use core::ptr::NonNull;
 /// assert_eq!(*object, 1);
 /// ```
 ///
-/// And a pool is for one thread at a time; [`SharedSlab`](crate::SharedSlab) is for several:
+/// And a pool belongs to one thread at a time; [`SharedSlab`](crate::SharedSlab) serves several:
 ///
 /// ```compile_fail,E0277
 /// # use masu::ObjectPool;
@@ -53,7 +53,7 @@ pub struct ObjectPool<T> {
 }
 
 impl<T> ObjectPool<T> {
-    /// An empty pool. Allocates nothing.
+    /// Makes an empty pool. Allocates nothing.
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -64,10 +64,10 @@ impl<T> ObjectPool<T> {
         ObjectPool { store: Store::new(), len: Cell::new(0) }
     }
 
-    /// A pool with room for `capacity` objects.
+    /// Makes a pool with room for `capacity` objects.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -77,7 +77,7 @@ impl<T> ObjectPool<T> {
         ObjectPool { store: Store::with_capacity(capacity), len: Cell::new(0) }
     }
 
-    /// Room for objects, used and free. O(chunks).
+    /// Returns how many objects the chunks have room for, used and free. O(chunks).
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -89,7 +89,7 @@ impl<T> ObjectPool<T> {
         self.store.capacity()
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -116,7 +116,7 @@ impl<T> ObjectPool<T> {
     /// Makes an object. Its handle drops it. O(1).
     ///
     /// # Panics
-    /// With `capacity overflow` when the pool would grow beyond `isize::MAX` bytes.
+    /// With `capacity overflow` if the pool would grow beyond `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -149,11 +149,11 @@ impl<T> ObjectPool<T> {
         PoolBox::into_raw(self.alloc(value))
     }
 
-    /// Drops an object that [`ObjectPool::construct`] made. O(1).
+    /// Drops an object made by [`ObjectPool::construct`]. O(1).
     ///
     /// # Safety
-    /// `object` came from this pool's `construct` or from [`PoolBox::into_raw`], is alive, and
-    /// nobody uses it.
+    /// `object` must come from this pool's `construct` or from [`PoolBox::into_raw`], must be
+    /// alive, and must not be in use.
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -169,7 +169,7 @@ impl<T> ObjectPool<T> {
         drop(unsafe { PoolBox::from_raw(self, object) });
     }
 
-    /// Whether an address is one of this pool's objects', alive or not. O(chunks).
+    /// Whether an address belongs to one of this pool's object slots, occupied or not. O(chunks).
     ///
     /// ```
     /// # use masu::ObjectPool;
@@ -226,7 +226,7 @@ impl<'a, T> PoolBox<'a, T> {
     /// Gives the slot back without dropping the object.
     fn vacate(&self) {
         self.pool.len.set(self.pool.len.get() - 1);
-        // SAFETY: live, and of this pool; callers do not look at the object again.
+        // SAFETY: live, and of this pool; callers do not access the object again.
         unsafe { self.pool.store.vacate(self.slot) }
     }
 
@@ -240,13 +240,13 @@ impl<'a, T> PoolBox<'a, T> {
     /// ```
     pub fn into_inner(this: Self) -> T {
         let this = ManuallyDrop::new(this);
-        // SAFETY: read once: the slot is vacant then and the handle is not dropped.
+        // SAFETY: read once: the slot is vacant afterwards and the handle is not dropped.
         let value = unsafe { this.value().read() };
         this.vacate();
         value
     }
 
-    /// Gives up the handle: the object lives as long as the pool.
+    /// Gives up the handle; the object then lives as long as the pool.
     ///
     /// ```
     /// # use masu::{ObjectPool, PoolBox};
@@ -255,11 +255,12 @@ impl<'a, T> PoolBox<'a, T> {
     /// *object += 1;
     /// ```
     pub fn leak(this: Self) -> &'a mut T {
-        // SAFETY: nobody else can reach the object; the pool keeps it, and is borrowed for `'a`.
+        // SAFETY: no other reference to the object exists; the pool keeps it, and is borrowed for
+        // `'a`.
         unsafe { &mut *Self::into_raw(this).as_ptr() }
     }
 
-    /// The object's address, which never changes; the handle is given up.
+    /// Gives up the handle and returns the object's address, which never changes.
     ///
     /// ```
     /// # use masu::{ObjectPool, PoolBox};
@@ -274,11 +275,11 @@ impl<'a, T> PoolBox<'a, T> {
         unsafe { NonNull::new_unchecked(this.value()) }
     }
 
-    /// The handle of an object.
+    /// Makes a handle for an object.
     ///
     /// # Safety
-    /// `object` came from [`PoolBox::into_raw`] or [`ObjectPool::construct`] of this pool, is alive
-    /// and has no other handle.
+    /// `object` must come from [`PoolBox::into_raw`] or [`ObjectPool::construct`] of this pool,
+    /// must be alive, and must have no other handle.
     ///
     /// ```
     /// # use masu::{ObjectPool, PoolBox};
@@ -294,8 +295,8 @@ impl<'a, T> PoolBox<'a, T> {
         PoolBox { pool, slot, owns: PhantomData }
     }
 
-    /// The object pinned: it does not move while it lives, and the pool does not free its memory
-    /// before it has dropped it.
+    /// Pins the object: it does not move while it lives, and the pool drops it before freeing its
+    /// memory.
     ///
     /// ```
     /// # use masu::{ObjectPool, PoolBox};
@@ -307,7 +308,7 @@ impl<'a, T> PoolBox<'a, T> {
     /// ```
     pub fn into_pin(this: Self) -> Pin<Self> {
         // SAFETY: the object stays where it is until it is dropped, by this handle or by the pool;
-        // only `into_inner` takes it out, and a pinned handle cannot be given to that.
+        // only `into_inner` takes it out, and that does not accept a pinned handle.
         unsafe { Pin::new_unchecked(this) }
     }
 }
@@ -325,7 +326,7 @@ impl<T> Deref for PoolBox<'_, T> {
 impl<T> DerefMut for PoolBox<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and there is one handle only.
+        // SAFETY: as above, and only one handle exists.
         unsafe { &mut *self.value() }
     }
 }
@@ -333,7 +334,7 @@ impl<T> DerefMut for PoolBox<'_, T> {
 impl<T> Drop for PoolBox<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        /// Also when the object's drop panics.
+        /// Vacates the slot, even if the object's drop panics.
         struct Vacate<'a, 'b, T>(&'a PoolBox<'b, T>);
         impl<T> Drop for Vacate<'_, '_, T> {
             #[inline]
@@ -342,8 +343,8 @@ impl<T> Drop for PoolBox<'_, T> {
             }
         }
         let vacate = Vacate(self);
-        // SAFETY: dropped once; the slot is live, so that nothing else is put there, until it is
-        // vacated.
+        // SAFETY: dropped once; the slot is live until it is vacated, so no other value is put
+        // there.
         unsafe { vacate.0.value().drop_in_place() }
     }
 }

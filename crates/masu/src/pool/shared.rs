@@ -1,8 +1,8 @@
 //! [`SharedPool`]: a [`Pool`](super::Pool) that many threads use at once.
 //!
-//! Every object has an index. It is *live* (it exists) or *vacant*; a live one is idle, and on the
-//! stack `idle`, or leased, and on none; a vacant one is on the stack `vacant`. Who popped an index
-//! has its slot alone, until it is pushed.
+//! Every object has an index. It is *live* (it exists) or *vacant*. A live index is either idle,
+//! and on the stack `idle`, or leased, and on no stack; a vacant one is on the stack `vacant`. The
+//! thread that popped an index has exclusive access to its slot until it pushes the index.
 
 use super::lease::{Manage, exhausted};
 use crate::slab::shared_pages::{self, SharedPages};
@@ -14,7 +14,7 @@ use core::ops::{Deref, DerefMut};
 
 struct Slot<T> {
     link: AtomicU32,
-    /// 1 if there is an object. Only who has the slot alone writes it.
+    /// 1 if there is an object. Only the thread with exclusive access to the slot writes it.
     live: AtomicU32,
     value: Shared<T>,
 }
@@ -25,14 +25,14 @@ impl<T> Default for Slot<T> {
     }
 }
 
-// SAFETY: zero is vacant; link and value of a slot on no stack are not looked at.
+// SAFETY: zero is vacant; the link and the value of a slot on no stack are not read.
 unsafe impl<T> shared_pages::Slot for Slot<T> {}
 
-/// Objects that are leased by any number of threads at once, and may come back on another thread
-/// than they were leased on.
+/// Objects that any number of threads lease at once, and may return on a thread other than the
+/// leasing one.
 ///
-/// Leasing and giving back are two atomic operations each; nobody waits for anybody, except for the
-/// allocation of a page of slots. The object that came back last is leased first.
+/// Leasing and giving back are two atomic operations each; threads wait for each other only while a
+/// page of slots is allocated. The object returned last is leased first.
 ///
 /// ```
 /// use masu::SharedPool;
@@ -72,11 +72,11 @@ pub struct SharedPool<M: Manage> {
 
 // SAFETY: the pool owns its objects, which may be dropped on any thread that has the pool.
 unsafe impl<M: Manage + Send> Send for SharedPool<M> where M::Item: Send {}
-// SAFETY: an object is in one thread's hands at a time; it need not be `Sync`.
+// SAFETY: only one thread at a time has an object; it need not be `Sync`.
 unsafe impl<M: Manage + Sync> Sync for SharedPool<M> where M::Item: Send {}
 
 impl<M: Manage> SharedPool<M> {
-    /// A pool that grows as needed.
+    /// Makes a pool that grows as needed.
     ///
     /// ```
     /// # use masu::SharedPool;
@@ -92,7 +92,7 @@ impl<M: Manage> SharedPool<M> {
         SharedPool::bounded(manager, usize::MAX)
     }
 
-    /// A pool of at most `limit` objects.
+    /// Makes a pool of at most `limit` objects.
     ///
     /// ```
     /// # use masu::SharedPool;
@@ -113,7 +113,7 @@ impl<M: Manage> SharedPool<M> {
         }
     }
 
-    /// Number of objects a moment ago, idle and leased.
+    /// Returns the number of objects a moment ago, idle and leased.
     ///
     /// ```
     /// # use masu::SharedPool;
@@ -135,10 +135,10 @@ impl<M: Manage> SharedPool<M> {
         self.len() == 0
     }
 
-    /// An idle object, or a new one. O(1), and what [`Manage::create`] costs.
+    /// Leases an idle object, or makes one. O(1), plus the cost of [`Manage::create`].
     ///
     /// # Panics
-    /// With `pool exhausted` when the pool is bounded and all its objects are leased.
+    /// With `pool exhausted` if the pool is bounded and all its objects are leased.
     ///
     /// ```
     /// # use masu::SharedPool;
@@ -154,7 +154,8 @@ impl<M: Manage> SharedPool<M> {
         }
     }
 
-    /// An idle object, or a new one; `None` when the pool is bounded and all its objects are leased.
+    /// Leases an idle object, or makes one; `None` if the pool is bounded and all its objects are
+    /// leased.
     ///
     /// ```
     /// # use masu::SharedPool;
@@ -171,14 +172,14 @@ impl<M: Manage> SharedPool<M> {
     }
 
     fn pop(&self, stack: &IndexStack) -> Option<(u32, &Slot<M::Item>)> {
-        // SAFETY: what is on a stack was claimed.
+        // SAFETY: every index on a stack was claimed.
         let slot = |index| unsafe { self.slots.get_unchecked(index) };
         let index = stack.pop(|index| &slot(index).link)?;
         Some((index, slot(index)))
     }
 
     fn create(&self) -> Option<(u32, &Slot<M::Item>)> {
-        /// Takes the count back when `create` panics.
+        /// Undoes the count if `create` panics.
         struct Count<'a>(&'a AtomicUsize);
         impl Drop for Count<'_> {
             fn drop(&mut self) {
@@ -191,7 +192,7 @@ impl<M: Manage> SharedPool<M> {
         let item = self.manager.create();
         let (index, slot) = self.pop(&self.vacant).unwrap_or_else(|| self.slots.claim());
         core::mem::forget(count);
-        // SAFETY: popped or claimed: the slot is ours alone.
+        // SAFETY: popped or claimed, so this thread has exclusive access to the slot.
         unsafe { slot.value.write().write(item) };
         slot.live.store(1, Ordering::Relaxed);
         Some((index, slot))
@@ -199,13 +200,14 @@ impl<M: Manage> SharedPool<M> {
 }
 
 impl<M: Manage> Drop for SharedPool<M> {
-    /// Drops all objects; those of forgotten leases too. If a drop panics, the rest is leaked.
+    /// Drops all objects, including those of forgotten leases. If a drop panics, the rest is
+    /// leaked.
     fn drop(&mut self) {
         for index in 0..self.slots.claimed() {
             if let Some(slot) = self.slots.get(index)
                 && slot.live.load(Ordering::Relaxed) == 1
             {
-                // SAFETY: live, and nobody has the pool any more.
+                // SAFETY: live, and no other reference to the pool exists.
                 unsafe { slot.value.write().drop_in_place() }
             }
         }
@@ -218,9 +220,10 @@ impl<M: Manage> fmt::Debug for SharedPool<M> {
     }
 }
 
-/// An object of a [`SharedPool`], until it is dropped. It may be sent to another thread.
+/// A leased object of a [`SharedPool`], which it returns when dropped. It may be sent to another
+/// thread.
 ///
-/// Forgetting it is safe: the object is never leased again and dropped with the pool.
+/// Forgetting it is safe: the object is never leased again, and is dropped with the pool.
 ///
 /// ```
 /// use masu::SharedPool;
@@ -238,11 +241,11 @@ pub struct SharedLease<'a, M: Manage> {
 
 // SAFETY: a lease is the only way to its object.
 unsafe impl<M: Manage + Sync> Send for SharedLease<'_, M> where M::Item: Send {}
-// SAFETY: through `&SharedLease` only `&M::Item` can be had.
+// SAFETY: `&SharedLease` gives access only to `&M::Item`.
 unsafe impl<M: Manage + Sync> Sync for SharedLease<'_, M> where M::Item: Send + Sync {}
 
 impl<M: Manage> SharedLease<'_, M> {
-    /// Takes the object out of the pool for good.
+    /// Takes the object out of the pool permanently.
     ///
     /// ```
     /// # use masu::pool::{SharedLease, SharedPool};
@@ -252,7 +255,7 @@ impl<M: Manage> SharedLease<'_, M> {
     /// ```
     pub fn into_inner(this: Self) -> M::Item {
         let this = ManuallyDrop::new(this);
-        // SAFETY: leased to us alone, and read once: the slot is vacant then.
+        // SAFETY: leased to this handle alone, and read once: the slot is vacant afterwards.
         let value = unsafe { this.slot.value.write().read() };
         this.vacate();
         value
@@ -271,7 +274,7 @@ impl<M: Manage> Deref for SharedLease<'_, M> {
 
     #[inline]
     fn deref(&self) -> &M::Item {
-        // SAFETY: leased to us alone, and borrowed with the lease.
+        // SAFETY: leased to this handle alone, and borrowed with the lease.
         unsafe { &*self.slot.value.read() }
     }
 }
@@ -287,7 +290,7 @@ impl<M: Manage> DerefMut for SharedLease<'_, M> {
 impl<M: Manage> Drop for SharedLease<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: leased to us alone.
+        // SAFETY: leased to this handle alone.
         if self.pool.manager.recycle(unsafe { &mut *self.slot.value.write() }) {
             self.pool.idle.push(self.index, &self.slot.link);
             return;
@@ -299,7 +302,7 @@ impl<M: Manage> Drop for SharedLease<'_, M> {
             }
         }
         let vacate = Vacate(self);
-        // SAFETY: dropped once; nothing is put there before the slot is vacated.
+        // SAFETY: dropped once; no value is put there before the slot is vacated.
         unsafe { vacate.0.slot.value.write().drop_in_place() }
     }
 }

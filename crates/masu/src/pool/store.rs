@@ -1,14 +1,14 @@
-//! Slots for objects: the storage of the pools of one thread.
+//! Slots for objects: the storage of the single-threaded pools.
 //!
 //! Invariants:
 //!
 //! 1. A slot below `fresh` of the newest chunk, or in an older chunk, has been used: it is *live*
 //!    and holds an object, or *vacant* and holds none. A vacant slot's link has its lowest bit set;
-//!    without that bit it leads to the next vacant one. A live slot's link has that bit clear and
-//!    belongs to whoever took the slot.
-//! 2. `vacant` begins the list of the vacant slots.
+//!    without that bit it points to the next vacant slot. A live slot's link has that bit clear and
+//!    belongs to the slot's user.
+//! 2. `vacant` is the head of the list of vacant slots.
 //! 3. No method runs code of `T` or of a caller while 1 and 2 do not hold. So objects may use the
-//!    pool they are in, also while they are dropped.
+//!    pool they are in, even while they are dropped.
 
 use crate::slab::{history, memory};
 use alloc::alloc::Layout;
@@ -32,17 +32,17 @@ struct Chunk<T> {
 
 pub(super) struct Store<T> {
     vacant: Cell<*mut Slot<T>>,
-    /// The next slot never used, and the end of them.
+    /// The next never-used slot, and the end of them.
     fresh: Cell<*mut Slot<T>>,
     end: Cell<*mut Slot<T>>,
     newest: Cell<*mut Chunk<T>>,
     owns: PhantomData<T>,
 }
 
-// SAFETY: the store owns its objects; the raw pointers are to its own memory.
+// SAFETY: the store owns its objects; the raw pointers point to its own memory.
 unsafe impl<T: Send> Send for Store<T> {}
 
-/// Marks a link as a vacant slot's.
+/// Marks a link as that of a vacant slot.
 fn tag<T>(slot: *mut Slot<T>) -> *mut Slot<T> {
     slot.map_addr(|addr| addr | 1)
 }
@@ -52,7 +52,7 @@ fn untag<T>(slot: *mut Slot<T>) -> *mut Slot<T> {
 }
 
 impl<T> Store<T> {
-    /// Where the slots begin in a chunk.
+    /// The offset of the slots in a chunk.
     const OFFSET: usize = size_of::<Chunk<T>>().next_multiple_of(if align_of::<Slot<T>>() > 8 {
         align_of::<Slot<T>>()
     } else {
@@ -60,7 +60,7 @@ impl<T> Store<T> {
     });
     const ALIGN: usize = if align_of::<Slot<T>>() > 8 { align_of::<Slot<T>>() } else { 8 };
 
-    /// Slots of the first chunk when nobody says and nothing is known.
+    /// Slots of the first chunk if no capacity is given and no need is known.
     const LEAST: usize = {
         let slots = 1024 / size_of::<Slot<T>>();
         if slots < 4 {
@@ -123,10 +123,11 @@ impl<T> Store<T> {
     /// Makes a slot vacant.
     ///
     /// # Safety
-    /// The slot is a live one of this store; its object is gone, or will never be looked at again.
+    /// The slot must be a live one of this store, and its object must be gone or never be accessed
+    /// again.
     #[inline(always)]
     pub unsafe fn vacate(&self, slot: NonNull<Slot<T>>) {
-        // SAFETY: the caller's slot.
+        // SAFETY: the caller passes a live slot of this store.
         unsafe { slot.as_ref().link.set(tag(self.vacant.get())) }
         self.vacant.set(slot.as_ptr());
     }
@@ -140,7 +141,7 @@ impl<T> Store<T> {
         })
     }
 
-    /// The first slot and the number of slots of each chunk, the newest first.
+    /// Yields the first slot and the number of slots of each chunk, newest first.
     fn chunks(&self) -> impl Iterator<Item = (*mut Slot<T>, usize)> + '_ {
         let mut next = self.newest.get();
         core::iter::from_fn(move || {
@@ -159,8 +160,8 @@ impl<T> Store<T> {
     #[cold]
     #[inline(never)]
     fn grow(&self) {
-        // What others needed, or about a kibibyte, but four slots at least; then up to 8 KiB in all, of
-        // which only that is touched which holds objects; then as many as there are.
+        // First as many as earlier stores needed, or about a kibibyte, but at least four; then up
+        // to 8 KiB in all, of which only used parts are touched; then as many as exist already.
         let slots = match self.capacity() {
             0 => history::needed(size_of::<Slot<T>>(), Self::LEAST),
             capacity => capacity.max((8192 / size_of::<Slot<T>>()).saturating_sub(capacity)),
@@ -187,7 +188,7 @@ impl<T> Store<T> {
         self.end.set(Self::first(chunk).wrapping_add(slots));
     }
 
-    /// Keeps in mind how many slots were used.
+    /// Records how many slots were used.
     fn learn(&self) {
         let unused = self.end.get().addr() - self.fresh.get().addr();
         let slot = size_of::<Slot<T>>();
@@ -211,8 +212,8 @@ impl<T> Store<T> {
                     while self.slot != self.end {
                         let slot = self.slot;
                         self.slot = slot.wrapping_add(1);
-                        // SAFETY: invariant 1: below `fresh`; a live slot holds an object, which
-                        // is passed only once.
+                        // SAFETY: invariant 1: below `fresh`; a live slot holds an object, which is
+                        // visited only once.
                         unsafe {
                             if (*slot).link.get().addr() & 1 == 0 {
                                 (*slot).value.assume_init_drop();

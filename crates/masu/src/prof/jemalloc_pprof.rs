@@ -1,5 +1,5 @@
-//! The names of the crate `jemalloc_pprof`, so that a program that serves jemalloc's profiles is ported by a change
-//! of its import:
+//! The names of the crate `jemalloc_pprof`, so that porting a program that serves jemalloc's profiles takes a change of
+//! its import:
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -15,8 +15,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Nothing has to be set when the program starts: [`JemallocProfCtl::activate`] always works. There is nothing to
-//! lock either, so [`Shared::lock`] waits for nobody.
+//! Nothing has to be set when the program starts: [`JemallocProfCtl::activate`] always works. There is nothing to lock
+//! either, so [`Shared::lock`] never waits.
 
 use super::{DEFAULT_RATE, Error};
 use crate::process;
@@ -52,11 +52,11 @@ use std::{env, format};
 pub enum ProfStartTime {
     /// At that moment.
     Instant(Instant),
-    /// Before the program asked.
+    /// Before the program's first `activate`.
     TimeImmemorial,
 }
 
-/// What is known of the profile.
+/// The profile's state.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -72,17 +72,17 @@ pub enum ProfStartTime {
 /// ```
 #[derive(Copy, Clone, Debug)]
 pub struct JemallocProfMetadata {
-    /// When it began, if it is taken.
+    /// When it began, if a profile is being taken.
     pub start_time: Option<ProfStartTime>,
 }
 
 /// When [`JemallocProfCtl::activate`] was called.
 static STARTED: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// The process's profile; there always is one.
+/// The process's profile; it always exists.
 pub static PROF_CTL: Option<Shared> = Some(Shared(()));
 
-/// In the place of a mutex.
+/// Stands in for a mutex.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -98,7 +98,7 @@ pub static PROF_CTL: Option<Shared> = Some(Shared(()));
 pub struct Shared(());
 
 impl Shared {
-    /// The profile.
+    /// Returns the profile.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -116,7 +116,7 @@ impl Shared {
         ready(self.blocking_lock())
     }
 
-    /// The same outside of a runtime.
+    /// Like `lock`, outside a runtime.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -152,7 +152,7 @@ impl Shared {
 pub struct JemallocProfCtl(());
 
 impl JemallocProfCtl {
-    /// The binary logarithm of the bytes between two samples.
+    /// Returns the binary logarithm of the bytes between two samples.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -170,7 +170,7 @@ impl JemallocProfCtl {
         rate().ilog2() as usize
     }
 
-    /// When it began.
+    /// Returns when it began.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -190,7 +190,7 @@ impl JemallocProfCtl {
         JemallocProfMetadata { start_time: self.activated().then_some(time) }
     }
 
-    /// Whether it is taken.
+    /// Whether a profile is being taken.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -209,7 +209,7 @@ impl JemallocProfCtl {
         super::is_on()
     }
 
-    /// Starts it, unless it is taken already.
+    /// Starts the profile, unless it is running already.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -224,7 +224,7 @@ impl JemallocProfCtl {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`].
+    /// [`Error::NoMemory`] if there is no memory for it.
     pub fn activate(&mut self) -> Result<(), Error> {
         if self.activated() {
             return Ok(());
@@ -236,7 +236,7 @@ impl JemallocProfCtl {
         Ok(())
     }
 
-    /// Stops it and forgets its samples.
+    /// Stops the profile and forgets its samples.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -262,7 +262,7 @@ impl JemallocProfCtl {
         Ok(())
     }
 
-    /// The profile as jemalloc writes it, in a file without a name.
+    /// Returns the profile in jemalloc's format, in a file without a name.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -291,7 +291,7 @@ impl JemallocProfCtl {
         Ok(file)
     }
 
-    /// The profile for pprof.
+    /// Returns the profile for pprof.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -312,7 +312,7 @@ impl JemallocProfCtl {
         super::pprof()
     }
 
-    /// The profile as a flame graph.
+    /// Returns the profile as a flame graph.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -336,7 +336,7 @@ impl JemallocProfCtl {
     }
 }
 
-/// The rate that was set last, or by the environment.
+/// Returns the rate last set by the program, or by the environment.
 fn rate() -> usize {
     process::ensure(&crate::global::DEFAULT);
     match super::rate() {
@@ -347,7 +347,7 @@ fn rate() -> usize {
 
 /// Starts the profile.
 pub async fn activate_jemalloc_profiling() {
-    // Without memory there is none, as without jemalloc.
+    // If memory is out there is no profile, as with jemalloc.
     let _ = JemallocProfCtl(()).activate();
 }
 

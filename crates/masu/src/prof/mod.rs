@@ -1,7 +1,7 @@
-//! The heap profile: which places in the program allocated what is in use.
+//! The heap profile: which parts of the program allocated the memory in use.
 //!
 //! One block in every 512 KiB on average is a sample, whose stack is kept. The fast paths of allocation are the same
-//! instructions, whether a profile is taken or not.
+//! instructions whether or not a profile is taken.
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -18,12 +18,12 @@
 //! # }
 //! ```
 //!
-//! `go tool pprof`, Parca, Pyroscope, Polar Signals, speedscope and Perfetto read the bytes of [`Snapshot::pprof`]. They
-//! have addresses, what is mapped where, and build IDs, by which readers find names; with the feature `flamegraph`
-//! the names are in them already.
+//! `go tool pprof`, Parca, Pyroscope, Polar Signals, speedscope and Perfetto read the bytes of [`Snapshot::pprof`].
+//! These hold addresses, mappings and build IDs, from which readers find names; with the feature `flamegraph` they
+//! already hold the names.
 //!
-//! `MASU_PROF=1` takes a profile from the start on, `MASU_PROF_FILE=/tmp/heap.%p` writes it at exit, for
-//! `masu prof FILE`; `masu prof -p PID` takes one from outside.
+//! `MASU_PROF=1` takes a profile from program start, and `MASU_PROF_FILE=/tmp/heap.%p` writes it at
+//! exit, for `masu prof FILE`; `masu prof -p PID` takes one from outside.
 //!
 //! A program that uses the crate `jemalloc_pprof` changes its import: [`jemalloc_pprof`] has its names.
 
@@ -37,10 +37,10 @@ use masu_profile::{Profile, Symbols, View, pprof};
 use std::vec::Vec;
 use std::{fs, io};
 
-/// Bytes between two samples on average, if nobody says otherwise.
+/// Average bytes between two samples, unless another rate is set.
 pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
 
-/// Why a profile cannot be had.
+/// Why a profile is unavailable.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -52,13 +52,13 @@ pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no memory for what it needs, 2 MiB at most for a heap of 1 GiB.
+    /// There is no memory for the profile's tables, at most 2 MiB for a heap of 1 GiB.
     NoMemory,
-    /// None was started.
+    /// No profile was started.
     NotStarted,
-    /// Another thread forks at this moment: it can be had a moment later.
+    /// Another thread is forking: a retry a moment later works.
     Busy,
-    /// What is mapped where cannot be read, or a file not be written.
+    /// The mappings cannot be read, or a file cannot be written.
     Io(io::Error),
     /// Nothing was sampled, so there is nothing to draw.
     Empty,
@@ -103,7 +103,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// Starts sampling, `rate` bytes apart on average, or changes the rate. Samples that were taken before stay.
+/// Starts sampling, on average every `rate` bytes, or changes the rate. Existing samples stay.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -115,13 +115,13 @@ impl From<Refused> for Error {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoMemory`].
+/// [`Error::NoMemory`] if there is no memory for it.
 pub fn start(rate: usize) -> Result<(), Error> {
     process::ensure(&DEFAULT);
     Ok(engine::start(rate)?)
 }
 
-/// Stops sampling. What is in use is still followed to its end.
+/// Stops sampling. Sampled blocks in use are still followed until they are freed.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -137,7 +137,7 @@ pub fn stop() {
     engine::stop();
 }
 
-/// Whether a profile is taken.
+/// Whether a profile is being taken.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -150,7 +150,7 @@ pub fn is_on() -> bool {
     engine::rate() != 0
 }
 
-/// Bytes between two samples on average, as was said last; 0 before the first start.
+/// Returns the average bytes between two samples, as last set; 0 before the first start.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -185,7 +185,7 @@ pub fn reset() {
     engine::reset();
 }
 
-/// Bytes in use now, as the samples say it; 0 before the first start. Takes no time.
+/// Returns the bytes now in use, estimated from the samples; 0 before the first start. O(1).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -202,7 +202,7 @@ pub fn live_bytes() -> u64 {
     engine::totals().live
 }
 
-/// A profile at some moment.
+/// A profile at one moment.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -216,7 +216,7 @@ pub fn live_bytes() -> u64 {
 #[derive(Debug, Clone)]
 pub struct Snapshot(Profile);
 
-/// Takes what is known now. It stops nobody, and takes time in proportion to the places that were sampled.
+/// Takes the profile as it is now. Stops no thread, and takes time in proportion to the number of sampled stacks.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -260,7 +260,7 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     Ok(Snapshot(profile))
 }
 
-/// [`snapshot`] as a compressed protocol buffer in the form of pprof: what is to be served at `/debug/pprof/heap`.
+/// Returns [`snapshot`] as a compressed protocol buffer in pprof's format, to be served at `/debug/pprof/heap`.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -279,7 +279,7 @@ pub fn pprof() -> Result<Vec<u8>, Error> {
 }
 
 impl Snapshot {
-    /// Bytes in use.
+    /// Returns the bytes in use.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -297,7 +297,7 @@ impl Snapshot {
         self.0.places.iter().map(|place| place.live.bytes as u64).sum()
     }
 
-    /// Bytes that were in use when most were.
+    /// Returns the bytes in use at the peak.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -315,8 +315,8 @@ impl Snapshot {
         self.0.places.iter().map(|place| place.peak.bytes as u64).sum()
     }
 
-    /// As a compressed protocol buffer in the form of pprof. Sample types are `alloc_objects`, `alloc_space`,
-    /// `inuse_objects`, `inuse_space`, of which the last is shown first, `peak_objects` and `peak_space`.
+    /// Returns the profile as a compressed protocol buffer in pprof's format. Sample types are `alloc_objects`,
+    /// `alloc_space`, `inuse_objects`, `inuse_space` (the one shown first), `peak_objects` and `peak_space`.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -332,12 +332,12 @@ impl Snapshot {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`] if encoding fails.
     pub fn pprof(&self) -> Result<Vec<u8>, Error> {
         Ok(pprof::encode(&self.0, &self.symbols(), View::Live)?)
     }
 
-    /// As masu's own file, for `masu prof FILE` on the same machine.
+    /// Returns the profile in masu's own format, for `masu prof FILE` on the same machine.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -356,7 +356,7 @@ impl Snapshot {
         self.0.text().into_bytes()
     }
 
-    /// What is in use as a flame graph: a picture in SVG.
+    /// Returns a flame graph of the memory in use, as SVG.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -372,7 +372,7 @@ impl Snapshot {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Empty`].
+    /// [`Error::Empty`] if nothing was sampled.
     #[cfg(feature = "flamegraph")]
     pub fn flamegraph(&self) -> Result<Vec<u8>, Error> {
         let lines = masu_profile::stacks::folded(&self.0, &self.symbols(), View::Live);
