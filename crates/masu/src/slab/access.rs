@@ -1,11 +1,11 @@
-//! [`Slab`]: what looks at values.
+//! [`Slab`]: access to values.
 
 use super::change::Slab;
 use super::iter::{Iter, IterMut};
 use core::fmt;
 use core::ptr::NonNull;
 
-/// Why [`Slab::get_disjoint_mut`] gave nothing.
+/// Why [`Slab::get_disjoint_mut`] failed.
 ///
 /// ```
 /// use masu::Slab;
@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 pub enum GetDisjointMutError {
     /// A key has no value.
     IndexVacant,
-    /// A key is higher than any that has been used.
+    /// A key is above every key used so far.
     IndexOutOfBounds,
     /// A key was given twice.
     OverlappingIndices,
@@ -40,7 +40,7 @@ impl fmt::Display for GetDisjointMutError {
 impl core::error::Error for GetDisjointMutError {}
 
 impl<T> Slab<T> {
-    /// The value of a key, if there is one. O(1).
+    /// Returns the value of a key, if there is one. O(1).
     ///
     /// ```
     /// # use masu::Slab;
@@ -55,7 +55,7 @@ impl<T> Slab<T> {
         self.table.occupied(key).map(|place| unsafe { &*place.value() })
     }
 
-    /// The value of a key, to be changed. O(1).
+    /// Returns the value of a key, mutably. O(1).
     ///
     /// ```
     /// # use masu::Slab;
@@ -70,12 +70,12 @@ impl<T> Slab<T> {
         self.table.occupied(key).map(|place| unsafe { &mut *place.value() })
     }
 
-    /// The address of a key's value, if there is one.
+    /// Returns the address of a key's value, if there is one.
     ///
-    /// It stays the same, and may be used, until the value is removed or dropped or moved by
-    /// [`Slab::compact`], whatever else is done with the slab. Reading through it while somebody
-    /// holds a `&mut` to this value, or writing while somebody holds any reference to it, is
-    /// undefined, as for every raw pointer; references to other values do not matter.
+    /// The address stays the same and usable until the value is removed, dropped, or moved by
+    /// [`Slab::compact`], whatever else happens to the slab. As for every raw pointer, reading
+    /// through it while a `&mut` to this value exists, or writing while any reference to it exists,
+    /// is undefined behaviour; references to other values do not matter.
     ///
     /// ```
     /// # use masu::Slab;
@@ -95,10 +95,10 @@ impl<T> Slab<T> {
         self.table.occupied(key).map(|place| unsafe { NonNull::new_unchecked(place.value()) })
     }
 
-    /// Two values at once, to be changed; `None` if one of them is not there.
+    /// Returns two values at once, mutably; `None` if one of them does not exist.
     ///
     /// # Panics
-    /// If the keys are the same.
+    /// If the keys are equal.
     ///
     /// ```
     /// # use masu::Slab;
@@ -116,10 +116,10 @@ impl<T> Slab<T> {
         Some(unsafe { (&mut *place1.value(), &mut *place2.value()) })
     }
 
-    /// Several values at once, to be changed. O(N²) comparisons of keys.
+    /// Returns several values at once, mutably. O(N²) comparisons of keys.
     ///
     /// # Errors
-    /// When a key is given twice, and else when one has no value.
+    /// If a key is given twice, and otherwise if one has no value.
     ///
     /// ```
     /// # use masu::Slab;
@@ -150,10 +150,10 @@ impl<T> Slab<T> {
         Ok(keys.map(|key| unsafe { &mut *self.table.occupied_unchecked(key).value() }))
     }
 
-    /// The value of a key, unchecked.
+    /// Returns the value of a key, unchecked.
     ///
     /// # Safety
-    /// The key has a value.
+    /// The key must have a value.
     ///
     /// ```
     /// # use masu::Slab;
@@ -168,10 +168,10 @@ impl<T> Slab<T> {
         unsafe { &*self.table.occupied_unchecked(key).value() }
     }
 
-    /// The value of a key, to be changed, unchecked.
+    /// Returns the value of a key, mutably and unchecked.
     ///
     /// # Safety
-    /// The key has a value.
+    /// The key must have a value.
     ///
     /// ```
     /// # use masu::Slab;
@@ -187,10 +187,10 @@ impl<T> Slab<T> {
         unsafe { &mut *self.table.occupied_unchecked(key).value() }
     }
 
-    /// Two values at once, to be changed, unchecked.
+    /// Returns two values at once, mutably and unchecked.
     ///
     /// # Safety
-    /// Both keys have values, and they are different.
+    /// Both keys must have values and must differ.
     ///
     /// ```
     /// # use masu::Slab;
@@ -212,7 +212,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The key of a value, by its address. O(pages).
+    /// Returns the key of a value, given a reference to it. O(pages).
     ///
     /// # Panics
     /// If the reference is not to a value in this slab.
@@ -247,7 +247,7 @@ impl<T> Slab<T> {
         self.table.occupied(key).is_some()
     }
 
-    /// Keys and values in ascending order of the keys. O(n + capacity / 8) in all.
+    /// Iterates over keys and values in ascending order of the keys. O(n + capacity / 8) in all.
     ///
     /// ```
     /// # use masu::Slab;
@@ -258,7 +258,7 @@ impl<T> Slab<T> {
         Iter::new(&self.table)
     }
 
-    /// Keys and values, to be changed, in ascending order of the keys.
+    /// Iterates over keys and values, these mutably, in ascending order of the keys.
     ///
     /// ```
     /// # use masu::Slab;

@@ -1,11 +1,11 @@
-//! Tables made as somebody else says: copies of others, and values under given keys.
+//! Tables built to order: copies of others, and values under given keys.
 
 use super::page::OCCUPIED;
 use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
-    /// Replaces what is in this table by a copy of another's values under the same keys, with the
-    /// same keys vacant in the same order, in the pages that are there if they suffice.
+    /// Replaces this table's contents by a copy of another's values under the same keys, with the
+    /// same keys vacant in the same order, in the existing pages if they suffice.
     pub fn copy_from(&mut self, source: &Self, mut copy: impl FnMut(&T) -> T) {
         self.clear();
         let end = source.carved_end();
@@ -15,7 +15,7 @@ impl<T, X: Copy> Table<T, X> {
                 self.map_page_0(end);
             }
         }
-        // Vacant first, in ascending order; if a copy panics, that is a valid table.
+        // First all vacant, in ascending order; if a copy panics, the table is valid.
         for _ in 0..end {
             let place = self.carve();
             // SAFETY: just carved: a link.
@@ -45,9 +45,9 @@ impl<T, X: Copy> Table<T, X> {
     fn copy_vacancies(&mut self, source: &Self, end: usize) {
         self.next = self.fresh_key();
         for key in (0..end).rev() {
-            // What has no memory in the source follows on its list of vacant keys, ascending.
+            // Keys without memory in the source follow on its list of vacant keys, ascending.
             if source.locate(key).is_none() {
-                // SAFETY: carved, and vacant as the source has no value there.
+                // SAFETY: carved, and vacant because the source has no value there.
                 unsafe { self.set_link(key, self.next) }
                 self.next = key;
             }
@@ -69,13 +69,14 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     /// # Safety
-    /// `key` is vacant, and `link` one of the table's or its end.
+    /// `key` must be vacant, and `link` one of the table's links or its end.
     unsafe fn set_link(&mut self, key: usize, link: usize) {
         // SAFETY: a vacant key has a state. Keys are below `MOST`.
         unsafe { *self.locate(key).unwrap_unchecked().state = link as u32 }
     }
 
-    /// Puts a value under a key that is not occupied. The list of vacant keys is to be made anew.
+    /// Puts a value under a key that is not occupied. The caller must then rebuild the list of
+    /// vacant keys.
     pub fn insert_at(&mut self, key: usize, value: T) {
         for key in self.carved_end()..=key {
             self.next = key;
@@ -90,7 +91,7 @@ impl<T, X: Copy> Table<T, X> {
         self.above += 1;
     }
 
-    /// Orders the vacant keys anew, the highest first. O(capacity).
+    /// Reorders the vacant keys, highest first. O(capacity).
     pub fn chain_vacancies(&mut self) {
         self.next = self.fresh_key();
         for key in 0..self.carved_end() {
@@ -103,7 +104,7 @@ impl<T, X: Copy> Table<T, X> {
     }
 }
 
-/// Makes the list of vacant keys anew when dropped, also by a panic.
+/// Rebuilds the list of vacant keys when dropped, also during a panic.
 struct Rebuild<'a, T, X: Copy>(&'a mut Table<T, X>);
 
 impl<T, X: Copy> Drop for Rebuild<'_, T, X> {

@@ -1,4 +1,4 @@
-//! [`Slab`]: what changes it.
+//! [`Slab`]: insertion and removal.
 
 use super::entry::VacantEntry;
 use super::iter::Drain;
@@ -19,13 +19,13 @@ use super::table::Table;
 /// assert!(!slab.contains(world));
 /// ```
 ///
-/// The [module](crate::slab) says how values are stored and what everything costs.
+/// The [module](crate::slab) describes how values are stored and what each operation costs.
 pub struct Slab<T> {
     pub(super) table: Table<T, ()>,
 }
 
 impl<T> Slab<T> {
-    /// An empty slab. Allocates nothing.
+    /// Makes an empty slab. Allocates nothing.
     ///
     /// ```
     /// # use masu::Slab;
@@ -36,10 +36,10 @@ impl<T> Slab<T> {
         Slab { table: Table::new(()) }
     }
 
-    /// An empty slab whose first page has room for exactly `capacity` values.
+    /// Makes an empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than 2³² − 2 values or `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::Slab;
@@ -68,7 +68,7 @@ impl<T> Slab<T> {
         self.table.clear();
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     ///
     /// ```
     /// # use masu::Slab;
@@ -91,11 +91,11 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    /// Inserts a value and returns its key, which is [`Slab::vacant_key`]. O(1); when it grows, the
-    /// allocation of one page comes on top.
+    /// Inserts a value and returns its key, which is [`Slab::vacant_key`]. O(1), plus the
+    /// allocation of one page when the slab grows.
     ///
     /// # Panics
-    /// With `capacity overflow` when it would grow beyond 2³² − 2 values.
+    /// With `capacity overflow` if the slab would grow beyond 2³² − 2 values.
     ///
     /// ```
     /// # use masu::Slab;
@@ -108,7 +108,7 @@ impl<T> Slab<T> {
         self.table.insert(value).0
     }
 
-    /// Inserts `values` and returns their keys, in the same order.
+    /// Inserts `values` and returns their keys in the same order.
     ///
     /// ```
     /// # use masu::Slab;
@@ -120,8 +120,8 @@ impl<T> Slab<T> {
         self.insert_array_with(|_| values)
     }
 
-    /// Reserves `N` slots at once, hands their keys to `make` and inserts what it returns: for
-    /// values that know their own keys and each other's. If `make` panics, nothing is inserted.
+    /// Reserves `N` slots at once, passes their keys to `make` and inserts the values it returns:
+    /// for values that know their own and each other's keys. If `make` panics, nothing is inserted.
     ///
     /// ```
     /// # use masu::Slab;
@@ -139,7 +139,7 @@ impl<T> Slab<T> {
     ) -> [usize; N] {
         self.reserve(N);
         let mut keys = [0; N];
-        // There is room for that many, so there are that many keys.
+        // There is room for `N` values, so there are `N` upcoming keys.
         keys.iter_mut().zip(self.upcoming_keys()).for_each(|(key, upcoming)| *key = upcoming);
         for value in make(keys) {
             self.insert(value);
@@ -147,7 +147,7 @@ impl<T> Slab<T> {
         keys
     }
 
-    /// The key of the next insertion, if nothing is removed before it. O(1).
+    /// Returns the key of the next insertion, if nothing is removed before it. O(1).
     ///
     /// ```
     /// # use masu::Slab;
@@ -160,8 +160,8 @@ impl<T> Slab<T> {
         self.table.next()
     }
 
-    /// The keys of the next insertions, in order, up to the capacity, if nothing is removed before
-    /// them.
+    /// Yields the keys of the next insertions, in order, up to the capacity, if nothing is removed
+    /// before them.
     ///
     /// ```
     /// # use masu::Slab;
@@ -175,7 +175,7 @@ impl<T> Slab<T> {
         self.table.upcoming()
     }
 
-    /// The slot of the next insertion, for a value that wants to know its key or is to be made in
+    /// Returns the slot of the next insertion, for a value that needs its key or is to be built in
     /// place.
     ///
     /// ```
@@ -192,7 +192,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns the value of a key; `None` if there is none. The key is the next to be
-    /// reused. O(1); use [`Slab::discard`] where the value is not wanted.
+    /// reused. O(1); use [`Slab::discard`] if the value is not needed.
     ///
     /// ```
     /// # use masu::Slab;
@@ -211,7 +211,7 @@ impl<T> Slab<T> {
     /// Removes and returns the value of a key.
     ///
     /// # Panics
-    /// With `invalid key` if there is none.
+    /// With `invalid key` if it has no value.
     ///
     /// ```
     /// # use masu::Slab;
@@ -223,7 +223,7 @@ impl<T> Slab<T> {
     #[inline]
     #[track_caller]
     pub fn remove(&mut self, key: usize) -> T {
-        // Not by `try_remove`: its `Option` would be one more copy of the value.
+        // Not through `try_remove`, whose `Option` would be another copy of the value.
         match self.table.occupied_leaving(key) {
             // SAFETY: occupied.
             Some(place) => unsafe { self.table.take(key, &place) },
@@ -231,10 +231,10 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Drops the value of a key where it lies, without moving it. `false` if there is none. O(1)
+    /// Drops the value of a key in place, without moving it. Returns `false` if there is none. O(1)
     /// and independent of the value's size.
     ///
-    /// If the drop panics, the key is vacant all the same.
+    /// If the drop panics, the key is vacant nonetheless.
     ///
     /// ```
     /// # use masu::Slab;
@@ -255,10 +255,10 @@ impl<T> Slab<T> {
         }
     }
 
-    /// [`Slab::discard`] of a key that must be there.
+    /// [`Slab::discard`] for a key that must have a value.
     ///
     /// # Panics
-    /// With `invalid key` if there is no value.
+    /// With `invalid key` if it has none.
     ///
     /// ```
     /// # use masu::Slab;
@@ -288,7 +288,7 @@ impl<T> Slab<T> {
     pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut T) -> bool) {
         let mut cursor = self.table.cursor();
         while let Some((key, place)) = cursor.next(&self.table) {
-            // SAFETY: the cursor's keys are occupied, and a discarded one is behind it.
+            // SAFETY: the cursor's keys are occupied, and a discarded one is behind the cursor.
             unsafe {
                 if !keep(key, &mut *place.value()) {
                     self.table.discard(key, place);
@@ -297,9 +297,8 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes all values and yields them in ascending order of their keys. What is not taken from
-    /// the iterator is dropped with it; if the iterator is forgotten, so are the values and the
-    /// pages.
+    /// Removes all values and yields them in ascending order of their keys. Dropping the iterator
+    /// drops the remaining values; forgetting it leaks them and the pages.
     ///
     /// ```
     /// # use masu::Slab;

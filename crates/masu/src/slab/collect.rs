@@ -1,11 +1,11 @@
-//! Slabs made of pairs of key and value.
+//! Slabs made from pairs of key and value.
 
 use super::change::Slab;
 
 /// Puts values under given keys.
 pub(super) struct Builder<T> {
     slab: Slab<T>,
-    /// A hole was filled, so the list of vacant keys is not a list any more.
+    /// A hole was filled, so the list of vacant keys is broken.
     broken: bool,
 }
 
@@ -26,8 +26,8 @@ impl<T> Builder<T> {
         table.insert_at(key, value);
     }
 
-    /// Keys that were left out are vacant: the highest first if the pairs came in ascending order,
-    /// else the lowest first.
+    /// Skipped keys are vacant: the highest first if the pairs came in ascending order, otherwise
+    /// the lowest first.
     pub fn build(mut self) -> Slab<T> {
         if self.broken {
             self.slab.table.rebuild_vacancies();
@@ -39,8 +39,8 @@ impl<T> Builder<T> {
 }
 
 impl<T> FromIterator<(usize, T)> for Slab<T> {
-    /// Puts each value under its key; the last one counts where a key comes twice. Takes memory for
-    /// as many values as the highest key says.
+    /// Puts each value under its key; if a key occurs twice, the last value counts. Takes memory
+    /// for as many values as the highest key requires.
     fn from_iter<I: IntoIterator<Item = (usize, T)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter();
         let mut builder = Builder::with_capacity(pairs.size_hint().0);

@@ -1,16 +1,16 @@
 //! A walk over the occupied keys, in ascending order from the front and in descending order from
-//! the back, by their states: eight at a time.
+//! the back. It examines eight states at a time.
 //!
-//! It borrows nothing: each step is given the table, which must be the one it was made for and
-//! whose values it has not passed yet must be where they were. What it has passed may go.
+//! It borrows nothing: each step receives the table, which must be the one the cursor was made for.
+//! Values not passed yet must still be in place; those already passed may be gone.
 
 use super::page::GROUP;
 use super::table::{Place, Table};
 
 #[derive(Clone)]
 pub(crate) struct Cursor {
-    /// Values between the two ends. Both ends keep a copy of the group they are in, so only this
-    /// says when they meet.
+    /// Values between the two ends. Both ends keep a copy of their group, so only this says when
+    /// they meet.
     remaining: usize,
     front: End,
     back: End,
@@ -21,7 +21,7 @@ struct End {
     page: usize,
     /// The lowest key of the group.
     base: usize,
-    /// What is left of the group.
+    /// The part of the group not yet visited.
     group: u64,
 }
 
@@ -96,9 +96,9 @@ impl End {
     #[inline]
     fn load<T, X: Copy>(&mut self, table: &Table<T, X>) {
         let page = table.page(self.page);
-        // A page may begin inside the group, which then is its own all the same.
+        // A page may begin inside the group, which is then its own nonetheless.
         let start = table.start(self.page);
-        // The table's first page may be one without values.
+        // The table's first page may have no values.
         self.group = if self.base.max(start) < page.fill {
             // SAFETY: a page with a key below its fill has memory.
             unsafe { page.group(self.base, start) }

@@ -1,10 +1,10 @@
-//! A vacant slot, about to be filled.
+//! A vacant slot about to be filled.
 
 use super::table::Table;
 use core::fmt;
 
-/// The slot of the next insertion: see [`Slab::vacant_entry`](super::Slab::vacant_entry). When it is
-/// dropped unused, nothing has happened.
+/// The slot of the next insertion: see [`Slab::vacant_entry`](super::Slab::vacant_entry). Dropping
+/// it unused has no effect.
 ///
 /// ```
 /// use masu::Slab;
@@ -16,7 +16,7 @@ use core::fmt;
 /// assert_eq!(slab[0].0, 0);
 /// ```
 ///
-/// As long as it lives nothing else can be done to the slab:
+/// While it lives, the slab cannot be used otherwise:
 ///
 /// ```compile_fail,E0502
 /// # let mut slab = masu::Slab::new();
@@ -33,7 +33,7 @@ impl<'a, T> VacantEntry<'a, T> {
         VacantEntry { table }
     }
 
-    /// The key that the value will have.
+    /// Returns the key that the value will have.
     ///
     /// ```
     /// # use masu::Slab;
@@ -62,12 +62,12 @@ impl<'a, T> VacantEntry<'a, T> {
         unsafe { &mut *place.value() }
     }
 
-    /// Lets `init` make the value where it will lie, so that nothing is copied. If `init` panics,
-    /// the slot stays vacant.
+    /// Lets `init` build the value in its slot, so that nothing is copied. If `init` panics, the
+    /// slot stays vacant.
     ///
     /// # Safety
-    /// When `init` returns, the memory at its argument, which is uninitialised, valid for writes
-    /// and aligned for `T`, holds a valid `T`.
+    /// `init` must leave a valid `T` in the memory at its argument, which is uninitialised, valid
+    /// for writes and aligned for `T`.
     ///
     /// ```
     /// # use masu::Slab;
@@ -81,8 +81,8 @@ impl<'a, T> VacantEntry<'a, T> {
         let place = self.table.claim();
         let value = place.value();
         init(value);
-        // SAFETY: the caller's `init` has made a value; nothing else happened to the table. Had it
-        // panicked, the slot would still be vacant: its link is elsewhere.
+        // SAFETY: the caller's `init` has built a value; nothing else happened to the table. If it
+        // had panicked, the slot would still be vacant: its link is elsewhere.
         unsafe {
             self.table.commit(&place);
             &mut *value

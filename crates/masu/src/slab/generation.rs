@@ -5,11 +5,11 @@ use super::table::{Place, Table};
 use core::fmt;
 use core::ops::{Index, IndexMut};
 
-/// A slab whose keys find their own value only: a slot's next value has another generation.
+/// A slab whose keys find only their own value: a slot's next value has another generation.
 ///
-/// Four bytes more for each slot than [`Slab`](super::Slab), and one comparison more for each
-/// access. Generations survive [`GenSlab::clear`] and the release of pages. They begin again after
-/// 2³² - 1 values in one slot.
+/// It costs four bytes more for each slot than [`Slab`](super::Slab), and one more comparison for
+/// each access. Generations survive [`GenSlab::clear`] and the release of pages. They wrap around
+/// after 2³² - 1 values in one slot.
 ///
 /// ```
 /// use masu::GenSlab;
@@ -22,12 +22,12 @@ use core::ops::{Index, IndexMut};
 /// assert_eq!((slab.get(old), slab.get(new)), (None, Some(&"new")));
 /// ```
 pub struct GenSlab<T> {
-    /// The extra of a slot is the generation of its value, or of its next one.
+    /// A slot's extra is the generation of its value, or of its next one.
     table: Table<T, u32>,
 }
 
 impl<T> GenSlab<T> {
-    /// An empty slab. Allocates nothing.
+    /// Makes an empty slab. Allocates nothing.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -37,10 +37,10 @@ impl<T> GenSlab<T> {
         GenSlab { table: Table::new(1) }
     }
 
-    /// An empty slab whose first page has room for exactly `capacity` values.
+    /// Makes an empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -50,7 +50,7 @@ impl<T> GenSlab<T> {
         GenSlab { table: Table::with_capacity(capacity, 1) }
     }
 
-    /// The number of values for which there are slots without another page.
+    /// Returns the number of values for which there are slots without another page.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -60,7 +60,7 @@ impl<T> GenSlab<T> {
         self.table.capacity()
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -84,10 +84,10 @@ impl<T> GenSlab<T> {
         self.len() == 0
     }
 
-    /// Inserts a value. O(1); when it grows, the allocation of one page comes on top.
+    /// Inserts a value. O(1), plus the allocation of one page when the slab grows.
     ///
     /// # Panics
-    /// With `capacity overflow` when it would grow beyond 2³² slots.
+    /// With `capacity overflow` if the slab would grow beyond 2³² slots.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -100,7 +100,7 @@ impl<T> GenSlab<T> {
         self.insert_with(|_| value)
     }
 
-    /// Inserts the value that `make` makes of its own key.
+    /// Inserts the value that `make` builds from its own key.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -115,7 +115,7 @@ impl<T> GenSlab<T> {
         // SAFETY: a claimed slot's extra is initialised.
         let key = Key::new(index, unsafe { (*place.slot()).extra });
         let value = make(key);
-        // SAFETY: the slot is vacant and ours; nothing else happened to the table.
+        // SAFETY: the slot is vacant and belongs to this call; nothing else happened to the table.
         unsafe {
             self.table.commit(&place);
             place.value().write(value);
@@ -130,7 +130,7 @@ impl<T> GenSlab<T> {
         (unsafe { (*place.slot()).extra } == key.generation()).then_some(place)
     }
 
-    /// The value of a key, if it is still there. O(1).
+    /// Returns the value of a key, if it still exists. O(1).
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -145,7 +145,7 @@ impl<T> GenSlab<T> {
         self.find(key).map(|place| unsafe { &*place.value() })
     }
 
-    /// The value of a key, to be changed. O(1).
+    /// Returns the value of a key, mutably. O(1).
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -160,7 +160,7 @@ impl<T> GenSlab<T> {
         self.find(key).map(|place| unsafe { &mut *place.value() })
     }
 
-    /// Whether the value of a key is still there. O(1).
+    /// Whether the value of a key still exists. O(1).
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -185,7 +185,7 @@ impl<T> GenSlab<T> {
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.find(key)?;
         let index = key.index() as usize;
-        // SAFETY: occupied: the value is read once, as its slot is vacant then.
+        // SAFETY: occupied: the value is read once, because its slot is vacant afterwards.
         unsafe {
             advance(&place);
             self.table.vacate(index, &place);
@@ -193,7 +193,7 @@ impl<T> GenSlab<T> {
         }
     }
 
-    /// Drops the value of a key where it lies. `false` if it is not there. O(1).
+    /// Drops the value of a key in place. Returns `false` if there is none. O(1).
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -222,7 +222,7 @@ impl<T> GenSlab<T> {
     pub fn retain(&mut self, mut keep: impl FnMut(Key, &mut T) -> bool) {
         let mut cursor = self.table.cursor();
         while let Some((index, place)) = cursor.next(&self.table) {
-            // SAFETY: the cursor's slots are occupied, and a discarded one is behind it.
+            // SAFETY: the cursor's slots are occupied, and a discarded one is behind the cursor.
             unsafe {
                 if !keep(key_of(index, &place), &mut *place.value()) {
                     advance(&place);
@@ -247,7 +247,7 @@ impl<T> GenSlab<T> {
         self.table.clear();
     }
 
-    /// Gives the memory of all pages back that hold no value, and returns how many there were. Keys
+    /// Gives back the memory of all pages without values, and returns how many there were. Keys
     /// that were given out for them still miss. O(capacity).
     ///
     /// ```
@@ -264,7 +264,7 @@ impl<T> GenSlab<T> {
         self.table.release_empty_pages()
     }
 
-    /// Cuts off the capacity behind the last value. O(capacity).
+    /// Cuts off the capacity beyond the last value. O(capacity).
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -278,7 +278,7 @@ impl<T> GenSlab<T> {
         self.table.shrink_to_fit();
     }
 
-    /// Keys and values in ascending order of the indices. O(n + capacity / 8) in all.
+    /// Iterates over keys and values in ascending order of the indices. O(n + capacity / 8) in all.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -295,7 +295,7 @@ impl<T> GenSlab<T> {
         })
     }
 
-    /// Keys and values, to be changed.
+    /// Iterates over keys and values, these mutably.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -315,7 +315,8 @@ impl<T> GenSlab<T> {
         })
     }
 
-    /// Makes slots that lose their memory, or all, begin above every generation given out so far.
+    /// Makes the slots that lose their memory, or all slots, begin above every generation given out
+    /// so far.
     fn raise_fresh(&mut self, occupied_too: bool) {
         for index in 0..self.table.carved_end() {
             let Some(place) = self.table.locate(index) else { continue };
@@ -335,7 +336,7 @@ fn next(generation: u32) -> u32 {
     generation.checked_add(1).unwrap_or(1)
 }
 
-/// The slot's next value is another one.
+/// Gives the slot's next value another generation.
 #[inline]
 fn advance<T>(place: &Place<T, u32>) {
     // SAFETY: callers pass occupied slots.
@@ -344,7 +345,7 @@ fn advance<T>(place: &Place<T, u32>) {
 
 #[inline]
 fn key_of<T>(index: usize, place: &Place<T, u32>) -> Key {
-    // SAFETY: callers pass occupied slots. Indices fit, as `insert_with` sees to.
+    // SAFETY: callers pass occupied slots. Indices fit, as `insert_with` ensures.
     Key::new(index as u32, unsafe { (*place.slot()).extra })
 }
 

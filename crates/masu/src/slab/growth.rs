@@ -1,12 +1,11 @@
-//! How a [`Table`] comes by slots: pages, and slots of theirs that were never used.
+//! How a [`Table`] gets slots: pages, and never-used slots on them.
 
 use super::page::{MOST, Page, overflow, slot_bytes};
 use super::table::{Place, Table};
 use core::iter;
 
 impl<T, X: Copy> Table<T, X> {
-    /// Takes the slot of [`Table::next`], never used so far, into use as a vacant one: the list is empty
-    /// (invariant 2).
+    /// Makes the never-used slot of [`Table::next`] a vacant one: the list is empty (invariant 2).
     #[cold]
     #[inline(never)]
     pub(super) fn carve(&mut self) -> Place<T, X> {
@@ -36,7 +35,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// The key that a slot never used so far has to offer next; [`Table::capacity`] if none has.
+    /// Returns the lowest key of a never-used slot; [`Table::capacity`] if there is none.
     pub fn fresh_key(&self) -> usize {
         for index in 0..self.pages() {
             let fill = self.page(index).fill;
@@ -47,13 +46,13 @@ impl<T, X: Copy> Table<T, X> {
         self.capacity()
     }
 
-    /// The keys of the next insertions, in order, up to the capacity.
+    /// Yields the keys of the next insertions, in order, up to the capacity.
     pub fn upcoming(&self) -> impl Iterator<Item = usize> + '_ {
         iter::successors(Some(self.next), |&key| Some(self.next_after(key)))
             .take_while(|&key| key < self.capacity())
     }
 
-    /// What follows a key on the list of vacant keys, or behind its end.
+    /// Returns the key that follows one on the list of vacant keys, or beyond its end.
     fn next_after(&self, key: usize) -> usize {
         if let Some(place) = self.locate(key) {
             // SAFETY: on the list: its state is a link.
@@ -69,12 +68,12 @@ impl<T, X: Copy> Table<T, X> {
             .unwrap_or(self.capacity())
     }
 
-    /// Adds a page, which doubles the capacity at least.
+    /// Adds a page, which at least doubles the capacity.
     fn grow(&mut self) {
         if self.base == 0 {
             self.map_first();
         } else if self.later.is_empty() && self.room > self.base {
-            // What a shrink cut off is still there.
+            // The part that a shrink cut off still exists.
             self.set_base(self.room);
         } else {
             let start = self.capacity();
@@ -85,7 +84,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Makes sure that there are pages for `slots` values in all; where nothing was used yet, one
+    /// Makes sure that there are pages for `slots` values in all; if nothing was used so far, one
     /// page of exactly that many.
     pub fn reserve_total(&mut self, slots: usize) {
         if slots.checked_mul(slot_bytes::<T, X>()).is_none_or(|size| size > isize::MAX as usize)
@@ -104,7 +103,8 @@ impl<T, X: Copy> Table<T, X> {
         for index in 0..self.pages() {
             self.map(index);
         }
-        // Room for later does not say how many values there were when it was needed.
+        // Capacity reserved in advance does not say how many values there were when a page was
+        // needed.
         self.set_release_below(release_below);
     }
 
@@ -121,7 +121,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Takes the lowest key that is not occupied into use, if it is a never used one.
+    /// Takes the lowest key that is not occupied into use, if it was never used.
     pub(super) fn carve_lowest(&mut self, key: usize) {
         if self.locate(key).is_none() {
             self.next = key;

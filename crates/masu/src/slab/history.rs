@@ -1,16 +1,15 @@
-//! How much slabs and pools have needed lately: what the first page of the next one has room for.
+//! How much slabs and pools have needed lately, which sizes the first page of the next one.
 //!
-//! One that is made again and again, for a request or a connection, mostly needs what the one before it did. Then
-//! one page of the right size serves it: growing costs an allocation, and at each border of a page two
-//! branches that nobody foresees.
+//! A slab that is made again and again, for a request or a connection, mostly needs what the one before it needed. Then
+//! one page of the right size serves it. Growing would cost an allocation, and at each page border two mispredicted
+//! branches.
 //!
-//! What is known is kept by the size of a slot, and is a guess: a wrong one costs a page more, or memory that
-//! nobody touches. It follows what is needed down at once and up by at most doubling, so that where
-//! large and small ones take turns the small ones count. A guess above [`SURE`] takes a *credit*, which
-//! comes back with a slab that needed as much: so a program that suddenly makes thousands of small ones
-//! has few that reserve too much.
+//! The record is kept by slot size, and is a guess: a wrong one costs an extra page, or memory that is never touched.
+//! It follows a falling need at once and a rising one by at most doubling, so that when large and small slabs alternate
+//! the small ones count. A guess above [`SURE`] takes a *credit*, which returns when a slab has needed as much: so if a
+//! program suddenly makes thousands of small slabs, few of them reserve too much.
 //!
-//! Threads share the guesses without any order. An update that another overwrites is lost, which
+//! Threads share the guesses without any ordering. An update that another overwrites is lost, which
 //! does no harm.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -19,16 +18,16 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 static NEEDS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 
 const BITS: u32 = 24;
-/// Bytes that are guessed without credit: two pages of memory.
+/// Bytes that are guessed without credit: two memory pages.
 const SURE: usize = 8 << 10;
-/// No guess is below this: smaller blocks are no cheaper.
+/// The smallest guess: smaller blocks are no cheaper.
 const FEWEST: usize = 64;
-/// Nor above this.
+/// The largest guess.
 const MOST: usize = 512 << 10;
-/// The most credit there is.
+/// The maximum credit.
 const CREDIT: u32 = 16;
 
-/// Of a constant size, a constant.
+/// For a constant size, a constant.
 #[inline(always)]
 const fn entry(slot: usize) -> &'static AtomicU32 {
     &NEEDS[(slot ^ slot >> 6) % NEEDS.len()]
@@ -43,7 +42,7 @@ fn word(slots: usize, credit: u32) -> u32 {
     slots as u32 | credit << BITS
 }
 
-/// Slots that a first page should have, of so many bytes each; `least` if nothing is known.
+/// Returns how many slots of `slot` bytes a first page should have; `least` if nothing is known.
 #[inline(always)]
 pub(crate) fn needed(slot: usize, least: usize) -> usize {
     let entry = entry(slot);
@@ -62,12 +61,12 @@ fn unsure(entry: &AtomicU32, least: usize) -> usize {
     slots
 }
 
-/// Says how many slots were used of one that had its first page by [`needed`].
+/// Records how many slots were used in a slab or pool that sized its first page by [`needed`].
 #[inline(always)]
 pub(crate) fn learn(slot: usize, least: usize, used: usize) {
     let entry = entry(slot);
     let (slots, _) = parts(entry.load(Relaxed));
-    // Nothing new of the small ones.
+    // Small slabs add no information.
     let needed = used.max(FEWEST / slot);
     if needed != slots || needed > SURE / slot {
         change(entry, slot, least, used);
@@ -95,7 +94,7 @@ fn change(entry: &AtomicU32, slot: usize, least: usize, used: usize) {
 mod tests {
     use super::*;
 
-    /// A size of slots for each test: they run at once.
+    /// A slot size of its own for each test: they run in parallel.
     const fn of(test: usize) -> usize {
         1000 + test
     }

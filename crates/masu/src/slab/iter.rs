@@ -20,7 +20,7 @@ pub struct Iter<'a, T> {
     cursor: Cursor,
 }
 
-/// Keys and values of a slab, to be changed: see [`Slab::iter_mut`].
+/// Keys and values of a slab, these mutable: see [`Slab::iter_mut`].
 ///
 /// ```
 /// # use masu::Slab;
@@ -31,13 +31,13 @@ pub struct Iter<'a, T> {
 /// assert_eq!((slab[0], slab[3]), (1, 5));
 /// ```
 pub struct IterMut<'a, T> {
-    /// Only a shared borrow of what finds the values, but an exclusive one of the values.
+    /// Only a shared borrow of the lookup structure, but an exclusive one of the values.
     table: &'a Table<T, ()>,
     cursor: Cursor,
     values: PhantomData<&'a mut T>,
 }
 
-/// Keys and values of a slab that is consumed.
+/// Keys and values of a consumed slab.
 ///
 /// ```
 /// # use masu::Slab;
@@ -49,7 +49,7 @@ pub struct IntoIter<T> {
     cursor: Cursor,
 }
 
-/// The values of a slab that is emptied: see [`Slab::drain`].
+/// The values of a slab being emptied: see [`Slab::drain`].
 ///
 /// ```
 /// # use masu::Slab;
@@ -81,7 +81,7 @@ impl<T> IntoIter<T> {
 
     fn take(&mut self, found: Option<(usize, Place<T, ()>)>) -> Option<(usize, T)> {
         let (key, place) = found?;
-        // SAFETY: occupied until it is lost here, so read once and not dropped later.
+        // SAFETY: occupied until it is lost here, so it is read once and not dropped later.
         unsafe {
             self.table.lose(&place);
             Some((key, place.value().read()))
@@ -104,7 +104,7 @@ impl<T> Drop for Drain<'_, T> {
                 mem::swap(&mut self.0.slab.table, &mut self.0.values.table);
             }
         }
-        // Also when a value's drop panics; then all others have been dropped nevertheless.
+        // Also when a value's drop panics; all others have then been dropped nonetheless.
         let give_back = GiveBack(self);
         give_back.0.values.table.clear();
     }
@@ -219,7 +219,7 @@ impl<T> fmt::Debug for Drain<'_, T> {
     }
 }
 
-// SAFETY: as `&mut [T]`: it yields `&mut T` and nothing else.
+// SAFETY: like `&mut [T]`, it yields `&mut T` and nothing else.
 unsafe impl<T: Send> Send for IterMut<'_, T> {}
-// SAFETY: through `&IterMut` only its length can be had.
+// SAFETY: `&IterMut` gives access only to its length.
 unsafe impl<T: Sync> Sync for IterMut<'_, T> {}

@@ -1,8 +1,9 @@
-//! Keys that outlive their values and then find nothing.
+//! Keys that outlive their values and then miss.
 
 use core::num::NonZeroU32;
 
-/// A slot's index and which of its values is meant. Eight bytes, also as an `Option`.
+/// A slot's index and a number that says which of its values is meant. Eight bytes, also as an
+/// `Option`.
 ///
 /// ```
 /// # use masu::GenSlab;
@@ -20,13 +21,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// `generation` is not 0 by the callers' counting; 0 would become 1.
+    /// Callers count `generation` from 1; 0 would become 1.
     #[inline]
     pub(super) fn new(index: u32, generation: u32) -> Self {
         Key { index, generation: NonZeroU32::new(generation).unwrap_or(NonZeroU32::MIN) }
     }
 
-    /// The slot's index, which its next value will have too.
+    /// Returns the slot's index, which its next value will share.
     ///
     /// ```
     /// let mut slab = masu::GenSlab::new();
@@ -37,7 +38,7 @@ impl Key {
         self.index
     }
 
-    /// The number of the value in its slot, from 1.
+    /// Returns the number of the value in its slot, from 1.
     ///
     /// ```
     /// let mut slab = masu::GenSlab::new();
@@ -50,7 +51,7 @@ impl Key {
         self.generation.get()
     }
 
-    /// The key as a number, for interfaces that hand one through: epoll, io_uring, C.
+    /// Returns the key as a number, for interfaces that pass one through: epoll, io_uring, C.
     ///
     /// ```
     /// use masu::slab::{GenSlab, Key};
@@ -65,7 +66,7 @@ impl Key {
         u64::from(self.generation.get()) << 32 | u64::from(self.index)
     }
 
-    /// The key that [`Key::to_bits`] made a number of; `None` if it cannot have been one.
+    /// Returns the key of a number from [`Key::to_bits`]; `None` if it cannot have been one.
     ///
     /// ```
     /// # use masu::slab::Key;

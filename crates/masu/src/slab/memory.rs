@@ -1,8 +1,8 @@
-//! Where pages come from: the engine; where it does not run, the global allocator. So too under Miri, the model checker
-//! and, with `--cfg system_pages`, sanitizers, which watch it.
+//! Where pages come from: the engine or, where it does not run, the global allocator. The global allocator also serves
+//! Miri, the model checker and, with `--cfg system_pages`, sanitizers, which watch it.
 //!
-//! The engine gives a page back to whoever asks next, and to the kernel once it has rested for the
-//! decay time, so a slab that comes and goes costs no page faults.
+//! The engine gives a page to the next request, and to the kernel after the decay time, so a slab
+//! that is made and dropped repeatedly costs no page faults.
 
 use alloc::alloc::{Layout, handle_alloc_error};
 use core::ptr::NonNull;
@@ -28,7 +28,7 @@ mod source {
     }
 
     pub unsafe fn shrink(p: *mut u8, size: usize) -> bool {
-        // SAFETY: the caller's block, from `allocate`.
+        // SAFETY: the caller passes a block from `allocate`.
         unsafe { masu_core::try_resize(p, size) }
     }
 
@@ -37,7 +37,7 @@ mod source {
     }
 
     pub unsafe fn release(p: *mut u8, _layout: impl FnOnce() -> Layout) {
-        // SAFETY: the caller's block, from `allocate`.
+        // SAFETY: the caller passes a block from `allocate`.
         unsafe { masu_core::dealloc(p) }
     }
 }
@@ -57,12 +57,12 @@ mod source {
     use super::Layout;
 
     pub fn allocate(layout: Layout) -> *mut u8 {
-        // SAFETY: callers never ask for nothing.
+        // SAFETY: callers never request zero bytes.
         unsafe { alloc::alloc::alloc(layout) }
     }
 
     pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
-        // SAFETY: callers never ask for nothing.
+        // SAFETY: callers never request zero bytes.
         unsafe { alloc::alloc::alloc_zeroed(layout) }
     }
 
@@ -75,42 +75,44 @@ mod source {
     }
 
     pub unsafe fn release(p: *mut u8, layout: impl FnOnce() -> Layout) {
-        // SAFETY: the caller's block, from `allocate` with this layout.
+        // SAFETY: the caller passes a block from `allocate` with this layout.
         unsafe { alloc::alloc::dealloc(p, layout()) }
     }
 }
 
-/// A block of `layout`, whose size is not 0; its contents are arbitrary. Ends as `Vec` does when
-/// memory is out.
+/// Returns a block of `layout`, whose size is not 0, with arbitrary contents. Fails as `Vec` does
+/// if memory is out.
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     debug_assert_ne!(layout.size(), 0);
     NonNull::new(source::allocate(layout)).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// As [`allocate`], but all zero; pages that are zero already are not touched.
+/// Like [`allocate`], but all zero; pages that are already zero are not touched.
 pub(crate) fn allocate_zeroed(layout: Layout) -> NonNull<u8> {
     debug_assert_ne!(layout.size(), 0);
     NonNull::new(source::allocate_zeroed(layout)).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// Gives the end of a block back without moving it. `false`: it stays as it is.
+/// Gives back the end of a block without moving it. On `false` the block is unchanged.
 ///
 /// # Safety
-/// `p` came from [`allocate`]; what lies at and behind `size` is not used again if it is `true`.
+/// `p` must come from [`allocate`]. If the result is `true`, memory from `size` on must not be used
+/// again.
 pub(crate) unsafe fn shrink(p: NonNull<u8>, size: usize) -> bool {
     // SAFETY: passed on.
     unsafe { source::shrink(p.as_ptr(), size) }
 }
 
-/// Bytes of a page of the machine's memory.
+/// Bytes of one of the machine's memory pages.
 pub(crate) fn page_size() -> usize {
     source::page_size()
 }
 
-/// Gives a block back. Its layout is asked for only where the source needs it: the engine does not.
+/// Gives a block back. The layout is computed only if the source needs it: the engine does not.
 ///
 /// # Safety
-/// `p` came from [`allocate`] with the same layout, or was shrunk to it, and is not used again.
+/// `p` must come from [`allocate`] with the same layout, or have been shrunk to it, and must not be
+/// used again.
 #[inline]
 pub(crate) unsafe fn release(p: NonNull<u8>, layout: impl FnOnce() -> Layout) {
     // SAFETY: passed on.

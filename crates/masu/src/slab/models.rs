@@ -1,7 +1,8 @@
-//! Model checks: every interleaving, and every value a relaxed load may see, on the production types.
+//! Model checks, on the production types, of every interleaving and of every value that a relaxed
+//! load may see.
 //!
-//! `RUSTFLAGS='--cfg loom' cargo test --package masu --lib --release models`. Pages have one slot
-//! here at first, so that growth is part of it.
+//! `RUSTFLAGS='--cfg loom' cargo test --package masu --lib --release models`. The first page has
+//! one slot here, so that growth is covered.
 
 use super::key::Key;
 use super::shared::{SharedSlab, TakeError};
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Counts its drops. The number must be what was written, or the value was seen half made.
+/// Counts its drops. The number must be the one written; otherwise the value was seen half made.
 struct Value(Arc<AtomicUsize>, u32);
 
 impl Drop for Value {
@@ -34,8 +35,8 @@ fn the_stack_hands_each_index_to_one() {
         for index in 0..2 {
             shared.0.push(index, &shared.1[index as usize]);
         }
-        // One takes both and puts the first back: for whoever looked at the top before that and goes on
-        // after it, nothing seems to have changed.
+        // One thread takes both and puts the first back: a thread that read the top before that and
+        // continues after it sees nothing changed.
         let both = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -113,7 +114,7 @@ fn a_key_that_came_by_no_synchronisation_finds_a_whole_value() {
         let slab = Arc::new(SharedSlab::new());
         let reader = {
             let slab = slab.clone();
-            // The first key there is, guessed.
+            // The first key of all, guessed.
             thread::spawn(move || slab.get(Key::new(0, 1)).map(|guard| assert_eq!(*guard, 9)))
         };
         slab.insert(9);
@@ -171,7 +172,7 @@ fn a_pool_leases_an_object_to_one_at_a_time() {
         let work = |pool: &SharedPool<_>| {
             if let Some(mut lease) = pool.try_lease() {
                 let lease: &mut Value = &mut lease;
-                // Written through the lease: the model checker sees who else looks.
+                // Written through the lease, so the model checker detects any concurrent access.
                 lease.1 += 1;
             }
         };

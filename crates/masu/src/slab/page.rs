@@ -1,16 +1,16 @@
 //! One page of slots with the states that say what is in them.
 //!
 //! A page covers the keys `start..end` of its slab. Both its pointers are *biased*: they point to
-//! where key 0 would be, so that a slot and its state are found by the key alone, whatever page it
-//! is on. They are only ever turned into addresses of keys that the page covers.
+//! where key 0 would be, so a key alone finds its slot and state, whichever page it is on. They are
+//! only ever turned into addresses of keys that the page covers.
 //!
-//! A state is four bytes: it says that the slot holds a value, or which vacant key follows on the list.
-//! So a vacant slot holds nothing: what is written for the list never waits for a value that is moved,
-//! nor the other way round, and values of a byte take a byte. A *group* is the states of eight keys,
-//! from a multiple of eight on, that are looked at at once.
+//! A state is four bytes: it says that the slot holds a value, or which vacant key follows on the
+//! list. So a vacant slot holds nothing: a write to the list never waits for a value being moved,
+//! nor the reverse, and one-byte values take one byte. A *group* is the states of eight keys, from
+//! a multiple of eight on, that are examined at once.
 //!
-//! States and slots are one block, the states first: a slab that uses the beginning of a page touches the
-//! beginnings of both, and the end can be given back.
+//! States and slots are one block, states first: a slab that uses the beginning of a page touches
+//! the beginnings of both, and the end can be given back.
 
 use super::memory;
 use super::table::Place;
@@ -18,31 +18,31 @@ use alloc::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-/// A place for one value.
+/// Space for one value.
 #[repr(C)]
 pub(crate) struct Slot<T, X> {
     pub body: Body<T>,
-    /// What outlives the value: a generation, or nothing.
+    /// The part that outlives the value: a generation, or nothing.
     pub extra: X,
 }
 
 pub(crate) union Body<T> {
     pub value: ManuallyDrop<T>,
-    /// Gives values without a size addresses of their own.
+    /// Gives zero-sized values distinct addresses.
     _byte: u8,
 }
 
 pub(crate) struct Page<T, X> {
     pub slots: *const Slot<T, X>,
     pub states: *const u32,
-    /// Keys below this have been used at least once: their states are valid, and their slots' extras.
-    /// Equal to `start` in a page without memory.
+    /// Keys below this have been used at least once: their states and their slots' extras are
+    /// valid. Equal to `start` in a page without memory.
     pub fill: usize,
-    /// Whether there is memory behind the pointers.
+    /// Whether the pointers lead to memory.
     pub mapped: bool,
 }
 
-// Not derived: that would ask the same of `T`.
+// Not derived: that would require `T: Clone`.
 impl<T, X> Clone for Page<T, X> {
     fn clone(&self) -> Self {
         *self
@@ -51,29 +51,29 @@ impl<T, X> Clone for Page<T, X> {
 
 impl<T, X> Copy for Page<T, X> {}
 
-/// Keys whose states are looked at at once.
+/// Keys whose states are examined at once.
 pub(crate) const GROUP: usize = size_of::<u64>();
 
-/// A state: the slot holds a value. All others say that it is vacant, and are links.
+/// A state: the slot holds a value. All other states are links and mean vacant.
 pub(crate) const OCCUPIED: u32 = u32::MAX;
 
-/// Keys that a slab can have: links lead to one behind the last, too.
+/// Keys that a slab can have: links may also point one past the last.
 pub(crate) const MOST: usize = OCCUPIED as usize - 1;
 
-/// Bytes that a slot takes with its state.
+/// Bytes of a slot together with its state.
 pub(crate) const fn slot_bytes<T, X>() -> usize {
     size_of::<Slot<T, X>>() + size_of::<u32>()
 }
 
 impl<T, X> Page<T, X> {
-    /// A page that covers keys but has no memory.
+    /// Makes a page that covers keys but has no memory.
     pub const fn hollow(start: usize) -> Self {
         Page { slots: core::ptr::null(), states: core::ptr::null(), fill: start, mapped: false }
     }
 
-    /// Memory for the keys `start..end`, none of them used yet.
+    /// Allocates memory for the keys `start..end`, none of them used so far.
     ///
-    /// Panics with `capacity overflow` when there are too many keys, or more than `isize::MAX` bytes.
+    /// Panics with `capacity overflow` if there are too many keys, or more than `isize::MAX` bytes.
     #[inline(never)]
     pub fn new(start: usize, end: usize) -> Self {
         if end > MOST {
@@ -81,7 +81,7 @@ impl<T, X> Page<T, X> {
         }
         let (layout, offset) = shape::<T, X>(end - start);
         let states = memory::allocate(layout);
-        // SAFETY: the block goes on behind the states.
+        // SAFETY: the block continues beyond the states.
         let slots = unsafe { states.add(offset) }.cast::<Slot<T, X>>();
         Page {
             slots: slots.as_ptr().wrapping_sub(start),
@@ -91,13 +91,14 @@ impl<T, X> Page<T, X> {
         }
     }
 
-    /// Gives memory of page 0 back that lies behind key `end`. `false`: it stays as it is.
+    /// Gives back the memory of page 0 from key `end` on. On `false` the page is unchanged.
     ///
     /// # Safety
-    /// This is a page 0 with room for `end` keys or more, and none from `end` on, which is not 0, is used.
+    /// This must be a page 0 with room for `end` keys or more, `end` must not be 0, and no key from `end` on may be in
+    /// use.
     pub unsafe fn shrink(&self, end: usize) -> bool {
         let Some(block) = NonNull::new(self.states.cast_mut()) else { return false };
-        // Not by the shape of a page of that size: the slots stay where they are.
+        // Not computed from the shape of a page of that size: the slots stay where they are.
         let size = self.slot(end).addr() - block.addr().get();
         // SAFETY: page 0 is not biased: this is its block.
         unsafe { memory::shrink(block.cast(), size) }
@@ -106,45 +107,48 @@ impl<T, X> Page<T, X> {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// The page came from [`Page::new`] with the same bounds, or was shrunk to them, and is not used again.
+    /// The page must come from [`Page::new`] with the same bounds, or have been shrunk to them, and must not be used
+    /// again.
     #[inline]
     pub unsafe fn free(self, start: usize, end: usize) {
         let block = self.state(start).cast::<u8>();
-        // SAFETY: this is what `new` got, for the same shape, since the bounds are the same.
+        // SAFETY: the block that `new` allocated, of the same shape because the bounds are the
+        // same.
         unsafe {
             memory::release(NonNull::new_unchecked(block), || shape::<T, X>(end - start).0);
         }
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     #[inline(always)]
     pub fn slot(&self, key: usize) -> *mut Slot<T, X> {
         self.slots.wrapping_add(key).cast_mut()
     }
 
-    /// The state of a key.
+    /// Returns the state of a key.
     #[inline(always)]
     pub fn state(&self, key: usize) -> *mut u32 {
         self.states.wrapping_add(key).cast_mut()
     }
 
-    /// A key's slot and state. The page covers the key.
+    /// Returns a key's slot and state. The page covers the key.
     #[inline(always)]
     pub fn place(&self, key: usize) -> Place<T, X> {
-        // SAFETY: these are a slot of the page and its state.
+        // SAFETY: a slot of the page and its state.
         unsafe { Place::new(self.slot(key), self.state(key)) }
     }
 
-    /// Which keys of a key's group are occupied, of those that this page covers: the lowest bit of a byte
-    /// for each, the lowest byte for the lowest key.
+    /// Returns which keys of a key's group are occupied, among those this page covers: the lowest
+    /// bit of one byte for each key, the lowest byte for the lowest key.
     ///
     /// # Safety
-    /// The page has memory, and covers the keys from `start` on.
+    /// The page must have memory, and must cover the keys from `start` on.
     #[inline]
     pub unsafe fn group(&self, key: usize, start: usize) -> u64 {
         let base = key & !(GROUP - 1);
         if start <= base && base + GROUP <= self.fill {
-            // SAFETY: all eight are on the page and below its fill: valid, and an array in its states.
+            // SAFETY: all eight are on the page and below its fill: valid, and an array among its
+            // states.
             let states = unsafe { self.state(base).cast::<[u32; GROUP]>().read() };
             return u64::from_le_bytes(states.map(|state| u8::from(state == OCCUPIED)));
         }
@@ -157,11 +161,11 @@ impl<T, X> Page<T, X> {
     }
 }
 
-/// The block of a page with so many slots, and where the slots begin in it.
+/// Returns the block of a page with `slots` slots, and the offset of the slots in it.
 fn shape<T, X>(slots: usize) -> (Layout, usize) {
     let (states, slots) = (Layout::array::<u32>(slots), Layout::array::<Slot<T, X>>(slots));
     let (Ok(states), Ok(slots)) = (states, slots) else { overflow() };
-    // The engine's blocks begin where a cache line does. Values that are as large should, too.
+    // The engine's blocks begin at a cache line. Slots of values at least that large should, too.
     let line = if size_of::<T>() >= LINE { LINE } else { 1 };
     let Ok(ahead) = states.align_to(line) else { overflow() };
     let Ok((both, offset)) = ahead.pad_to_align().extend(slots) else { overflow() };
@@ -180,8 +184,8 @@ pub(super) fn overflow() -> ! {
     panic!("capacity overflow")
 }
 
-/// How many slots a slab's first page has when nobody says and no slab before it: about a kibibyte's
-/// worth, but four at least, or one that is larger than that.
+/// How many slots a slab's first page has if no capacity is given and no earlier slab is known:
+/// about a kibibyte, but at least four slots, or one if slots are larger than that.
 pub(crate) const fn first_page_slots<T, X>() -> usize {
     let slots = 1024 / slot_bytes::<T, X>();
     if slots >= 4 {
@@ -193,7 +197,8 @@ pub(crate) const fn first_page_slots<T, X>() -> usize {
     }
 }
 
-/// Half of where the second page of such a slab ends: where both together have two pages of memory.
+/// Half of where the second page of such a slab ends: the point at which both together fill two
+/// memory pages.
 pub(crate) const fn second_page_half<T, X>(first: usize) -> usize {
     let half = 4096 / slot_bytes::<T, X>();
     if half < first { first } else { half }

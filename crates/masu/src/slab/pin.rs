@@ -4,11 +4,11 @@ use super::change::Slab;
 use core::fmt;
 use core::pin::Pin;
 
-/// A slab that never gives a value out, so that it may hand out pinned references: for futures and
+/// A slab that never gives values out, so that it can hand out pinned references: for futures, and
 /// for nodes that point to each other.
 ///
-/// A value is dropped where it lies. If the slab is forgotten, its memory stays for good, as a pin
-/// demands.
+/// Values are dropped in place. If the slab is forgotten, its memory stays for ever, as pinning
+/// requires.
 ///
 /// ```
 /// use masu::PinSlab;
@@ -22,7 +22,7 @@ use core::pin::Pin;
 /// tasks.discard(key);
 /// ```
 ///
-/// Only what may move anyway can be taken out:
+/// Only values that may move anyway can be taken out:
 ///
 /// ```compile_fail,E0277
 /// # use masu::PinSlab;
@@ -35,7 +35,7 @@ pub struct PinSlab<T> {
 }
 
 impl<T> PinSlab<T> {
-    /// An empty slab. Allocates nothing.
+    /// Makes an empty slab. Allocates nothing.
     ///
     /// ```
     /// static EMPTY: masu::PinSlab<i32> = masu::PinSlab::new();
@@ -45,10 +45,10 @@ impl<T> PinSlab<T> {
         PinSlab { slab: Slab::new() }
     }
 
-    /// An empty slab whose first page has room for exactly `capacity` values.
+    /// Makes an empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -58,7 +58,7 @@ impl<T> PinSlab<T> {
         PinSlab { slab: Slab::with_capacity(capacity) }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -80,7 +80,7 @@ impl<T> PinSlab<T> {
         self.slab.is_empty()
     }
 
-    /// The number of values for which there are keys without another page.
+    /// Returns the number of values for which there are keys without another page.
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -90,7 +90,7 @@ impl<T> PinSlab<T> {
         self.slab.capacity()
     }
 
-    /// As [`Slab::reserve`].
+    /// Like [`Slab::reserve`].
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -102,7 +102,7 @@ impl<T> PinSlab<T> {
         self.slab.reserve(additional);
     }
 
-    /// As [`Slab::vacant_key`].
+    /// Like [`Slab::vacant_key`].
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -139,7 +139,7 @@ impl<T> PinSlab<T> {
         self.slab.contains(key)
     }
 
-    /// The value of a key, if there is one. O(1).
+    /// Returns the value of a key, if there is one. O(1).
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -154,7 +154,7 @@ impl<T> PinSlab<T> {
         self.slab.get(key).map(|value| unsafe { Pin::new_unchecked(value) })
     }
 
-    /// The value of a key, to be changed. O(1).
+    /// Returns the value of a key, mutably. O(1).
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -169,7 +169,7 @@ impl<T> PinSlab<T> {
         self.slab.get_mut(key).map(|value| unsafe { Pin::new_unchecked(value) })
     }
 
-    /// Drops the value of a key where it lies. `false` if there is none. O(1).
+    /// Drops the value of a key in place. Returns `false` if there is none. O(1).
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -182,7 +182,7 @@ impl<T> PinSlab<T> {
         self.slab.discard(key)
     }
 
-    /// Removes and returns the value of a key, if it may be moved.
+    /// Removes and returns the value of a key, if it may move.
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -227,7 +227,7 @@ impl<T> PinSlab<T> {
         self.slab.clear();
     }
 
-    /// As [`Slab::release_empty_pages`].
+    /// Like [`Slab::release_empty_pages`].
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -240,7 +240,7 @@ impl<T> PinSlab<T> {
         self.slab.release_empty_pages()
     }
 
-    /// Keys and values in ascending order of the keys.
+    /// Iterates over keys and values in ascending order of the keys.
     ///
     /// ```
     /// # use masu::PinSlab;
@@ -253,7 +253,7 @@ impl<T> PinSlab<T> {
         self.slab.iter().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
     }
 
-    /// Keys and values, to be changed, in ascending order of the keys.
+    /// Iterates over keys and values, these mutably, in ascending order of the keys.
     ///
     /// ```
     /// # use masu::PinSlab;

@@ -1,17 +1,17 @@
-//! Pages that go back by themselves, where that is wanted.
+//! Automatic release of pages, where it is turned on.
 //!
-//! A page goes back when a removal leaves fewer values than `release_below`. That is half of what the
-//! table held when its youngest page was needed, and after each release half of what it holds then: so
-//! between the coming of a page and its going, half of the values are removed, and a table whose
-//! length goes up and down within a factor of two keeps its pages. Page 0 stays.
+//! A page goes back when a removal leaves fewer values than `release_below`. That is half of what
+//! the table held when its youngest page was needed, and after each release half of what it holds
+//! then. So half of the values are removed between the arrival of a page and its release, and a
+//! table whose length goes up and down within a factor of two keeps its pages. Page 0 stays.
 //!
-//! A release costs O(capacity), but there are only as many as the length can be halved.
+//! A release costs O(capacity), but there are only as many releases as the length can be halved.
 
 use super::change::Slab;
 use super::table::{Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
-    /// To be called after a removal.
+    /// Must be called after a removal.
     #[inline(always)]
     pub(super) fn removed(&mut self) {
         if self.above < 0 {
@@ -20,7 +20,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// To be called when a page other than the first was needed.
+    /// Must be called when a page other than the first was needed.
     pub(super) fn page_came(&mut self) {
         if self.releases {
             self.set_release_below(self.len().div_ceil(2));
@@ -42,15 +42,15 @@ impl<T, X: Copy> Table<T, X> {
 }
 
 impl<T> Slab<T> {
-    /// Whether pages without values go back by themselves, as [`Slab::release_empty_pages`] would
-    /// give them back. Off at first: capacity that is there stays, as in the `slab` crate.
+    /// Whether pages without values go back automatically, as [`Slab::release_empty_pages`] would
+    /// give them back. Off at first: existing capacity stays, as in the `slab` crate.
     ///
-    /// They go when a removal halves the number of values: fewer than half as many are left as there
-    /// were when the last page was needed, or when pages last went. A slab whose length goes up and
-    /// down within a factor of two keeps its pages; one that is emptied keeps the first. A page counts
-    /// as one without values too if it was reserved and never used.
+    /// They go back when a removal halves the number of values: it leaves fewer than half as many
+    /// as there were when the last page was needed, or when pages last went back. A slab whose
+    /// length goes up and down within a factor of two keeps its pages; an emptied slab keeps the
+    /// first. A page that was reserved and never used also counts as one without values.
     ///
-    /// The removal that gives pages back is O(capacity); all others cost what they cost.
+    /// The removal that gives pages back is O(capacity); all others cost the same as usual.
     ///
     /// ```
     /// # use masu::Slab;

@@ -3,7 +3,8 @@
 use super::change::Slab;
 
 impl<T> Slab<T> {
-    /// The number of values for which there are keys without another page. Every key is below it.
+    /// Returns the number of values for which there are keys without another page. Every key is
+    /// below it.
     ///
     /// ```
     /// # use masu::Slab;
@@ -14,11 +15,11 @@ impl<T> Slab<T> {
         self.table.capacity()
     }
 
-    /// Makes room for `additional` further values, so that inserting them allocates nothing. Pages
-    /// double, so this may reserve up to twice what is asked.
+    /// Makes room for `additional` more values, so that inserting them allocates nothing. Pages
+    /// double, so this may reserve up to twice the requested room.
     ///
     /// # Panics
-    /// With `capacity overflow` when that is more than 2³² − 2 values or `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::Slab;
@@ -32,8 +33,8 @@ impl<T> Slab<T> {
         self.table.reserve_total(slots);
     }
 
-    /// As [`Slab::reserve`]. The room is exactly what is asked for in a slab that has not been used
-    /// yet; later pages only come in their sizes, as nothing may move.
+    /// Like [`Slab::reserve`]. In a slab that has not been used so far the room is exact; later
+    /// pages come only in their fixed sizes, because nothing may move.
     ///
     /// ```
     /// # use masu::Slab;
@@ -45,8 +46,8 @@ impl<T> Slab<T> {
         self.reserve(additional);
     }
 
-    /// Cuts off the capacity behind the last value and gives those pages back that lie wholly
-    /// behind it. Nothing moves. O(capacity) if there is something to cut off.
+    /// Cuts off the capacity beyond the last value and gives back the pages that lie wholly beyond
+    /// it. Nothing moves. O(capacity) if there is anything to cut off.
     ///
     /// ```
     /// # use masu::Slab;
@@ -61,9 +62,9 @@ impl<T> Slab<T> {
         self.table.shrink_to_fit();
     }
 
-    /// Gives the memory of all pages back that hold no value, those in the middle included, and
-    /// returns how many there were. Keys and addresses of values stay as they are; the keys of a
-    /// released page come up again when no other key is vacant. O(capacity / 8), and O(capacity)
+    /// Gives back the memory of all pages without values, including those in the middle, and
+    /// returns how many there were. Keys and addresses of values do not change; the keys of a
+    /// released page are used again when no other key is vacant. O(capacity / 8), and O(capacity)
     /// if there is such a page.
     ///
     /// ```
@@ -83,9 +84,9 @@ impl<T> Slab<T> {
 
     /// Moves values from the highest keys to the lowest vacant ones, then shrinks.
     ///
-    /// `rekey` is called with the value, its old key and its new one before each move. When it
+    /// `rekey` is called with the value, its old key and its new one before each move. If it
     /// returns `false`, the value stays and the work ends. **This is the one method that changes
-    /// addresses.** If `rekey` panics, the value it was looking at is dropped. O(capacity).
+    /// addresses.** If `rekey` panics, the value passed to it is dropped. O(capacity).
     ///
     /// ```
     /// # use masu::Slab;

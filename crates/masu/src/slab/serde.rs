@@ -23,7 +23,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Slab<T>, A::Error> {
-        // What the input says of its length is not to be trusted with memory.
+        // Memory must not be reserved on the word of the input's length.
         let mut builder = Builder::with_capacity(map.size_hint().unwrap_or(0).min(1024));
         while let Some((key, value)) = map.next_entry()? {
             builder.pair(key, value);

@@ -1,22 +1,22 @@
 //! [`SharedSlab`]: a slab that many threads use at once.
 //!
-//! The life of a slot is one word: its generation above, and below whether it is occupied, whether
-//! its removal has begun (*marked*), and how many look at it.
+//! The state of a slot is one word. Its upper part is the generation; its lower part says whether
+//! the slot is occupied, whether its removal has begun (*marked*), and how many guards exist.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | vacant | occupied | `insert`, which popped the slot and so has it alone |
+//! | vacant | occupied | `insert`, which popped the slot and so has exclusive access |
 //! | occupied, `n` | occupied, `n + 1` | `get`, if the generation is the key's and it is not marked |
 //! | occupied, `n > 0` | occupied, `n - 1` | a guard's drop |
 //! | occupied, `n` | marked, `n` | `remove`, if it is not marked |
 //! | marked, `n > 0` | marked, `n - 1` | a guard's drop |
-//! | marked, 0 | vacant, next generation | whoever brought it there: `remove` or the last guard |
+//! | marked, 0 | vacant, next generation | the thread that brought it there: `remove` or the last guard |
 //!
-//! Exactly one thread brings a slot to *marked, 0*: the `remove` that finds nobody looking, else the
-//! guard that leaves last. That thread alone drops the value and pushes the slot.
+//! Exactly one thread brings a slot to *marked, 0*: the `remove` that finds no guard, otherwise the
+//! guard that is dropped last. Only that thread drops the value and pushes the slot.
 //!
 //! Orderings: `insert` releases the value with the word, `get` acquires it; a guard's drop releases
-//! its reads, and who drops the value acquires them.
+//! its reads, and the thread that drops the value acquires them.
 
 use super::key::Key;
 use super::shared_pages::{self, SharedPages};
@@ -29,7 +29,7 @@ use core::ops::Deref;
 const OCCUPIED: u64 = 1 << 31;
 const MARKED: u64 = 1 << 30;
 const GUARDS: u64 = MARKED - 1;
-/// A slot that was used this often is not used again.
+/// A slot that has reached this generation is not used again.
 const LAST_GENERATION: u64 = u32::MAX as u64 - 1;
 
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -46,11 +46,11 @@ impl<T> Default for Slot<T> {
     }
 }
 
-// SAFETY: zero is vacant, generation 0; a link and a value are not looked at in a vacant slot that
-// is on no stack.
+// SAFETY: zero is vacant, generation 0; the link and the value of a vacant slot on no stack are not
+// read.
 unsafe impl<T> shared_pages::Slot for Slot<T> {}
 
-/// What threads on different processors should not meet at.
+/// State that threads on different processors should not contend for.
 #[repr(align(128))]
 struct Shard<T> {
     pages: SharedPages<Slot<T>>,
@@ -58,16 +58,16 @@ struct Shard<T> {
     live: AtomicUsize,
 }
 
-/// Values under keys, inserted, read and removed by any number of threads at once, at addresses
+/// Values under keys, which any number of threads insert, read and remove at once, at addresses
 /// that never change.
 ///
 /// Reading is an atomic addition and subtraction, insertion and removal a few atomic operations
-/// more; nobody waits for anybody, except for the allocation of a page. Slots are spread over eight
+/// more; threads wait for each other only while a page is allocated. Slots are spread over eight
 /// shards, and a thread inserts into one of them. Memory is kept until the slab is dropped.
 ///
-/// A value that is removed while others look at it is dropped by the last of them. A key finds its
-/// value only: generations tell the values of a slot apart, up to 2³² - 1 of them, after which the
-/// slot is given up.
+/// If a value is removed while guards to it exist, the last guard drops it. A key finds only its
+/// own value: generations tell the values of a slot apart, up to 2³² - 1 of them, after which the
+/// slot is retired.
 ///
 /// ```
 /// use masu::SharedSlab;
@@ -112,10 +112,10 @@ pub struct SharedSlab<T> {
 
 // SAFETY: the slab owns its values, which may be dropped on any thread that has the slab.
 unsafe impl<T: Send> Send for SharedSlab<T> {}
-// SAFETY: a shared slab hands `&T` and, by `insert` and `take`, `T` from thread to thread.
+// SAFETY: a shared slab passes `&T` and, by `insert` and `take`, `T` from thread to thread.
 unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
 
-/// Why [`SharedSlab::take`] gave nothing.
+/// Why [`SharedSlab::take`] failed.
 ///
 /// ```
 /// use masu::SharedSlab;
@@ -131,9 +131,9 @@ unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeError {
-    /// The key has no value (any more).
+    /// The key has no value, or no longer has one.
     Vacant,
-    /// Somebody is looking at the value. It stays where it is.
+    /// A guard to the value exists. The value stays where it is.
     Busy,
 }
 
@@ -149,7 +149,7 @@ impl fmt::Display for TakeError {
 impl core::error::Error for TakeError {}
 
 impl<T> SharedSlab<T> {
-    /// An empty slab: some 3 KiB, and no pages yet.
+    /// Makes an empty slab, of about 3 KiB and no pages so far.
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -166,7 +166,7 @@ impl<T> SharedSlab<T> {
         SharedSlab { shards: (0..SHARDS).map(shard).collect() }
     }
 
-    /// Number of values, a moment ago.
+    /// Returns the number of values a moment ago.
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -188,10 +188,10 @@ impl<T> SharedSlab<T> {
         self.len() == 0
     }
 
-    /// Inserts a value. O(1); when it grows, the allocation of one page comes on top.
+    /// Inserts a value. O(1), plus the allocation of one page when the slab grows.
     ///
     /// # Panics
-    /// With `capacity overflow` when a shard has given out some 5 · 10⁸ slots.
+    /// With `capacity overflow` if a shard has given out about 5 · 10⁸ slots.
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -202,7 +202,7 @@ impl<T> SharedSlab<T> {
     pub fn insert(&self, value: T) -> Key {
         let number = shard_of_thread();
         let shard = &self.shards[number];
-        // SAFETY: what is on the stack was claimed.
+        // SAFETY: every index on the stack was claimed.
         let link = |index| unsafe { &shard.pages.get_unchecked(index).link };
         let (index, slot) = match shard.free.pop(link) {
             // SAFETY: as above.
@@ -210,7 +210,8 @@ impl<T> SharedSlab<T> {
             None => shard.pages.claim(),
         };
         let generation = slot.state.load(Ordering::Relaxed) >> 32;
-        // SAFETY: popped or claimed: the slot is ours alone until the word says otherwise.
+        // SAFETY: popped or claimed, so this thread has exclusive access until the word says
+        // otherwise.
         unsafe { slot.value.write().write(value) };
         shard.live.fetch_add(1, Ordering::Relaxed);
         slot.state.store(generation << 32 | OCCUPIED, Ordering::Release);
@@ -223,7 +224,7 @@ impl<T> SharedSlab<T> {
         Some((shard, index, shard.pages.get(index)?))
     }
 
-    /// Changes the word of a key's slot as long as the value is there and not marked.
+    /// Changes the word of a key's slot if the value exists and is not marked.
     fn update(
         key: Key,
         slot: &Slot<T>,
@@ -245,7 +246,7 @@ impl<T> SharedSlab<T> {
         }
     }
 
-    /// A key's value, if it is there. It stays until the guard is dropped. O(1).
+    /// Returns a key's value, if it exists. The value stays until the guard is dropped. O(1).
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -257,13 +258,13 @@ impl<T> SharedSlab<T> {
     /// ```
     pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
         let (shard, index, slot) = self.slot(key)?;
-        // Only by forgetting guards can there be so many; then the value is out of reach.
+        // The count can only get this high if guards are forgotten; the value is then out of reach.
         let one_more = |state: u64| (state & GUARDS < GUARDS).then(|| state + 1);
         Self::update(key, slot, one_more).ok()?;
         Some(Guard { shard, index, slot })
     }
 
-    /// Whether a key's value was there a moment ago.
+    /// Whether a key's value existed a moment ago.
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -275,8 +276,8 @@ impl<T> SharedSlab<T> {
         self.get(key).is_some()
     }
 
-    /// Removes a key's value: it is dropped now, or by the last who looks at it. `false` if it is
-    /// not there. O(1).
+    /// Removes a key's value: it is dropped now, or by its last guard. Returns `false` if there is
+    /// none. O(1).
     ///
     /// ```
     /// # use masu::SharedSlab;
@@ -289,7 +290,7 @@ impl<T> SharedSlab<T> {
         match Self::update(key, slot, |state| Some(state | MARKED)) {
             Ok(state) => {
                 if state & GUARDS == 0 {
-                    // SAFETY: marked by us, with nobody looking: ours.
+                    // SAFETY: marked by this thread, with no guards, so access is exclusive.
                     unsafe { shard.drop_value(index, slot) }
                 }
                 true
@@ -301,7 +302,7 @@ impl<T> SharedSlab<T> {
     /// Removes a key's value and returns it. O(1).
     ///
     /// # Errors
-    /// When it is not there, and when somebody looks at it.
+    /// If the value does not exist, or if a guard to it exists.
     ///
     /// ```
     /// # use masu::slab::{SharedSlab, TakeError};
@@ -316,7 +317,7 @@ impl<T> SharedSlab<T> {
     pub fn take(&self, key: Key) -> Result<T, TakeError> {
         let (shard, index, slot) = self.slot(key).ok_or(TakeError::Vacant)?;
         Self::update(key, slot, |state| (state & GUARDS == 0).then_some(state | MARKED))?;
-        // SAFETY: marked by us, with nobody looking: ours, read once.
+        // SAFETY: marked by this thread, with no guards, so access is exclusive; read once.
         let value = unsafe { slot.value.write().read() };
         shard.recycle(index, slot);
         Ok(value)
@@ -338,7 +339,7 @@ impl<T> SharedSlab<T> {
                 let state = slot.state.load(Ordering::Relaxed);
                 if state & (OCCUPIED | MARKED) == OCCUPIED && state & GUARDS == 0 {
                     // SAFETY: occupied, and the slab is borrowed exclusively. (A forgotten guard
-                    // may have a reference still: such values are passed over.)
+                    // may still have a reference: such values are skipped.)
                     f(unsafe { &mut *slot.value.write() });
                 }
             }
@@ -347,10 +348,11 @@ impl<T> SharedSlab<T> {
 }
 
 impl<T> Shard<T> {
-    /// Drops a removed value and makes its slot vacant, also if the drop panics.
+    /// Drops a removed value and makes its slot vacant, even if the drop panics.
     ///
     /// # Safety
-    /// The slot is marked, nobody looks at it, and the caller is who brought it there.
+    /// The slot must be marked and have no guards, and the caller must have brought it to that
+    /// state.
     unsafe fn drop_value(&self, index: u32, slot: &Slot<T>) {
         struct Recycle<'a, T>(&'a Shard<T>, u32, &'a Slot<T>);
         impl<T> Drop for Recycle<'_, T> {
@@ -359,7 +361,7 @@ impl<T> Shard<T> {
             }
         }
         let recycle = Recycle(self, index, slot);
-        // SAFETY: the caller has the value alone, and it is dropped once.
+        // SAFETY: the caller has exclusive access to the value, and it is dropped once.
         unsafe { recycle.2.value.write().drop_in_place() }
     }
 
@@ -380,14 +382,15 @@ impl<T> Default for SharedSlab<T> {
 }
 
 impl<T> Drop for SharedSlab<T> {
-    /// Drops all values; those that forgotten guards hold too. If a drop panics, the rest is leaked.
+    /// Drops all values, including those that forgotten guards hold. If a drop panics, the rest is
+    /// leaked.
     fn drop(&mut self) {
         for shard in &self.shards {
             for index in 0..shard.pages.claimed() {
                 if let Some(slot) = shard.pages.get(index)
                     && slot.state.load(Ordering::Relaxed) & OCCUPIED != 0
                 {
-                    // SAFETY: occupied, and nobody has the slab any more.
+                    // SAFETY: occupied, and no other reference to the slab exists.
                     unsafe { slot.value.write().drop_in_place() }
                 }
             }
@@ -401,7 +404,7 @@ impl<T> fmt::Debug for SharedSlab<T> {
     }
 }
 
-/// Somebody looking at a value of a [`SharedSlab`].
+/// A reference to a value of a [`SharedSlab`], which keeps the value alive.
 ///
 /// ```
 /// let slab = masu::SharedSlab::new();
@@ -428,7 +431,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: occupied as long as there is a guard, and not written to.
+        // SAFETY: occupied as long as a guard exists, and not written to.
         unsafe { &*self.slot.value.read() }
     }
 }
@@ -438,7 +441,7 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         let before = self.slot.state.fetch_sub(1, Ordering::AcqRel);
         if before & (MARKED | GUARDS) == MARKED | 1 {
-            // SAFETY: marked, and the last guard was this one.
+            // SAFETY: marked, and this was the last guard.
             unsafe { self.shard.drop_value(self.index, self.slot) }
         }
     }
@@ -450,8 +453,8 @@ impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
     }
 }
 
-/// The shard a thread inserts into: by the address of its stack, which costs nothing to ask for and
-/// tells threads apart as well as need be.
+/// Returns the shard that a thread inserts into, from the address of its stack, which costs nothing
+/// to obtain and tells threads apart well enough.
 #[inline]
 fn shard_of_thread() -> usize {
     if cfg!(loom) {

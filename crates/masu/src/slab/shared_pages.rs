@@ -1,8 +1,8 @@
-//! An array of slots that many threads use and that grows without moving.
+//! An array of slots that many threads share and that grows without moving.
 //!
-//! Page 0 has [`FIRST`] slots, page `i > 0` as many as all before it. A page's address is published
-//! by a release store and found by an acquire load; pages go with the array only. `claim` hands
-//! each index out once.
+//! Page 0 has [`FIRST`] slots; page `i > 0` has as many as all before it. A page's address is
+//! published by a release store and found by an acquire load; pages are freed only with the array.
+//! `claim` hands each index out once.
 
 use super::memory;
 use super::sync::{AtomicPtr, AtomicU32, Ordering};
@@ -13,19 +13,19 @@ use masu_core::lock::Lock;
 /// Slots of the first page.
 const FIRST: u32 = if cfg!(loom) { 1 } else { 32 };
 const PAGES: usize = if cfg!(loom) { 3 } else { 25 };
-/// Indices end here: some five hundred million.
+/// Indices end here, at about five hundred million.
 const END: u32 = FIRST << (PAGES - 1);
 
-/// What lies in a slot.
+/// The contents of a slot.
 ///
 /// # Safety
-/// Memory of zeroes is a valid slot, equal to the default one. (The model checker's atomics cannot
-/// be made so, and are made one by one.)
+/// Zeroed memory must be a valid slot, equal to the default one. (The model checker's atomics
+/// cannot be made that way, and are made one by one.)
 pub(crate) unsafe trait Slot: Default {}
 
 pub(crate) struct SharedPages<S> {
     pages: [AtomicPtr<S>; PAGES],
-    /// The lowest index never handed out.
+    /// The lowest index that was never handed out.
     fresh: AtomicU32,
     growing: Lock,
 }
@@ -39,7 +39,7 @@ impl<S: Slot> SharedPages<S> {
         }
     }
 
-    /// Page and place on the page of an index.
+    /// Returns the page of an index, and its place on the page.
     #[inline]
     fn place(index: u32) -> (usize, usize) {
         if index < FIRST {
@@ -57,7 +57,7 @@ impl<S: Slot> SharedPages<S> {
         }
     }
 
-    /// The slot of an index, or `None` if it never was handed out.
+    /// Returns the slot of an index, or `None` if the index was never handed out.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&S> {
         let (page, place) = Self::place(index);
@@ -66,17 +66,17 @@ impl<S: Slot> SharedPages<S> {
         (!slots.is_null()).then(|| unsafe { &*slots.add(place) })
     }
 
-    /// The slot of an index that was handed out.
+    /// Returns the slot of an index that was handed out.
     ///
     /// # Safety
-    /// `index` came from [`SharedPages::claim`].
+    /// `index` must come from [`SharedPages::claim`].
     #[inline]
     pub unsafe fn get_unchecked(&self, index: u32) -> &S {
         // SAFETY: a claimed index's page is published.
         unsafe { self.get(index).unwrap_unchecked() }
     }
 
-    /// An index that nobody has had yet, with its slot.
+    /// Returns an index that was never handed out, with its slot.
     pub fn claim(&self) -> (u32, &S) {
         let more = |fresh| (fresh < END).then(|| fresh + 1);
         let Ok(index) = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
@@ -86,7 +86,7 @@ impl<S: Slot> SharedPages<S> {
         if self.pages[page].load(Ordering::Acquire).is_null() {
             self.grow(page);
         }
-        // SAFETY: claimed just now, and published.
+        // SAFETY: just claimed, and published.
         (index, unsafe { self.get_unchecked(index) })
     }
 
@@ -108,14 +108,14 @@ impl<S: Slot> SharedPages<S> {
         self.pages[page].store(slots, Ordering::Release);
     }
 
-    /// Number of indices handed out.
+    /// Returns the number of indices handed out.
     pub fn claimed(&self) -> u32 {
         self.fresh.load(Ordering::Relaxed)
     }
 }
 
 impl<S> Drop for SharedPages<S> {
-    /// Frees the memory; what the slots hold is their owner's to drop before.
+    /// Frees the memory; the owner must first drop the slots' contents.
     fn drop(&mut self) {
         for (page, slots) in self.pages.iter().enumerate() {
             if let Some(slots) = NonNull::new(slots.load(Ordering::Relaxed)) {

@@ -1,13 +1,14 @@
 //! How slots change hands: insertion into a [`Table`] and removal from it.
 //!
-//! An insertion takes the key that was freed last; if there is none, the next slot of page 0 that was
-//! never used; else one of the last page, before which a page may have to be added.
+//! An insertion takes the key that was freed last; if there is none, the next never-used slot of
+//! page 0; otherwise one of the last page, after a page is added if necessary.
 
 use super::page::{OCCUPIED, Slot};
 use super::table::{Place, Table, unlikely};
 
 impl<T, X: Copy> Table<T, X> {
-    /// Where the next insertion goes: a vacant slot at the head of the list. Grows if it must.
+    /// Returns the place of the next insertion: a vacant slot at the head of the list. Grows if
+    /// necessary.
     #[inline(always)]
     pub fn claim(&mut self) -> Place<T, X> {
         let key = self.next;
@@ -22,11 +23,11 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Makes the claimed slot an occupied one, whose value is there or will be in a moment.
+    /// Makes the claimed slot an occupied one, whose value is there or is about to be written.
     ///
     /// # Safety
-    /// `place` is [`Table::claim`]'s last answer, nothing else was done to the table since, and the slot
-    /// holds a value before anything else is done to it.
+    /// `place` must be the last result of [`Table::claim`], with no change to the table since, and
+    /// the slot must hold a value before anything else is done to the table.
     #[inline(always)]
     pub unsafe fn commit(&mut self, place: &Place<T, X>) {
         // SAFETY: invariant 1: the state of a claimed slot is its link.
@@ -37,11 +38,11 @@ impl<T, X: Copy> Table<T, X> {
         self.above += 1;
     }
 
-    /// Puts a value where the next insertion goes. O(1) except for a page that may be added.
+    /// Puts a value into the slot of the next insertion. O(1), except when a page is added.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> (usize, Place<T, X>) {
         let key = self.next;
-        // Each of these has its own end on purpose: what follows is then compiled for it.
+        // Each case returns separately on purpose: the code that follows is then compiled for it.
         if key < self.fill {
             // SAFETY: just compared; invariant 2: the slot is vacant.
             unsafe {
@@ -66,7 +67,8 @@ impl<T, X: Copy> Table<T, X> {
         } else {
             unlikely();
             let place = self.claim();
-            // SAFETY: the slot is vacant and ours; it holds a value right after it is committed.
+            // SAFETY: the slot is vacant and belongs to this call; it holds a value right after it
+            // is committed.
             unsafe {
                 self.commit(&place);
                 place.value().write(value);
@@ -75,34 +77,35 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Puts a value into the next slot of page 0 that was never used. This is what a slab of known
-    /// capacity does for each of its first values: no link is made, and the state is written once.
+    /// Puts a value into the next never-used slot of page 0. A slab of known capacity does this for
+    /// each of its first values: no link is made, and the state is written once.
     ///
     /// # Safety
-    /// `key` is [`Table::next`] and page 0's fill, and below `first_end`.
+    /// `key` must be [`Table::next`] and page 0's fill, and below `first_end`.
     #[inline(always)]
     unsafe fn insert_filling(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
         self.fill = key + 1;
-        // SAFETY: page 0 covers the key. What follows it is the next key by invariant 5.
+        // SAFETY: page 0 covers the key. The key after it is the next by invariant 5.
         unsafe { self.fill_slot(self.first_place(key), key, value) }
     }
 
     /// The same on the last page, if that is not page 0.
     ///
     /// # Safety
-    /// `key` is [`Table::next`] and the last page's fill, and not its end.
+    /// `key` must be [`Table::next`] and the last page's fill, and not its end.
     #[inline(always)]
     unsafe fn insert_filling_last(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
         self.last_fill = key + 1;
-        // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used from
-        // the lowest on, so the earlier pages have none: the next is this page's, or the end of all.
+        // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used
+        // in ascending order, so the earlier pages have none: the next is this page's, or the end
+        // of all.
         unsafe { self.fill_slot(self.last_place(key), key, value) }
     }
 
-    /// Puts a value into a slot that was never used.
+    /// Puts a value into a never-used slot.
     ///
     /// # Safety
-    /// The place is the key's, which its page's fill has just passed; the next key is the next vacant one.
+    /// The place must be the key's, which its page's fill has just passed; the next key must be the next vacant one.
     #[inline(always)]
     unsafe fn fill_slot(
         &mut self,
@@ -110,12 +113,12 @@ impl<T, X: Copy> Table<T, X> {
         key: usize,
         value: T,
     ) -> (usize, Place<T, X>) {
-        // SAFETY: the caller's place.
+        // SAFETY: the caller passes the key's place.
         unsafe {
             *place.state = OCCUPIED;
-            // Memory that is fresh from the kernel is to be written first: if it were read first, when a value that
-            // nobody wrote is moved out, each page would fault twice, or share its lines with all others.
-            // Where the value is written, this is not compiled.
+            // Memory fresh from the kernel should be written first. If it were read first, as happens when an unwritten
+            // value is moved out, each page would fault twice, or share its cache lines with all others. Where the
+            // value is written, this compiles to nothing.
             if size_of::<T>() >= 64 && place.slot().addr() % 4096 < size_of::<Slot<T, X>>() {
                 place.value().cast::<u64>().write_unaligned(0);
             }
@@ -127,10 +130,10 @@ impl<T, X: Copy> Table<T, X> {
         (key, place)
     }
 
-    /// Makes an occupied slot the next to be used. Its value stays to be read or dropped.
+    /// Makes an occupied slot the next to be used. Its value remains to be read or dropped.
     ///
     /// # Safety
-    /// `place` is the occupied key's.
+    /// `place` must be the occupied key's.
     #[inline(always)]
     pub unsafe fn vacate(&mut self, key: usize, place: &Place<T, X>) {
         // SAFETY: invariant 1. Keys are below `MOST`.
@@ -139,10 +142,11 @@ impl<T, X: Copy> Table<T, X> {
         self.above -= 1;
     }
 
-    /// Says that the slot holds no value any more. The list of vacant keys is to be made anew.
+    /// Records that the slot no longer holds a value. The caller must then rebuild the list of
+    /// vacant keys.
     ///
     /// # Safety
-    /// `place` is an occupied key's.
+    /// `place` must be an occupied key's.
     #[inline(always)]
     pub unsafe fn lose(&mut self, place: &Place<T, X>) {
         // SAFETY: invariant 1.
@@ -153,10 +157,10 @@ impl<T, X: Copy> Table<T, X> {
     /// Takes a value out of its slot, which is the next to be used.
     ///
     /// # Safety
-    /// `place` is the occupied key's.
+    /// `place` must be the occupied key's.
     #[inline(always)]
     pub unsafe fn take(&mut self, key: usize, place: &Place<T, X>) -> T {
-        // Last: a page that goes back may be the value's.
+        // Last, because the page that goes back may be the value's.
         struct Removed<'a, T, X: Copy>(&'a mut Table<T, X>);
         impl<T, X: Copy> Drop for Removed<'_, T, X> {
             #[inline(always)]
@@ -164,23 +168,23 @@ impl<T, X: Copy> Table<T, X> {
                 self.0.removed();
             }
         }
-        // SAFETY: passed on; the value is read once, as its slot is vacant.
+        // SAFETY: passed on; the value is read once, because its slot is vacant.
         unsafe {
             self.vacate(key, place);
-            // By a drop, so that the value is read straight to where the caller wants it.
+            // By a drop, so that the value is read straight into the caller's destination.
             let _removed = Removed(self);
             place.value().read()
         }
     }
 
-    /// Drops a value where it lies. If that panics, the slot is vacant nevertheless.
+    /// Drops a value in place. If that panics, the slot is vacant nonetheless.
     ///
     /// # Safety
-    /// `place` is an occupied key's.
+    /// `place` must be an occupied key's.
     #[inline]
     pub unsafe fn discard(&mut self, key: usize, place: Place<T, X>) {
-        // SAFETY: the caller's key is occupied: its value is dropped once, as its slot is vacant then;
-        // nobody else can use the table meanwhile.
+        // SAFETY: the caller's key is occupied: its value is dropped once, because its slot is
+        // vacant afterwards; no other code can use the table meanwhile.
         unsafe {
             self.vacate(key, &place);
             place.value().drop_in_place();

@@ -1,9 +1,9 @@
 //! A lock-free stack of indices.
 //!
-//! Head and a tag that counts its changes share one word, so a head that went and came back is not
-//! taken for one that stayed (R. K. Treiber, "Systems Programming: Coping with Parallelism", 1986).
-//! The link of each index lies with whoever owns the stack, and stays there for good: a link that
-//! is read too late is read in vain, never from memory that is gone.
+//! The head and a tag that counts its changes share one word, so a head that was popped and pushed
+//! back is not mistaken for an unchanged one (R. K. Treiber, "Systems Programming: Coping with
+//! Parallelism", 1986). The stack's owner stores the link of each index, and the link stays in
+//! place for good: a stale read of a link is useless, but never touches freed memory.
 //!
 //! Orderings: a push releases what its thread did with the index; the pop that gets the index
 //! acquires it. All changes of the head are read-modify-writes, so a pop synchronises with every
@@ -15,7 +15,7 @@ use super::sync::{AtomicU32, AtomicU64, Ordering};
 const NONE: u32 = u32::MAX;
 
 pub(crate) struct IndexStack {
-    /// Tag above, index below.
+    /// Tag in the upper bits, index in the lower ones.
     head: AtomicU64,
 }
 
@@ -24,7 +24,7 @@ impl IndexStack {
         IndexStack { head: AtomicU64::new(NONE as u64) }
     }
 
-    /// Puts an index on the stack. `link` is the index's own.
+    /// Pushes an index. `link` is the index's own.
     #[inline]
     pub fn push(&self, index: u32, link: &AtomicU32) {
         debug_assert_ne!(index, NONE);
@@ -39,7 +39,7 @@ impl IndexStack {
         }
     }
 
-    /// Takes the index that was put there last. `link` finds the link of an index.
+    /// Pops the index that was pushed last. `link` finds the link of an index.
     #[inline]
     pub fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut head = self.head.load(Ordering::Acquire);

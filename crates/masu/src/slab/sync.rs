@@ -1,5 +1,5 @@
-//! The one facade over atomics and shared cells: `core` in production, `loom` under its model
-//! checker, which so runs the production code.
+//! The single facade over atomics and shared cells: `core` in production, `loom` under its model
+//! checker, which thereby runs the production code.
 
 use core::mem::MaybeUninit;
 
@@ -8,8 +8,7 @@ pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Room for a value, uninitialised at first. Its users agree among themselves, by atomics next to
-/// it, on who may look at it.
+/// Space for a value, uninitialised at first. Its users coordinate access by atomics next to it.
 #[repr(transparent)]
 pub(crate) struct Shared<T>(
     #[cfg(not(loom))] core::cell::UnsafeCell<MaybeUninit<T>>,
@@ -24,7 +23,8 @@ impl<T> Shared<T> {
         Shared(loom::cell::UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// A pointer to read through, now. Under the model checker, a race with a writer is an error.
+    /// Returns a pointer for an immediate read. Under the model checker, a race with a writer is an
+    /// error.
     #[inline(always)]
     pub fn read(&self) -> *const T {
         #[cfg(not(loom))]
@@ -33,7 +33,8 @@ impl<T> Shared<T> {
         self.0.with(|p| p.cast())
     }
 
-    /// A pointer to write through, now. Under the model checker, a race with anybody is an error.
+    /// Returns a pointer for an immediate write. Under the model checker, a race with any access is
+    /// an error.
     #[inline(always)]
     pub fn write(&self) -> *mut T {
         #[cfg(not(loom))]

@@ -1,30 +1,31 @@
 //! The storage under [`Slab`](super::Slab) and its kin: keys, pages, vacancies.
 //!
-//! Page 0 covers the keys `0..base`, each further page `i` those up to `unit << i`, where `unit` is
-//! `base` if somebody gave the table a capacity. Else page 0 has what tables before this one needed
-//! (`history`), and `unit` is at least what lets page 1 end where two pages of
-//! memory are full: what has outgrown a small page would
-//! soon outgrow the double. Each new page doubles the capacity at least and none ever moves.
+//! Page 0 covers the keys `0..base`; each further page `i` covers those up to `unit << i`, where
+//! `unit` is `base` if the table was given a capacity. Otherwise page 0 has what tables before this
+//! one needed (`history`), and `unit` is at least what lets page 1 end where two memory pages are
+//! full: a table that has outgrown a small page would soon outgrow the double. Each new page at
+//! least doubles the capacity, and none ever moves.
 //!
 //! Invariants:
 //!
-//! 1. Below a page's `fill`, every slot is either occupied, as its state says, or vacant; then its state
-//!    is the next key on the list of vacant keys. At and above `fill` a slot and its state are
-//!    uninitialised.
-//! 2. `next` begins the list of vacant keys, which ends with [`Table::fresh_key`]: the lowest key
-//!    that is not below its page's fill, or the end of all pages. Fresh keys are used only when the
-//!    list is empty, so while it is not, its end does not change.
-//! 3. `above` and `release_below` are together the number of states that say occupied.
-//! 4. No reference to a slot is ever made but to a value that is occupied, and no reference to a
-//!    whole page: what one caller holds is not touched by another's use of a different key.
-//! 5. Page 0 has memory for the keys below `first_end`, and behind each of them that is the fresh key
-//!    comes the next: where page 0 came back while later pages were in use, its last key is not among
-//!    them.
+//! 1. Below a page's `fill`, every slot is either occupied, as its state says, or vacant; then its
+//!    state is the next key on the list of vacant keys. At and above `fill` a slot and its state
+//!    are uninitialised.
+//! 2. `next` is the head of the list of vacant keys, which ends with [`Table::fresh_key`]: the
+//!    lowest key that is not below its page's fill, or the end of all pages. Fresh keys are used
+//!    only when the list is empty, so while it is not, its end does not change.
+//! 3. `above` plus `release_below` is the number of states that say occupied.
+//! 4. No reference to a slot is ever made except to an occupied value, and none to a whole page: a
+//!    reference that one caller holds is not affected by another's use of a different key.
+//! 5. Page 0 has memory for the keys below `first_end`, and each of them that is the fresh key is
+//!    followed by the next key: if page 0 was released while later pages were in use, its last key
+//!    is not among them.
 //! 6. If there are later pages, the `last_` fields describe the last one, which has memory, and its
-//!    own `fill` is its end; else they are 0. So `last_fill` is the highest fill of all later pages
-//!    but where [`Table::change_later`] changes them.
-//! 7. No method runs code of `T` or of a caller while 1 to 3 and 6 do not hold, unless it says so.
-//!    (A vacated slot may hold a value for a moment still: nobody can insert meanwhile.)
+//!    own `fill` is its end; otherwise they are 0. So `last_fill` is the highest fill of all later
+//!    pages except where [`Table::change_later`] changes them.
+//! 7. No method runs code of `T` or of a caller while 1 to 3 and 6 do not hold, unless its
+//!    documentation says so. (A vacated slot may still hold a value for a moment: nothing can be
+//!    inserted meanwhile.)
 
 use super::cursor::Cursor;
 use super::history;
@@ -36,47 +37,50 @@ use core::ptr::{self, NonNull};
 
 pub(crate) struct Table<T, X: Copy> {
     pub(super) next: usize,
-    /// Page 0, in parts, so that a key below its fill is found without a further look.
+    /// Page 0, in parts, so that a key below its fill is found without another lookup.
     pub(super) fill: usize,
     pub(super) slots: *const Slot<T, X>,
     pub(super) states: *const u32,
-    /// Values beyond `release_below`: one number to keep up, and its sign says that pages may go back.
+    /// Values beyond `release_below`: one number to maintain, and its sign says that pages may go
+    /// back.
     pub(super) above: isize,
     /// Keys that page 0 covers.
     pub(super) base: usize,
-    /// The keys below this go on in page 0 without a look at others: invariant 5. 0 without memory.
+    /// Keys below this continue in page 0 without examining other pages: invariant 5. 0 without
+    /// memory.
     pub(super) first_end: usize,
-    /// A removal that leaves fewer values gives pages without values back; see `release.rs`.
+    /// A removal that leaves fewer values gives back pages without values; see `release.rs`.
     pub(super) release_below: usize,
     /// Page `i > 0` ends at `unit << i`; not below `base`.
     unit: usize,
     /// The binary logarithm of `unit`, rounded down.
     unit_log: u32,
-    /// Whether page 0 is as large as slabs before this one needed.
+    /// Whether page 0 has the size that earlier slabs needed.
     guessed: bool,
-    /// Whether `release_below` is kept up.
+    /// Whether `release_below` is maintained.
     pub(super) releases: bool,
     /// Keys that page 0's memory has room for; 0 without memory.
     pub(super) room: usize,
-    /// Pages 1 and up. Dropped by hand, out of the way of what has one page.
+    /// Pages 1 and up. Dropped by hand, off the path of tables with one page.
     pub(super) later: ManuallyDrop<Vec<Page<T, X>>>,
-    /// The last of them, in parts: half of all keys are there, and those that were never used.
+    /// The last of them, in parts: half of all keys are there, and the never-used ones.
     pub(super) last_start: usize,
     pub(super) last_fill: usize,
     pub(super) last_end: usize,
     last_slots: *const Slot<T, X>,
     last_states: *const u32,
-    /// What a slot's extra begins with.
+    /// The initial value of a slot's extra.
     pub fresh: X,
     owns: PhantomData<T>,
 }
 
-// SAFETY: a table owns its values and its memory as a `Vec<T>` does; the raw pointers are to these.
+// SAFETY: a table owns its values and its memory as a `Vec<T>` does; the raw pointers point to
+// these.
 unsafe impl<T: Send, X: Copy + Send> Send for Table<T, X> {}
-// SAFETY: through `&Table` only `&T` and copies of `X` can be had.
+// SAFETY: `&Table` gives access only to `&T` and copies of `X`.
 unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
 
-/// Says that the code around it is seldom reached, so that it is laid out of the way.
+/// Marks the code around it as rarely reached, so that it is laid out off the main path.
 #[cold]
 #[inline(always)]
 pub(super) fn unlikely() {}
@@ -89,7 +93,7 @@ pub(crate) struct Place<T, X> {
 
 impl<T, X> Place<T, X> {
     /// # Safety
-    /// The pointers are a slot of a page and its state.
+    /// The pointers must be a slot of a page and its state.
     #[inline(always)]
     pub unsafe fn new(slot: *const Slot<T, X>, state: *const u32) -> Self {
         // SAFETY: the address of a slot is not null.
@@ -110,14 +114,14 @@ impl<T, X> Place<T, X> {
 }
 
 impl<T, X: Copy> Table<T, X> {
-    /// Lets `f`, a function that is seldom called and not compiled in line, have a copy of the table,
-    /// which takes the table's place when `f` is done, also by a panic.
+    /// Passes `f`, a rarely called function that is not inlined, a copy of the table, which
+    /// replaces the table when `f` is done, also after a panic.
     ///
-    /// A table whose own address goes nowhere is one that the compiler can keep in registers: a slab
-    /// that a function makes and uses is then as good as its parts.
+    /// The compiler can keep a table in registers if its own address never escapes: a slab that a
+    /// function makes and uses is then as good as its parts.
     #[inline(always)]
     pub(super) fn aside<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
-        // The copy is no part of this: else the original's address would be in what `f` can reach.
+        // The copy is not stored in this: otherwise `f` could reach the original's address.
         struct Return<'a, T, X: Copy>(&'a mut Table<T, X>, *const Table<T, X>);
         impl<T, X: Copy> Drop for Return<'_, T, X> {
             #[inline(always)]
@@ -126,11 +130,11 @@ impl<T, X: Copy> Table<T, X> {
                 unsafe { ptr::write(self.0, ptr::read(self.1)) }
             }
         }
-        // SAFETY: the original is not looked at, nor dropped, until the copy takes its place.
+        // SAFETY: the original is neither accessed nor dropped until the copy replaces it.
         let mut copy = ManuallyDrop::new(unsafe { ptr::read(self) });
         let copy = &raw mut *copy;
         let _return = Return(self, copy);
-        // SAFETY: nobody else uses the copy meanwhile.
+        // SAFETY: no other code uses the copy meanwhile.
         f(unsafe { &mut *copy })
     }
 
@@ -170,7 +174,7 @@ impl<T, X: Copy> Table<T, X> {
 
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // Not above `MOST`, and neither is the other.
+        // Not above `MOST`, nor is the other.
         self.above.wrapping_add_unsigned(self.release_below) as usize
     }
 
@@ -184,13 +188,13 @@ impl<T, X: Copy> Table<T, X> {
         self.set_len(len);
     }
 
-    /// The key of the next insertion.
+    /// Returns the key of the next insertion.
     #[inline(always)]
     pub fn next(&self) -> usize {
         self.next
     }
 
-    /// Says how many keys page 0 covers; later pages are none, or it is as many as before.
+    /// Sets how many keys page 0 covers; there are no later pages, or the number is unchanged.
     #[inline(always)]
     pub(super) fn set_base(&mut self, base: usize) {
         self.base = base;
@@ -209,11 +213,11 @@ impl<T, X: Copy> Table<T, X> {
         (self.unit, self.unit_log) = (unit, (unit | 1).ilog2());
     }
 
-    /// Page 0 of a table that nobody gave a capacity.
+    /// Maps page 0 of a table without a given capacity.
     #[inline(always)]
     pub(super) fn map_first(&mut self) {
         let least = const { first_page_slots::<T, X>() };
-        // What gives memory back keeps its first page, which is to be small.
+        // A table that gives memory back keeps its first page, which should therefore be small.
         let slots =
             if self.releases { least } else { history::needed(slot_bytes::<T, X>(), least) };
         self.set_page_0(Page::new(0, slots), slots);
@@ -227,7 +231,7 @@ impl<T, X: Copy> Table<T, X> {
         self.set_page_0(Page::new(0, slots), slots);
     }
 
-    /// Makes a new page of so many slots page 0.
+    /// Makes a new page of `slots` slots page 0.
     #[inline(always)]
     fn set_page_0(&mut self, page: Page<T, X>, slots: usize) {
         (self.slots, self.states) = (page.slots, page.states);
@@ -235,24 +239,24 @@ impl<T, X: Copy> Table<T, X> {
         self.set_base(slots);
     }
 
-    /// Says that page 0 has no memory any more; its keys remain.
+    /// Records that page 0 has no memory any more; its keys remain.
     pub(super) fn unmap_page_0(&mut self) {
         (self.room, self.fill, self.first_end) = (0, 0, 0);
         self.guessed = false;
     }
 
-    /// The end of the keys that the pages cover.
+    /// Returns the end of the keys that the pages cover.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.end_of(self.later.len())
     }
 
-    /// Number of pages, those without memory included.
+    /// Returns the number of pages, including those without memory.
     pub fn pages(&self) -> usize {
         usize::from(self.base != 0) + self.later.len()
     }
 
-    /// A page by its number.
+    /// Returns a page by its number.
     #[inline]
     pub fn page(&self, index: usize) -> Page<T, X> {
         if index == 0 {
@@ -266,7 +270,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Lets `f`, which does not panic, change what later pages there are, and their fills.
+    /// Lets `f`, which does not panic, change the later pages and their fills.
     pub(super) fn change_later(&mut self, f: impl FnOnce(&mut Self)) {
         if let Some(last) = self.later.last_mut() {
             last.fill = self.last_fill;
@@ -282,7 +286,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Where a key of the last page is, if that is not page 0.
+    /// Returns the place of a key on the last page, if that is not page 0.
     #[inline(always)]
     pub(super) fn last_place(&self, key: usize) -> Place<T, X> {
         let (slot, state) = (self.last_slots.wrapping_add(key), self.last_states.wrapping_add(key));
@@ -290,38 +294,39 @@ impl<T, X: Copy> Table<T, X> {
         unsafe { Place::new(slot, state) }
     }
 
-    /// The first key of a page.
+    /// Returns the first key of a page.
     #[inline]
     pub fn start(&self, index: usize) -> usize {
         if index == 0 { 0 } else { self.end_of(index - 1) }
     }
 
-    /// The key behind the last of a page.
+    /// Returns the key after the last of a page.
     pub fn end_of(&self, index: usize) -> usize {
         if index == 0 { self.base } else { self.unit << index }
     }
 
-    /// Number of the page that covers a key at or above `base`, counted from page 1; pages that do
-    /// not exist included.
+    /// Returns the number of the page that covers a key at or above `base`, counted from page 1,
+    /// even if that page does not exist.
     #[inline(always)]
     pub(super) fn later_index(&self, key: usize) -> usize {
-        // Page 1 may begin below `unit`. Else the lengths of both numbers say which of two it is.
+        // Page 1 may begin below `unit`. Otherwise the lengths of both numbers say which of two it
+        // is.
         let key = key.max(self.unit);
         let shift = (key | 1).ilog2() - self.unit_log;
         shift as usize - usize::from(key < self.unit << shift)
     }
 
-    /// Where a key is, on page 0.
+    /// Returns the place of a key on page 0.
     ///
     /// # Safety
-    /// The key is below page 0's fill.
+    /// The key must be below page 0's fill.
     #[inline(always)]
     pub(super) unsafe fn first_place(&self, key: usize) -> Place<T, X> {
         // SAFETY: the page covers the key.
         unsafe { Place::new(self.slots.wrapping_add(key), self.states.wrapping_add(key)) }
     }
 
-    /// Where a key is whose slot has been used at least once, or is about to be.
+    /// Returns the place of a key whose slot has been used at least once, or is about to be.
     #[inline]
     pub fn locate(&self, key: usize) -> Option<Place<T, X>> {
         if key < self.fill {
@@ -341,15 +346,15 @@ impl<T, X: Copy> Table<T, X> {
         (key < page.fill).then(|| page.place(key))
     }
 
-    /// Where a key is that holds a value.
+    /// Returns the place of a key that holds a value.
     #[inline(always)]
     pub fn occupied(&self, key: usize) -> Option<Place<T, X>> {
         self.find::<false>(key)
     }
 
-    /// [`Table::occupied`] for a key that is about to be vacated: by the short way if it is on the
-    /// last page. That is a branch which nobody can foresee where keys go in no order; it pays where
-    /// moving the value takes as little.
+    /// [`Table::occupied`] for a key that is about to be vacated: takes a short path if it is on
+    /// the last page. That branch is mispredicted if keys go in no order; it pays when moving the
+    /// value is cheap.
     #[inline(always)]
     pub fn occupied_leaving(&self, key: usize) -> Option<Place<T, X>> {
         self.find::<true>(key)
@@ -357,8 +362,8 @@ impl<T, X: Copy> Table<T, X> {
 
     #[inline(always)]
     fn find<const LEAVING: bool>(&self, key: usize) -> Option<Place<T, X>> {
-        // The look at the state is written for each way on purpose: what follows is then compiled for
-        // its page, and not for a choice of two addresses.
+        // The test of the state is repeated on each path on purpose: the code that follows is then
+        // compiled for its page rather than for a choice of two addresses.
         if key < self.fill {
             // SAFETY: just compared; invariant 1: the state is valid.
             unsafe {
@@ -380,17 +385,17 @@ impl<T, X: Copy> Table<T, X> {
         (unsafe { *place.state } == OCCUPIED).then_some(place)
     }
 
-    /// Where a key is that is known to hold a value.
+    /// Returns the place of a key that is known to hold a value.
     ///
     /// # Safety
-    /// `key` is occupied.
+    /// `key` must be occupied.
     #[inline(always)]
     pub unsafe fn occupied_unchecked(&self, key: usize) -> Place<T, X> {
         // SAFETY: an occupied key is below its page's fill.
         unsafe { self.locate(key).unwrap_unchecked() }
     }
 
-    /// The key of the slot that an address is in. O(pages).
+    /// Returns the key of the slot that an address is in. O(pages).
     pub fn key_at(&self, value: *const T) -> Option<usize> {
         (0..self.pages()).find_map(|index| {
             let (page, start) = (self.page(index), self.start(index));
@@ -406,10 +411,10 @@ impl<T, X: Copy> Table<T, X> {
 }
 
 impl<T, X: Copy> Table<T, X> {
-    /// The end of a table with no page but page 0, whose values want no drop.
+    /// Frees a table that has only page 0 and whose values need no drop.
     ///
     /// # Safety
-    /// The states are those of a page 0 with so much room, which is not used again.
+    /// The states must be those of a page 0 with `room` slots, which is not used again.
     #[inline(never)]
     unsafe fn leave(states: *const u32, room: usize, guessed: bool, used: usize) {
         Self::teach(guessed, used);
@@ -418,7 +423,7 @@ impl<T, X: Copy> Table<T, X> {
         unsafe { page.free(0, room) }
     }
 
-    /// The end of any table.
+    /// Frees any table.
     #[cold]
     #[inline(never)]
     fn end(&mut self) {
@@ -445,7 +450,7 @@ impl<T, X: Copy> Table<T, X> {
 impl<T, X: Copy> Drop for Table<T, X> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Little, so that it is compiled in line: then the table's address goes nowhere (see `aside`).
+        // Small enough to be inlined: then the table's address does not escape (see `aside`).
         if !core::mem::needs_drop::<T>() && self.later.capacity() == 0 {
             if self.room != 0 {
                 // SAFETY: the pages are not used again.

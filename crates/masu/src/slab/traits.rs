@@ -1,4 +1,4 @@
-//! The traits of the standard library on a [`Slab`].
+//! The standard library's traits for a [`Slab`].
 
 use super::change::{Slab, invalid_key};
 use super::iter::{IntoIter, Iter, IterMut};
@@ -14,7 +14,8 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T: Clone> Clone for Slab<T> {
-    /// The same values under the same keys; the same keys will be reused in the same order.
+    /// Copies the values under the same keys; the same vacant keys will be reused in the same
+    /// order.
     fn clone(&self) -> Self {
         let mut slab = Slab::new();
         slab.clone_from(self);
@@ -22,14 +23,14 @@ impl<T: Clone> Clone for Slab<T> {
         slab
     }
 
-    /// Uses the pages that are there if they suffice.
+    /// Uses the existing pages if they suffice.
     fn clone_from(&mut self, source: &Self) {
         self.table.copy_from(&source.table, T::clone);
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Slab<T> {
-    /// Length and capacity; with `{:#?}`, keys and values.
+    /// Shows length and capacity; with `{:#?}`, keys and values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
             f.debug_map().entries(self.iter()).finish()

@@ -1,17 +1,17 @@
-//! What a [`Table`] does at leisure: emptying, shrinking, compacting, giving pages back.
+//! Rare operations on a [`Table`]: emptying, shrinking, compacting, giving pages back.
 
 use super::cursor::Cursor;
 use super::page::{GROUP, OCCUPIED, Page};
 use super::table::Table;
 
 impl<T, X: Copy> Table<T, X> {
-    /// The highest fill of a page in use.
+    /// Returns the highest fill of a page in use.
     pub fn carved_end(&self) -> usize {
         let fills = (0..self.pages()).rev().map(|index| (self.page(index).fill, self.start(index)));
         fills.into_iter().find_map(|(fill, start)| (fill > start).then_some(fill)).unwrap_or(0)
     }
 
-    /// The key behind the last occupied one.
+    /// Returns the key after the last occupied one.
     fn occupied_end(&self) -> usize {
         Cursor::new(self).next_back(self).map_or(0, |(key, _)| key + 1)
     }
@@ -28,7 +28,7 @@ impl<T, X: Copy> Table<T, X> {
         reset.0.drop_values();
     }
 
-    /// Makes every slot a never used one, without dropping what it holds.
+    /// Makes every slot a never-used one, without dropping its contents.
     pub fn forget_values(&mut self) {
         for index in 0..self.pages() {
             self.set_fill(index, self.start(index));
@@ -37,8 +37,8 @@ impl<T, X: Copy> Table<T, X> {
         self.next = self.fresh_key();
     }
 
-    /// Drops every value and says so in its state. If one's drop panics, the rest follows before the
-    /// panic goes on. The list of vacant keys is not kept up.
+    /// Drops every value and updates its state. If one drop panics, the rest are dropped before the
+    /// panic continues. The list of vacant keys is not maintained.
     pub fn drop_values(&mut self) {
         struct Rest<'a, T, X: Copy> {
             table: &'a mut Table<T, X>,
@@ -66,7 +66,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Gives all memory back, and all keys with it. The values are forgotten.
+    /// Gives back all memory, and all keys with it. The values are forgotten.
     pub fn free_pages(&mut self) {
         self.truncate_pages(0);
         if self.room != 0 {
@@ -96,7 +96,7 @@ impl<T, X: Copy> Table<T, X> {
         });
     }
 
-    /// Orders the vacant keys anew, the lowest first, so that a slab that shrinks stays dense.
+    /// Reorders the vacant keys, lowest first, so that a slab that shrinks stays dense.
     /// O(capacity).
     pub fn rebuild_vacancies(&mut self) {
         self.next = self.fresh_key();
@@ -116,8 +116,8 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Cuts off everything from key `end` on, where nothing is occupied. The list of vacant keys is
-    /// to be made anew.
+    /// Cuts off everything from key `end` on, where nothing is occupied. The caller must then
+    /// rebuild the list of vacant keys.
     pub fn cut(&mut self, end: usize) {
         if end == 0 {
             return self.free_pages();
@@ -131,7 +131,7 @@ impl<T, X: Copy> Table<T, X> {
         if end <= self.base {
             self.truncate_pages(0);
             self.set_base(end);
-            // SAFETY: made for that many slots, and what follows `end` was cut off.
+            // SAFETY: made for that many slots, and everything beyond `end` was cut off.
             if unsafe { self.page(0).shrink(end) } {
                 self.room = end;
             }
@@ -140,7 +140,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Cuts off what follows the last value.
+    /// Cuts off everything after the last value.
     pub fn shrink_to_fit(&mut self) {
         let end = self.occupied_end();
         let used = self.carved_end();
@@ -150,8 +150,8 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Gives back the memory of every page without a value. O(capacity) if there is one, else
-    /// O(capacity / 8). Number of pages released.
+    /// Gives back the memory of every page without a value. O(capacity) if there is one, otherwise
+    /// O(capacity / 8). Returns the number of pages released.
     pub fn release_empty_pages(&mut self) -> usize {
         self.release_pages(0)
     }
@@ -167,11 +167,11 @@ impl<T, X: Copy> Table<T, X> {
             released += 1;
             let start = self.start(index);
             if index == 0 {
-                // SAFETY: made for `room` slots; nothing on it is in use.
+                // SAFETY: made for `room` slots; none of it is in use.
                 unsafe { page.free(0, self.room) }
                 self.unmap_page_0();
             } else {
-                // SAFETY: as in `truncate_pages`; nothing on it is in use.
+                // SAFETY: as in `truncate_pages`; none of it is in use.
                 unsafe { page.free(start, self.end_of(index)) }
                 self.later[index - 1] = Page::hollow(start);
             }
@@ -190,25 +190,26 @@ impl<T, X: Copy> Table<T, X> {
         released
     }
 
-    /// Number of values on a page. O(slots / 8).
+    /// Returns the number of values on a page. O(slots / 8).
     pub fn count(&self, index: usize) -> usize {
         let (page, start) = (self.page(index), self.start(index));
         let mut count = 0;
         let mut key = start;
         while key < page.fill {
-            // SAFETY: the page has memory, since it has keys below its fill.
+            // SAFETY: the page has memory, because it has keys below its fill.
             count += unsafe { page.group(key, start) }.count_ones() as usize;
             key = (key | (GROUP - 1)) + 1;
         }
         count
     }
 
-    /// Moves the values with the highest keys to the lowest vacant keys, as long as `rekey` agrees,
-    /// then cuts off what follows the last one. A value is dropped when `rekey` panics over it.
+    /// Moves the values with the highest keys to the lowest vacant keys for as long as `rekey`
+    /// agrees, then cuts off everything after the last one. If `rekey` panics, its value is
+    /// dropped.
     pub fn compact(&mut self, mut rekey: impl FnMut(&mut T, usize, usize) -> bool) {
         struct Finish<'a, T, X: Copy> {
             table: &'a mut Table<T, X>,
-            /// The value that the closure is looking at.
+            /// The value that the closure has.
             moving: Option<usize>,
         }
         impl<T, X: Copy> Drop for Finish<'_, T, X> {
@@ -245,7 +246,7 @@ impl<T, X: Copy> Table<T, X> {
                 break;
             }
             finish.moving = Some(from);
-            // SAFETY: the cursor's keys are occupied, and nobody else looks at this one.
+            // SAFETY: the cursor's keys are occupied, and no other reference to this value exists.
             let agreed = rekey(unsafe { &mut *source.value() }, from, low);
             finish.moving = None;
             if !agreed {
