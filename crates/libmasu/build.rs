@@ -3,16 +3,16 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     for arg in [
-        // No start files: nothing but our own .init_array and .fini_array runs.
+        // No start files: only our own .init_array and .fini_array run.
         "-nostartfiles",
-        // The number changes when programs that are linked with the library have to be linked anew.
+        // The number changes when programs linked with the library have to be relinked.
         "-Wl,-soname,libmasu.so.0",
-        // Threads' exit hooks and fork handlers point into the object: it never goes away.
+        // Thread-exit hooks and fork handlers point into the object, so it is never unloaded.
         "-Wl,-z,nodelete",
         "-Wl,-z,now",
         "-Wl,-z,relro",
-        // Functions call each other directly; of a variable that programs set there may be a copy in the
-        // executable, and that one counts.
+        // Functions call each other directly; variables that programs set may have a copy in the
+        // executable, which then counts.
         "-Wl,-Bsymbolic-functions",
         // Required from a static libc, optional in a running process.
         "-Wl,--wrap=pthread_key_create",
@@ -25,8 +25,8 @@ fn main() {
     if target("ENV") != "gnu" {
         return;
     }
-    // The GNU linker knows none of what follows. On x86-64 the compiler links with the lld that comes with it, by itself
-    // since 1.90; for other machines it has to be told, and not all that package Rust bring that linker.
+    // The GNU linker supports none of the following. On x86-64 the compiler has linked with its bundled lld by default
+    // since 1.90; on other machines it has to be told to, and some distributions package Rust without that linker.
     let lld = format!("{}/lib/rustlib/{}/bin/gcc-ld", said(&["--print", "sysroot"]), of("HOST"));
     let is_usual = target("ARCH") == "x86_64";
     if !is_usual && !std::path::Path::new(&lld).exists() {
@@ -36,39 +36,39 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
         println!("cargo::rustc-cdylib-link-arg=-B{lld}");
     }
-    // Functions of the same code are one.
+    // Merges functions with identical code.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
     versions();
     if is_usual {
-        // Code shares no page with what is not code, but where the layout says so.
+        // Code shares no page with anything else, except where the layout says so.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-code");
-        // What most programs run and write lies apart from the rest.
+        // Groups what most programs run and write, apart from the rest.
         println!("cargo::rerun-if-changed={LAYOUT}");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}/{LAYOUT}", of("CARGO_MANIFEST_DIR"));
     }
 }
 
-/// What the compiler answers.
+/// Returns the compiler's output.
 fn said(option: &[&str]) -> String {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let output = std::process::Command::new(rustc).args(option).output();
     String::from_utf8(output.expect("the compiler runs").stdout).expect("text").trim().to_owned()
 }
 
-/// The compiler's version, behind `1.`.
+/// The compiler's version after `1.`.
 fn minor_version() -> Option<u32> {
     let version = said(&["--version"]);
     version.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
-/// A variable that cargo sets.
+/// Returns a variable that cargo sets.
 fn of(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
-/// Gives symbols their versions. The compiler passes a version script without names, which would win over
-/// a second one: a name that says its version is left alone by both, and asking for such a name (`-u`)
-/// is as good as defining it.
+/// Gives symbols their versions. The compiler passes a version script without names, which would
+/// override a second one. Both leave a name with an explicit version alone, and requesting such a
+/// name (`-u`) is as good as defining it.
 fn versions() {
     println!("cargo::rerun-if-changed={SCRIPT}");
     println!(

@@ -1,7 +1,8 @@
 //! The names under which glibc exports its allocator a second time.
 //!
-//! Programs that wrap `malloc` call the `__libc_` names to get at the real one. A statically linked
-//! glibc would answer them from its own heap, and bring its `malloc` along to collide with ours.
+//! Programs that wrap `malloc` call the `__libc_` names to reach the real one. A statically linked
+//! glibc would serve them from its own heap, and bring along its `malloc`, which collides with
+//! ours.
 
 use crate::{aligned, malloc, report};
 use core::ffi::{c_int, c_void};
@@ -12,11 +13,11 @@ macro_rules! aliases {
         #[doc = concat!("Another name of [`", stringify!($target), "`].")]
         ///
         /// # Safety
-        /// As there.
+        /// As for the target.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
             let target: unsafe extern "C" fn($($type),*) $(-> $result)? = $target;
-            // SAFETY: the caller's contract is that of the target.
+            // SAFETY: the caller's contract is the target's.
             unsafe { target($($arg),*) }
         }
     )+};

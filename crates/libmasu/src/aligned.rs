@@ -1,4 +1,4 @@
-//! Allocation at an address that is a multiple of something.
+//! Aligned allocation.
 //!
 //! | function | alignment it takes | otherwise |
 //! |---|---|---|
@@ -7,18 +7,18 @@
 //! | `memalign` | any, rounded up to a power of two | null, `EINVAL` above half the address space |
 //! | `valloc`, `pvalloc` | a page | |
 //!
-//! This is glibc from 2.38 on, and C23: the size need not be a multiple. Alignments above 1 GiB
-//! are out of memory.
+//! This follows glibc from 2.38 on, and C23: the size need not be a multiple of the alignment.
+//! Alignments above 1 GiB fail as out of memory.
 
 use crate::errno::{EINVAL, ENOMEM, fail, or_enomem};
 use crate::malloc::allocate;
 use core::ffi::{c_int, c_void};
 
-/// What every block is aligned to without asking.
+/// The alignment of every block by default.
 pub const NATURAL: usize = 16;
 
-/// A block of `size` bytes aligned to `align`, or null: no memory, or not a power of two from 1 to
-/// 1 GiB. `errno` is not touched.
+/// Returns a block of `size` bytes aligned to `align`, or null if memory is out or `align` is not a
+/// power of two from 1 to 1 GiB. Leaves `errno` alone.
 pub fn try_aligned(size: usize, align: usize) -> *mut u8 {
     if align <= NATURAL {
         masu_core::alloc(size)
@@ -29,16 +29,16 @@ pub fn try_aligned(size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// As [`try_aligned`], with `errno` set on failure.
+/// Like [`try_aligned`], with `errno` set on failure.
 fn aligned(size: usize, align: usize) -> *mut u8 {
     if align <= NATURAL { allocate(size) } else { or_enomem(try_aligned(size, align)) }
 }
 
-/// `posix_memalign` of POSIX. On failure `*place` stays as it is. When memory is out, `errno` says so
-/// too, as glibc has it.
+/// `posix_memalign` of POSIX. On failure `*place` stays as it is. If memory is out, `errno` is set
+/// as well, as in glibc.
 ///
 /// # Safety
-/// `place` may be written.
+/// `place` must be writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(
     place: *mut *mut c_void,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn posix_memalign(
     if block.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller gives a place for the result.
+    // SAFETY: the caller passes a place for the result.
     unsafe { *place = block.cast() };
     0
 }
@@ -63,7 +63,7 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if align.is_power_of_two() { aligned(size, align).cast() } else { fail(EINVAL).cast() }
 }
 
-/// `memalign` of old.
+/// The historical `memalign`.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -72,7 +72,7 @@ pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// `valloc` of old: page-aligned.
+/// The historical `valloc`: page-aligned.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
     aligned(size, masu_core::page_size()).cast()

@@ -1,8 +1,8 @@
-//! Blocks of glibc's own allocator that come here.
+//! Blocks of glibc's own allocator that are passed to this library.
 //!
-//! A program may get at glibc's `malloc` in spite of masu, by `dlsym` from glibc's handle or in a namespace of `dlmopen`, and
-//! free its blocks as any other. Where it is plain that a block is glibc's, glibc gets it back: each of its blocks has a
-//! header before it, and three kinds of place where it may lie.
+//! A program may reach glibc's `malloc` in spite of masu, by `dlsym` from glibc's handle or in a namespace of
+//! `dlmopen`, and free its blocks like any other. If a block is clearly glibc's, glibc gets it back: each of its blocks
+//! has a header before it and lies in one of three kinds of place.
 //!
 //! ```text
 //!  kind     where                                        what else must be so
@@ -11,7 +11,7 @@
 //!  mapped   at the start of its own pages                its size is that of whole pages, all of them mapped
 //! ```
 //!
-//! Nothing is read that cannot be: the kernel is asked before. A block that none of this is true of is left alone, such as one
+//! Nothing unreadable is read: the kernel is asked first. A block that matches none of these is left alone, such as one
 //! of the main arena of a second copy of glibc, which has no break.
 
 use core::ffi::{CStr, c_char, c_void};
@@ -21,13 +21,15 @@ use masu_core::weak;
 
 use masu_unwind::can_be_read;
 
-/// Does in glibc what the program does with one of its blocks; `None` if the block is not known for one.
+/// Performs in glibc the program's operation on one of glibc's blocks; `None` if the block is not
+/// recognised as one.
 pub fn serve(act: Act, p: *mut u8) -> Option<usize> {
     if !is_its_own(p.addr()) {
         return None;
     }
     let p = p.cast::<c_void>();
-    // SAFETY: the functions are glibc's, and the block is its own. What is wrong with it, glibc finds.
+    // SAFETY: the functions are glibc's, and the block is its own. If the block is damaged, glibc
+    // detects it.
     unsafe {
         match act {
             Act::Free => {
@@ -49,7 +51,7 @@ pub fn serve(act: Act, p: *mut u8) -> Option<usize> {
     }
 }
 
-/// A function of glibc's, which this library has one of the same name before.
+/// A function of glibc's that one of this library's shadows.
 fn function(name: &CStr) -> Option<*const c_void> {
     const RTLD_NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
     let dlsym = weak!("dlsym");
@@ -63,24 +65,23 @@ fn function(name: &CStr) -> Option<*const c_void> {
         )
     };
     let function = dlsym(RTLD_NEXT, name.as_ptr());
-    // Another allocator may stand before it.
+    // Another allocator may come before it.
     let (file, _) = masu_core::loaded_from(function.cast())?;
     file.to_bytes().ends_with(b"/libc.so.6").then_some(function)
 }
 
-/// What begins a block: the size of the one before it, if that is free, and its own size with flags.
+/// A block's header: the size of the previous block, if that is free, and its own size with flags.
 const HEADER: usize = 16;
-/// The flag that says that the block before is in use.
+/// The flag that says that the previous block is in use.
 const BEFORE_IN_USE: usize = 1;
-/// Those of a block with its own pages, and of one in an arena that is not the main one.
+/// The flags of a block with its own pages, and of one in an arena other than the main one.
 const IS_MAPPED: usize = 2;
 const IN_ARENA: usize = 4;
 const FLAGS: usize = 7;
-/// A heap of such an arena is at a multiple of this, and not longer.
+/// A heap of such an arena begins at a multiple of this and is at most this long.
 const ARENA_HEAP: usize = 64 << 20;
 
-/// A word that the program may have. It may lie where nobody is to read, which a sanitizer would report: it does not watch
-/// assembly.
+/// Reads a word of the program's memory. A sanitizer might report the read as invalid, but it does not watch assembly.
 fn word(address: usize) -> Option<usize> {
     if !address.is_multiple_of(8) || !can_be_read(address) {
         return None;
@@ -144,18 +145,18 @@ fn end(start: usize, size: usize) -> Option<usize> {
     start.checked_add(size)
 }
 
-/// Whether the block behind one of a size says that that is in use.
+/// Whether the block after one of a size says that the latter is in use.
 fn in_use(start: usize, size: usize) -> Option<bool> {
     Some(word(start + size + 8)? & BEFORE_IN_USE != 0)
 }
 
-/// Where the memory ends that glibc's main arena gets from the kernel; 0 if glibc does not say.
+/// Where the memory that glibc's main arena gets from the kernel ends; 0 if glibc does not say.
 fn program_break() -> usize {
     let sbrk = weak!("sbrk");
     if sbrk.is_null() {
         return 0;
     }
-    // SAFETY: this is the C library's signature. Nothing is asked for.
+    // SAFETY: this is the C library's signature. An argument of 0 changes nothing.
     let sbrk = unsafe { transmute::<*const c_void, extern "C" fn(isize) -> usize>(sbrk) };
     sbrk(0)
 }

@@ -1,22 +1,22 @@
-//! What the door asks of the C library and the C++ runtime beyond `errno`.
+//! What the door needs from the C library and the C++ runtime beyond `errno`.
 //!
-//! Most of it may be absent: a C program has no C++ runtime, musl has no `__register_atfork`, and
-//! a process under an old glibc may have no threads. [`weak!`] reads the address of such a function,
-//! null when nobody defines it.
+//! Most of it may be absent: a C program has no C++ runtime, musl has no `__register_atfork`, and a
+//! process under an old glibc may have no threads. [`weak!`] reads the address of such a function,
+//! null if it is undefined.
 //!
 //! Three functions are wrapped in the shared object (see "Linking" in the crate's description): the
 //! engine and the door call them plainly, and the linker sends the calls to the `__wrap_` functions
 //! here. These call the real function, known to them as `__real_…`, if the process has it. In the
-//! archive nothing is wrapped, nobody refers to the `__wrap_` functions, and the linker fetches the
-//! real ones from the C library.
+//! archive nothing is wrapped or refers to the `__wrap_` functions, and the linker fetches the real
+//! ones from the C library.
 
 use crate::errno::ENOSYS;
 use core::ffi::{c_int, c_void};
 use masu_core::weak;
 
-// A static C library gives a function only to those who insist, which weak references do not. This
-// is another name for what stands in the same object file, so the linker fetches it; nothing uses
-// the name, and the loader of the shared object does not look for it.
+// A static C library supplies a function only for a strong reference, which weak ones are not. This
+// is another name for a symbol in the same object file, so the linker fetches that file; nothing
+// uses the name, and the loader of the shared object does not look for it.
 core::arch::global_asm!(".globl __getauxval");
 
 /// A fork handler.
@@ -26,7 +26,7 @@ unsafe extern "C" {
     fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
 }
 
-/// Whether the process runs with more rights than its caller, who then must not configure it.
+/// Whether the process runs with more rights than its caller, who must then not configure it.
 pub fn is_secure() -> bool {
     const AT_SECURE: usize = 23;
     let getauxval = weak!("getauxval");
@@ -37,24 +37,25 @@ pub fn is_secure() -> bool {
     let getauxval = unsafe {
         core::mem::transmute::<*const c_void, unsafe extern "C" fn(usize) -> usize>(getauxval)
     };
-    // SAFETY: any kind may be asked for.
+    // SAFETY: `getauxval` accepts any type.
     unsafe { getauxval(AT_SECURE) != 0 }
 }
 
-/// Whether fork handlers may be registered at any later moment. A C library that calls handlers under
-/// the lock that registering takes does not allow it: a handler may be what allocates first in a
-/// thread. glibc does not since version 2.36, which brought this function.
+/// Whether fork handlers may be registered at any later moment. A C library that runs handlers
+/// under the lock that registration takes does not allow it: a handler may make the first
+/// allocation of a thread. glibc has not held it since version 2.36, which introduced this
+/// function.
 pub fn registers_late() -> bool {
     !weak!("pidfd_getfd").is_null()
 }
 
 /// Has `prepare` called before every fork, and one of the others after it. A process without the
-/// means has no second thread either, and its forks need no handlers.
+/// function has no second thread either, and its forks need no handlers.
 ///
 /// # Safety
-/// The handlers may be called at any fork to come, on any thread.
+/// The handlers must be callable at any future fork, on any thread.
 pub unsafe fn at_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: the caller guarantees it.
     unsafe { pthread_atfork(prepare, parent, child) };
 }
 
@@ -115,9 +116,9 @@ macro_rules! wrap {
 wrap!("pthread_key_create");
 wrap!("pthread_setspecific");
 
-// glibc keeps `pthread_atfork` in the part that is always linked statically. What it exports is
-// `__register_atfork`, which takes the handle of the library that registers as a fourth argument;
-// null says that no unloading ever removes the handlers.
+// glibc keeps `pthread_atfork` in the part that is always linked statically. It exports
+// `__register_atfork`, which takes the handle of the registering library as a fourth argument; null
+// means that no unloading ever removes the handlers.
 #[cfg(target_arch = "x86_64")]
 wrap!(
     "pthread_atfork",

@@ -7,53 +7,54 @@
 //! cc -static program.c -Wl,-u,malloc /path/to/libmasu.a
 //! ```
 //!
-//! The engine, `masu-core`, does the work. What is here is the contract: which argument is refused
-//! with which `errno`, what glibc does where the standards are silent, and how memory that cannot
-//! be had is reported in C++. Nothing is left that would reach the C library's own heap: whatever
-//! glibc's allocator exports is exported here too, under `__libc_` names as well.
+//! The engine, `masu-core`, does the work. This crate is the contract: which argument is refused
+//! with which `errno`, what glibc does where the standards are silent, and how C++ reports that
+//! memory is out. No path leads to the C library's own heap: everything that glibc's allocator
+//! exports is exported here too, including the `__libc_` names.
 //!
-//! - `malloc`, `aligned`: allocation in C. The fast paths of the engine are inlined; what happens
-//!   behind them is in functions marked cold, reached by a tail call.
-//! - `aliases`: the same functions under the names glibc also gives them.
+//! - `malloc`, `aligned`: allocation in C. The fast paths of the engine are inlined; slower paths
+//!   are in cold functions, reached by a tail call.
+//! - `aliases`: the same functions under the other names glibc gives them.
 //! - `operator_new`, `new_failed`: C++.
 //! - `report`: `malloc_trim`, `mallinfo2`, `malloc_info` and their like.
 //! - `process`: start, exit and fork.
 //! - `jemalloc`: jemalloc's extended interface, `mallocx` to `mallctl`.
-//! - `glibc`: blocks of glibc's own allocator that come here.
-//! - `limit`: limits on memory, of `masu.h`.
-//! - `host`, `errno`: what is asked of the C library.
+//! - `glibc`: blocks of glibc's own allocator that are passed here.
+//! - `limit`: the limits on memory of `masu.h`.
+//! - `host`, `errno`: what is needed from the C library.
 //!
 //! # Linking
 //!
 //! The same object code goes into both files and runs on glibc and musl. It needs
 //! `__errno_location`, `getauxval`, the memory functions (`memcpy` and so on) and, when linked
 //! statically, `pthread_key_create`, `pthread_setspecific` and `pthread_atfork`. A static C library
-//! gives members only to those who insist, while a process that preloads the shared object may
+//! supplies members only for strong references, while a process that preloads the shared object may
 //! have none of the three (glibc before 2.34 without libpthread) and must start all the same. So
 //! they are plain references, and the shared object is linked with `--wrap`, which sends them to
-//! functions that look whether the real one is there (`host`).
+//! functions that check whether the real one exists (`host`).
 //!
 //! That, `-z nodelete` (thread-exit and fork hooks point into the object), `-nostartfiles`, the
 //! versions of symbols (`libmasu.map`) and the layout (`layout.ld`) are linker arguments, which only a
 //! build script can pass for one kind of library. It does nothing else. A Rust program that uses the
 //! engine as a crate does not run it.
 //!
-//! An archive gives its members to references that come *before* it, so a program whose own code
-//! asks for `malloc` only through other libraries would get libc's; `-Wl,-u,malloc` asks for it
-//! first. `-Wl,--whole-archive` does too, and also works.
+//! An archive supplies its members only for references that come *before* it, so a program whose
+//! own code calls `malloc` only through other libraries would get libc's; `-Wl,-u,malloc` requests
+//! it first. `-Wl,--whole-archive` also works.
 //!
 //! # Layout
 //!
-//! The kernel maps the 64 KiB around a page of a file that is touched, and all of it counts as the
-//! program's memory: small programs had the whole library. So where Rust links with lld, what most
-//! programs run lies in one segment, what few need in another, with the unwinding tables between
-//! them, and the variables that every program writes lie side by side on two pages. Functions are
-//! named by their modules; one that gets another name or module works as before, and lies with what
-//! all run. Only x86-64 has it: elsewhere it could not be measured.
+//! The kernel maps the 64 KiB around a touched page of a file, and all of it counts as the
+//! program's memory: small programs paid for the whole library. So where Rust links with lld, the
+//! code that most programs run lies in one segment and rarely needed code in another, with the
+//! unwinding tables between them, and the variables that every program writes lie side by side on
+//! two pages. Functions are named by their modules; one that is renamed or moved still works, and
+//! lies with the commonly run code. Only x86-64 has this layout: elsewhere it could not be
+//! measured.
 //!
 //! # No unwinding, no panics
 //!
-//! A release build holds no panic path and no `core::fmt`. The panic handler and the personality
+//! A release build contains no panic path and no `core::fmt`. The panic handler and the personality
 //! routine below exist for builds whose optimiser leaves checks in; neither is ever reached.
 
 #![cfg_attr(not(test), no_std)]
@@ -103,7 +104,7 @@ macro_rules! trap {
 }
 
 // Builds without link-time optimisation refer to the personality routine from core's own frames,
-// and would not load without one. Weak, so that a real one in the same program wins.
+// and would not load without one. It is weak, so that a real one in the same program wins.
 #[cfg(not(test))]
 core::arch::global_asm!(
     ".weak rust_eh_personality",

@@ -1,18 +1,18 @@
 //! `malloc`, `calloc`, `realloc`, `free` and their variants.
 //!
-//! What the standards leave open is answered as glibc does: `malloc(0)` is a block of its own,
-//! `realloc(p, 0)` frees and returns null, and a size above `PTRDIFF_MAX` is out of memory. Every
-//! block is aligned to 16 bytes, the small ones too. `free` keeps `errno`: the engine makes its
-//! system calls itself.
+//! Where the standards leave a choice, this follows glibc: `malloc(0)` returns a distinct block,
+//! `realloc(p, 0)` frees and returns null, and a size above `PTRDIFF_MAX` fails as out of memory.
+//! Every block is aligned to 16 bytes, even small ones. `free` preserves `errno`: the engine makes
+//! its system calls itself.
 
 use crate::errno::{ENOMEM, fail, or_enomem};
 use crate::process::{self, Environment};
 use core::ffi::{c_int, c_void};
 
-// Constructor and destructor stand beside `malloc`: a linker that takes it from the archive takes
-// the object file it is in, and may take nothing else. Priority 0: in a static program they run
-// before and after all others. Fork handlers run newest first before a fork, so those that others
-// registered run while the engine is not yet locked, and may allocate.
+// The constructor and destructor are next to `malloc` because a linker that takes it from the
+// archive takes its object file, and may take nothing else. Priority 0: in a static program they
+// run before and after all others. Fork handlers run newest first before a fork, so handlers that
+// others registered run while the engine is not yet locked, and may allocate.
 #[used]
 #[unsafe(link_section = ".init_array.00000")]
 static START: unsafe extern "C" fn(c_int, Environment, Environment) = process::start;
@@ -23,7 +23,7 @@ static EXIT: extern "C" fn() = process::exit;
 // Here for the same reason: the note says that this object's `malloc` is masu's.
 core::arch::global_asm!(masu_core::note!("1"));
 
-/// The body of `malloc`: the engine's fast path here, all else behind a tail call.
+/// The body of `malloc`: the engine's fast path inline, everything else behind a tail call.
 #[inline(always)]
 pub fn allocate(size: usize) -> *mut u8 {
     let block = masu_core::alloc_fast_unknown(size);
@@ -45,7 +45,7 @@ fn allocate_zeroed_slow(size: usize) -> *mut u8 {
     or_enomem(masu_core::alloc_zeroed_slow(size))
 }
 
-/// What no block can hold.
+/// Refuses a size that no block can have.
 #[cold]
 #[inline(never)]
 fn refuse() -> *mut u8 {
@@ -55,7 +55,7 @@ fn refuse() -> *mut u8 {
 /// `realloc` to another size class.
 ///
 /// # Safety
-/// A live block and a size that is not 0.
+/// `block` must be a live block and `size` not 0.
 #[cold]
 #[inline(never)]
 unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
@@ -63,11 +63,10 @@ unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     or_enomem(unsafe { masu_core::realloc_slow(block, size, 16) })
 }
 
-/// `realloc` that does not resize: of null, or to nothing. Out of line to keep [`realloc`]
-/// short.
+/// `realloc` without a resize: of null, or to size 0. Out of line to keep [`realloc`] short.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[inline(never)]
 unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
@@ -78,7 +77,8 @@ unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     core::ptr::null_mut()
 }
 
-// Both halves of a pair begin a cache line, so that it takes as few lines of instructions as it can.
+// Both halves of the pair begin at a cache line, so that the pair takes as few lines of
+// instructions as possible.
 masu_core::begins_a_line!(".text.masu_malloc");
 masu_core::begins_a_line!(".text.masu_free");
 
@@ -101,7 +101,7 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// `realloc` of C.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() || size == 0 {
@@ -117,10 +117,10 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     unsafe { reallocate(block.cast(), size) }.cast()
 }
 
-/// `reallocarray` of POSIX.1-2024: nothing happens to `block` if the product overflows.
+/// `reallocarray` of POSIX.1-2024: `block` is unchanged if the product overflows.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(
     block: *mut c_void,
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn reallocarray(
 /// `free` of C.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.masu_free")]
 pub unsafe extern "C" fn free(block: *mut c_void) {
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 /// `cfree`, which glibc had until 2.26: `free`.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfree(block: *mut c_void) {
     // SAFETY: the caller's contract is the same.
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn cfree(block: *mut c_void) {
 /// `free_sized` of C23. The size is compared with the block's own.
 ///
 /// # Safety
-/// `block` is null or a live block that was asked for with this size.
+/// `block` must be null or a live block that was requested with this size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
     // SAFETY: the caller's contract is the same.
@@ -168,17 +168,17 @@ pub unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
 /// `free_aligned_sized` of C23.
 ///
 /// # Safety
-/// `block` is null or a live block that was asked for with this alignment and size.
+/// `block` must be null or a live block that was requested with this alignment and size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, size: usize) {
     // SAFETY: the caller's contract is the same.
     unsafe { masu_core::dealloc_aligned(block.cast(), size, align) }
 }
 
-/// `malloc_usable_size` of glibc: the bytes of `block` that may be used, 0 for null.
+/// `malloc_usable_size` of glibc: returns the usable bytes of `block`, 0 for null.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     // SAFETY: the caller's contract is the same.

@@ -1,24 +1,25 @@
-//! `operator new` when there is no memory: the new-handler, then an exception or null.
+//! `operator new` when memory is out: the new-handler, then an exception or null.
 //!
-//! C++ says: as long as there is a new-handler, call it and try again. It may free something, put
-//! another handler in its place, end the program, or throw. Without one, `new` throws
+//! C++ requires this: as long as there is a new-handler, call it and try again. It may free
+//! something, install another handler, end the program, or throw. Without one, `new` throws
 //! `std::bad_alloc`. The nothrow forms do the same and turn any exception into null.
 //!
-//! Exceptions have to pass through here, and Rust code compiled to abort on panic stops them. So the
-//! loop is in assembly with its own unwind tables, a naked function per form. The functions of
+//! Exceptions have to pass through here, and Rust code compiled to abort on panic stops them. So
+//! the loop is in assembly with its own unwind tables, a naked function per form. The functions of
 //! `operator_new` reach it by a tail call; where the optimiser makes that an ordinary call, their
-//! frames have nothing to clean up and are unwound through. What the loop calls for itself never
-//! unwinds.
+//! frames have nothing to clean up and are unwound through. The functions that the loop itself
+//! calls never unwind.
 //!
 //! The nothrow form needs a `catch (...)` around the handler: a table for the C++ personality
-//! routine that says so, and a landing pad. If the C++ runtime came by `dlopen`, the personality
-//! routine is not known here and a throwing handler's exception passes through the nothrow form.
+//! routine that says so, and a landing pad. If the C++ runtime was loaded by `dlopen`, the
+//! personality routine is not known here and a throwing handler's exception passes through the
+//! nothrow form.
 //!
-//! Nothing in a process need be C++. What is asked of the runtime are weak references; a runtime
-//! that came by `dlopen` is asked by name. The exception is put together from the parts that the
-//! C++ ABI names, because whoever can catch it has them all linked, which a static program need not
-//! have of the library's own function for this. Without them nobody could catch the exception, and
-//! `new` ends the process with a message.
+//! The process need not contain any C++. The runtime's functions are weak references; in a runtime
+//! loaded by `dlopen` they are looked up by name. The exception is built from the parts that the
+//! C++ ABI names: any program that can catch it has all of them linked, whereas a static program
+//! may lack the library's own function for throwing it. Without these parts no code could catch the
+//! exception, and `new` ends the process with a message.
 
 use crate::aligned::try_aligned;
 
@@ -72,7 +73,7 @@ macro_rules! catch_table {
 use catch_table;
 use masu_core::weak;
 
-/// The address of something in the C++ runtime, null if there is none.
+/// The address of a symbol of the C++ runtime, null if there is none.
 macro_rules! runtime {
     ($name:literal) => {{
         let address = weak!($name);
@@ -84,12 +85,12 @@ macro_rules! runtime {
     }};
 }
 
-/// Tries once more. An alignment of 0 is the natural one.
+/// Tries once more. An alignment of 0 means the natural one.
 extern "C" fn allocate(size: usize, align: usize) -> *mut u8 {
     try_aligned(size, align)
 }
 
-/// The new-handler in force, null if there is none.
+/// Returns the new-handler in force, null if there is none.
 extern "C" fn new_handler() -> *const c_void {
     let get = runtime!("_ZSt15get_new_handlerv");
     if get.is_null() {
@@ -108,11 +109,11 @@ struct Throw {
     throw: *const c_void,
 }
 
-/// Makes a `std::bad_alloc` and writes to `place` how to throw it. Does not return if nobody in this
-/// process could catch it.
+/// Makes a `std::bad_alloc` and writes to `place` how to throw it. Does not return if no code in
+/// this process could catch it.
 ///
 /// # Safety
-/// `place` may be written.
+/// `place` must be writable.
 unsafe extern "C" fn bad_alloc(place: *mut Throw) {
     let allocate = runtime!("__cxa_allocate_exception");
     let throw = runtime!("__cxa_throw");
@@ -124,7 +125,8 @@ unsafe extern "C" fn bad_alloc(place: *mut Throw) {
         masu_core::abort();
     }
     // SAFETY: this is the C++ ABI. A `bad_alloc` is a pointer to its virtual table, past the two
-    // words before the first function; allocation does not return null. `place` is the caller's.
+    // words before the first function; allocation does not return null. The caller passes a
+    // writable `place`.
     unsafe {
         let exception = transmute::<*const c_void, unsafe extern "C" fn(usize) -> *mut c_void>(
             allocate,
@@ -134,23 +136,23 @@ unsafe extern "C" fn bad_alloc(place: *mut Throw) {
     }
 }
 
-/// Ends the exception `thrown`, which a new-handler let loose.
+/// Ends the exception `thrown` by a new-handler.
 extern "C" fn swallow(thrown: *mut c_void) {
     let begin = runtime!("__cxa_begin_catch");
     let end = runtime!("__cxa_end_catch");
     if begin.is_null() || end.is_null() {
         return;
     }
-    // SAFETY: these are the functions of the C++ ABI, called in the order it wants, once, with the
-    // exception that the personality routine handed to the landing pad.
+    // SAFETY: these are the functions of the C++ ABI, called once in the required order, with the
+    // exception that the personality routine passed to the landing pad.
     unsafe {
         transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(begin)(thrown);
         transmute::<*const c_void, unsafe extern "C" fn()>(end)();
     }
 }
 
-/// The address of `name` in a C++ runtime that is loaded but was not yet when this library was, null
-/// if there is none. The runtime then stays loaded.
+/// Returns the address of `name` in a C++ runtime that was loaded after this library, null if there
+/// is none. The runtime then stays loaded.
 #[inline(never)]
 fn runtime_symbol(name: &CStr) -> *const c_void {
     type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
@@ -165,8 +167,8 @@ fn runtime_symbol(name: &CStr) -> *const c_void {
     }
     // SAFETY: `dlsym` of POSIX.
     let find = unsafe { transmute::<*const c_void, Find>(find) };
-    // By name, since linkers warn of any static program that refers to `dlopen`.
-    // SAFETY: a valid string.
+    // By name, because linkers warn about any static program that refers to `dlopen`. SAFETY: a
+    // valid string.
     let open = unsafe { find(RTLD_DEFAULT, c"dlopen".as_ptr()) };
     if open.is_null() {
         return open;
@@ -179,7 +181,7 @@ fn runtime_symbol(name: &CStr) -> *const c_void {
         if library.is_null() {
             continue;
         }
-        // SAFETY: a handle just got and a valid string.
+        // SAFETY: a handle just obtained and a valid string.
         let symbol = unsafe { find(library, name.as_ptr()) };
         if !symbol.is_null() {
             return symbol;

@@ -1,25 +1,25 @@
 //! C++'s replaceable `operator new` and `operator delete`, all twenty.
 //!
-//! Names are those of the Itanium ABI on a 64-bit target: `_Zn` new and `_Zd` delete, `w`/`l` for
-//! one object and `a` for an array; then the arguments, `m` a size, `St11align_val_t` an alignment,
+//! Names follow the Itanium ABI on a 64-bit target: `_Zn` is new and `_Zd` delete, `w`/`l` one
+//! object and `a` an array; then the arguments, `m` a size, `St11align_val_t` an alignment,
 //! `RKSt9nothrow_t` a `std::nothrow`.
 //!
-//! A form of `new` that finds no memory goes to `new_failed`, which asks the new-handler, or with an option of
-//! jemalloc's to `infallible`, which ends the process. Sizes and
-//! alignments given to `delete` are compared with the block's own.
+//! A form of `new` that finds no memory goes to `new_failed`, which calls the new-handler, or with an option of
+//! jemalloc's to `infallible`, which ends the process. Sizes and alignments passed to `delete` are compared with the
+//! block's own.
 
 use crate::aligned::try_aligned;
 use crate::infallible;
 use crate::new_failed::{new_or_null, new_or_throw};
 use core::ffi::c_void;
 
-/// Exports forms of `new` without an alignment: the engine's fast path, and the rest at `$slow`.
+/// Exports forms of `new` without an alignment: the engine's fast path, with the rest at `$slow`.
 macro_rules! plain_news {
     ($($name:ident($($ignored:ty)?) else $slow:ident;)+) => {$(
         /// A form of C++'s `operator new`.
         ///
         /// # Safety
-        /// Called as C++ does.
+        /// Must be called as C++ does.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
         pub unsafe extern "C" fn $name(size: usize $(, _: $ignored)?) -> *mut c_void {
@@ -27,7 +27,7 @@ macro_rules! plain_news {
             if !block.is_null() {
                 return block.cast();
             }
-            // SAFETY: this is the last thing done here, as it must be for what may unwind.
+            // SAFETY: a tail call, as required of a call that may unwind.
             unsafe { $slow(size) }
         }
     )+};
@@ -49,7 +49,7 @@ unsafe extern "C" fn throwing_slow(size: usize) -> *mut c_void {
     if infallible::is_on() {
         return ended();
     }
-    // SAFETY: this is the last thing done here.
+    // SAFETY: a tail call.
     unsafe { new_or_throw(size, 0) }
 }
 
@@ -62,11 +62,11 @@ unsafe extern "C" fn nothrow_slow(size: usize) -> *mut c_void {
     if infallible::is_on() {
         return ended();
     }
-    // SAFETY: this is the last thing done here.
+    // SAFETY: a tail call.
     unsafe { new_or_null(size, 0) }
 }
 
-/// The end of a form of `new` that is not to fail, or null if the program would not have it.
+/// Ends a form of `new` that must not fail, or returns null if the program prefers that.
 #[cold]
 #[inline(never)]
 fn ended() -> *mut c_void {
@@ -80,7 +80,7 @@ macro_rules! aligned_news {
         /// A form of C++'s `operator new` with an alignment.
         ///
         /// # Safety
-        /// Called as C++ does.
+        /// Must be called as C++ does.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
         pub unsafe extern "C" fn $name(
@@ -95,7 +95,7 @@ macro_rules! aligned_news {
             if infallible::is_on() {
                 return ended();
             }
-            // SAFETY: this is the last thing done here.
+            // SAFETY: a tail call.
             unsafe { $failed(size, align) }
         }
     )+};
@@ -108,14 +108,14 @@ aligned_news! {
     _ZnamSt11align_val_tRKSt9nothrow_t(*const c_void) else new_or_null;
 }
 
-/// Exports forms of `delete`, which free the block by the engine's function `$free`, with what they are told of
-/// its size and alignment.
+/// Exports forms of `delete`, which free the block by the engine's function `$free`, passing on the given size and
+/// alignment.
 macro_rules! deletes {
     ($($name:ident($($arg:ident: $type:ty),*) = $free:ident($($told:expr),*);)+) => {$(
         /// A form of C++'s `operator delete`.
         ///
         /// # Safety
-        /// `block` is null or a live block.
+        /// `block` must be null or a live block.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
         pub unsafe extern "C" fn $name(block: *mut c_void $(, $arg: $type)*) {

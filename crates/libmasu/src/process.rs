@@ -1,15 +1,15 @@
 //! The process: start, exit and fork.
 //!
 //! The engine serves `malloc` from the first call on, long before any constructor runs. The
-//! constructor here reads the configuration and sees to the fork handlers; the destructor prints
-//! statistics if they were asked for. Nothing is given back at exit: the kernel does that faster.
+//! constructor here reads the configuration and registers the fork handlers; the destructor prints
+//! statistics if configured. Nothing is given back at exit: the kernel does that faster.
 
 use crate::glibc;
 use crate::host;
 use core::ffi::{c_char, c_int};
 use masu_core::weak;
 
-/// An array of `NAME=value`, ended by null.
+/// An array of `NAME=value`, terminated by null.
 pub type Environment = *const *const c_char;
 
 static UNWINDER: masu_core::profile::Unwinder = masu_core::profile::Unwinder {
@@ -21,7 +21,7 @@ static UNWINDER: masu_core::profile::Unwinder = masu_core::profile::Unwinder {
 /// Runs before `main`, and before the constructors of everything that depends on this library.
 ///
 /// # Safety
-/// Called once, by the loader, on the only thread.
+/// The loader must call it once, on the only thread.
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
     masu_core::profile::set_unwinder(&UNWINDER);
     masu_core::set_neighbour(glibc::serve);
@@ -43,8 +43,8 @@ fn register() {
     unsafe { host::at_fork(prepare, parent, child) };
 }
 
-/// The environment. `passed` is what the constructor got as its third argument: glibc passes the
-/// environment, musl passes nothing and leaves whatever was in the register. But musl has set
+/// Returns the environment. `passed` is the constructor's third argument: glibc passes the
+/// environment, musl passes nothing and leaves an arbitrary value in the register. But musl has set
 /// `environ` by then, while glibc may set it later if this library starts before libc does.
 fn environment(passed: Environment) -> Environment {
     let environ = weak!("environ").cast::<Environment>();
@@ -73,7 +73,7 @@ unsafe extern "C" fn child() {
 /// Runs after `main`, and after `atexit`.
 pub extern "C" fn exit() {
     masu_core::exit_report();
-    // What the door knows of profiles lies on a page that most programs never touch.
+    // The door's profile code and data lie on a page that most programs never touch.
     if masu_core::profile::last_rate() != 0 && crate::jemalloc::prof::dumps_at_exit() {
         crate::jemalloc::prof::at_exit();
     }

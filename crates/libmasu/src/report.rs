@@ -1,8 +1,8 @@
-//! glibc's ways to ask the allocator how it is, and to tell it what to do.
+//! glibc's functions that report on the allocator and tune it.
 //!
-//! Programs call them by reflex, services call `malloc_trim(0)` on a timer. They must not reach
+//! Programs call them routinely, and services call `malloc_trim(0)` on a timer. They must not reach
 //! glibc, which would start a heap of its own to answer. Sizes are the engine's totals over all
-//! threads: there are no arenas to report one by one.
+//! threads: there are no arenas to report individually.
 
 use crate::errno::EINVAL;
 use core::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ pub struct MallInfo2 {
     pub arena: usize,
     /// Free chunks. Not counted here: 0.
     pub ordblks: usize,
-    /// Free chunks in fast bins: there are none.
+    /// Free chunks in fast bins: none.
     pub smblks: usize,
     /// Mapped regions. Not counted here: 0.
     pub hblks: usize,
@@ -29,7 +29,7 @@ pub struct MallInfo2 {
     pub hblkhd: usize,
     /// Always 0, in glibc too.
     pub usmblks: usize,
-    /// Bytes in fast bins: there are none.
+    /// Bytes in fast bins: none.
     pub fsmblks: usize,
     /// Bytes in use.
     pub uordblks: usize,
@@ -39,7 +39,7 @@ pub struct MallInfo2 {
     pub keepcost: usize,
 }
 
-/// glibc's `struct mallinfo`: the same in `int`, where large values read as the largest.
+/// glibc's `struct mallinfo`: the same in `int`, where larger values saturate.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MallInfo([c_int; 10]);
@@ -95,23 +95,23 @@ pub extern "C" fn mallinfo() -> MallInfo {
     mallinfo2().into()
 }
 
-/// `malloc_trim` of glibc: gives back what can be given back, now. 1 if that was anything. There is
-/// no top of a heap to leave `pad` bytes at.
+/// `malloc_trim` of glibc: gives back all free memory now. Returns 1 if there was any. There is no
+/// heap top to leave `pad` bytes at.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     masu_core::purge().into()
 }
 
-/// `mallopt` of glibc. Its parameters tune a heap that is not there, so the known ones succeed and
-/// do nothing.
+/// `mallopt` of glibc. Its parameters tune a heap that does not exist, so the known ones succeed
+/// and do nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
     // M_ARENA_MAX to M_TRIM_THRESHOLD, and M_MXFAST to M_KEEP.
     matches!(parameter, -8..=-1 | 1..=4).into()
 }
 
-/// `malloc_stats` of glibc, on stderr: its lines first, which programs parse, then what masu knows
-/// beyond them. No cancellation point, as in glibc.
+/// `malloc_stats` of glibc, on stderr: its lines first, which programs parse, then masu's
+/// additional figures. Not a cancellation point, as in glibc.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     let stats = masu_core::stats();
@@ -119,7 +119,7 @@ pub extern "C" fn malloc_stats() {
     let mut sink = |bytes: &[u8]| masu_core::write_stderr(bytes);
     let mut text = Text::new(&mut sink);
     let heap = [("system bytes", info.arena), ("in use bytes", info.uordblks)];
-    // There are no mapped regions beside the heap, now or ever.
+    // There are never mapped regions outside the heap.
     let regions = [("max mmap regions", info.hblks), ("max mmap bytes", info.hblkhd)];
     let beyond = [
         ("dirty bytes", stats.dirty),
@@ -134,7 +134,7 @@ pub extern "C" fn malloc_stats() {
     lines(&mut text, &beyond);
 }
 
-/// A line for each figure, in the columns of `malloc_stats`.
+/// Writes a line for each figure, in the columns of `malloc_stats`.
 fn lines(text: &mut Text, figures: &[(&str, usize)]) {
     for (name, value) in figures {
         let number = masu_core::text::decimal(*value as u64);
@@ -145,7 +145,7 @@ fn lines(text: &mut Text, figures: &[(&str, usize)]) {
 /// `malloc_info` of glibc: the totals as XML in its shape, with a single heap.
 ///
 /// # Safety
-/// `stream` is a stream open for writing.
+/// `stream` must be a stream open for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_int {
     if options != 0 {
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
     }
     let info = mallinfo2();
     let mut sink = |bytes: &[u8]| {
-        // SAFETY: a live buffer and the caller's stream.
+        // SAFETY: a live buffer and the caller's open stream.
         unsafe { fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
     };
     let mut text = Text::new(&mut sink);
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
     0
 }
 
-/// The elements that `malloc_info` has once per heap and once for the process.
+/// The elements that `malloc_info` prints once per heap and once for the process.
 fn totals(text: &mut Text, info: &MallInfo2) {
     for (element, value) in [
         ("<total type=\"fast\" count=\"0\" size=\"", 0),

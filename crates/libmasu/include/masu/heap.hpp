@@ -1,4 +1,4 @@
-// masu for C++17: a heap of its own for a part of a program, as a std::pmr::memory_resource. Header only.
+// masu for C++17: a separate heap for part of a program, as a std::pmr::memory_resource. Header only.
 //
 //   masu::heap heap(64 << 20);                  at most 64 MiB
 //   std::pmr::vector<int> numbers(&heap);
@@ -25,12 +25,12 @@
 
 namespace masu {
 
-// A heap: blocks that are limited, counted and freed all at once. Any thread may use it. Whatever is in it when it is
-// destroyed or reset is gone, without a destructor.
+// A heap: blocks that are limited, counted and freed all at once. Any thread may use it. Destroying or resetting it frees
+// everything in it without running destructors.
 class heap final : public std::pmr::memory_resource {
   public:
-    // A heap of at most so many bytes in live blocks. Throws std::system_error when memory is out or a thousand heaps are
-    // alive.
+    // Makes a heap of at most `limit` bytes in live blocks. Throws std::system_error if memory is out or a thousand heaps
+    // are alive.
     explicit heap(std::size_t limit = SIZE_MAX) {
         check(masu_heap_create(&heap_), "masu::heap");
         if (limit != SIZE_MAX)
@@ -42,13 +42,13 @@ class heap final : public std::pmr::memory_resource {
 
     // Bytes in live blocks, by their usable sizes.
     std::size_t allocated() const noexcept { return masu_heap_allocated(heap_); }
-    // The most they may take; SIZE_MAX: no limit.
+    // Maximum bytes in live blocks; SIZE_MAX means no limit.
     std::size_t limit() const noexcept { return masu_heap_limit(heap_); }
-    // Sets it. Allocations beyond throw std::bad_alloc; nothing is freed.
+    // Sets that limit. Allocations beyond it throw std::bad_alloc; nothing is freed.
     void set_limit(std::size_t bytes) { check(masu_heap_set_limit(heap_, bytes), "masu::heap::set_limit"); }
-    // Frees all blocks. Nothing that is in the heap may be used or destroyed afterwards.
+    // Frees all blocks. Nothing in the heap may be used or destroyed afterwards.
     void reset() { check(masu_heap_reset(heap_), "masu::heap::reset"); }
-    // Gives what is free in the heap back to the system.
+    // Gives the heap's free memory back to the system.
     void trim() noexcept { masu_heap_trim(heap_); }
     // The heap for the functions of masu.h.
     masu_heap native_handle() const noexcept { return heap_; }

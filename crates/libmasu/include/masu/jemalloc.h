@@ -1,19 +1,19 @@
 /* masu behind jemalloc's interface.
  *
- * Declares what <jemalloc/jemalloc.h> of jemalloc 5.3 declares, with the same values and types, so
- * that a program written for jemalloc builds and links against libmasu. The directory
- * masu/compat holds it under jemalloc's own path.
+ * Declares everything that <jemalloc/jemalloc.h> of jemalloc 5.3 declares, with the same values and
+ * types, so a program written for jemalloc builds and links against libmasu. The directory
+ * masu/compat holds this header under jemalloc's own path.
  *
  * Names. The shared library exports plain names (mallocx, mallctl). As with jemalloc, je_mallocx
  * and so on are macros for them unless JEMALLOC_NO_RENAME is defined. For a private copy of the
- * library with a prefix of its own (see the script private-archive) define
+ * library with its own prefix (see the script private-archive), define
  *
  *     -D'MASU_JEMALLOC_NAME(name)=je_##name'
  *
  * or use the header that the script writes; JEMALLOC_MANGLE then makes the plain names macros for
  * the prefixed ones, malloc and free among them.
  *
- * Where masu differs is told at each name below and in the manual of the door.
+ * Differences from jemalloc are described at each name below and in the door's manual.
  */
 #ifndef MASU_JEMALLOC_H
 #define MASU_JEMALLOC_H
@@ -46,14 +46,14 @@
 #define JEMALLOC_CXX_THROW
 #endif
 
-/* Flags of the *allocx functions, joined by |. */
+/* Flags of the *allocx functions, combined with |. */
 /* Align to 2^la bytes, la up to 30. */
 #define MALLOCX_LG_ALIGN(la) ((int)(la))
 /* Align to a bytes, a power of two up to 1 GiB. */
 #define MALLOCX_ALIGN(a)                                                                           \
     ((int)((size_t)(a) < (size_t)INT_MAX ? ffs((int)(a)) - 1                                       \
                                          : ffs((int)((size_t)(a) >> 32)) + 31))
-/* Zero the memory; in rallocx and xallocx, what lies beyond the former usable size. */
+/* Zero the memory; in rallocx and xallocx, the part beyond the previous usable size. */
 #define MALLOCX_ZERO ((int)0x40)
 /* Explicit thread caches are accepted and hold nothing. */
 #define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
@@ -61,11 +61,11 @@
 /* An arena that "arenas.create" made; 0 is the common memory. */
 #define MALLOCX_ARENA(a) ((int)(((unsigned)(a) + 1) << 20))
 
-/* In place of an arena's number: all, and those destroyed. */
+/* Instead of an arena's number: all arenas, and the destroyed ones. */
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 
-/* The name that a function has in the library. */
+/* The name of a function in the library. */
 #ifndef MASU_JEMALLOC_NAME
 #define MASU_JEMALLOC_NAME(name) name
 #define MASU_JEMALLOC_PLAIN 1
@@ -75,29 +75,29 @@
 extern "C" {
 #endif
 
-/* A block of at least size bytes; null when memory is out. */
+/* Returns a block of at least size bytes; null if memory is out. */
 JEMALLOC_EXPORT void *MASU_JEMALLOC_NAME(mallocx)(size_t size, int flags)
     JEMALLOC_ATTR(malloc) JEMALLOC_ALLOC_SIZE(1) JEMALLOC_NOTHROW;
-/* Resizes a block, moving it if it must; null leaves it as it is. */
+/* Resizes a block, moving it if necessary. Returns null if memory is out; the block is unchanged. */
 JEMALLOC_EXPORT void *MASU_JEMALLOC_NAME(rallocx)(void *ptr, size_t size, int flags)
     JEMALLOC_ALLOC_SIZE(2) JEMALLOC_NOTHROW;
-/* Resizes a block where it is, to size + extra if there is room, else to size; returns its real
- * size then. */
+/* Resizes a block in place, to size + extra if there is room, otherwise to size; returns its actual
+ * size afterwards. */
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(xallocx)(void *ptr, size_t size, size_t extra, int flags)
     JEMALLOC_NOTHROW;
-/* The real size of a block. */
+/* Returns the actual size of a block. */
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(sallocx)(const void *ptr, int flags)
     JEMALLOC_NOTHROW JEMALLOC_ATTR(pure);
 /* Frees a block. */
 JEMALLOC_EXPORT void MASU_JEMALLOC_NAME(dallocx)(void *ptr, int flags) JEMALLOC_NOTHROW;
-/* Frees a block of which size bytes were asked for. */
+/* Frees a block that was requested with size bytes. */
 JEMALLOC_EXPORT void MASU_JEMALLOC_NAME(sdallocx)(void *ptr, size_t size, int flags)
     JEMALLOC_NOTHROW;
-/* The real size that mallocx would give; 0 if it could not. */
+/* Returns the actual size that mallocx would give; 0 if it would fail. */
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(nallocx)(size_t size, int flags)
     JEMALLOC_NOTHROW JEMALLOC_ATTR(pure);
 
-/* Reads and writes values by name; 0 or an error number. */
+/* Read and write values by name; return 0 or an error number. */
 JEMALLOC_EXPORT int MASU_JEMALLOC_NAME(mallctl)(const char *name, void *oldp, size_t *oldlenp,
                                                 void *newp, size_t newlen) JEMALLOC_NOTHROW;
 JEMALLOC_EXPORT int MASU_JEMALLOC_NAME(mallctlnametomib)(const char *name, size_t *mibp,
@@ -105,14 +105,14 @@ JEMALLOC_EXPORT int MASU_JEMALLOC_NAME(mallctlnametomib)(const char *name, size_
 JEMALLOC_EXPORT int MASU_JEMALLOC_NAME(mallctlbymib)(const size_t *mib, size_t miblen, void *oldp,
                                                      size_t *oldlenp, void *newp, size_t newlen)
     JEMALLOC_NOTHROW;
-/* Prints statistics through write_cb, or as malloc_message says. */
+/* Prints statistics through write_cb, or through malloc_message if that is null. */
 JEMALLOC_EXPORT void MASU_JEMALLOC_NAME(malloc_stats_print)(void (*write_cb)(void *, const char *),
                                                             void *cbopaque, const char *opts)
     JEMALLOC_NOTHROW;
 
-/* Set by the program: where messages go; null is standard error. */
+/* Set by the program: where messages go; null means standard error. */
 extern JEMALLOC_EXPORT void (*MASU_JEMALLOC_NAME(malloc_message))(void *cbopaque, const char *s);
-/* Defined by the program, if it wants to: options, as in MALLOC_CONF. The library has none. */
+/* May be defined by the program: options, as in MALLOC_CONF. The library does not define it. */
 extern JEMALLOC_EXPORT const char *MASU_JEMALLOC_NAME(malloc_conf);
 
 #ifdef MASU_JEMALLOC_PLAIN
@@ -139,9 +139,10 @@ JEMALLOC_EXPORT void *MASU_JEMALLOC_NAME(pvalloc)(size_t size) JEMALLOC_CXX_THRO
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(malloc_usable_size)(void *ptr) JEMALLOC_CXX_THROW;
 #endif
 
-/* Extent hooks: functions of the program's that give arenas their memory, by "arenas.create" and
- * "arena.<i>.extent_hooks". Sizes are multiples of 2 MiB, parts of pages of 4 KiB; true is a refusal. All but alloc
- * may be null. The table is used as long as its arena exists. Arena 0 has none but the default ones: EPERM. */
+/* Extent hooks: functions of the program that supply arenas with memory, through "arenas.create" and
+ * "arena.<i>.extent_hooks". Sizes are multiples of 2 MiB, and of 4 KiB pages for parts; true means refusal. All
+ * except alloc may be null. The table is used for as long as its arena exists. Arena 0 accepts only the default
+ * ones: EPERM. */
 typedef struct extent_hooks_s extent_hooks_t;
 typedef void *(extent_alloc_t)(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment,
                                bool *zero, bool *commit, unsigned arena_ind);
@@ -175,7 +176,7 @@ struct extent_hooks_s {
 }
 #endif
 
-/* After the declarations, as the prefix may be je_ itself. */
+/* After the declarations, because the prefix may be je_ itself. */
 #ifndef JEMALLOC_NO_RENAME
 #define je_aligned_alloc MASU_JEMALLOC_NAME(aligned_alloc)
 #define je_calloc MASU_JEMALLOC_NAME(calloc)

@@ -1,7 +1,7 @@
-/* What masu offers beyond the C library: heaps of one's own, blocks in batches, figures.
+/* What masu offers beyond the C library: separate heaps, blocks in batches, statistics.
  *
  * The functions are those that dlmalloc has beyond malloc, under names that begin with masu_. They are
- * inline and stand on malloc and on jemalloc's interface, which libmasu exports.
+ * inline and use malloc and jemalloc's interface, both of which libmasu exports.
  *
  *   dlmalloc                               here
  *   malloc_footprint                       masu_footprint
@@ -16,7 +16,7 @@
  *   mspace_malloc, _calloc, _realloc, ...  masu_heap_malloc, masu_heap_calloc, masu_heap_realloc, ...
  *   mspace_footprint, _footprint_limit     masu_heap_allocated, masu_heap_limit
  *
- * Sizes are in bytes. A function that returns a pointer returns null, with errno set to ENOMEM, when
+ * Sizes are in bytes. A function that returns a pointer returns null, with errno set to ENOMEM, if
  * memory is out. Every block, of a heap or not, is freed by free, from any thread.
  */
 #ifndef MASU_MASU_H
@@ -32,27 +32,27 @@
 extern "C" {
 #endif
 
-/* A value by its name; 0 if there is none. */
+/* Returns the value of a name; 0 if there is none. */
 static inline size_t masu_figure_(const char *name) {
     size_t value = 0, length = sizeof value;
     return mallctl(name, &value, &length, NULL, 0) == 0 ? value : 0;
 }
 
-/* Bytes that the allocator may have resident: blocks, free memory not yet given back, and its own
- * tables. O(spans): about a millisecond for each ten gigabytes of small blocks. */
+/* Returns the bytes that the allocator may have resident: blocks, free memory not yet given back, and
+ * its own tables. O(spans): about a millisecond for each ten gigabytes of small blocks. */
 static inline size_t masu_footprint(void) {
     uint64_t epoch = 1;
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     return masu_figure_("stats.resident");
 }
 
-/* Told of count live blocks of up to size bytes each, which lie in held bytes. */
+/* Receives the number count of live blocks of up to size bytes each, which occupy held bytes. */
 typedef void masu_inspector(size_t size, size_t count, size_t held, void *data);
 
-/* Calls inspector for each size class of small blocks in which there are any, the smallest first, then
- * with size 0 for all larger blocks together, of which count is the bytes. Blocks that threads keep to
- * hand count as live. Figures are of the moment of the call; the inspector may allocate and free. Returns
- * the bytes of all. O(spans), as masu_footprint. */
+/* Calls inspector for each non-empty size class of small blocks, smallest first, then with size 0 for
+ * all larger blocks together, with their total bytes as count. Free blocks that threads keep for reuse
+ * count as live. Figures are of the moment of the call; the inspector may allocate and free. Returns
+ * the bytes of all blocks. O(spans), like masu_footprint. */
 static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
     uint64_t epoch = 1;
     unsigned classes = 0;
@@ -77,8 +77,8 @@ static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
     return all + large;
 }
 
-/* Frees count blocks and makes their places null; null ones are passed over. Returns how many could not
- * be freed: 0. */
+/* Frees count blocks and sets their entries to null; skips null entries. Returns how many could not be
+ * freed: 0. */
 static inline size_t masu_bulk_free(void **blocks, size_t count) {
     for (size_t i = 0; i < count; i++) {
         free(blocks[i]);
@@ -87,35 +87,35 @@ static inline size_t masu_bulk_free(void **blocks, size_t count) {
     return 0;
 }
 
-/* What is called when the memory in use has passed the soft limit: bytes in use, the limit, the word
- * given with the function. */
+/* Called when the memory in use has passed the soft limit, with the bytes in use, the limit, and the
+ * pointer registered with the function. */
 typedef void masu_limit_callback(size_t in_use, size_t limit, void *data);
 
-/* Has callback called when the memory in use passes the soft limit although everything free has gone
- * back to the system; NULL: nothing is called. Once for each crossing: again only after less than seven
- * eighths of the limit were in use.
+/* Has callback called when the memory in use is above the soft limit even after everything free has
+ * gone back to the system; NULL removes it. It is called once for each crossing, and again only after
+ * use fell below seven eighths of the limit.
  *
- * It is called inside the allocation that passed the limit, on that thread, while masu holds no lock: it
- * may allocate and free. It should be short, and must not wait for other threads, since its caller may
- * hold locks of the program's. The usual thing to do is to empty caches, to write a line, or to make
- * somebody else do so. */
+ * It runs inside the allocation that passed the limit, on that thread, while masu holds no lock, so it
+ * may allocate and free. It should be short, and must not wait for other threads, because its caller
+ * may hold the program's locks. It usually empties caches, writes a line, or signals another thread to
+ * do so. */
 void masu_set_limit_callback(masu_limit_callback *callback, void *data);
 
-/* Sets both limits while the program runs, in bytes in use as masu_footprint counts them; 0: none.
- * soft: SIZE_MAX: nine tenths of the limit of the control group, if it has one, as it is at first.
+/* Sets both limits while the program runs, in bytes in use as masu_footprint counts them; 0 means none.
+ * soft: SIZE_MAX means nine tenths of the control group's limit, if it has one, which is the default.
  * hard: allocations that would pass it fail, with errno ENOMEM. A sixty-fourth of it (1 to 8 MiB, at
- * most an eighth) is kept back until the first failure, for what the program then has to do. */
+ * most an eighth) is held in reserve until the first failure, for the program's response to it. */
 void masu_set_limits(size_t soft, size_t hard);
 
-/* The limits as they are set, each unless its place is NULL; 0: none. */
+/* Stores the current limits, each unless its pointer is NULL; 0 means none. */
 void masu_get_limits(size_t *soft, size_t *hard);
 
-/* Resizes a block where it is and returns it; NULL, the block as it was, where there is no room. */
+/* Resizes a block in place and returns it; NULL, with the block unchanged, if there is no room. */
 static inline void *masu_realloc_in_place(void *block, size_t size) {
     return block && size <= PTRDIFF_MAX && xallocx(block, size ? size : 1, 0, 0) >= size ? block : NULL;
 }
 
-/* For the two below: all blocks or none. Sizes are sizes[i], or all sizes[0] if same. */
+/* For the two below: all blocks or none. Sizes are sizes[i], or sizes[0] for all if same. */
 static inline void **masu_independent_(size_t count, const size_t *sizes, int same, int zeroed,
                                        void **blocks) {
     void **to = blocks;
@@ -133,13 +133,13 @@ static inline void **masu_independent_(size_t count, const size_t *sizes, int sa
     return to;
 }
 
-/* count zeroed blocks of size bytes, each to be freed by itself, in blocks; if that is null, in an array
- * that is to be freed too. Null if there is not memory for all. */
+/* Allocates count zeroed blocks of size bytes, to be freed individually, and returns them in blocks; if
+ * that is null, in an array that must be freed too. Returns null if there is no memory for all. */
 static inline void **masu_independent_calloc(size_t count, size_t size, void **blocks) {
     return masu_independent_(count, &size, 1, 1, blocks);
 }
 
-/* As masu_independent_calloc, with a size for each and without zeroes. */
+/* Like masu_independent_calloc, with a size for each block and without zeroing. */
 static inline void **masu_independent_comalloc(size_t count, const size_t *sizes, void **blocks) {
     return masu_independent_(count, sizes, 0, 0, blocks);
 }
@@ -149,12 +149,12 @@ typedef struct masu_heap {
     unsigned arena;
 } masu_heap;
 
-/* The flags that name a heap, for mallocx and rallocx. */
+/* Returns the flags that name a heap, for mallocx and rallocx. */
 static inline int masu_heap_flags(masu_heap heap) {
     return MALLOCX_ARENA(heap.arena) | MALLOCX_TCACHE_NONE;
 }
 
-/* A call about a heap; 0 or an error number. */
+/* Calls mallctl for a heap; returns 0 or an error number. */
 static inline int masu_heap_call_(masu_heap heap, const char *what, size_t *old, const size_t *value) {
     char name[48];
     size_t length = sizeof *old;
@@ -162,23 +162,23 @@ static inline int masu_heap_call_(masu_heap heap, const char *what, size_t *old,
     return mallctl(name, old, old ? &length : NULL, (void *)value, value ? sizeof *value : 0);
 }
 
-/* Makes a heap; 0, or EAGAIN when memory is out or a thousand are alive. */
+/* Makes a heap; returns 0, or EAGAIN if memory is out or a thousand heaps are alive. */
 static inline int masu_heap_create(masu_heap *heap) {
     size_t length = sizeof heap->arena;
     return mallctl("arenas.create", &heap->arena, &length, NULL, 0);
 }
 
-/* Frees all blocks of the heap, and the heap. No thread may be using it. */
+/* Frees the heap and all its blocks; returns 0 or an error number. No thread may be using it. */
 static inline int masu_heap_destroy(masu_heap heap) {
     return masu_heap_call_(heap, "destroy", NULL, NULL);
 }
 
-/* Frees all blocks of the heap, which can be used again. */
+/* Frees all blocks of the heap, which can then be used again; returns 0 or an error number. */
 static inline int masu_heap_reset(masu_heap heap) {
     return masu_heap_call_(heap, "reset", NULL, NULL);
 }
 
-/* Gives back to the system what is free in the heap; 0 or an error number. */
+/* Gives free memory of the heap back to the system; returns 0 or an error number. */
 static inline int masu_heap_trim(masu_heap heap) {
     return masu_heap_call_(heap, "purge", NULL, NULL);
 }
@@ -197,25 +197,25 @@ static inline void *masu_heap_calloc(masu_heap heap, size_t count, size_t size) 
     return mallocx(bytes ? bytes : 1, masu_heap_flags(heap) | MALLOCX_ZERO);
 }
 
-/* Resizes a block of the heap, or moves another one into it. */
+/* Resizes a block of the heap, or moves a block from elsewhere into it. */
 static inline void *masu_heap_realloc(masu_heap heap, void *block, size_t size) {
     if (!block) return masu_heap_malloc(heap, size);
     return rallocx(block, size ? size : 1, masu_heap_flags(heap));
 }
 
-/* Bytes in the heap's live blocks, by their usable sizes. */
+/* Returns the bytes in the heap's live blocks, by their usable sizes. */
 static inline size_t masu_heap_allocated(masu_heap heap) {
     size_t bytes = 0;
     return masu_heap_call_(heap, "allocated", &bytes, NULL) == 0 ? bytes : 0;
 }
 
-/* The most that the heap's live blocks may take; SIZE_MAX: no limit. */
+/* Returns the maximum bytes of the heap's live blocks; SIZE_MAX means no limit. */
 static inline size_t masu_heap_limit(masu_heap heap) {
     size_t bytes = 0;
     return masu_heap_call_(heap, "limit", &bytes, NULL) == 0 ? bytes : 0;
 }
 
-/* Sets it. Allocations beyond fail; nothing is freed. 0 or an error number. */
+/* Sets that limit. Allocations beyond it fail; nothing is freed. Returns 0 or an error number. */
 static inline int masu_heap_set_limit(masu_heap heap, size_t bytes) {
     return masu_heap_call_(heap, "limit", NULL, &bytes);
 }

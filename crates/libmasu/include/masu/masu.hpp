@@ -1,12 +1,12 @@
 // masu for C++17: pools of objects, and masu's memory for containers. Header only.
 //
 //   masu::object_pool<T>              objects made and destroyed one by one, or all with the pool
-//   masu::concurrent_object_pool<T>   the same for many threads
+//   masu::concurrent_object_pool<T>   the same for any number of threads
 //   masu::allocator<T>                a stateless allocator
 //   masu::memory_resource()           a std::pmr::memory_resource
 //
-// Memory comes from the C library's names (aligned_alloc, free): from masu wherever it is linked or
-// preloaded, and from whatever else is there if it is not.
+// Memory comes through the C library's names (aligned_alloc, free): from masu if it is linked or
+// preloaded, otherwise from the allocator that is there.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef MASU_MASU_HPP
@@ -38,7 +38,7 @@
 namespace masu {
 namespace detail {
 
-// `size` bytes at a multiple of `align`, a power of two. Throws std::bad_alloc.
+// Returns `size` bytes at a multiple of `align`, a power of two. Throws std::bad_alloc.
 inline void *allocate(std::size_t size, std::size_t align) {
     void *p;
     if (align <= alignof(std::max_align_t)) {
@@ -53,10 +53,10 @@ inline void *allocate(std::size_t size, std::size_t align) {
     return p;
 }
 
-// A slot says what it is by the lowest bits of its link:
+// The lowest bits of a slot's link give its state:
 //   live    0: holds an object
 //   raw     2: given out by malloc(), holds what its user put there
-//   vacant  odd: the rest leads to the next vacant slot
+//   vacant  odd: the rest points to the next vacant slot
 template <typename T> struct slot {
     static constexpr std::uintptr_t live = 0, vacant = 1, raw = 2;
 
@@ -89,7 +89,7 @@ template <typename T> class slots {
           capacity_(std::exchange(other.capacity_, 0)) {}
     slots &operator=(slots &&) = delete;
 
-    // A slot that is vacant or was never used; null if there is none without growing.
+    // Returns a vacant or never-used slot; null if there is none without growing.
     slot_type *pop() noexcept {
         if (vacant_ != nullptr) {
             slot_type *found = vacant_;
@@ -104,7 +104,7 @@ template <typename T> class slots {
         vacant_ = gone;
     }
 
-    // All vacant slots of another, if any.
+    // Takes all vacant slots of another; returns whether there were any.
     bool take_vacant(slots &other) noexcept {
         vacant_ = std::exchange(other.vacant_, nullptr);
         return vacant_ != nullptr;
@@ -174,31 +174,31 @@ template <typename T> class slots {
     std::size_t capacity_ = 0;
 };
 
-// About a kibibyte, but four slots at least.
+// About a kibibyte, but at least four slots.
 template <typename T> constexpr std::size_t first_slots() noexcept {
     return std::clamp<std::size_t>(1024 / sizeof(slot<T>), 4, 64);
 }
 
 } // namespace detail
 
-// Objects of one type at addresses that never change. Making and destroying one is O(1); those that
-// are left are destroyed with the pool, in no order to be relied on, and must not use the pool then.
-// One thread at a time.
+// Objects of one type at addresses that never change. Making and destroying one is O(1). Remaining
+// objects are destroyed with the pool, in no particular order, and must not use the pool then. For
+// one thread at a time.
 //
-// An object costs its size and one pointer, rounded up to its alignment. Interface in the manner of
-// boost::object_pool, whose free() and destroy() walk the list of what is free.
+// An object costs its size and one pointer, rounded up to its alignment. The interface resembles that
+// of boost::object_pool, whose free() and destroy() walk the free list.
 template <typename T> class object_pool {
   public:
     using element_type = T;
     using size_type = std::size_t;
 
     // Takes no memory. The first chunk will have `next_size` slots (0: about a kibibyte's worth), and
-    // each further one as many as all before it, but not more than `max_size` (0: no limit).
+    // each further one as many as all before it, but at most `max_size` (0: no limit).
     explicit object_pool(size_type next_size = 0, size_type max_size = 0) noexcept
         : next_(next_size), max_(max_size) {}
 
-    // Objects stay where they are; the other pool is empty then. A handle from make_unique would go
-    // on naming the other pool: there must be none.
+    // Objects stay where they are; the other pool is then empty. It must have no handles from
+    // make_unique: they would still refer to it.
     object_pool(object_pool &&other) noexcept
         : slots_(std::move(other.slots_)), size_(std::exchange(other.size_, 0)),
           next_(other.next_), max_(other.max_) {}
@@ -206,8 +206,8 @@ template <typename T> class object_pool {
     object_pool &operator=(const object_pool &) = delete;
     object_pool &operator=(object_pool &&) = delete;
 
-    // Makes an object. Throws std::bad_alloc, and what the constructor throws; nothing has happened
-    // then.
+    // Makes an object. Throws std::bad_alloc, and what the constructor throws; the pool is then
+    // unchanged.
     template <typename... Args> T *construct(Args &&...args) {
         auto *s = take();
         try {
@@ -230,7 +230,7 @@ template <typename T> class object_pool {
         --size_;
     }
 
-    // Memory for an object, which the pool will not destroy. Throws std::bad_alloc.
+    // Returns memory for an object that the pool will not destroy. Throws std::bad_alloc.
     T *malloc() {
         auto *s = take();
         s->link = slot::raw;
@@ -238,7 +238,7 @@ template <typename T> class object_pool {
         return reinterpret_cast<T *>(s->bytes);
     }
 
-    // Gives memory from malloc() back, or that of an object that was destroyed by hand.
+    // Gives back memory from malloc(), or that of an object destroyed by hand. Null is allowed.
     void free(T *memory) noexcept {
         if (memory == nullptr)
             return;
@@ -257,15 +257,15 @@ template <typename T> class object_pool {
         return unique_ptr(construct(std::forward<Args>(args)...), deleter{this});
     }
 
-    // Whether an address is one of this pool's objects', alive or not. O(chunks).
+    // Whether an address belongs to one of this pool's object slots, occupied or not. O(chunks).
     bool is_from(const T *object) const noexcept { return slots_.owns(object); }
 
-    // Objects, and slots given out by malloc().
+    // Number of objects, including slots given out by malloc().
     size_type size() const noexcept { return size_; }
     bool empty() const noexcept { return size_ == 0; }
     size_type capacity() const noexcept { return slots_.capacity(); }
 
-    // Slots of the next chunk.
+    // Number of slots of the next chunk.
     size_type get_next_size() const noexcept {
         size_type next = next_ != 0 ? next_ : std::max(slots_.capacity(), detail::first_slots<T>());
         return max_ != 0 ? std::min(next, max_) : next;
@@ -290,11 +290,11 @@ template <typename T> class object_pool {
     size_type max_;
 };
 
-// An object_pool that any number of threads use at once. Objects may be destroyed on another thread
-// than they were made on. Those that are left are destroyed with the pool, as an object_pool's.
+// An object_pool that any number of threads use at once. Objects may be destroyed on a thread other
+// than the one that made them. Remaining objects are destroyed with the pool, as in object_pool.
 //
-// A thread mostly meets only itself: it takes slots from and gives them to one of eight shards, and
-// turns to the others' vacant slots before it asks for memory.
+// Contention is rare: a thread takes slots from, and returns them to, one of eight shards, and tries
+// the others' vacant slots before it allocates memory.
 template <typename T> class concurrent_object_pool {
   public:
     using element_type = T;
@@ -304,8 +304,8 @@ template <typename T> class concurrent_object_pool {
     concurrent_object_pool(const concurrent_object_pool &) = delete;
     concurrent_object_pool &operator=(const concurrent_object_pool &) = delete;
 
-    // Makes an object. Throws std::bad_alloc, and what the constructor throws; nothing has happened
-    // then.
+    // Makes an object. Throws std::bad_alloc, and what the constructor throws; the pool is then
+    // unchanged.
     template <typename... Args> T *construct(Args &&...args) {
         auto *s = take();
         try {
@@ -326,7 +326,7 @@ template <typename T> class concurrent_object_pool {
         give_back(slot::of(object));
     }
 
-    // Objects, a moment ago.
+    // Number of objects a moment ago.
     size_type size() const noexcept {
         std::ptrdiff_t sum = 0;
         for (const shard &each : shards_)
@@ -349,7 +349,7 @@ template <typename T> class concurrent_object_pool {
     struct alignas(128) shard {
         mutable std::mutex mutex;
         detail::slots<T> slots;
-        // Made minus destroyed, by the threads of this shard: may be negative.
+        // Objects made minus destroyed by the threads of this shard: may be negative.
         std::atomic<std::ptrdiff_t> live{0};
     };
 
@@ -365,7 +365,7 @@ template <typename T> class concurrent_object_pool {
         slot *s = own.slots.pop();
         if (s == nullptr) {
             for (shard &other : shards_) {
-                // Never waits with a lock held, so shards cannot wait for each other in a circle.
+                // Never waits while holding a lock, so shards cannot deadlock.
                 if (&other == &own || !other.mutex.try_lock())
                     continue;
                 bool found = own.slots.take_vacant(other.slots);
@@ -379,7 +379,7 @@ template <typename T> class concurrent_object_pool {
             own.slots.grow(std::max(own.slots.capacity(), detail::first_slots<T>()));
             s = own.slots.pop();
         }
-        // Until it is made, the pool's destructor has nothing to destroy here.
+        // Until the object is made, the pool's destructor has nothing to destroy here.
         s->link = slot::raw;
         own.live.fetch_add(1, std::memory_order_relaxed);
         return s;
@@ -419,7 +419,8 @@ template <typename T> struct allocator {
 };
 
 #ifdef MASU_HAS_MEMORY_RESOURCE
-// The memory for std::pmr containers. One for the whole program; it lives for ever.
+// Returns the memory resource for std::pmr containers. There is one for the whole program; it lives
+// for ever.
 inline std::pmr::memory_resource *memory_resource() noexcept {
     struct resource final : std::pmr::memory_resource {
         void *do_allocate(std::size_t size, std::size_t align) override {

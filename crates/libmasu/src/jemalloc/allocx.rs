@@ -3,13 +3,13 @@
 //! | function | returns | never |
 //! |---|---|---|
 //! | `mallocx` | a block or null | sets `errno` on success |
-//! | `rallocx` | the resized block or null, and then the old one stands | |
-//! | `xallocx` | the size that the block really has now | moves |
-//! | `nallocx` | what `sallocx` would say of a block of that size; 0 if there cannot be one | allocates |
-//! | `sallocx` | the size that may be used | |
+//! | `rallocx` | the resized block, or null, with the old block unchanged | |
+//! | `xallocx` | the block's actual size afterwards | moves |
+//! | `nallocx` | what `sallocx` would return for a block of that size; 0 if there cannot be one | allocates |
+//! | `sallocx` | the usable size | |
 //!
-//! All sizes are exact: `mallocx(n)` gives `nallocx(n)` bytes, and with `MALLOCX_ZERO` all of them
-//! are zero, because a later `rallocx` takes them as zero.
+//! All sizes are exact: `mallocx(n)` returns `nallocx(n)` bytes, and with `MALLOCX_ZERO` all of
+//! them are zero, because a later `rallocx` assumes so.
 
 use super::arenas;
 use super::flags::Flags;
@@ -17,8 +17,8 @@ use crate::aligned::NATURAL;
 use crate::errno::or_enomem;
 use core::ffi::{c_int, c_void};
 
-/// A block of at least `size` bytes. Null when memory is out, or for sizes and alignments that
-/// cannot be had.
+/// Returns a block of at least `size` bytes. Null if memory is out, or if the size or alignment is
+/// unsupported.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallocx(size: usize, flags: c_int) -> *mut c_void {
     let flags = Flags::new(flags);
@@ -44,10 +44,10 @@ fn allocate(size: usize, flags: Flags, zeroed: bool) -> *mut u8 {
     }
 }
 
-/// Changes a block's size, moving it if need be.
+/// Changes a block's size, moving it if necessary.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` must be a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) -> *mut c_void {
     let flags = Flags::new(flags);
@@ -65,11 +65,11 @@ pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) 
     or_enomem(to).cast()
 }
 
-/// Resizes a block where it is, to `size + extra` bytes if there is room, else to `size`. Returns
-/// what may be used then, which is less than `size` if it could not grow.
+/// Resizes a block in place, to `size + extra` bytes if there is room, otherwise to `size`. Returns
+/// its usable size afterwards, which is less than `size` if it could not grow.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` must be a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn xallocx(
     block: *mut c_void,
@@ -91,10 +91,10 @@ pub unsafe extern "C" fn xallocx(
     unsafe { masu_core::usable_size(p) }
 }
 
-/// The bytes of a block that may be used.
+/// Returns the usable bytes of a block.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` must be a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
     // SAFETY: the caller's contract is the same.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
 /// Frees a block.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` must be a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
     let flags = Flags::new(flags);
@@ -118,10 +118,10 @@ pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
     }
 }
 
-/// Frees a block whose size is known. It is compared with the block's own.
+/// Frees a block whose size is known. The size is compared with the block's own.
 ///
 /// # Safety
-/// `block` is a live block; `size` lies between what was asked for and what may be used.
+/// `block` must be a live block, and `size` between its requested and its usable size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sdallocx(block: *mut c_void, size: usize, flags: c_int) {
     let align = Flags::new(flags).align();
@@ -129,7 +129,8 @@ pub unsafe extern "C" fn sdallocx(block: *mut c_void, size: usize, flags: c_int)
     unsafe { masu_core::dealloc_at_least(block.cast(), size, align) }
 }
 
-/// What `mallocx` with these arguments gives, without doing it; 0 if it cannot.
+/// Returns the size that `mallocx` would give with these arguments, without allocating; 0 if it
+/// would fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn nallocx(size: usize, flags: c_int) -> usize {
     masu_core::exact_size(size, Flags::new(flags).align().max(NATURAL))

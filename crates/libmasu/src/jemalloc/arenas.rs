@@ -1,8 +1,8 @@
 //! Arenas: numbers that stand for heaps.
 //!
-//! Arena 0 is the common memory of all threads, where everything lives that names no other. A number
-//! from `arenas.create` stands for a heap of its own; freeing and resizing find it by the block.
-//! Numbers of destroyed arenas are used again, as in jemalloc.
+//! Arena 0 is the common memory of all threads, where everything lives that names no other. A
+//! number from `arenas.create` stands for a separate heap; freeing and resizing find it from the
+//! block. Numbers of destroyed arenas are reused, as in jemalloc.
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM};
 use core::ffi::CStr;
@@ -12,15 +12,15 @@ use masu_core::{Arena, Hooks, Stats};
 
 /// The number that means all arenas.
 pub const ALL: usize = 4096;
-/// Most arenas, the first included.
+/// Maximum number of arenas, including the first.
 const MOST: usize = 1024;
 
-/// The heaps of arenas 1, 2, and so on; null: the number is free.
+/// The heaps of arenas 1, 2, and so on; null means that the number is free.
 static HEAPS: [AtomicPtr<Arena>; MOST - 1] = [const { AtomicPtr::new(null_mut()) }; MOST - 1];
-/// Numbers ever given out, 0 included.
+/// Count of numbers ever given out, including 0.
 static COUNT: AtomicU32 = AtomicU32::new(1);
 
-/// `arenas.narenas`: all numbers lie below.
+/// `arenas.narenas`: all numbers are below it.
 pub fn count() -> u32 {
     COUNT.load(Ordering::Acquire)
 }
@@ -29,29 +29,29 @@ fn slot(arena: usize) -> Option<&'static AtomicPtr<Arena>> {
     HEAPS.get(arena.checked_sub(1)?)
 }
 
-/// The heap of an arena that was made and not destroyed.
+/// Returns the heap of an arena that was made and not destroyed.
 pub fn heap(arena: usize) -> Option<&'static Arena> {
     // SAFETY: heaps are type-stable; a slot holds one or null.
     unsafe { slot(arena)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether there is such an arena.
+/// Whether an arena exists.
 pub fn exists(arena: usize) -> bool {
     arena == 0 || heap(arena).is_some()
 }
 
-/// The arena that a call's name is about. One more than there are means all, as programs wrote before
-/// there was [`ALL`].
+/// Returns the arena that a call's name refers to. The number one past the last means all arenas,
+/// as programs wrote before [`ALL`] existed.
 pub fn named(call: &Call) -> usize {
     if call.index[0] == count() as usize { ALL } else { call.index[0] }
 }
 
-/// Whether `stats.arenas.<i>` has such an entry.
+/// Whether `stats.arenas.<i>` has an entry for the arena.
 pub fn is_listed(call: &Call) -> bool {
     exists(named(call)) || named(call) == ALL
 }
 
-/// The arena whose heap a block lies in, if it is not the common memory.
+/// Returns the arena whose heap a block lies in, if that is not the common memory.
 pub fn of(p: *const u8) -> Option<&'static Arena> {
     Arena::of(p)
 }
@@ -62,13 +62,13 @@ pub fn is_in(arena: usize, p: *const u8) -> bool {
     of(p).map(core::ptr::from_ref) == heap(arena).map(core::ptr::from_ref)
 }
 
-/// The number of a heap.
+/// Returns the number of a heap.
 pub fn number_of(heap: &'static Arena) -> Option<usize> {
     let at: *const Arena = heap;
     HEAPS.iter().position(|slot| core::ptr::eq(slot.load(Ordering::Acquire), at)).map(|i| i + 1)
 }
 
-/// A block of an arena's heap; null when memory is out or there is no such arena.
+/// Returns a block of an arena's heap; null if memory is out or there is no such arena.
 pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     let exact = masu_core::exact_size(size, align);
     match heap(arena) {
@@ -77,11 +77,11 @@ pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     }
 }
 
-/// Moves a block to a heap, or to the common memory, and resizes it on the way. What it gains is zero
-/// if `zeroed`. Null, and the block as it was, when memory is out.
+/// Moves a block to a heap, or to the common memory, and resizes it on the way. The added bytes are
+/// zero if `zeroed`. Returns null, with the block unchanged, if memory is out.
 ///
 /// # Safety
-/// `p` is a live block.
+/// `p` must be a live block.
 pub unsafe fn move_to(
     to: Option<&'static Arena>,
     p: *mut u8,
@@ -96,7 +96,7 @@ pub unsafe fn move_to(
         None => masu_core::alloc_exact(size, align, zeroed),
     };
     if !block.is_null() {
-        // SAFETY: two blocks, each at least as long as what is copied.
+        // SAFETY: two blocks, each at least as long as the copied range.
         unsafe {
             core::ptr::copy_nonoverlapping(p, block, masu_core::usable_size(p).min(size));
             masu_core::dealloc(p);
@@ -105,12 +105,12 @@ pub unsafe fn move_to(
     block
 }
 
-/// Refuses numbers that stand for no arena.
+/// Refuses numbers that are not an arena's.
 pub fn known(call: &Call) -> Answer {
     if exists(call.index[0]) { Ok(()) } else { Err(EFAULT) }
 }
 
-/// As [`known`], and all arenas together are welcome too.
+/// Like [`known`], but also accepts all arenas together.
 fn known_or_all(call: &Call) -> Answer {
     if is_listed(call) { Ok(()) } else { Err(EFAULT) }
 }
@@ -121,7 +121,7 @@ pub fn create(call: &Call) -> Answer {
     make(call, hooks.unwrap_or(null_mut()).cast(), false)
 }
 
-/// `experimental.arenas_create_ext`: hooks, and whether the records of their memory are to lie in it.
+/// `experimental.arenas_create_ext`: hooks, and whether the heap's metadata lies in their memory.
 pub fn create_with(call: &Call) -> Answer {
     let settings = call.new_struct::<Settings>()?;
     let (hooks, records) = settings.map_or((null_mut(), 0), |s| (s.hooks, s.metadata_use_hooks));
@@ -136,7 +136,7 @@ struct Settings {
     metadata_use_hooks: u8,
 }
 
-/// Makes an arena, with hooks if they are not null, and tells its number.
+/// Makes an arena, with hooks if they are not null, and returns its number.
 fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
     let Some(heap) = Arena::create() else { return Err(EAGAIN) };
     let at = core::ptr::from_ref(heap).cast_mut();
@@ -145,7 +145,7 @@ fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
             dss_of(i + 1).store(dss_of(ALL).load(Ordering::Relaxed), Ordering::Relaxed);
             COUNT.fetch_max(i as u32 + 2, Ordering::AcqRel);
             if !hooks.is_null() {
-                // SAFETY: the program's table, which it keeps as long as the arena lives.
+                // SAFETY: the program's table, which it keeps for as long as the arena lives.
                 unsafe { heap.set_hooks(hooks, i as u32 + 1) };
                 if records && !heap.keep_records() {
                     slot.store(null_mut(), Ordering::Release);
@@ -155,12 +155,12 @@ fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
             return call.unsigned(i as u32 + 1);
         }
     }
-    // SAFETY: made just now, and empty.
+    // SAFETY: just made, and empty.
     unsafe { heap.destroy() };
     Err(EAGAIN)
 }
 
-/// `arenas.lookup`: the arena of the block that the new value points at.
+/// `arenas.lookup`: the arena of the block that the new value points to.
 pub fn lookup(call: &Call) -> Answer {
     let p = call.new_pointer()?.ok_or(EINVAL)?;
     match of(p) {
@@ -181,7 +181,7 @@ pub fn initialized(call: &Call) -> Answer {
     }
 }
 
-/// `arena.<i>.decay`: what has been free for the decay time goes back.
+/// `arena.<i>.decay`: gives back memory that has been free for the decay time.
 pub fn decay(call: &Call) -> Answer {
     call.neither()?;
     known_or_all(call)?;
@@ -192,7 +192,8 @@ pub fn decay(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `arena.<i>.purge`: what is free goes back, now. Pages are free in the process, not in an arena.
+/// `arena.<i>.purge`: gives free memory back now. Free pages belong to the process, not to an
+/// arena.
 pub fn purge(call: &Call) -> Answer {
     call.neither()?;
     known_or_all(call)?;
@@ -200,22 +201,22 @@ pub fn purge(call: &Call) -> Answer {
     Ok(())
 }
 
-/// The heap of an arena that a program made.
+/// Returns the heap of an arena that a program made.
 fn made(call: &Call) -> Result<&'static Arena, super::call::Error> {
     call.neither()?;
     heap(call.index[0]).ok_or(EFAULT)
 }
 
-/// `arena.<i>.reset`: all blocks of the arena die. Not for the common memory, where this library's
-/// and everybody's blocks are.
+/// `arena.<i>.reset`: frees all blocks of the arena. Not allowed for the common memory, which holds
+/// the blocks of this library and of all other code.
 pub fn reset(call: &Call) -> Answer {
     let heap = made(call)?;
-    // SAFETY: who asks for it vouches that no block is used again.
+    // SAFETY: the caller guarantees that no block is used again.
     unsafe { heap.reset() };
     Ok(())
 }
 
-/// `arena.<i>.destroy`: its blocks die, and its number is free.
+/// `arena.<i>.destroy`: frees its blocks and its number.
 pub fn destroy(call: &Call) -> Answer {
     let heap = made(call)?;
     let slot = slot(call.index[0]).ok_or(EFAULT)?;
@@ -223,12 +224,12 @@ pub fn destroy(call: &Call) -> Answer {
     if slot.compare_exchange(at, null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Err(EFAULT);
     }
-    // SAFETY: as for `reset`, and nobody finds the heap by its number any more.
+    // SAFETY: as for `reset`, and the heap can no longer be found by its number.
     unsafe { heap.destroy() };
     Ok(())
 }
 
-/// `arena.<i>.limit`, a name of masu's own: the most bytes of live blocks in an arena that a program
+/// `arena.<i>.limit`, masu's own name: the maximum bytes of live blocks in an arena that a program
 /// made.
 pub fn limit(call: &Call) -> Answer {
     let heap = heap(call.index[0]).ok_or(EFAULT)?;
@@ -239,13 +240,13 @@ pub fn limit(call: &Call) -> Answer {
     call.size(hard)
 }
 
-/// `arena.<i>.allocated`, a name of masu's own: bytes in live blocks, at this moment.
+/// `arena.<i>.allocated`, masu's own name: the current bytes in live blocks.
 pub fn allocated(call: &Call) -> Answer {
     call.read_only()?;
     call.size(heap(call.index[0]).ok_or(EFAULT)?.stats().allocated)
 }
 
-/// `arena.<i>.name`: arenas have none but the two that are always there.
+/// `arena.<i>.name`: only the two permanent arenas have a name.
 pub fn name(call: &Call) -> Answer {
     call.read_only()?;
     known(call)?;
@@ -259,17 +260,17 @@ pub fn name(call: &Call) -> Answer {
     Ok(())
 }
 
-/// What an arena's `dss` can be: an index into [`DSS`].
+/// The possible values of an arena's `dss`: an index into [`DSS`].
 static DSS: [&CStr; 3] = [c"disabled", c"primary", c"secondary"];
 
-/// Each arena's, and behind them that of arenas yet to be made.
+/// The value of each arena, and after them that of future arenas.
 static DSS_OF: [AtomicU8; MOST + 1] = [const { AtomicU8::new(0) }; MOST + 1];
 
 fn dss_of(arena: usize) -> &'static AtomicU8 {
     &DSS_OF[if arena == ALL { MOST } else { arena.min(MOST - 1) }]
 }
 
-/// `arena.<i>.dss`: kept and read back, and without effect, since memory never comes from `sbrk`.
+/// `arena.<i>.dss`: stored and read back, without effect, because memory never comes from `sbrk`.
 pub fn dss(call: &Call) -> Answer {
     known_or_all(call)?;
     let dss = dss_of(named(call));
@@ -296,7 +297,7 @@ fn dss_name(call: &Call, dss: u8) -> Answer {
     call.string(DSS[usize::from(dss) % DSS.len()])
 }
 
-/// `arena.<i>.extent_hooks`: those in force, or the ones that every arena has before others are set. The
+/// `arena.<i>.extent_hooks`: the hooks in force, or an arena's default ones if none were set. The
 /// common memory takes no others.
 pub fn extent_hooks(call: &Call) -> Answer {
     known(call)?;
@@ -307,13 +308,13 @@ pub fn extent_hooks(call: &Call) -> Answer {
         if new.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: the program's table, which it keeps as long as the arena lives.
+        // SAFETY: the program's table, which it keeps for as long as the arena lives.
         unsafe { heap.set_hooks(new.cast(), call.index[0] as u32) };
     }
     call.pointer(old)
 }
 
-/// Figures of an arena that a program made.
+/// Returns the figures of an arena that a program made.
 pub fn figures(arena: usize) -> Stats {
     let mut stats = Stats::default();
     if let Some(heap) = heap(arena) {

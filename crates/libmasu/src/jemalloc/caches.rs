@@ -1,18 +1,17 @@
-//! Explicit thread caches: numbers that programs make, name in `MALLOCX_TCACHE` and give back.
+//! Explicit thread caches: numbers that programs make, pass in `MALLOCX_TCACHE` and give back.
 //!
-//! A cache of one's own serves to keep a thread's blocks apart from another's, which bins do by
-//! themselves here. So a number stands for nothing, but it is kept track of, and one that was never
-//! made is refused.
+//! An explicit cache keeps a thread's blocks apart from another's, which bins already do here. So a
+//! number stands for nothing, but it is tracked, and one that was never made is refused.
 
 use super::call::{Answer, Call, EAGAIN, EINVAL, Error};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = 16;
 
-/// Bit per number: it is in use.
+/// One bit per number: set while it is in use.
 static USED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-/// The lowest number not in use, from now on in use.
+/// Reserves and returns the lowest number not in use.
 fn make() -> Result<u32, Error> {
     for (w, word) in USED.iter().enumerate() {
         let mut used = word.load(Ordering::Relaxed);
@@ -32,7 +31,7 @@ fn make() -> Result<u32, Error> {
     Err(EAGAIN)
 }
 
-/// The word and bit of a number in use.
+/// Returns the word and bit of a number in use.
 fn find(number: u32) -> Result<(&'static AtomicU64, u64), Error> {
     let word = USED.get(number as usize / 64).ok_or(EINVAL)?;
     let bit = 1 << (number % 64);

@@ -1,4 +1,4 @@
-//! One call of `mallctl`: where the old value goes and the new one comes from.
+//! One call of `mallctl`: where the old value goes and where the new one comes from.
 //!
 //! The rules, which every name follows:
 //!
@@ -15,13 +15,13 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Error(pub c_int);
 
-/// The name may not be written, or not be read.
+/// The name may not be written, or may not be read.
 pub const EPERM: Error = Error(1);
 /// There is no such name.
 pub const ENOENT: Error = Error(2);
 /// Memory is out.
 pub const EAGAIN: Error = Error(11);
-/// What was asked for could not be done.
+/// The request could not be carried out.
 pub const EFAULT: Error = Error(14);
 /// A value of the wrong length, or out of range.
 pub const EINVAL: Error = Error(22);
@@ -29,13 +29,13 @@ pub const EINVAL: Error = Error(22);
 /// How a call ended.
 pub type Answer = Result<(), Error>;
 
-/// Most numbers in a name.
+/// Maximum count of numbers in a name.
 pub const INDICES: usize = 2;
 
-/// What a value given was.
+/// The type of the stored value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// None was given.
+    /// None was stored.
     None,
     /// A `bool`.
     Flag,
@@ -59,11 +59,11 @@ pub struct Call {
 }
 
 impl Call {
-    /// The arguments as they came.
+    /// Takes the arguments as passed to the function.
     ///
     /// # Safety
-    /// `old_len` is null or may be read and written; if it is not, `old` is null or may be written
-    /// for `*old_len` bytes. `new` is null or may be read for `new_len` bytes.
+    /// `old_len` must be null or readable and writable; if it is not null, `old` must be null or
+    /// writable for `*old_len` bytes. `new` must be null or readable for `new_len` bytes.
     pub unsafe fn new(
         old: *mut c_void,
         old_len: *mut usize,
@@ -81,17 +81,17 @@ impl Call {
         }
     }
 
-    /// Whether a new value is given.
+    /// Whether the call passes a new value.
     pub fn writes(&self) -> bool {
         !self.new.is_null()
     }
 
-    /// Whether the old value is asked for.
+    /// Whether the call asks for the old value.
     pub fn reads(&self) -> bool {
         !self.old.is_null() && !self.old_len.is_null()
     }
 
-    /// Refuses a call that brings a new value.
+    /// Refuses a call that passes a new value.
     pub fn read_only(&self) -> Answer {
         if self.writes() || self.new_len != 0 { Err(EPERM) } else { Ok(()) }
     }
@@ -107,12 +107,12 @@ impl Call {
         self.write_only()
     }
 
-    /// What was given.
+    /// Returns the type of the value that was stored.
     pub fn kind(&self) -> Kind {
         self.kind.get()
     }
 
-    /// Gives the low `len` bytes of `value` as the old value.
+    /// Stores the low `len` bytes of `value` as the old value.
     #[inline(never)]
     fn give(&self, kind: Kind, value: u64, len: usize) -> Answer {
         self.kind.set(kind);
@@ -120,7 +120,7 @@ impl Call {
             return Ok(());
         }
         let bytes = value.to_le_bytes();
-        // SAFETY: `new`'s contract; no more than the 8 bytes of the value are copied.
+        // SAFETY: the contract of `new`; at most the 8 bytes of the value are copied.
         unsafe {
             let copied = len.min(*self.old_len);
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.old, copied);
@@ -132,37 +132,37 @@ impl Call {
         Ok(())
     }
 
-    /// Gives a `bool`.
+    /// Stores a `bool` as the old value.
     pub fn flag(&self, value: bool) -> Answer {
         self.give(Kind::Flag, value.into(), 1)
     }
 
-    /// Gives an `unsigned` or a `uint32_t`.
+    /// Stores an `unsigned` or a `uint32_t` as the old value.
     pub fn unsigned(&self, value: u32) -> Answer {
         self.give(Kind::Unsigned, value.into(), 4)
     }
 
-    /// Gives a `uint64_t`.
+    /// Stores a `uint64_t` as the old value.
     pub fn word(&self, value: u64) -> Answer {
         self.give(Kind::Unsigned, value, 8)
     }
 
-    /// Gives an `ssize_t` or an `int64_t`.
+    /// Stores an `ssize_t` or an `int64_t` as the old value.
     pub fn signed(&self, value: i64) -> Answer {
         self.give(Kind::Signed, value as u64, 8)
     }
 
-    /// Gives a `size_t`.
+    /// Stores a `size_t` as the old value.
     pub fn size(&self, value: usize) -> Answer {
         self.give(Kind::Unsigned, value as u64, 8)
     }
 
-    /// Gives a pointer.
+    /// Stores a pointer as the old value.
     pub fn pointer<T>(&self, value: *const T) -> Answer {
         self.give(Kind::Unsigned, value as u64, 8)
     }
 
-    /// Gives a string that lives for ever.
+    /// Stores a string that lives for ever as the old value.
     pub fn string(&self, value: &'static CStr) -> Answer {
         self.give(Kind::String, value.as_ptr() as u64, 8)
     }
@@ -207,7 +207,7 @@ impl Call {
         Ok(self.take(8)?.map(|n| n as *mut u8))
     }
 
-    /// The new value, a struct of which every pattern of bits is valid.
+    /// The new value, a struct for which every bit pattern is valid.
     pub fn new_struct<T: Copy>(&self) -> Result<Option<T>, Error> {
         if !self.writes() {
             return Ok(None);
@@ -215,16 +215,16 @@ impl Call {
         if self.new_len != size_of::<T>() {
             return Err(EINVAL);
         }
-        // SAFETY: `new` may be read for so many bytes.
+        // SAFETY: `new` is readable for that many bytes.
         Ok(Some(unsafe { self.new.cast::<T>().read_unaligned() }))
     }
 
-    /// The old value's place, if it is a buffer whose address is passed by reference.
+    /// Returns the buffer whose address the old value's place holds.
     pub fn buffer(&self) -> *mut c_char {
         if !self.reads() {
             return core::ptr::null_mut();
         }
-        // SAFETY: `old` holds a pointer, as the caller of such a name promises.
+        // SAFETY: `old` holds a pointer, as callers of such a name guarantee.
         unsafe { self.old.cast::<*mut c_char>().read_unaligned() }
     }
 }

@@ -2,27 +2,27 @@
 //!
 //! | key | here |
 //! |---|---|
-//! | `dirty_decay_ms` | the option `decay`; -1 is never |
+//! | `dirty_decay_ms` | the option `decay`; -1 means never |
 //! | `background_thread` | the option `background_thread`, on or off |
 //! | `stats_print` | the option `show_stats` |
 //! | `prof`, `prof_active`, `lg_prof_sample` | the options `prof` and `prof_rate` |
-//! | `prof_final`, `prof_prefix` | a file at exit, in jemalloc's form |
+//! | `prof_final`, `prof_prefix` | a file at exit, in jemalloc's format |
 //! | `experimental_infallible_new` | [`crate::infallible`] |
 //!
-//! All other keys tune parts that are not there and are passed over. A key that is set here wins over a
-//! policy, and is shown as the program's. The environment comes before
-//! the program's own string, and `MASU_…` before both. This file alone knows of the two.
+//! All other keys tune parts that do not exist, and are ignored. A key set here overrides a policy,
+//! and is reported as set by the program. The environment overrides the program's own string, and
+//! `MASU_…` overrides both. Only this file knows about these two sources.
 
 use crate::process::Environment;
 use core::ffi::{CStr, c_char};
 use masu_core::config::{BackgroundThread, Config, Origin, Statistics};
 use masu_core::weak;
 
-/// The configuration that the two strings make of the defaults.
+/// Returns the configuration that the two strings make of the defaults.
 ///
 /// # Safety
-/// `environment` is null or an environment that does not change meanwhile. In a `secure` process it
-/// is not looked at.
+/// `environment` must be null or an environment that does not change meanwhile. In a `secure`
+/// process it is not read.
 pub unsafe fn read(environment: Environment, secure: bool) -> Config {
     let mut config = Config::DEFAULT;
     let program = weak!("malloc_conf").cast::<*const c_char>();
@@ -38,7 +38,7 @@ pub unsafe fn read(environment: Environment, secure: bool) -> Config {
     config
 }
 
-/// The value of `MALLOC_CONF`.
+/// Returns the value of `MALLOC_CONF`.
 ///
 /// # Safety
 /// As for [`read`].
@@ -46,7 +46,7 @@ unsafe fn find(mut environment: Environment) -> Option<&'static [u8]> {
     if environment.is_null() {
         return None;
     }
-    // SAFETY: an environment is an array of strings that ends with null.
+    // SAFETY: an environment is an array of strings, terminated by null.
     unsafe {
         while !(*environment).is_null() {
             if (**environment) as u8 == b'M'

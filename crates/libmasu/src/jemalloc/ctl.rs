@@ -30,8 +30,9 @@ unsafe fn perform(
 /// Reads and writes the value called `name`; returns 0 or an error number.
 ///
 /// # Safety
-/// `name` is a string. `old_len` is null or readable and writable, and `old` then null or writable
-/// for `*old_len` bytes. `new` is null or readable for `new_len` bytes.
+/// `name` must be a string. `old_len` must be null or readable and writable, and in the latter case
+/// `old` must be null or writable for `*old_len` bytes. `new` must be null or readable for
+/// `new_len` bytes.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn mallctl(
@@ -41,7 +42,7 @@ pub unsafe extern "C" fn mallctl(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    // SAFETY: the caller's string.
+    // SAFETY: the caller passes a string.
     match names::find(unsafe { CStr::from_ptr(name) }.to_bytes()) {
         // SAFETY: the caller's contract is the same.
         Ok(found) => unsafe { perform(&found, old, old_len, new, new_len) },
@@ -49,10 +50,12 @@ pub unsafe extern "C" fn mallctl(
     }
 }
 
-/// Translates a name into numbers for [`mallctlbymib`]: as many as there is room for.
+/// Translates a name into numbers for [`mallctlbymib`], up to the given room. Returns 0 or an error
+/// number.
 ///
 /// # Safety
-/// `name` is a string; `len` readable and writable, and `mib` writable for `*len` numbers.
+/// `name` must be a string; `len` must be readable and writable, and `mib` writable for `*len`
+/// numbers.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn mallctlnametomib(
@@ -60,10 +63,10 @@ pub unsafe extern "C" fn mallctlnametomib(
     mib: *mut usize,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's string.
+    // SAFETY: the caller passes a string.
     match names::find(unsafe { CStr::from_ptr(name) }.to_bytes()) {
         Ok(found) => {
-            // SAFETY: the caller's places; no more than `*len` numbers are written.
+            // SAFETY: the caller passes writable places; at most `*len` numbers are written.
             unsafe {
                 let room = (*len).min(found.depth);
                 core::ptr::copy_nonoverlapping(found.components().as_ptr(), mib, room);
@@ -75,10 +78,10 @@ pub unsafe extern "C" fn mallctlnametomib(
     }
 }
 
-/// As [`mallctl`], for a name that was translated before.
+/// Like [`mallctl`], for a name that has been translated.
 ///
 /// # Safety
-/// `mib` is readable for `len` numbers; the rest as for [`mallctl`].
+/// `mib` must be readable for `len` numbers; the rest as for [`mallctl`].
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn mallctlbymib(
@@ -92,7 +95,7 @@ pub unsafe extern "C" fn mallctlbymib(
     if mib.is_null() {
         return super::call::ENOENT.0;
     }
-    // SAFETY: the caller's numbers.
+    // SAFETY: the caller passes `len` numbers.
     match names::find_numbers(unsafe { core::slice::from_raw_parts(mib, len) }) {
         // SAFETY: the caller's contract is the same.
         Ok(found) => unsafe { perform(&found, old, old_len, new, new_len) },

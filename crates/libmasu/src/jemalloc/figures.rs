@@ -1,11 +1,11 @@
 //! Statistics as of the last epoch.
 //!
-//! jemalloc's statistics stand still between two writes to `epoch`, so that a program reads figures
-//! that belong together. Here too: a write takes them, all later reads give them. A program that
-//! never writes gets them as of its first read.
+//! jemalloc's statistics stand still between two writes to `epoch`, so that a program reads
+//! consistent figures. The same holds here: a write takes them, and all later reads return them. A
+//! program that never writes gets them as of its first read.
 //!
-//! The figures are words of their own, and a reader during another thread's epoch may see some of
-//! either; each is true of one of the two moments.
+//! Each figure is a separate word, and a reader during another thread's epoch may see a mixture;
+//! each figure is true of one of the two moments.
 
 use super::arenas;
 use super::call::{Answer, Call, ENOENT};
@@ -15,7 +15,7 @@ use masu_core::size_class::{LAST_CLASS, size_of_class};
 use masu_core::{Arena, ArenaStats, Stats};
 
 static EPOCH: AtomicU64 = AtomicU64::new(1);
-/// Whether figures were ever taken.
+/// Whether figures have been taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 macro_rules! figures {
@@ -29,7 +29,7 @@ macro_rules! figures {
             $(WORDS.$name.store(stats.$name as u64, Ordering::Relaxed);)+
         }
 
-        /// The engine's figures as of the last epoch.
+        /// Returns the engine's figures as of the last epoch.
         fn load() -> Stats {
             let mut stats = Stats::default();
             $(stats.$name = WORDS.$name.load(Ordering::Relaxed) as _;)+
@@ -70,21 +70,21 @@ fn take() {
     TAKEN.store(1, Ordering::Release);
 }
 
-/// Sees to it that there are figures.
+/// Makes sure that there are figures.
 fn begin() {
     if TAKEN.load(Ordering::Acquire) == 0 {
         take();
     }
 }
 
-/// The figures of the last epoch, of now if there was none.
+/// Returns the figures of the last epoch, or current ones if there was none.
 #[unsafe(link_section = "masu_door")]
 pub fn latest() -> Stats {
     begin();
     load()
 }
 
-/// `epoch`: any new value begins the next one.
+/// `epoch`: writing any value begins the next epoch.
 pub fn epoch(call: &Call) -> Answer {
     if call.new_size()?.is_some() {
         renew();
@@ -103,8 +103,8 @@ pub fn of_arena(call: &Call) -> Answer {
     if arenas::is_listed(call) { Ok(()) } else { Err(ENOENT) }
 }
 
-/// A figure of an arena. They are kept for all arenas together and for those that programs made;
-/// arena 0 has what the others have not, which is nearly everything.
+/// Returns a figure of an arena. Figures are kept for all arenas together and for those that
+/// programs made; arena 0 gets the rest, which is nearly everything.
 pub fn arena(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
@@ -125,18 +125,18 @@ pub fn arena_threads(call: &Call) -> Answer {
     })
 }
 
-/// What is in a class of small blocks, jemalloc's bin.
+/// The contents of a class of small blocks, jemalloc's bin.
 #[derive(Clone, Copy)]
 pub struct Bin {
     /// Bytes of a block.
     pub size: usize,
     /// Spans.
     pub spans: usize,
-    /// Blocks in use, those that threads keep to hand among them.
+    /// Blocks in use, including free ones that threads keep for reuse.
     pub blocks: usize,
-    /// Blocks freed. Nobody counts them one by one, so these are those that were fewer at one epoch
-    /// than at the one before: what was freed and allocated anew in between is in neither this figure
-    /// nor [`Bin::allocated`], and the difference of the two is right.
+    /// Blocks freed. They are not counted one by one: this sums the decreases from one epoch to the
+    /// next. Blocks freed and reallocated in between are in neither this figure nor
+    /// [`Bin::allocated`], but the difference of the two is right.
     pub freed: usize,
 }
 
@@ -152,7 +152,7 @@ impl Bin {
     }
 }
 
-/// The small classes of all arenas together, the smallest first, as of the last epoch.
+/// Yields the small classes of all arenas together, smallest first, as of the last epoch.
 pub fn bins() -> impl Iterator<Item = Bin> {
     CLASSES.iter().enumerate().map(|(class, figures)| Bin {
         size: size_of_class(class + 1),
@@ -162,8 +162,8 @@ pub fn bins() -> impl Iterator<Item = Bin> {
     })
 }
 
-/// A class in an arena that a program made, now. Spans by class are not counted there: these are as few
-/// as hold the blocks.
+/// Returns the current figures of a class in an arena that a program made. Spans by class are not
+/// counted there: this is the smallest number that holds the blocks.
 fn made_bin(bin: &Bin, heap: &ArenaStats) -> Bin {
     let of_size = heap.by_size().find(|(size, _)| *size == bin.size);
     let blocks = of_size.map_or(0, |(_, blocks)| blocks as usize);
@@ -171,7 +171,7 @@ fn made_bin(bin: &Bin, heap: &ArenaStats) -> Bin {
     Bin { size: bin.size, spans, blocks, freed: 0 }
 }
 
-/// A figure of a class in the arena of a call, or their sum.
+/// Returns a figure of a class in a call's arena, or the sum over all classes.
 #[inline(never)]
 fn of_bins(call: &Call, class: Option<usize>, of: fn(&Bin) -> usize) -> Answer {
     call.read_only()?;

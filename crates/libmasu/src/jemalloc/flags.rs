@@ -14,33 +14,33 @@ use core::ffi::c_int;
 pub struct Flags(u32);
 
 impl Flags {
-    /// The flags of a call.
+    /// Decodes the flags of a call.
     #[inline(always)]
     pub fn new(flags: c_int) -> Self {
         Flags(flags as u32)
     }
 
-    /// Whether nothing that matters here is asked for: no alignment beyond the natural one, no
-    /// zeroes, no arena.
+    /// Whether the flags request nothing that matters here: no alignment beyond the natural one, no
+    /// zeroing, no arena.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
         const ARENA_AND_ZERO: u32 = 0xfff0_0040;
         self.0 & ARENA_AND_ZERO == 0 && self.0 & 0x3f <= 4
     }
 
-    /// The alignment, a power of two; 1 if none is asked for.
+    /// The alignment, a power of two; 1 if none is requested.
     #[inline(always)]
     pub fn align(self) -> usize {
         1 << (self.0 & 0x3f)
     }
 
-    /// Whether the memory is to be zero.
+    /// Whether the memory must be zeroed.
     #[inline(always)]
     pub fn zeroed(self) -> bool {
         self.0 & 0x40 != 0
     }
 
-    /// The arena asked for.
+    /// The requested arena.
     #[inline(always)]
     pub fn arena(self) -> Option<usize> {
         ((self.0 >> 20) as usize).checked_sub(1)

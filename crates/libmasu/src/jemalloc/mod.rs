@@ -1,23 +1,23 @@
 //! The jemalloc door: the `*allocx` family, `mallctl` and `malloc_stats_print`.
 //!
-//! Programs and libraries that know jemalloc look its functions up and change their ways if they
-//! find them all, so the door is complete or would not be there. Flags, argument rules and error
-//! numbers are those of jemalloc's manual; where the two allocators differ inside, this table says
-//! what a word of the one means in the other.
+//! Programs and libraries that know jemalloc look up its functions and change their behaviour if
+//! they find all of them, so the door must be complete. Flags, argument rules and error numbers are
+//! those of jemalloc's manual; where the two allocators differ inside, this table says what
+//! jemalloc's terms mean in masu.
 //!
 //! | jemalloc | here |
 //! |---|---|
 //! | arena 0, automatic arenas | the common memory of all threads |
-//! | an arena made by `arenas.create` | a heap of its own ([`masu_core::Arena`]) |
+//! | an arena made by `arenas.create` | a separate heap ([`masu_core::Arena`]) |
 //! | thread cache, explicit caches | the thread's bins; explicit ones are numbers without contents |
 //! | dirty decay time | the option `decay`; there is one for all arenas |
-//! | muzzy pages | there are none: what is given back is given back |
+//! | muzzy pages | none: memory that is given back is given back fully |
 //! | bins | size classes of small blocks; spans are 64 KiB |
 //! | large extents | medium and huge blocks |
-//! | extent hooks | memory of a heap of its own comes from them; not the common memory's |
-//! | profiling | masu's own sampling, in jemalloc's form of a file |
+//! | extent hooks | supply the memory of separate heaps, not the common memory |
+//! | profiling | masu's own sampling, in jemalloc's file format |
 //!
-//! - [`flags`]: what the `flags` argument says. [`allocx`]: the seven functions.
+//! - [`flags`]: decodes the `flags` argument. [`allocx`]: the seven functions.
 //! - [`arenas`], [`caches`]: numbers that stand for heaps and for thread caches.
 //! - [`names`]: from names to numbers and back. [`tree`]: what each name does. [`call`]: one call's
 //!   arguments. [`ctl`]: the three functions.
@@ -25,7 +25,7 @@
 //! - [`prof`]: the heap profile.
 //! - [`conf`]: `MALLOC_CONF` and the program's `malloc_conf`.
 //!
-//! All of it but the `*allocx` functions is cold, and lies in a section of its own behind the code
+//! All of it except the `*allocx` functions is cold, and lies in its own section after the code
 //! that every program runs. Tables hold no addresses, so the loader has nothing to relocate.
 
 mod allocx;

@@ -1,27 +1,27 @@
 //! From names to numbers and back.
 //!
-//! A name is a path in a tree, `stats.arenas.0.bins.3.curregs`, and has a number for each of its
-//! components: a component that is a number stands for itself, so a program may translate a name once
-//! and then count through it. Any other component has the number of the first row in the table of
-//! names that begins with the same path; the last one has the row's own. Which makes a row's
-//! numbers a function of the table alone, computed by the compiler.
+//! A name is a path in a tree, such as `stats.arenas.0.bins.3.curregs`, and has a number for each
+//! of its components. A component that is a number stands for itself, so a program may translate a
+//! name once and then vary the index. Any other component has the number of the first row in the
+//! table of names that begins with the same path; the last one has the row's own. This makes a
+//! row's numbers a function of the table alone, computed by the compiler.
 //!
 //! The table is text and small integers, without a single address.
 
 use super::call::{ENOENT, Error, INDICES};
 use super::tree::{NAMES, ROWS, TEXT};
 
-/// Most components of a name.
+/// Maximum number of components in a name.
 pub const DEPTH: usize = 6;
 /// Stands for "this component is a number".
 const NUMBER: u8 = u8::MAX;
 
-/// One name, with `#` where it has a number.
+/// One name, with `#` in place of each number.
 #[derive(Clone, Copy)]
 struct Row {
-    /// Its length in the text, where it stands behind the one before.
+    /// Its length in the text, where it directly follows the previous name.
     len: u8,
-    /// Its components' numbers, and then [`NONE`].
+    /// Its components' numbers, followed by [`NONE`].
     numbers: [u8; DEPTH],
 }
 
@@ -52,7 +52,7 @@ const fn table() -> [Row; ROWS] {
     rows
 }
 
-/// The first row whose name begins with the same `len` bytes, up to the end of a component.
+/// Returns the first row whose name begins with the same `len` bytes, up to the end of a component.
 const fn first_with(name: &[u8], len: usize) -> u8 {
     let mut r = 0;
     while r < ROWS {
@@ -69,16 +69,16 @@ const fn first_with(name: &[u8], len: usize) -> u8 {
     NUMBER
 }
 
-/// The lengths of all names, in the order of their rows.
+/// Yields the lengths of all names, in the order of their rows.
 pub fn lengths() -> impl Iterator<Item = usize> {
     TABLE.iter().map(|row| row.len.into())
 }
 
-/// A name that was found: its row, and the numbers in it.
+/// A name that was found: its row and the numbers in it.
 pub struct Found {
     /// The row in the table.
     pub row: usize,
-    /// Components.
+    /// The number of components.
     pub depth: usize,
     /// The numbers in the name, in order.
     pub index: [usize; INDICES],
@@ -86,7 +86,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// The components' numbers.
+    /// Returns the components' numbers.
     pub fn components(&self) -> &[usize] {
         self.components.get(..self.depth).unwrap_or(&[])
     }
@@ -97,8 +97,8 @@ impl Found {
         Found { row, depth: 0, index: [0; INDICES], components: [0; DEPTH] }
     }
 
-    /// Takes the next component, which the row has as `number` and the caller as `value`. `false`: it
-    /// is another one.
+    /// Takes the next component, which is `number` in the row and `value` in the call. Returns
+    /// `false` if they differ.
     fn push(&mut self, number: u8, value: usize, indices: &mut usize) -> bool {
         if number == NUMBER {
             if let Some(index) = self.index.get_mut(*indices) {
@@ -116,7 +116,7 @@ impl Found {
     }
 }
 
-/// Finds a name as a program writes it.
+/// Finds a name in a program's notation.
 pub fn find(name: &[u8]) -> Result<Found, Error> {
     let mut text: &[u8] = &TEXT;
     for (r, row) in TABLE.iter().enumerate() {
@@ -171,12 +171,12 @@ pub fn find_numbers(numbers: &[usize]) -> Result<Found, Error> {
             return Err(ENOENT);
         }
     }
-    // As many as the row has, and not one more.
+    // The name must have as many components as the row, and no more.
     let ended = row.numbers.get(found.depth).is_none_or(|&n| n == NONE);
     if ended && found.depth == numbers.len() { Ok(found) } else { Err(ENOENT) }
 }
 
-/// A number in decimal digits.
+/// Parses a number in decimal digits.
 pub fn decimal(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() {
         return None;

@@ -1,11 +1,11 @@
-//! `malloc_stats_print`: everything there is to know, as text or as JSON.
+//! `malloc_stats_print`: all statistics, as text or as JSON.
 //!
-//! What `config.*` and `opt.*` say is printed by walking the tree of names, so that it is what
-//! `mallctl` says; figures are those of a new epoch.
+//! `config.*` and `opt.*` are printed by walking the tree of names, so the output matches
+//! `mallctl`; figures are those of a new epoch.
 //!
-//! Letters in `opts`: `J` JSON; `g` leaves out what never changes; `m` and `a` leave out the merged
-//! arenas and each by itself (there is one, which is both); `b` leaves out bins. `d`, `l`, `x`, `e` and
-//! `h` leave out what is not there anyway.
+//! Letters in `opts`: `J` selects JSON; `g` omits what never changes; `m` and `a` omit the merged
+//! arenas and each individual one (there is one, which is both); `b` omits bins. `d`, `l`, `x`, `e`
+//! and `h` omit parts that do not exist anyway.
 
 use super::call::{Call, INDICES, Kind};
 use super::{arenas, figures, tree};
@@ -17,7 +17,7 @@ use masu_core::text::Text;
 /// A function that writes a string.
 type Write = unsafe extern "C" fn(*mut c_void, *const c_char);
 
-/// Where messages go that name no other place; null: standard error. A variable that programs set.
+/// Where messages go by default; null means standard error. Programs set this variable.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "jemalloc's name")]
 pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
@@ -37,17 +37,17 @@ fn message() -> Option<Write> {
         core::arch::asm!("lga {0}, malloc_message",
             out(reg) variable, options(pure, nomem, nostack, preserves_flags));
         let write = (*variable).load(Ordering::Relaxed);
-        // The symbol's own address, where the linker has settled on it: the same variable.
+        // The symbol's own address, where the linker has resolved it: the same variable.
         let write = if write.is_null() { malloc_message.load(Ordering::Relaxed) } else { write };
         if write.is_null() { None } else { Some(transmute::<*mut c_void, Write>(write)) }
     }
 }
 
-/// Prints statistics through `write`, which gets `to` as its first argument; null: through
+/// Prints statistics through `write`, which gets `to` as its first argument; if it is null, through
 /// `malloc_message`, or on standard error.
 ///
 /// # Safety
-/// `write` is null or may be called so; `opts` is null or a string.
+/// `write` must be null or callable that way; `opts` must be null or a string.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn malloc_stats_print(
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn malloc_stats_print(
     opts: *const c_char,
 ) {
     let opts: &[u8] =
-        // SAFETY: the caller's string.
+        // SAFETY: the caller passes a string.
         if opts.is_null() { b"" } else { unsafe { CStr::from_ptr(opts) }.to_bytes() };
     let write = write.or_else(message);
     let mut sink = |bytes: &[u8]| match write {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn malloc_stats_print(
 /// Passes bytes on as strings.
 ///
 /// # Safety
-/// `write` may be called with `to`.
+/// `write` must be callable with `to`.
 unsafe fn pass(write: Write, to: *mut c_void, bytes: &[u8]) {
     let mut string = [0u8; 257];
     for chunk in bytes.chunks(string.len() - 1) {
@@ -81,12 +81,12 @@ unsafe fn pass(write: Write, to: *mut c_void, bytes: &[u8]) {
             start.copy_from_slice(chunk);
             end.iter_mut().take(1).for_each(|b| *b = 0);
         }
-        // SAFETY: as the caller says; the string ends with a zero.
+        // SAFETY: the caller guarantees it; the string ends with a zero.
         unsafe { write(to, string.as_ptr().cast()) };
     }
 }
 
-/// A report under way.
+/// A report being written.
 struct Report<'a> {
     text: Text<'a>,
     json: bool,
@@ -140,13 +140,13 @@ impl Report<'_> {
         self.text.flush();
     }
 
-    /// What is different in JSON and in text.
+    /// Writes what differs between JSON and text.
     #[inline(never)]
     fn title(&mut self, json: &str, text: &str) {
         self.text.str(if self.json { json } else { text });
     }
 
-    /// One line, as scripts look for it.
+    /// Writes the one line that scripts look for.
     fn summary(&mut self) {
         let s = figures::latest();
         let mut before = "Allocated: ";
@@ -179,8 +179,8 @@ impl Report<'_> {
         self.first = false;
     }
 
-    /// Prints the names of the tree that begin with `prefix` and have no further number. Those that
-    /// do something instead of telling are left out.
+    /// Prints the names of the tree that begin with `prefix` and have no further number. Names that
+    /// perform an action instead of returning a value are left out.
     fn section(&mut self, prefix: &str, full_names: bool) {
         let mut start = 0;
         for (row, len) in super::names::lengths().enumerate() {
@@ -196,7 +196,7 @@ impl Report<'_> {
         }
     }
 
-    /// The size classes of small blocks, or what is in them.
+    /// Prints the size classes of small blocks, or their contents.
     #[inline(never)]
     fn bins(&mut self, general: bool) {
         if general && !self.json {
@@ -238,15 +238,15 @@ impl Report<'_> {
         self.text.decimal(value as u64);
     }
 
-    /// Prints what a read of `row` gives.
+    /// Prints the value that a read of `row` returns.
     fn value(&mut self, row: usize, name: &str) {
         let (mut old, mut len) = (0u64, size_of::<u64>());
-        // SAFETY: the places are local, and long enough for any value.
+        // SAFETY: the places are local, and large enough for any value.
         let call = unsafe {
             let old = (&raw mut old).cast();
             Call::new(old, &mut len, core::ptr::null(), 0, [arenas::ALL; INDICES])
         };
-        // A shorter value says so by an error, and is there all the same.
+        // A shorter value is reported as an error, but is stored nonetheless.
         let _ = tree::perform(row, &call);
         let kind = call.kind();
         if kind == Kind::None {
@@ -266,7 +266,7 @@ impl Report<'_> {
                 self.text.str(if n < 0 { "-" } else { "" }).decimal(n.unsigned_abs());
             }
             Kind::String => {
-                // SAFETY: names of this kind give strings that live for ever.
+                // SAFETY: names of this kind return strings that live for ever.
                 let string = unsafe { CStr::from_ptr(old as *const c_char) };
                 self.text.str("\"").bytes(string.to_bytes()).str("\"");
             }

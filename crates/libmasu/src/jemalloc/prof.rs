@@ -1,7 +1,7 @@
-//! `prof.*`: the heap profile as programs that know jemalloc control it.
+//! `prof.*`: the heap profile, controlled as in jemalloc.
 //!
-//! Errors are those of a jemalloc that was built with profiles. But a profile can be switched on at run time here
-//! even if `opt.prof` is false, which there is `ENOENT`.
+//! Errors are those of a jemalloc that was built with profiling. But here a profile can be switched on at run time even
+//! if `opt.prof` is false, for which jemalloc returns `ENOENT`.
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT};
 use core::cell::UnsafeCell;
@@ -17,13 +17,13 @@ static WAITS: AtomicBool = AtomicBool::new(false);
 static FINAL: AtomicBool = AtomicBool::new(false);
 /// The binary logarithm of the rate.
 static LG_RATE: AtomicU32 = AtomicU32::new(19);
-/// Dumps that were asked for without a name.
+/// Dumps requested without a file name.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// What names of files begin with.
+/// The prefix of file names.
 struct Prefix(UnsafeCell<[u8; LONGEST]>);
 
-// SAFETY: touched under its lock, or before there is a second thread.
+// SAFETY: accessed under its lock, or before there is a second thread.
 unsafe impl Sync for Prefix {}
 
 /// Longer ones are cut off.
@@ -32,7 +32,7 @@ const DEFAULT: &[u8] = b"jeprof";
 static PREFIX: Prefix = Prefix(UnsafeCell::new([0; LONGEST]));
 static LOCK: Lock = Lock::new();
 
-/// Copies what names of files are to begin with.
+/// Copies the prefix of file names.
 fn set_prefix(prefix: &[u8]) {
     let _guard = LOCK.lock();
     // SAFETY: under the lock.
@@ -43,7 +43,7 @@ fn set_prefix(prefix: &[u8]) {
     }
 }
 
-/// Calls `f` with what names of files begin with.
+/// Calls `f` with the prefix of file names.
 fn with_prefix<T>(f: impl FnOnce(&[u8]) -> T) -> T {
     let copy = {
         let _guard = LOCK.lock();
@@ -56,7 +56,7 @@ fn with_prefix<T>(f: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// A key of `MALLOC_CONF`.
+/// Sets a key of `MALLOC_CONF`.
 #[cold]
 #[inline(never)]
 pub fn set(key: &[u8], value: &[u8]) {
@@ -74,10 +74,10 @@ pub fn set(key: &[u8], value: &[u8]) {
     }
 }
 
-/// The largest rate that is told apart.
+/// The largest rate that is distinguished.
 const MOST_LG: usize = 62;
 
-/// What the keys mean for the engine.
+/// Applies the keys to the engine's configuration.
 #[cold]
 #[inline(never)]
 pub fn configure(config: &mut Config) {
@@ -93,7 +93,7 @@ fn rate() -> usize {
     1 << LG_RATE.load(Ordering::Relaxed).min(MOST_LG as u32)
 }
 
-/// `opt.prof`: whether a profile was asked for at the start.
+/// `opt.prof`: whether a profile was requested at start.
 pub fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) || profile::last_rate() != 0
 }
@@ -133,7 +133,7 @@ fn start(rate: usize) -> Answer {
     profile::start(rate).map_err(|_| EAGAIN)
 }
 
-/// `prof.dump`: to the file that is named, or to one with the prefix and a number.
+/// `prof.dump`: to the named file, or to one with the prefix and a number.
 pub fn dump(call: &Call) -> Answer {
     call.write_only()?;
     if profile::last_rate() == 0 {
@@ -143,16 +143,16 @@ pub fn dump(call: &Call) -> Answer {
     if path.is_null() {
         return numbered();
     }
-    // SAFETY: who writes this name passes a C string.
+    // SAFETY: callers who write this name pass a C string.
     let path = unsafe { CStr::from_ptr(path.cast()) };
     answer(profile::write_file(path, Form::HeapV2))
 }
 
-/// `masu.prof.dump`: in masu's own form, to the file that is named.
+/// `masu.prof.dump`: in masu's own format, to the named file.
 pub fn dump_own(call: &Call) -> Answer {
     call.write_only()?;
     let path = call.new_pointer()?.filter(|path| !path.is_null()).ok_or(EINVAL)?;
-    // SAFETY: who writes this name passes a C string.
+    // SAFETY: callers who write this name pass a C string.
     let path = unsafe { CStr::from_ptr(path.cast()) };
     answer(profile::write_file(path, Form::Masu))
 }
@@ -172,7 +172,7 @@ pub fn prefix(call: &Call) -> Answer {
     if let Some(prefix) = call.new_pointer()?
         && !prefix.is_null()
     {
-        // SAFETY: who writes this name passes a C string.
+        // SAFETY: callers who write this name pass a C string.
         set_prefix(unsafe { CStr::from_ptr(prefix.cast()) }.to_bytes());
     }
     Ok(())
@@ -195,7 +195,7 @@ pub fn reset(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `prof.gdump`: never.
+/// `prof.gdump`: always off.
 pub fn gdump(call: &Call) -> Answer {
     if call.new_flag()? == Some(true) {
         return Err(ENOENT);
@@ -203,7 +203,7 @@ pub fn gdump(call: &Call) -> Answer {
     call.flag(false)
 }
 
-/// `prof.thread_active_init`: always.
+/// `prof.thread_active_init`: always on.
 pub fn thread_active_init(call: &Call) -> Answer {
     if call.new_flag()? == Some(false) {
         return Err(ENOENT);
@@ -211,7 +211,7 @@ pub fn thread_active_init(call: &Call) -> Answer {
     call.flag(true)
 }
 
-/// `thread.prof.active`: whether the calling thread takes part.
+/// `thread.prof.active`: whether the calling thread is sampled.
 pub fn thread_active(call: &Call) -> Answer {
     let old = !profile::is_muted();
     if let Some(new) = call.new_flag()?
@@ -222,7 +222,7 @@ pub fn thread_active(call: &Call) -> Answer {
     call.flag(old)
 }
 
-/// At exit: the last dump, if it was asked for.
+/// At exit: writes the last dump, if requested.
 #[cold]
 #[inline(never)]
 pub fn at_exit() {

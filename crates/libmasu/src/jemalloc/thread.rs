@@ -22,8 +22,8 @@ pub fn deallocated(call: &Call) -> Answer {
     call.word(masu_core::control::thread_deallocated())
 }
 
-/// `thread.allocatedp`. Whoever asks is going to look whether the word moves at the next allocation:
-/// with the thread's bins empty, it does.
+/// `thread.allocatedp`. The caller will check whether the word moves at the next allocation: with
+/// the thread's bins empty, it does.
 pub fn allocatedp(call: &Call) -> Answer {
     call.read_only()?;
     let words = account()?.words();
@@ -53,8 +53,8 @@ pub fn reset_peak(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `thread.arena`: where the thread's blocks come from when they name no arena. The program sees to
-/// it that no thread is left with an arena that it destroys.
+/// `thread.arena`: where the thread's blocks come from if they name no arena. The program must
+/// ensure that no thread is left with an arena that it destroys.
 pub fn arena(call: &Call) -> Answer {
     let old = match masu_core::scope() {
         Some(heap) => arenas::number_of(heap).ok_or(EFAULT)?,
@@ -65,14 +65,14 @@ pub fn arena(call: &Call) -> Answer {
         if new != 0 && heap.is_none() {
             return Err(EFAULT);
         }
-        // SAFETY: the heap lives while threads have it, as the program sees to. The scope stays open
-        // until another takes its place.
+        // SAFETY: the heap lives while threads have it, as the program must ensure. The scope stays
+        // open until another takes its place.
         core::mem::forget(unsafe { Scope::open(heap) });
     }
     call.unsigned(old as u32)
 }
 
-/// `thread.tcache.enabled`. There is always a cache, as it is how small blocks are had at all;
+/// `thread.tcache.enabled`. There is always a cache, because all small blocks come from one;
 /// switching it off empties it.
 pub fn cache_enabled(call: &Call) -> Answer {
     let old = account()?.cache_wanted();
@@ -98,7 +98,7 @@ pub fn flush(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `thread.idle`: the thread is about to wait for long.
+/// `thread.idle`: the thread is about to wait for a long time.
 pub fn idle(call: &Call) -> Answer {
     flush(call)
 }

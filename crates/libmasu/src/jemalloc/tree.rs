@@ -1,8 +1,8 @@
 //! What each name does.
 //!
-//! A row is a name, `#` standing for a number, and what a call of it answers. The rows become a
-//! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`, as it
-//! is in a jemalloc built without that feature (mutex counters).
+//! A row is a name, with `#` for each number, and the action of a call to it. The rows become a
+//! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`,
+//! as it is in a jemalloc built without that feature (mutex counters).
 
 use super::call::{Answer, Call, EINVAL, ENOENT, Error};
 use super::figures::Bin;
@@ -15,13 +15,13 @@ use masu_core::size_class::{
     LAST_CLASS, MEDIUM_CLASSES, SMALL_MAX, UNIT, size_of_class, units_of_medium_class,
 };
 
-/// jemalloc's version, as programs parse it: the one whose manual this follows.
+/// jemalloc's version, in the format that programs parse: the one whose manual this follows.
 pub const VERSION: &core::ffi::CStr = c"5.3.1-0-gmasu";
 
 /// Bytes of a span.
 pub const SPAN: usize = 64 << 10;
 
-/// Declares the rows: `=>` answers a call, and `=` gives a value that may only be read.
+/// Declares the rows: `=>` handles a call, and `=` returns a read-only value.
 macro_rules! tree {
     (|$call:ident| $($name:literal $how:tt $answer:expr;)+) => {
         /// All names, in the order of their rows.
@@ -29,10 +29,11 @@ macro_rules! tree {
         /// Their number.
         pub const ROWS: usize = NAMES.len();
         const ALL: &str = concat!($($name),+);
-        /// All names, one after the other. A static, so that it has a name that says where it belongs.
+        /// All names, one after the other. A static, so that it has a symbol name that says where
+        /// it belongs.
         pub static TEXT: [u8; ALL.len()] = *ALL.as_bytes().first_chunk().unwrap();
 
-        /// Performs a call of the name in row `row`.
+        /// Performs a call to the name in row `row`.
         #[unsafe(link_section = "masu_door")]
         pub fn perform(row: usize, $call: &Call) -> Answer {
             $(if row == const { row_of($name) } {
@@ -244,13 +245,13 @@ tree! { |call|
     "stats.arenas.#.bins.#.curslabs" => figures::bin(call, |bin| bin.spans);
 }
 
-/// A value that may only be read.
+/// Returns a read-only value.
 fn reads(call: &Call, give: impl FnOnce(&Call) -> Answer) -> Answer {
     call.read_only()?;
     give(call)
 }
 
-/// `experimental.hooks.safety_check_abort`: may be written only.
+/// `experimental.hooks.safety_check_abort`: write-only.
 fn abort_hook(call: &Call) -> Answer {
     call.write_only()?;
     if let Some(hook) = call.new_pointer()? {
@@ -290,7 +291,7 @@ fn background_thread(call: &Call) -> Answer {
     call.flag(old)
 }
 
-/// `max_background_threads`: there is one at most, and room for one must be left.
+/// `max_background_threads`: at most one exists, and a limit below 1 is refused.
 fn max_background_threads(call: &Call) -> Answer {
     if call.new_size()? == Some(0) {
         return Err(EINVAL);
@@ -307,7 +308,7 @@ fn dirty_decay(call: &Call) -> Answer {
     call.signed(old)
 }
 
-/// The decay time of muzzy pages, which do not exist: any time will do.
+/// The decay time of muzzy pages, which do not exist: any time is accepted.
 fn muzzy_decay(call: &Call) -> Answer {
     static MUZZY: AtomicI64 = AtomicI64::new(0);
     let old = MUZZY.load(Ordering::Relaxed);
@@ -318,7 +319,7 @@ fn muzzy_decay(call: &Call) -> Answer {
     call.signed(old)
 }
 
-/// A decay time as jemalloc takes it: -1 is never.
+/// Converts a decay time from jemalloc's form: -1 means never.
 pub fn milliseconds(time: i64) -> Result<Delay, Error> {
     match time {
         -1 => Ok(Delay::Never),
@@ -338,13 +339,13 @@ fn bin(call: &Call, give: impl FnOnce(&Call, usize) -> Answer) -> Answer {
 
 /// Medium classes that small blocks do not reach.
 const MEDIUM: usize = MEDIUM_CLASSES - SMALL_MAX / UNIT;
-/// Sizes to a doubling that are listed above the medium classes, though every multiple of a unit is
-/// one of its own.
+/// Sizes listed per doubling above the medium classes, although every multiple of a unit is a class
+/// of its own.
 const STEPS: usize = 4;
 /// The exponents of those sizes' steps: `5 << 18` to `7 << 60`.
 const FIRST_SHIFT: usize = 18;
 const LAST_SHIFT: usize = 60;
-/// Sizes listed for large blocks.
+/// Number of sizes listed for large blocks.
 const EXTENTS: usize = MEDIUM + (LAST_SHIFT - FIRST_SHIFT + 1) * STEPS - 1;
 
 /// `arenas.lextent.<i>.size`.

@@ -4,10 +4,10 @@ use super::{allocate, bad_alloc, catch_table, new_handler, swallow};
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-/// What `operator new` does when there is no memory: asks the new-handler and tries again, or throws.
+/// The out-of-memory path of `operator new`: calls the new-handler and tries again, or throws.
 ///
 /// # Safety
-/// An exception may unwind through the caller's frame, which has nothing to clean up.
+/// The caller's frame, which an exception may unwind through, must have nothing to clean up.
 #[unsafe(naked)]
 pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void {
     naked_asm!(
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut c_void 
     )
 }
 
-/// What a nothrow `operator new` does when there is no memory: asks the new-handler and tries again, or
+/// The out-of-memory path of a nothrow `operator new`: calls the new-handler and tries again, or
 /// returns null.
 ///
 /// # Safety

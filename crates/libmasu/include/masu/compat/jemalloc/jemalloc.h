@@ -1,2 +1,2 @@
-/* masu under the path by which programs include jemalloc. */
+/* masu under the path from which programs include jemalloc. */
 #include "../../jemalloc.h"
