@@ -1,17 +1,19 @@
-//! Arenas: first-class heaps that any thread may use, with statistics and limits of their own, destroyed wholesale.
+//! Arenas: first-class heaps that any thread may use, with their own statistics and limits, destroyed all at once.
 //!
-//! A block comes from the system's allocator, behind a header:
+//! A block comes from the system's allocator, with a header before it:
 //!
 //! ```text
 //!  what the system gives ─▶ │ room for the alignment │ Header │ the block, `usable` bytes │
 //! ```
 //!
 //! Invariants:
-//! 1. a live block's header says how large it is and how aligned; it is written before the block is handed out and never again;
-//! 2. `Inner::blocks` are the arena's live blocks;
-//! 3. an arena's memory is an arena's for ever: one destroyed comes back as another, under the same id.
+//! 1. a live block's header gives its size and alignment; it is written before the block is handed out and never
+//!    changed;
+//! 2. `Inner::blocks` is the set of the arena's live blocks;
+//! 3. an arena's memory remains an arena's for ever: a destroyed one is reused as another, with the
+//!    same id.
 //!
-//! Locks: `ARENAS`, and inside of it an arena's own.
+//! Locks: `ARENAS`, and within it an arena's own.
 
 use crate::size_class::{
     MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, exact_class, medium_units, size_of_class, suits,
@@ -67,7 +69,7 @@ impl ArenaStats {
     }
 }
 
-/// Where a block of `usable` bytes is counted.
+/// Returns the index under which a block of `usable` bytes is counted.
 fn kind(usable: usize) -> usize {
     if usable <= SMALL_MAX {
         exact_class(usable, 1)
@@ -78,7 +80,7 @@ fn kind(usable: usize) -> usize {
     }
 }
 
-/// The engine's size of a block, `None` for what is too large for any.
+/// Returns the engine's size of a block; `None` if it is too large.
 fn exact_size(size: usize, align: usize) -> Option<usize> {
     if size <= SMALL_MAX && align <= TABLE_MAX / 2 {
         let align = align.max(16);
@@ -93,7 +95,7 @@ fn exact_size(size: usize, align: usize) -> Option<usize> {
     }
 }
 
-/// What lies in front of a block.
+/// The header before a block.
 #[derive(Clone, Copy)]
 struct Header {
     usable: usize,
@@ -101,21 +103,21 @@ struct Header {
 }
 
 impl Header {
-    /// Bytes from what the system gives to the block.
+    /// Bytes between the start of the system's block and the arena's block.
     fn room(align: usize) -> usize {
         size_of::<Header>().next_multiple_of(align)
     }
 
-    /// What the system is asked for; `None` if it is too much.
+    /// Returns the layout for the system's allocator; `None` if it is too large.
     fn layout(usable: usize, align: usize) -> Option<Layout> {
         let size = Header::room(align).checked_add(usable)?;
         Layout::from_size_align(size, align).ok()
     }
 
-    /// That of a block.
+    /// Returns the header of a block.
     ///
     /// # Safety
-    /// `block` is a live block of an arena.
+    /// `block` must be a live block of an arena.
     unsafe fn of(block: *const u8) -> Header {
         // SAFETY: invariant 1; a block is at least as aligned as a header, whose size is a multiple of that.
         unsafe { block.cast::<Header>().sub(1).read() }
@@ -126,10 +128,10 @@ impl Header {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Place(*mut u8);
 
-// SAFETY: an address in a set; who looks behind it is the block's owner.
+// SAFETY: an address in a set; only the block's owner accesses its memory.
 unsafe impl Send for Place {}
 
-/// What is behind an arena's lock.
+/// The data behind an arena's lock.
 struct Inner {
     stats: ArenaStats,
     soft: usize,
@@ -152,34 +154,34 @@ const EMPTY: Inner = Inner {
 pub struct Arena {
     id: u32,
     allocated: AtomicUsize,
-    /// Whether the soft limit was crossed since somebody asked.
+    /// Whether the soft limit was crossed since the last check.
     signal: AtomicBool,
     inner: Mutex<Inner>,
 }
 
-/// Those there are.
+/// All arenas.
 struct Arenas {
     made: Vec<&'static Arena>,
-    /// Of these, those that nobody has.
+    /// The unused ones among them.
     free: Vec<&'static Arena>,
 }
 
 static ARENAS: Mutex<Arenas> = Mutex::new(Arenas { made: Vec::new(), free: Vec::new() });
-/// As many as the engine has.
+/// The engine's maximum number.
 const MOST: usize = 1 << 16;
 
 fn arenas() -> MutexGuard<'static, Arenas> {
     ARENAS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many are alive.
+/// Number of live arenas.
 pub(crate) fn live() -> usize {
     let arenas = arenas();
     arenas.made.len() - arenas.free.len()
 }
 
 impl Arena {
-    /// A new heap without blocks and without limits; `None` when 65,536 heaps are alive.
+    /// Returns a new heap without blocks or limits; `None` if 65,536 heaps are alive.
     pub fn create() -> Option<&'static Arena> {
         let mut arenas = arenas();
         if let Some(arena) = arenas.free.pop() {
@@ -202,7 +204,8 @@ impl Arena {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The heap that a live block belongs to; `None` for all other pointers. O(heaps · log blocks).
+    /// Returns the heap that a live block belongs to; `None` for all other pointers. O(heaps · log
+    /// blocks).
     pub fn of(p: *const u8) -> Option<&'static Arena> {
         let arenas = arenas();
         arenas
@@ -212,13 +215,13 @@ impl Arena {
             .find(|arena| arena.inner().blocks.contains(&Place(p.cast_mut())))
     }
 
-    /// The heap's id: no other heap alive has it.
+    /// Returns the heap's id, which no other live heap has.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// A block of at least `size` bytes at a multiple of `align`, a power of two, and at least 16; all of its bytes zero
-    /// if `zeroed`. Null when memory or the hard limit is out.
+    /// Returns a block of at least `size` bytes at a multiple of `align`, a power of two, and at least 16; all of its
+    /// bytes are zero if `zeroed`. Null if memory is out or the hard limit is reached.
     pub fn alloc(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         let align = align.max(16);
         let Some(usable) = exact_size(size, align) else { return null_mut() };
@@ -228,7 +231,8 @@ impl Arena {
             inner.stats.refused += 1;
             return null_mut();
         }
-        // SAFETY: the size is not 0. The header lies inside, in front of the block, and is aligned as the block is at least.
+        // SAFETY: the size is not 0. The header lies inside, before the block, and is aligned because the block is at
+        // least as aligned.
         let block = unsafe {
             let base = if zeroed { System.alloc_zeroed(layout) } else { System.alloc(layout) };
             if base.is_null() {
@@ -252,26 +256,26 @@ impl Arena {
         block
     }
 
-    /// The same: it is of a hardened heap that the two differ.
+    /// The same here: the two differ only in hardened heaps.
     pub fn alloc_as_asked(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
         self.alloc(size, align, zeroed)
     }
 
-    /// `None`: a promise that nothing here keeps is not made.
+    /// `None`: this crate cannot keep the promise of hardening, so it does not make it.
     pub fn create_hardened() -> Option<&'static Arena> {
         None
     }
 
-    /// No heap's blocks are hardened here.
+    /// Returns `false`: no heap is hardened here.
     pub fn is_hardened(&self) -> bool {
         false
     }
 
-    /// A block of `size` bytes at a multiple of `align` with the contents of another, which is freed; if `zeroed`, what it
-    /// has more is zero. Null if there is no memory, and the other stays.
+    /// Returns a block of `size` bytes at a multiple of `align` with the contents of another, which is freed; if
+    /// `zeroed`, the added bytes are zero. Null if there is no memory; the other block then stays.
     ///
     /// # Safety
-    /// `p` is a live block of this heap, which the caller gives up unless the answer is null.
+    /// `p` must be a live block of this heap, which the caller gives up unless the result is null.
     pub unsafe fn realloc(
         &'static self,
         p: *mut u8,
@@ -279,7 +283,7 @@ impl Arena {
         align: usize,
         zeroed: bool,
     ) -> *mut u8 {
-        // SAFETY: passed on. The copy stays inside both blocks, which are not the same one.
+        // SAFETY: passed on. The copy stays inside both blocks, which are distinct.
         unsafe {
             let usable = usable_size(p);
             let new = self.alloc(size, align, zeroed);
@@ -294,7 +298,7 @@ impl Arena {
     /// Frees a block.
     ///
     /// # Safety
-    /// `p` is a live block of this heap, which the caller gives up.
+    /// `p` must be a live block of this heap, which the caller gives up.
     pub unsafe fn dealloc(&'static self, p: *mut u8) {
         let mut inner = self.inner();
         if !inner.blocks.remove(&Place(p)) {
@@ -302,7 +306,7 @@ impl Arena {
             eprintln!("masu: free of {p:p}, which is no live block of this heap");
             std::process::abort();
         }
-        // SAFETY: a live block, by invariant 2, and no more.
+        // SAFETY: a live block, by invariant 2, which is now removed from the set.
         let usable = unsafe { give_back(p) };
         inner.stats.went(usable);
         let now = inner.stats.allocated;
@@ -312,37 +316,38 @@ impl Arena {
         }
     }
 
-    /// Usable bytes of the live blocks. One load.
+    /// Returns the usable bytes of the live blocks. One load.
     pub fn allocated(&self) -> usize {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Sets the limits on the usable bytes of live blocks; `usize::MAX` for none.
+    /// Sets the limits on the usable bytes of live blocks; `usize::MAX` means no limit.
     pub fn set_limits(&self, soft: usize, hard: usize) {
         let mut inner = self.inner();
         (inner.soft, inner.hard) = (soft, hard);
         inner.over &= inner.stats.allocated > soft;
     }
 
-    /// The limits: soft, hard.
+    /// Returns the soft and the hard limit.
     pub fn limits(&self) -> (usize, usize) {
         let inner = self.inner();
         (inner.soft, inner.hard)
     }
 
-    /// Whether the soft limit was crossed since this was last asked. Costs a load while it was not.
+    /// Returns whether the soft limit was crossed since the last call. Costs one load if it was
+    /// not.
     #[inline]
     pub fn take_signal(&self) -> bool {
         self.signal.load(Ordering::Relaxed) && self.signal.swap(false, Ordering::Relaxed)
     }
 
-    /// What it holds and has done.
+    /// Returns its contents and totals.
     pub fn stats(&self) -> ArenaStats {
         let stats = self.inner().stats;
         ArenaStats { active: stats.allocated, resident: stats.allocated, ..stats }
     }
 
-    /// Gives free memory that the heap keeps back, which is none.
+    /// Gives back the heap's free memory, of which there is none.
     pub fn trim(&self) -> usize {
         0
     }
@@ -350,11 +355,11 @@ impl Arena {
     /// Frees all blocks at once. O(blocks).
     ///
     /// # Safety
-    /// No block of the heap is used any more, by anybody, and nobody else uses the heap meanwhile.
+    /// No block of the heap may be used any more, and no other thread may use the heap meanwhile.
     pub unsafe fn reset(&'static self) {
         let mut inner = self.inner();
         for Place(block) in core::mem::take(&mut inner.blocks) {
-            // SAFETY: a live block, by invariant 2, which nobody uses any more.
+            // SAFETY: a live block, by invariant 2, which is no longer used.
             let usable = unsafe { give_back(block) };
             inner.stats.went(usable);
         }
@@ -362,10 +367,10 @@ impl Arena {
         inner.over = false;
     }
 
-    /// [`reset`](Arena::reset), and the heap itself goes too.
+    /// Performs a [`reset`](Arena::reset) and destroys the heap itself.
     ///
     /// # Safety
-    /// As there; and the heap is not used any more.
+    /// As there; and the heap must not be used any more.
     pub unsafe fn destroy(&'static self) {
         // SAFETY: passed on.
         unsafe { self.reset() };
@@ -374,7 +379,7 @@ impl Arena {
         arenas().free.push(self);
     }
 
-    /// The same for a heap that a scope was open for, from which nothing was allocated here.
+    /// The same for a heap that had a scope open, from which nothing was allocated here.
     ///
     /// # Safety
     /// As for [`destroy`](Arena::destroy).
@@ -398,19 +403,20 @@ unsafe fn give_back(p: *mut u8) -> usize {
     }
 }
 
-/// Bytes that may be used at a block.
+/// Returns the usable bytes of a block.
 ///
 /// # Safety
-/// `p` is a live block of an arena.
+/// `p` must be a live block of an arena.
 pub unsafe fn usable_size(p: *const u8) -> usize {
     // SAFETY: passed on.
     unsafe { Header::of(p).usable }
 }
 
-/// Whether a block may count as one of `size` bytes where it is: if it would have the size that it has.
+/// Whether a block may count in place as one of `size` bytes: if a new block of that size would
+/// have the same usable size.
 ///
 /// # Safety
-/// `p` is a live block of an arena.
+/// `p` must be a live block of an arena.
 pub unsafe fn try_resize(p: *mut u8, size: usize) -> bool {
     // SAFETY: passed on.
     let Header { usable, align } = unsafe { Header::of(p) };

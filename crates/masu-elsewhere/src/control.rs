@@ -1,4 +1,4 @@
-//! What a running program may change or ask for by itself. The values are kept, and nothing goes by them.
+//! What a running program may set or query. The values are stored but have no effect.
 
 use crate::config::{BackgroundThread, Config, Delay};
 use core::ffi::c_void;
@@ -10,12 +10,12 @@ fn options<R>(look: impl FnOnce(&mut Config) -> R) -> R {
     look(&mut OPTIONS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Takes over what the program was compiled with.
+/// Takes over the options compiled into the program.
 pub fn start(config: &Config) {
     options(|options| *options = *config);
 }
 
-/// Defines how an option is read and how it is set.
+/// Defines how an option is read and set.
 macro_rules! options {
     ($($key:ident, $set:ident: $type:ty;)+) => {$(
         #[doc = concat!("The option `", stringify!($key), "`.")]
@@ -41,12 +41,12 @@ options! {
     run_cache, set_run_cache: usize;
 }
 
-/// Bytes in use, as limits count them.
+/// Returns the bytes in use, as limits count them.
 pub fn used() -> usize {
     0
 }
 
-/// What is called when the soft limit is passed, which nobody looks at.
+/// The callback for crossing the soft limit, which is never called.
 pub type LimitCallback = extern "C" fn(used: usize, limit: usize, context: *mut c_void);
 
 /// Sets it.
@@ -55,12 +55,12 @@ pub fn set_limit_callback(_callback: Option<LimitCallback>, _context: *mut c_voi
 /// Gives back what the calling thread keeps, which is nothing.
 pub fn flush_thread() {}
 
-/// Bytes that the calling thread has allocated.
+/// Returns the bytes that the calling thread has allocated.
 pub fn thread_allocated() -> u64 {
     0
 }
 
-/// Bytes that the calling thread has freed.
+/// Returns the bytes that the calling thread has freed.
 pub fn thread_deallocated() -> u64 {
     0
 }

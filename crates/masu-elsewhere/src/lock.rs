@@ -1,4 +1,4 @@
-//! A lock without data; what it protects is named where it is declared.
+//! A lock without data; its declaration names what it protects.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub struct Lock(Mutex<()>);
 
-/// Gives the lock back when it is dropped.
+/// Releases the lock when dropped.
 pub struct Guard<'a>(#[allow(dead_code, reason = "held until dropped")] MutexGuard<'a, ()>);
 
 impl Lock {
-    /// A free lock.
+    /// Makes a free lock.
     pub const fn new() -> Self {
         Lock(Mutex::new(()))
     }
 
-    /// Takes the lock, sleeping if it must.
+    /// Takes the lock, sleeping if necessary.
     pub fn lock(&self) -> Guard<'_> {
         Guard(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

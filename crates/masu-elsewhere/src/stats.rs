@@ -1,4 +1,4 @@
-//! The figures, by the engine's names. There is nobody to count but the heaps.
+//! The figures, under the engine's names. Only the heaps are counted.
 
 use crate::size_class::LAST_CLASS;
 use crate::text::Text;
@@ -14,7 +14,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What the engine holds and has done, in bytes and counts: 0.
+    /// The engine's contents and totals, in bytes and counts: 0.
     Stats {
         allocated: usize, active: usize, resident: usize, mapped: usize, retained: usize, metadata: usize, dirty: usize,
         thread_cached: usize, hooked: usize, guarded: usize, profile: usize, refilled_bytes: u64, purged_bytes: u64,
@@ -30,19 +30,19 @@ counters! {
 }
 
 counters! {
-    /// A thread's heap, which no thread has.
+    /// A thread's heap; no thread has one here.
     HeapStats {
         index: u32, in_use: bool, spans: usize, allocated: usize, cached: usize, refills: u64, refilled_bytes: u64,
         fresh_spans: u64, taken_spans: u64, remote_frees: u64, medium_allocs: u64,
     }
 }
 
-/// All figures, with the heaps that are alive.
+/// Returns all figures, including the number of live heaps.
 pub fn stats() -> Stats {
     Stats { shared_heaps: crate::arena::live() as u64, ..Stats::default() }
 }
 
-/// The table by size class, entry `i` for class `i + 1`.
+/// Returns the table by size class, entry `i` for class `i + 1`.
 pub fn class_stats() -> [ClassStats; LAST_CLASS] {
     core::array::from_fn(|row| ClassStats {
         size: crate::size_class::size_of_class(row + 1),
@@ -50,7 +50,7 @@ pub fn class_stats() -> [ClassStats; LAST_CLASS] {
     })
 }
 
-/// The threads' heaps, of which there are none.
+/// Returns the number of threads' heaps, 0.
 pub fn heap_stats(_table: &mut [HeapStats]) -> usize {
     0
 }

@@ -1,4 +1,4 @@
-//! Heap profiles of masu, and the forms that they are shown in.
+//! masu's heap profiles, and the formats they are shown in.
 //!
 //! ```text
 //! raw        a profile, and the file that the library writes

@@ -1,6 +1,6 @@
-//! The profile as pprof and everything that reads its form understand it: a protocol buffer, compressed.
+//! The profile in the format of pprof and its other readers: a compressed protocol buffer.
 //!
-//! The message has few fields, which are written here one by one; the numbers are those of `profile.proto`.
+//! The message has few fields, which are written here individually; the numbers are those of `profile.proto`.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -14,10 +14,10 @@ use crate::raw::{Amount, Place, Profile};
 use crate::symbols::{Symbols, build_id};
 use crate::view::View;
 
-/// What a pair of sample types says of a place.
+/// What a pair of sample types says of a call stack.
 type Figure = fn(&Place) -> Amount;
 
-/// The sample types: pairs of objects and bytes, each a name and a figure. The last two are those of profiles that
+/// The sample types: pairs of objects and bytes, each with a name and a figure. The last two are only in profiles that
 /// have them.
 const TYPES: [(&str, Figure); 5] = [
     ("alloc", |place| place.allocated),
@@ -27,11 +27,11 @@ const TYPES: [(&str, Figure); 5] = [
     ("retained", |place| place.retained),
 ];
 
-/// Frames that a reader leaves out once it knows their names, with what they have called: the allocator itself.
+/// Frames that a reader omits once it knows their names, together with the frames they called: the allocator itself.
 const DROPPED_FRAMES: &str =
     "(__rust_|__rdl_|__rg_|alloc::alloc::|<?&?(masu::global|masu_core)::).*";
 
-/// The file's bytes.
+/// Returns the file's bytes.
 pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Vec<u8>> {
     let mut file = Message::default();
     let mut strings = Strings::default();
@@ -67,7 +67,7 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
             let mut location = Message::default();
             location.number(1, id);
             let mapping = profile.mappings.iter().position(|m| (m.start..m.end).contains(&call));
-            // What no file has belongs to the last mapping, which is for that.
+            // Addresses outside every file belong to the last mapping, which exists for them.
             location.number(2, mapping.unwrap_or(profile.mappings.len()) as u64 + 1);
             location.number(3, call);
             for frame in symbols.get(address) {
@@ -137,7 +137,7 @@ fn mappings(profile: &Profile, are_named: bool, file: &mut Message, strings: &mu
         part.number(4, mapping.offset);
         part.number(5, strings.id(&mapping.path.to_string_lossy()));
         part.number(6, strings.id(id));
-        // Where functions are looked up already, readers need not.
+        // If functions are looked up already, readers need not do so.
         for field in (7..=10).filter(|_| are_named) {
             part.number(field, 1);
         }
@@ -157,7 +157,7 @@ fn value_type(strings: &mut Strings, name: &str, unit: &str) -> Message {
     message
 }
 
-/// The table of strings, of which the first is empty.
+/// The table of strings; the first is empty.
 #[derive(Default)]
 struct Strings {
     list: Vec<String>,

@@ -1,88 +1,88 @@
-//! A profile, and the file that it is kept in.
+//! A profile, and the file that stores it.
 //!
-//! The library writes lines, as `masu_core`'s `prof/dump.rs` shows them. What a command has read from outside goes
-//! to the same form, with two more pairs of numbers in each place's line, for what has grown and what is
-//! retained, and with the process's memory over time.
+//! The library writes lines, as `masu_core`'s `prof/dump.rs` shows. A profile that a command has taken from outside
+//! uses the same format, with two more pairs of numbers in each place's line, for grown and retained memory, and with
+//! the process's memory over time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What is known of a process.
+/// A process's profile.
 #[derive(Debug, Default, Clone)]
 pub struct Profile {
-    /// Bytes between two samples, on average.
+    /// Average bytes between two samples.
     pub rate: u64,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// Milliseconds that it was observed.
+    /// Milliseconds of observation.
     pub milliseconds: u64,
-    /// Samples that could not be kept.
+    /// Samples that could not be stored.
     pub dropped: u64,
-    /// Whether it was observed from outside: then it is known what has grown.
+    /// Whether it was observed from outside, so that growth is known.
     pub outside: bool,
-    /// What is free in spans with blocks in use, if whose blocks keep it is known.
+    /// Free memory in spans with blocks in use, if it is known whose blocks pin it.
     pub free: Option<Free>,
-    /// Its memory over time, if somebody looked.
+    /// Its memory over time, if it was watched.
     pub timeline: Vec<Moment>,
-    /// Where it allocated.
+    /// The call stacks that allocated.
     pub places: Vec<Place>,
-    /// Which files' code was where.
+    /// The mappings of files' code.
     pub mappings: Vec<Mapping>,
 }
 
-/// What is free in spans with blocks in use.
+/// Free memory in spans with blocks in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Free {
-    /// Resident bytes in all.
+    /// Total resident bytes.
     pub bytes: f64,
-    /// Of those, in spans of sizes that nothing was sampled of.
+    /// The part in spans of sizes without any sample.
     pub unknown: f64,
-    /// And in the spans of the samples themselves.
+    /// The part in the spans of the samples themselves.
     pub samples: f64,
-    /// Milliseconds after the start, when that was so.
+    /// Milliseconds from the start to this measurement.
     pub milliseconds: u64,
 }
 
-/// The memory of a process at a moment, in KiB.
+/// A process's memory at one moment, in KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds since the first one.
+    /// Milliseconds since the first moment.
     pub milliseconds: u64,
     /// Resident.
     pub resident: u64,
-    /// Free in masu, and not gone back.
+    /// Free in masu and not given back.
     pub free: u64,
-    /// Gone back so far.
+    /// Given back so far.
     pub back: u64,
 }
 
 /// A stack, and the blocks of one size that were allocated there.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
-    /// Bytes of a block: exact up to 16 KiB, else the power of two below.
+    /// Bytes of a block: exact up to 16 KiB, otherwise the power of two below.
     pub size: u64,
-    /// Samples drawn there.
+    /// Samples taken there.
     pub samples: u64,
-    /// How many blocks each of them stands for, squared and added up.
+    /// The sum of the squared numbers of blocks that the samples stand for.
     pub squares: f64,
-    /// All that was allocated.
+    /// Everything that was allocated.
     pub allocated: Amount,
-    /// What was in use at the end.
+    /// In use at the end.
     pub live: Amount,
-    /// What was in use when the process had most in use.
+    /// In use at the process's peak.
     pub peak: Amount,
-    /// Milliseconds that freed blocks lived, added up.
+    /// Total milliseconds that freed blocks lived.
     pub lived: f64,
-    /// What was allocated while it was observed, and is in use at the end.
+    /// Allocated during the observation and in use at the end.
     pub grown: Amount,
-    /// Free bytes that blocks in use keep in their spans, and the number of these blocks.
+    /// Free bytes that blocks in use pin in their spans, and the number of these blocks.
     pub retained: Amount,
     /// Return addresses, innermost first.
     pub frames: Vec<u64>,
 }
 
-/// Blocks and the bytes asked for in them, estimated.
+/// Blocks and the bytes requested in them, estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Amount {
     /// Blocks.
@@ -91,33 +91,33 @@ pub struct Amount {
     pub bytes: f64,
 }
 
-/// A part of a file in memory that is code.
+/// A mapping of a file's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Its first byte.
     pub start: u64,
-    /// Behind its last.
+    /// The byte after its last.
     pub end: u64,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// The file.
     pub path: PathBuf,
-    /// Where it can be opened, if that is elsewhere.
+    /// Where the file can be opened, if not at that path.
     pub file: Option<PathBuf>,
 }
 
 impl Mapping {
-    /// Where its file can be opened.
+    /// Returns where its file can be opened.
     pub fn file(&self) -> &Path {
         self.file.as_deref().unwrap_or(&self.path)
     }
 }
 
-/// What is wrong with one that ends too early.
+/// What is wrong with a file that ends too early.
 const NOT_WHOLE: &str = "is not whole: did the process end while it was written?";
 
 impl Profile {
-    /// Reads one; `Err` says what is wrong with it.
+    /// Parses a file; `Err` says what is wrong with it.
     pub fn parse(text: &str) -> Result<Profile, String> {
         let mut lines = text.lines().enumerate();
         if lines.next().is_none_or(|(_, line)| line != "masu heap profile 1") {
@@ -145,11 +145,11 @@ impl Profile {
                     ended = true;
                     break;
                 }
-                // What a later version says besides.
+                // Lines that a later version adds.
                 _ => {}
             }
         }
-        // The end is said, so that one which lost some of its files is not taken for whole.
+        // The end is marked, so that a truncated file is not taken for a complete one.
         if !ended || profile.rate == 0 || !text.ends_with("\nend\n") {
             return Err(NOT_WHOLE.into());
         }
@@ -157,7 +157,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Its lines, without those of what is mapped.
+    /// Returns its lines, without those of the mappings.
     fn lines(&self) -> String {
         let mut text = format!(
             "masu heap profile 1\nrate {}\npid {}\nms {}\ndropped {}\noutside {}\n",
@@ -195,7 +195,7 @@ impl Profile {
         text
     }
 
-    /// Its file.
+    /// Returns its file.
     pub fn text(&self) -> String {
         let mut text = self.lines();
         for Mapping { start, end, offset, path, .. } in &self.mappings {
@@ -206,13 +206,13 @@ impl Profile {
         text
     }
 
-    /// Enters what is mapped where, as `/proc/PID/maps` says it.
+    /// Sets the mappings from the text of `/proc/PID/maps`.
     pub fn set_mappings(&mut self, maps: &str) {
         self.mappings = maps.lines().filter_map(mapping).collect();
     }
 
-    /// Leaves, of all that was allocated, what was allocated after `base`, an earlier profile of the same session; and
-    /// no place at which nothing was and nothing is in use.
+    /// Keeps, of everything allocated, only what was allocated after `base`, an earlier profile of the same session;
+    /// drops places that have allocated nothing since and have nothing in use.
     pub fn allocated_since(&mut self, base: &Profile) {
         let mut before: HashMap<&[u64], BTreeMap<u64, Amount>> = HashMap::new();
         for place in &base.places {
@@ -222,7 +222,7 @@ impl Profile {
             sum.bytes += place.allocated.bytes;
         }
         self.places.retain_mut(|place| {
-            // Two copies of masu may know the same place.
+            // Two copies of masu may have the same stack.
             let sizes = before.get_mut(&*place.frames);
             if let Some(left) = sizes.and_then(|sizes| sizes.get_mut(&place.size)) {
                 let gone = Amount {
@@ -241,7 +241,7 @@ impl Profile {
         });
     }
 
-    /// The mapping that an address of code lies in.
+    /// Returns the mapping that contains a code address.
     pub fn mapping_of(&self, address: u64) -> Option<&Mapping> {
         self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))
     }
@@ -288,7 +288,7 @@ fn place(text: &str) -> Option<Place> {
     })
 }
 
-/// What `time` says.
+/// Parses the values of a `time` line.
 fn moment(line: &str) -> Option<Moment> {
     let mut numbers = line.split(' ').map(|word| word.parse().ok());
     let mut next = || numbers.next()?;
@@ -302,7 +302,7 @@ fn free(text: &str) -> Option<Free> {
     Some(Free { bytes, unknown, samples, milliseconds: milliseconds as u64 })
 }
 
-/// A line of `/proc/PID/maps`, if it is of code.
+/// Parses a line of `/proc/PID/maps`, if it is of code.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
@@ -369,7 +369,7 @@ mod tests {
             ..Place::default()
         };
         let base = Profile { places: vec![at(1, 5.0, 0.0), at(2, 9.0, 9.0)], ..Profile::default() };
-        // Place 2 twice, as two copies of masu have it; 3 is new, and 1 has done nothing since.
+        // Place 2 occurs twice, as with two copies of masu; 3 is new, and 1 has done nothing since.
         let places = vec![at(1, 5.0, 0.0), at(2, 4.0, 4.0), at(2, 8.0, 8.0), at(3, 1.0, 0.0)];
         let mut later = Profile { places, ..Profile::default() };
         later.allocated_since(&base);

@@ -1,4 +1,4 @@
-//! Folded stacks, a line each, and the flame graph that is made of them.
+//! Folded stacks, one per line, and the flame graph made from them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::raw::Profile;
 use crate::symbols::Symbols;
 use crate::view::View;
 
-/// `outer;inner BYTES` for every stack.
+/// Returns `outer;inner BYTES` for every stack.
 pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
     let mut stacks: BTreeMap<String, f64> = BTreeMap::new();
     for place in &profile.places {
@@ -27,7 +27,8 @@ pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
     lines.map(|(stack, bytes)| format!("{stack} {bytes:.0}")).collect()
 }
 
-/// The flame graph: a picture, or a page of its own with what is to stand above it. `Err`: there is nothing to show.
+/// Returns the flame graph: a picture, or a complete page with the given text above it. `Err` means there is nothing to
+/// show.
 #[cfg(feature = "flame")]
 pub fn flame(lines: &[String], view: View, page: Option<&str>) -> Result<Vec<u8>, String> {
     let mut options = Options::default();

@@ -1,4 +1,4 @@
-//! From return addresses to functions, by the files that the code came from.
+//! Translates return addresses to functions, using the files that contain the code.
 
 #[cfg(feature = "symbols")]
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use object::Object as _;
 #[cfg(feature = "symbols")]
 use crate::raw::{Mapping, Profile};
 
-/// A function, or what is known of it.
+/// A function, or what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// Its name; without one the file and the place in it.
+    /// Its name; otherwise the file and the offset in it.
     pub name: String,
     /// The source file, if debugging information has it.
     pub file: Option<String>,
-    /// The line there.
+    /// The line in that file.
     pub line: u32,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for Frame {
     }
 }
 
-/// The frames of every return address of a profile: several where functions were inlined, innermost first.
+/// The frames of every return address of a profile: several if functions were inlined, innermost first.
 pub struct Symbols {
     frames: HashMap<u64, Vec<Frame>>,
-    /// Files without a symbol, of those that were asked for some.
+    /// Files without a symbol, among those that were searched for one.
     pub bare: BTreeSet<PathBuf>,
 }
 
-/// The most frames that the allocator has at the inner end of a stack.
+/// Maximum number of the allocator's frames at the inner end of a stack.
 const DEEPEST: usize = 24;
 
 impl Frame {
-    /// Whether it is the allocator's, or what the language puts in front of it.
+    /// Whether it belongs to the allocator or to the language's glue in front of it.
     fn is_allocators(&self) -> bool {
         let name = self.name.trim_start_matches(['<', '&', '_']);
         ["masu_core::", "masu::global::", "rust_alloc", "rust_realloc", "alloc::alloc::"]
@@ -57,7 +57,7 @@ impl Frame {
     }
 }
 
-/// An address that a stack holds, and where in its file the call lies.
+/// An address from a stack, and the offset of the call in its file.
 #[cfg(feature = "symbols")]
 struct InFile {
     address: u64,
@@ -65,12 +65,12 @@ struct InFile {
 }
 
 impl Symbols {
-    /// Looks none up: readers of the profile have the files.
+    /// Looks nothing up: the profile's readers have the files.
     pub fn none() -> Symbols {
         Symbols { frames: HashMap::new(), bare: BTreeSet::new() }
     }
 
-    /// Looks all of a profile's addresses up.
+    /// Looks up all addresses of a profile.
     #[cfg(feature = "symbols")]
     pub fn of(profile: &Profile) -> Symbols {
         let mut by_file: BTreeMap<&Path, (&Mapping, Vec<InFile>)> = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Symbols {
         let mut made = None;
         let all: BTreeSet<u64> = profile.places.iter().flat_map(|p| &p.frames).copied().collect();
         for address in all {
-            // The call, not where it returns to.
+            // The address of the call, not of its return.
             let call = address.saturating_sub(1);
             match profile.mapping_of(call) {
                 Some(mapping) => {
@@ -110,7 +110,7 @@ impl Symbols {
             elf.debug_syms = debug_syms;
             symbolizer.symbolize(&Source::Elf(elf.clone()), Input::FileOffset(&offsets))
         };
-        // Debugging information that cannot be read must not take the file's own symbols with it.
+        // If the debugging information is unreadable, the file's own symbols must still be used.
         let found = look_up(true).or_else(|_| look_up(false)).unwrap_or_default();
         let mut any = false;
         for (i, &InFile { address, offset }) in addresses.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Symbols {
                 Some(Symbolized::Sym(symbol)) => {
                     any = true;
                     let mut frames = vec![frame(&symbol.name, symbol.code_info.as_deref())];
-                    // Each is inlined into the one before it.
+                    // Each is inlined into the previous one.
                     for inlined in symbol.inlined.iter() {
                         frames.push(frame(&inlined.name, inlined.code_info.as_ref()));
                     }
@@ -139,18 +139,17 @@ impl Symbols {
         self.frames.insert(address, frames);
     }
 
-    /// Whether nothing was looked up.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// The frames of a return address.
+    /// Returns the frames of a return address.
     pub fn get(&self, address: u64) -> &[Frame] {
         self.frames.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// The frames of a stack, innermost first, without those of the allocator itself, which is part of programs in
-    /// Rust.
+    /// Returns the frames of a stack, innermost first, without the allocator's own, which are part of programs in Rust.
     pub fn stack<'s>(&'s self, addresses: &'s [u64]) -> impl Iterator<Item = &'s Frame> {
         let frames = || addresses.iter().flat_map(|&address| self.get(address));
         let own = frames().take(DEEPEST).enumerate().filter(|(_, frame)| frame.is_allocators());
@@ -173,7 +172,7 @@ fn unknown(file: &str, offset: u64) -> Frame {
     Frame { name: format!("{file}+{offset:#x}"), file: None, line: 0 }
 }
 
-/// Code that the process has made at run time, by the list that engines write for `perf`: Node with
+/// Code generated at run time, from the list that engines write for `perf`: Node with
 /// `--perf-basic-prof`, Java with `-XX:+DumpPerfMapAtExit`, CPython with `-X perf`.
 #[cfg(feature = "symbols")]
 struct MadeCode(Vec<(u64, u64, String)>);
@@ -194,7 +193,7 @@ impl MadeCode {
             Some((start, start.saturating_add(len), words.next()?.to_owned()))
         };
         let mut code: Vec<_> = String::from_utf8_lossy(&text).lines().filter_map(entry).collect();
-        // What was made last lies there.
+        // The code generated last is at that address now.
         code.sort_by_key(|&(start, ..)| start);
         MadeCode(code)
     }
@@ -210,7 +209,7 @@ impl MadeCode {
     }
 }
 
-/// The build id of a file, in hexadecimal; empty if it has none.
+/// Returns the build ID of a file in hexadecimal; empty if it has none.
 pub fn build_id(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let id =

@@ -1,28 +1,28 @@
-//! What is asked of a profile: which of its figures, and how sure they are.
+//! Views of a profile: which of its figures a report shows, and how accurate they are.
 
 use crate::raw::{Amount, Place};
 
 /// The figure that a report is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
-    /// In use when most was.
+    /// In use at the peak.
     Peak,
     /// In use at the end.
     Live,
     /// Ever allocated.
     Allocated,
-    /// Allocated, and how long it lived.
+    /// Allocated, with the lifetimes.
     Lifetimes,
-    /// More in use at the end than in another profile.
+    /// The growth in use at the end, compared with another profile.
     Growth,
-    /// Allocated while a process was observed, and in use at the end.
+    /// Allocated during the observation, and in use at the end.
     Grown,
-    /// Free bytes that blocks in use keep.
+    /// Free bytes that blocks in use pin.
     Retained,
 }
 
 impl View {
-    /// What it says of a place.
+    /// Returns the figure for a place.
     pub fn of(self, place: &Place) -> Amount {
         match self {
             View::Peak => place.peak,
@@ -33,7 +33,7 @@ impl View {
         }
     }
 
-    /// What the figures are, to begin a sentence with.
+    /// Returns a description of the figures, as the start of a sentence.
     pub fn title(self) -> &'static str {
         match self {
             View::Peak => "In use at the peak",
@@ -45,7 +45,7 @@ impl View {
         }
     }
 
-    /// The name of pprof's sample type that it is.
+    /// Returns the name of the matching sample type in pprof.
     pub fn sample_type(self) -> &'static str {
         match self {
             View::Peak => "peak_space",
@@ -57,20 +57,20 @@ impl View {
     }
 }
 
-/// The variance of an estimate of so many bytes in blocks of a place: a block of s bytes that is a sample with
-/// probability p, and stands for 1 / p then, adds s²(1 − p) / p. What 1 / p is for a block of the place is the sum
-/// of its squares over the sum itself.
+/// Returns the variance of an estimate of `bytes` in blocks of a place: a block of s bytes that is sampled with
+/// probability p, and then stands for 1 / p, adds s²(1 − p) / p. The value of 1 / p for a place's block is the sum of
+/// the squares over the sum itself.
 pub fn variance(bytes: f64, place: &Place) -> f64 {
     let stands_for = place.squares / place.allocated.objects;
     if stands_for > 1.0 { bytes.abs() * place.size as f64 * (stands_for - 1.0) } else { 0.0 }
 }
 
-/// Half of the interval that holds the truth 95 times in a hundred.
+/// Returns half the width of the 95 % confidence interval.
 pub fn margin(variance: f64) -> f64 {
     1.96 * variance.sqrt()
 }
 
-/// Bytes as people read them.
+/// Formats bytes for people.
 pub fn bytes(n: f64) -> String {
     let sign = if n < 0.0 { "-" } else { "" };
     let mut n = n.abs();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn samples_of_several_rates_make_the_margin_that_each_of_them_needs() {
-        // Four that stand for 10 blocks each, and two for 1,000: 2 × 999 × 1,000 and 4 × 9 × 10 are their parts.
+        // Four that stand for 10 blocks each, and two for 1,000: they contribute 2 × 999 × 1,000 and 4 × 9 × 10.
         let place = Place {
             size: 1,
             squares: 4.0 * 100.0 + 2.0 * 1e6,

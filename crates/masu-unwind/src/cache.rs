@@ -1,18 +1,18 @@
-//! Rules that were found before, by return address.
+//! Rules found earlier, by return address.
 //!
-//! Any thread reads, without waiting and without a lock; a rule that is just being written is as if it were not there.
+//! Any thread reads, without waiting and without a lock; a rule that is being written counts as absent.
 //!
 //! Invariants:
-//! 1. the words of an entry are written only by the thread that has changed its key to [`BUSY`], before the key that
-//!    fits them. So words between two loads of the same key are that key's.
+//! 1. only the thread that changed an entry's key to [`BUSY`] writes the entry's words, before it stores the key that
+//!    fits them. So words read between two loads of the same key are that key's.
 
 use crate::cfi::{Rule, WORDS};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Entries. A program has some hundred return addresses in the stacks that allocate.
+/// Entries. A program has a few hundred return addresses in the stacks that allocate.
 const ENTRIES: usize = 2048;
 
-/// The key of an entry that is being written. 0: nothing is there yet.
+/// The key of an entry that is being written. 0 means an empty entry.
 const BUSY: u64 = 1;
 
 struct Entry {
@@ -23,14 +23,14 @@ struct Entry {
 /// The rules.
 pub struct Cache([Entry; ENTRIES]);
 
-/// What stands for an address in a module, whose tag has no pattern.
+/// Returns the key of an address in a module, whose tag has no pattern.
 #[inline(always)]
 fn key(pc: usize, module: u64) -> u64 {
     pc as u64 ^ module.rotate_left(17)
 }
 
 impl Cache {
-    /// The two entries that a key can be in.
+    /// Returns the two entries where a key can be.
     #[inline(always)]
     fn entries(&self, key: u64) -> Option<(&Entry, &Entry)> {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -38,7 +38,7 @@ impl Cache {
         Some((self.0.get(first)?, self.0.get(first ^ 1)?))
     }
 
-    /// The rule for an address in a module.
+    /// Returns the rule for an address in a module.
     #[inline(always)]
     pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
         let key = key(pc, module);
@@ -46,7 +46,7 @@ impl Cache {
         first.get(key).or_else(|| second.get(key))
     }
 
-    /// Keeps a rule: where there is room, or in the place of another one.
+    /// Stores a rule in a free entry, or in place of another rule.
     pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
         let key = key(pc, module);
         let Some((first, second)) = self.entries(key) else { return };
@@ -69,7 +69,7 @@ impl Entry {
         (self.key.load(Ordering::Relaxed) == key).then(|| Rule::of(words))
     }
 
-    /// Nothing happens where another thread just writes one.
+    /// Does nothing if another thread is writing the entry.
     fn put(&self, key: u64, rule: &Rule) {
         let before = self.key.load(Ordering::Relaxed);
         let take = |key: &AtomicU64| {
@@ -78,7 +78,7 @@ impl Entry {
         if before == BUSY || !take(&self.key) {
             return;
         }
-        // Nobody sees a word before the key has changed.
+        // No thread sees a word before the key has changed.
         fence(Ordering::Release);
         for (word, to) in rule.words().iter().zip(&self.words) {
             to.store(*word, Ordering::Relaxed);

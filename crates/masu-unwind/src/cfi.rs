@@ -1,14 +1,15 @@
-//! The rule of a frame: how its caller's registers are found, and the program in the unwinding tables that says so.
+//! The rule of a frame, which says how to find its caller's registers, and the program in the unwinding tables that
+//! gives it.
 //!
-//! A program makes a table, a row for each stretch of a function's code. Only the row of one address is wanted: it
-//! is run until it passes that. What is wanted of the row are the registers that functions keep; a rule that
-//! needs more than the forms below is not known, and the stack ends there.
+//! A program makes a table with a row for each stretch of a function's code. Only the row of one address is needed, so
+//! the program runs until it passes that address. Only the registers that functions preserve are needed from the row; a
+//! rule that needs more than the forms below counts as unknown, and the stack ends there.
 //!
 //! | | forms |
 //! |---|---|
 //! | the caller's stack pointer (CFA) | register + n; the word at register + n |
 //! | a register | the same as before; the word at CFA + n; the word at the frame pointer + n |
-//! | return address | the word at CFA + n; on AArch64 and RISC-V that of the link register |
+//! | return address | the word at CFA + n; on AArch64 and RISC-V also the link register's |
 
 use crate::memory::Stack;
 use crate::registers::{ABOVE, COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};
@@ -20,45 +21,45 @@ use crate::tables::{Cursor, Entry};
 pub struct Rule {
     /// Added to the base.
     pub offset: i32,
-    /// What the CFA is reckoned from: 0 is the stack pointer, n the register n - 1 of [`KEPT`].
+    /// The base of the CFA: 0 is the stack pointer, n the register n - 1 of [`KEPT`].
     pub base: u8,
-    /// What the rule is besides.
+    /// Further properties of the rule.
     pub flags: u8,
-    /// Where the return address is, from the CFA in words, or [`SAME`].
+    /// The offset in words of the return address from the CFA, or [`SAME`].
     pub back: i16,
-    /// Registers whose words are reckoned from the frame pointer.
+    /// Registers whose offsets are relative to the frame pointer.
     by_frame: u16,
-    /// Where each kept register is, in words, or [`SAME`].
+    /// The offset in words of each kept register, or [`SAME`].
     kept: [i16; SLOTS],
 }
 
-/// Slots for the kept registers: as many as make a rule whole words.
+/// Slots for the kept registers: a number that makes a rule a whole number of words.
 const SLOTS: usize = if COUNT <= 7 { 7 } else { 15 };
 
 /// The CFA is the word at base + offset.
 pub const INDIRECT: u8 = 1;
-/// A signal interrupted what comes next.
+/// The next frame was interrupted by a signal.
 pub const SIGNAL: u8 = 2;
 /// The outermost frame.
 pub const END: u8 = 4;
-/// The CFA is reckoned in a way that is not followed. No rule that is handed out has this.
+/// The CFA has a form that is not supported. No returned rule has this.
 const UNKNOWN: u8 = 8;
-/// The register is as it was.
+/// The register is unchanged.
 pub const SAME: i16 = i16::MIN;
-/// What the register was cannot be told. It becomes 0, and a frame that is reckoned from it ends the stack.
+/// The register's value is unknown. It becomes 0, and a frame that depends on it ends the stack.
 pub const LOST: i16 = i16::MIN + 1;
 
-/// Words that a rule fits into.
+/// Size of a rule in words.
 pub const WORDS: usize = size_of::<Rule>() / 8;
 const _: () = assert!(size_of::<Rule>() == 8 + 2 + 2 * SLOTS);
 
 impl Rule {
-    /// On entry to a function that nothing is known of yet.
+    /// The rule at the entry of a function before its program has run.
     const fn new() -> Self {
         Rule { base: 0, flags: 0, back: SAME, offset: 0, by_frame: 0, kept: [SAME; SLOTS] }
     }
 
-    /// The rule of code that keeps a frame pointer.
+    /// Returns the rule of code that keeps a frame pointer.
     pub fn by_frame_pointer() -> Self {
         let mut rule = Rule::new();
         rule.base = FRAME as u8 + 1;
@@ -70,7 +71,7 @@ impl Rule {
         rule
     }
 
-    /// What [`Rule::words`] has made of one.
+    /// Rebuilds a rule from the result of [`Rule::words`].
     #[inline(always)]
     pub fn of(words: [u64; WORDS]) -> Self {
         // SAFETY: integers without padding, of the same size.
@@ -84,8 +85,8 @@ impl Rule {
         unsafe { core::mem::transmute(*self) }
     }
 
-    /// Makes a frame its caller's. `None`: memory that should be there is not, or the stack would not grow; the frame is
-    /// neither's then.
+    /// Replaces a frame by its caller's. `None` if memory is unreadable or the stack would not grow; the frame is then
+    /// invalid.
     #[inline(always)]
     pub fn apply(&self, frame: &mut Frame, stack: &mut Stack) -> Option<()> {
         let mut cfa = match self.base {
@@ -118,12 +119,12 @@ impl Rule {
         };
         let (pc, before) = (unsigned(pc), (frame.sp, frame.pc));
         (frame.sp, frame.pc) = (cfa, pc);
-        // A frame of a leaf function may be empty where calls put no return address on the stack.
+        // A leaf function's frame may be empty if calls put no return address on the stack.
         let is_empty = !cfg!(target_arch = "x86_64") && cfa == before.0;
         (cfa > before.0 || is_empty && pc != before.1).then_some(())
     }
 
-    /// Where a register of a DWARF number is, to be changed.
+    /// Returns the slot of a register by its DWARF number, mutably.
     fn slot(&mut self, register: u64) -> Option<&mut i16> {
         if cfg!(target_arch = "x86_64") && register == RETURN {
             return Some(&mut self.back);
@@ -131,7 +132,7 @@ impl Rule {
         self.kept.get_mut(index(register)?)
     }
 
-    /// Puts a register's word at an offset from the CFA.
+    /// Records a register's word at an offset from the CFA.
     fn save(&mut self, register: u64, offset: i64) -> Option<()> {
         let at = i16::try_from(offset / 8).ok().filter(|_| offset % 8 == 0);
         if let Some(i) = index(register) {
@@ -143,14 +144,14 @@ impl Rule {
         Some(())
     }
 
-    /// A register is where this does not follow it.
+    /// Marks a register as being where this does not follow it.
     fn lose(&mut self, register: u64) {
         if let Some(slot) = self.slot(register) {
             *slot = LOST;
         }
     }
 
-    /// Makes a register what another row had.
+    /// Restores a register from another row.
     fn restore(&mut self, register: u64, from: &Rule) {
         let mut from = *from;
         if let Some(&mut was) = from.slot(register)
@@ -163,40 +164,40 @@ impl Rule {
         }
     }
 
-    /// Reckons the CFA from a register.
+    /// Sets the base of the CFA to a register.
     fn set_base(&mut self, register: u64) {
         self.flags &= !(INDIRECT | UNKNOWN);
         match index(register) {
             _ if register == STACK => self.base = 0,
             Some(i) => self.base = i as u8 + 1,
-            // One that a function uses for a few instructions, without a call.
+            // A register that a function uses for a few instructions, without a call.
             None => self.flags |= UNKNOWN,
         }
     }
 }
 
-/// Which of [`KEPT`] a DWARF number is.
+/// Returns the index in [`KEPT`] of a DWARF number.
 fn index(register: u64) -> Option<usize> {
     KEPT.iter().position(|&kept| u64::from(kept) == register).filter(|&i| i < COUNT)
 }
 
-/// The deepest pile of rows that are put aside. Compilers need one.
+/// Maximum depth of saved rows. Compilers need one.
 const PILE: usize = 4;
 
 /// A program being run.
 struct Machine<'e> {
     entry: &'e Entry,
     rule: Rule,
-    /// What the part that all entries share left.
+    /// The result of the part that all entries share.
     initial: Rule,
     pile: [Rule; PILE],
     height: usize,
-    /// Where the present row begins.
+    /// Where the current row begins.
     at: usize,
     pc: usize,
 }
 
-/// The rule of an address in the function that `entry` is about; `None`: there is none that this understands.
+/// Returns the rule of an address in the function of `entry`; `None` if there is none that this understands.
 pub fn rule(entry: &Entry, pc: usize) -> Option<Rule> {
     let new = Rule::new();
     let mut machine = Machine {
@@ -220,7 +221,7 @@ pub fn rule(entry: &Entry, pc: usize) -> Option<Rule> {
 }
 
 impl Machine<'_> {
-    /// Runs a program to its end, or to the row of the address: then `false`.
+    /// Runs a program to its end, or to the row of the address, in which case it returns `false`.
     fn run(&mut self, mut code: Cursor) -> Option<bool> {
         while !code.is_empty() {
             let byte = code.u8()?;
@@ -250,13 +251,13 @@ impl Machine<'_> {
         Some(true)
     }
 
-    /// An instruction that has a byte of its own. Returns by how much it goes ahead.
+    /// Runs an instruction with a byte of its own. Returns how far it advances.
     fn extended(&mut self, byte: u8, code: &mut Cursor) -> Option<usize> {
         let data = self.entry.data;
         match byte {
             // nop
             0x00 => {}
-            // set_loc is of no use to those who write compact tables.
+            // set_loc, which compact tables never use.
             0x01 => return None,
             0x02 => return Some(code.u8()?.into()),
             0x03 => return Some(code.u16()?.into()),
@@ -280,7 +281,7 @@ impl Machine<'_> {
                     *slot = SAME;
                 }
             }
-            // register: in another one, which is not followed.
+            // register: in another register, which is not followed.
             0x09 => {
                 let (register, _) = (code.uleb()?, code.uleb()?);
                 self.rule.lose(register);
@@ -309,7 +310,7 @@ impl Machine<'_> {
             // def_cfa_expression
             0x0f => {
                 let expression = code.block()?;
-                // A signal's frame is read as the kernel left it.
+                // A signal's frame is read as the kernel wrote it.
                 if !self.entry.is_signal {
                     match simple(expression) {
                         Some((register, offset, indirect)) => {
@@ -333,7 +334,8 @@ impl Machine<'_> {
                 let (register, offset) = (code.uleb()?, code.sleb()?);
                 self.rule.save(register, offset.wrapping_mul(data))?;
             }
-            // val_offset, val_offset_sf, val_expression: what no compiler writes of kept registers.
+            // val_offset, val_offset_sf, val_expression: no compiler writes these for kept
+            // registers.
             0x14 | 0x15 => {
                 let (register, _) = (code.uleb()?, code.uleb()?);
                 self.rule.lose(register);
@@ -342,7 +344,7 @@ impl Machine<'_> {
                 let (register, _) = (code.uleb()?, code.block()?);
                 self.rule.lose(register);
             }
-            // Whether the return address is signed (AArch64); the size of arguments
+            // Whether the return address is signed (AArch64); the size of the arguments
             0x2d => {}
             0x2e => {
                 code.uleb()?;
@@ -352,7 +354,8 @@ impl Machine<'_> {
         Some(0)
     }
 
-    /// A register's word is at the frame pointer and an offset: functions that align their stack.
+    /// A register's word lies at an offset from the frame pointer: functions that align their
+    /// stack.
     fn by_frame(&mut self, register: u64, expression: Cursor) -> Option<()> {
         let (base, offset, indirect) = simple(expression)?;
         if index(base)? != FRAME || indirect {
@@ -364,7 +367,7 @@ impl Machine<'_> {
     }
 }
 
-/// An expression that is a register and an offset, or the word there.
+/// Parses an expression that is a register and an offset, or the word at that place.
 fn simple(mut expression: Cursor) -> Option<(u64, i32, bool)> {
     const BREG: u8 = 0x70;
     const DEREF: u8 = 0x06;
@@ -376,7 +379,7 @@ fn simple(mut expression: Cursor) -> Option<(u64, i32, bool)> {
 
 #[cfg(test)]
 impl Rule {
-    /// Where a kept register is: by the frame pointer, and how far.
+    /// Returns where a kept register is: whether relative to the frame pointer, and the offset.
     pub fn of_kept(&self, i: usize) -> (bool, i16) {
         (self.by_frame >> i & 1 != 0 && self.kept[i] != SAME, self.kept[i])
     }

@@ -1,8 +1,8 @@
-//! What walks keep for later ones: mapped at the first walk, for a program that never has one should not have
-//! the addresses either.
+//! What walks keep for later ones. It is mapped at the first walk, so that programs without one do not take the address
+//! space.
 //!
 //! Invariants:
-//! 1. [`MEMORY`] is 0, or the address of a zeroed mapping as long as a [`Kept`], for ever.
+//! 1. [`MEMORY`] is 0, or for ever the address of a zeroed mapping of the size of [`Kept`].
 //! 2. zero bytes are a valid [`Kept`]: it consists of atomic integers.
 
 use crate::cache::Cache;
@@ -22,12 +22,12 @@ pub struct Kept {
     pub modules: Modules,
 }
 
-/// Where it lies; 0: nowhere yet.
+/// The mapping's address; 0 before the first walk.
 pub static MEMORY: AtomicUsize = AtomicUsize::new(0);
-/// Its bytes.
+/// Its size in bytes.
 pub const BYTES: usize = size_of::<Kept>();
 
-/// What is kept; `None`: there is no memory for it.
+/// Returns the kept data; `None` if there is no memory for it.
 #[inline]
 pub fn kept() -> Option<&'static Kept> {
     let mut memory = MEMORY.load(Ordering::Acquire);
@@ -46,7 +46,7 @@ fn begin() -> Option<usize> {
     match MEMORY.compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(at),
         Err(first) => {
-            // SAFETY: mapped just now, and nobody else knows of it.
+            // SAFETY: just mapped, and unknown to any other thread.
             unsafe { sys::unmap(fresh.cast(), BYTES) };
             Some(first)
         }

@@ -1,8 +1,7 @@
-//! The calling thread's stack as return addresses, for an allocator that samples.
+//! The calling thread's stack as return addresses, for a sampling allocator.
 //!
-//! What is asked for may be asked in the middle of `malloc`: inside `dlopen`, in a thread that ends, under locks
-//! that nobody knows of. So nothing here allocates, takes a lock or calls what might, and no read of memory can
-//! fault.
+//! A stack may be requested in the middle of `malloc`: inside `dlopen`, in a terminating thread, under any lock. So
+//! nothing here allocates, takes a lock or calls code that might, and no read of memory can fault.
 //!
 //! ```text
 //!  walk ── registers of this thread                       [registers]
@@ -14,15 +13,15 @@
 //!       the caller's registers, read from the stack       [memory]   pages are asked for before they are read
 //! ```
 //!
-//! Tables are read where the loader put them. A frame on one's own stack keeps its module loaded, so they
-//! cannot go away meanwhile. Return addresses in code without tables (made at run time) are followed by
-//! frame pointers as long as these grow and can be read.
+//! Tables are read where the loader put them. A frame on the thread's own stack keeps its module
+//! loaded, so they cannot disappear meanwhile. Return addresses in code without tables (generated
+//! at run time) are followed by frame pointers, as long as these increase and can be read.
 //!
-//! A stack is right as far as it goes: where nothing is known of a frame, it ends.
+//! A stack is correct as far as it goes: it ends at the first frame about which nothing is known.
 
 #![cfg_attr(not(test), no_std)]
 
-/// Declares what there is for processors whose registers are known.
+/// Declares items for processors whose registers are known.
 macro_rules! where_registers_are_known {
     ($($item:item)*) => {
         $(#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))] $item)*

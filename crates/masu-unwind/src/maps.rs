@@ -1,9 +1,9 @@
-//! Modules where the C library has no list that can be read without a lock: musl's, an old glibc's, and those of
-//! programs that are linked statically.
+//! Modules where the C library has no list that can be read without a lock: musl, old glibc, and statically linked
+//! programs.
 //!
-//! The kernel knows what is mapped where. What is found is kept: a module once, for ever, unless another file lies
-//! in its place. Only who reads `/proc/self/maps` writes, one thread at a time; whoever finds somebody at it does
-//! without the module for this time.
+//! The kernel knows the mappings. Modules that are found are kept for ever, unless another file is later mapped in the
+//! same place. Only the thread that reads `/proc/self/maps` writes, one thread at a time; a thread that finds another
+//! doing so goes without the module this time.
 //!
 //! | | operation | ordering |
 //! |---|---|---|
@@ -15,12 +15,12 @@ use crate::module::Module;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Most files whose code is found. A program has some ten, seldom hundreds.
+/// Maximum number of files whose code is found. A program has about ten, rarely hundreds.
 const MOST: usize = 512;
 
-/// A mapping of code, and the module that it is part of.
+/// A mapping of code, and the module that it belongs to.
 struct Kept {
-    /// The mapping; nothing lies in one of no length.
+    /// The mapping; one of length 0 contains no address.
     from: AtomicUsize,
     to: AtomicUsize,
     start: AtomicUsize,
@@ -37,7 +37,7 @@ pub struct Modules {
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// The module that an address of the calling thread's stack lies in.
+/// Returns the module of an address on the calling thread's stack.
 #[cold]
 #[inline(never)]
 pub fn find(pc: usize) -> Option<Module> {
@@ -56,7 +56,7 @@ pub fn find(pc: usize) -> Option<Module> {
             header: kept.header.load(Ordering::Relaxed),
             tag: kept.tag.load(Ordering::Relaxed),
         };
-        // Another file may lie here now, and perhaps begin elsewhere.
+        // Another file may be mapped here now, with another start.
         let is_there = sys::can_be_read(module.start & !7) && sys::can_be_read(module.header & !7);
         if is_there && module.identity() == module.tag {
             return Some(module);
@@ -82,7 +82,7 @@ pub fn find(pc: usize) -> Option<Module> {
     module
 }
 
-/// What the kernel says of an address.
+/// Returns the kernel's information about an address.
 fn look_up(pc: usize) -> Option<Module> {
     let mut line = Line::default();
     let (mut file, mut start) = (0, 0);
@@ -101,7 +101,7 @@ fn look_up(pc: usize) -> Option<Module> {
                 return false;
             }
             if inode != file || offset == 0 {
-                // A file's first mapping. One that is mapped from the middle on is no module.
+                // A file's first mapping. A file mapped from its middle on is not a module.
                 (file, start) = (inode, if offset == 0 { from } else { 0 });
             }
             if (from..to).contains(&pc) && start != 0 {
@@ -118,17 +118,17 @@ fn look_up(pc: usize) -> Option<Module> {
     (module.header != 0).then_some(module)
 }
 
-/// A line, as far as it was read: the first, second and fourth number in hexadecimal, and the fifth word, a decimal
-/// one.
+/// A partly read line: the first, second and fourth number in hexadecimal, and the fifth word, a decimal one.
 #[derive(Default)]
 struct Line {
     numbers: [usize; 4],
-    /// 0 and 1: the mapping; 2: its rights; 3: the offset; 4: the device; 5: the inode; 6: the name.
+    /// 0 and 1: the mapping; 2: its permissions; 3: the offset; 4: the device; 5: the inode; 6: the
+    /// name.
     word: usize,
 }
 
 impl Line {
-    /// Takes a byte. Whether the line ends.
+    /// Takes a byte. Returns whether the line ends.
     fn take(&mut self, byte: u8) -> bool {
         let slot = match self.word {
             0 | 1 => self.word,

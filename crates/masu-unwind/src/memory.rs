@@ -1,30 +1,30 @@
-//! Reading what may not be there.
+//! Reads memory that may be unmapped.
 //!
-//! The page that the stack pointer is on is there. Each further page is asked for once a walk, and read
-//! only then. Nobody else unmaps the stack of a thread that runs on it.
+//! The page of the stack pointer is mapped. Each further page is checked once per walk before it is
+//! read. No other thread unmaps the stack of a running thread.
 
 use crate::past::Seen;
 use crate::sys;
 
-/// No kernel here has smaller pages. On one with larger ones a page is asked for more than once.
+/// No supported kernel has smaller pages. With larger ones a page is checked more than once.
 const PAGE: usize = 4096;
 
-/// The part of the stack that is known to be there.
+/// The part of the stack that is known to be readable.
 pub struct Stack {
     first: usize,
     end: usize,
-    /// What was read of it.
+    /// The words read so far.
     pub seen: Seen,
 }
 
 impl Stack {
-    /// The page of the stack pointer.
+    /// Begins with the page of the stack pointer.
     pub fn at(sp: usize) -> Self {
         let first = sp & !(PAGE - 1);
         Stack { first, end: first + PAGE, seen: Seen::new() }
     }
 
-    /// The word at an address, if it is one of the stack or of another place that can be read; it is noted.
+    /// Returns the word at an address, if it is on the stack or elsewhere in readable memory, and notes it.
     #[inline(never)]
     pub fn word(&mut self, address: usize) -> Option<usize> {
         let word = self.read(address)?;
@@ -32,13 +32,13 @@ impl Stack {
         Some(word)
     }
 
-    /// The same, and it is not noted.
+    /// The same without noting it.
     #[inline]
     pub fn read(&mut self, address: usize) -> Option<usize> {
         if !address.is_multiple_of(8) || !self.has(address) && !self.reach(address) {
             return None;
         }
-        // SAFETY: on a page that can be read, and a multiple of eight: it lies on that page wholly.
+        // SAFETY: on a readable page and at a multiple of eight, so wholly on that page.
         Some(unsafe { (address as *const usize).read_volatile() })
     }
 

@@ -1,32 +1,31 @@
-//! Which file's code an address belongs to, and where that has its unwinding tables.
+//! Which file's code contains an address, and where that file's unwinding tables are.
 //!
-//! glibc since 2.35 answers with `_dl_find_object`, which waits for nobody. Elsewhere the kernel is asked for what
-//! is mapped ([`maps`](crate::maps)). Both find the start of the file in memory; its program headers say the
-//! rest.
+//! glibc from 2.35 on answers with `_dl_find_object`, which never waits. Otherwise the kernel supplies the mappings
+//! ([`maps`](crate::maps)). Both give the start of the file in memory; its program headers give the rest.
 
 use crate::maps;
 use crate::tables::Cursor;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 
-/// A file that is loaded.
+/// A loaded file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Module {
     /// Its first byte in memory.
     pub start: usize,
-    /// The code that is known to be its: from there,
+    /// Code that is known to belong to it: from here,
     pub from: usize,
-    /// to there.
+    /// to here.
     pub end: usize,
-    /// Where the last of its segments that is mapped from the file ends.
+    /// The end of the last segment that is mapped from the file.
     pub last: usize,
-    /// Where `.eh_frame_hdr` is; 0: it has none.
+    /// The address of `.eh_frame_hdr`; 0 if it has none.
     pub header: usize,
-    /// What tells it from a file that lies here at another time.
+    /// Distinguishes it from a file mapped here at another time.
     pub tag: u64,
 }
 
-/// What `_dl_find_object` fills in, on 64-bit machines.
+/// The struct that `_dl_find_object` fills in, on 64-bit machines.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -37,10 +36,10 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// The address of a function that may be missing, null if it is.
+/// Returns the address of a function that may be missing, null if it is.
 fn dl_find_object() -> *const c_void {
     let address: *const c_void;
-    // SAFETY: loads one slot of the global offset table; a weak symbol that nobody defines is null there.
+    // SAFETY: loads one slot of the global offset table; it is null for an undefined weak symbol.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
@@ -62,18 +61,19 @@ fn dl_find_object() -> *const c_void {
     address
 }
 
-/// What a file begins with.
+/// The first bytes of a file.
 const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 
 impl Module {
-    /// The module that an address of the calling thread's stack lies in.
+    /// Returns the module of an address on the calling thread's stack.
     pub fn of(pc: usize) -> Option<Module> {
         let find = dl_find_object();
         if find.is_null() {
             return maps::find(pc);
         }
         let mut found = MaybeUninit::<Found>::zeroed();
-        // SAFETY: the C library's function, whose signature this is; it writes a `Found` or nothing.
+        // SAFETY: this is the signature of the C library's function; it writes a `Found` or
+        // nothing.
         let found = unsafe {
             let find = transmute::<
                 *const c_void,
@@ -85,8 +85,8 @@ impl Module {
             found.assume_init()
         };
         let (start, end) = (found.start, found.end);
-        // Of a file whose segments do not touch each other it knows the one, and not where the file begins.
-        // SAFETY: its first bytes are those of a segment with code, which can be read.
+        // For a file whose segments are not adjacent it gives one segment, not the start of the file. SAFETY: these are
+        // the first bytes of a readable code segment.
         if unsafe { (start as *const u32).read_unaligned() } != MAGIC {
             return maps::find(pc);
         }
@@ -101,19 +101,19 @@ impl Module {
         (self.from..self.end).contains(&pc)
     }
 
-    /// Of what differs from file to file: where the tables are, and how they begin, with their length.
+    /// Returns what differs between files: where the tables are, how they begin, and their length.
     #[inline]
     pub fn identity(&self) -> u64 {
         if self.header == 0 {
             return 0;
         }
-        // SAFETY: a header has twelve bytes at least, and the loader found it in a loaded module.
+        // SAFETY: a header has at least twelve bytes, and the loader found it in a loaded module.
         let [a, b, c] = unsafe { (self.header as *const [u32; 3]).read_unaligned() };
         let words = u64::from(a ^ c) << 32 | u64::from(b);
         (self.header as u64).rotate_left(23) ^ words
     }
 
-    /// From an address in one of its segments to that segment's end.
+    /// Returns a cursor from an address in one of its segments to that segment's end.
     pub fn segment(&self, address: usize) -> Option<Cursor> {
         let mut segment = None;
         self.headers(&mut |header| {
@@ -126,7 +126,7 @@ impl Module {
         segment
     }
 
-    /// Where its `.eh_frame_hdr` is by the program headers; 0: nowhere.
+    /// Returns the address of `.eh_frame_hdr` from the program headers; 0 if there is none.
     pub fn find_header(&self) -> usize {
         const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
         let mut found = 0;
@@ -138,19 +138,19 @@ impl Module {
         found
     }
 
-    /// Whether it is a library: nothing starts in it.
+    /// Whether it is a library: it has no entry point.
     pub fn is_library(&self) -> bool {
         // SAFETY: as for `headers`.
         let mut at = unsafe { Cursor::new(self.start, self.start + 64) };
         at.split(24).and_then(|_| at.u64()) == Some(0)
     }
 
-    /// Calls `f` with each program header, where it is in memory.
+    /// Calls `f` with each program header, as mapped in memory.
     fn headers(&self, f: &mut dyn FnMut(&Header)) -> Option<()> {
         const PT_LOAD: u32 = 1;
-        /// The headers lie on the file's first page, which is where it starts in memory.
+        /// The headers lie on the file's first page, which is mapped at its start in memory.
         const FIRST: usize = 4096;
-        // SAFETY: the first page of a module is mapped, for the loader reads its headers there.
+        // SAFETY: the first page of a module is mapped, because the loader reads its headers there.
         let first = unsafe { Cursor::new(self.start, self.start + FIRST) };
         let mut at = first;
         if at.u32()? != MAGIC {
@@ -174,7 +174,8 @@ impl Module {
             if kind == PT_LOAD && bias.is_none() {
                 bias = Some(self.start.wrapping_sub(address & !(FIRST - 1)));
             }
-            // The one of the tables may come before those of what is loaded: not in files that linkers write.
+            // The header of the tables could precede those of loaded segments, but never does in files that linkers
+            // write.
             let Some(bias) = bias else { continue };
             let start = address.wrapping_add(bias);
             let end = start.wrapping_add(length);

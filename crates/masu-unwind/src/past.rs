@@ -1,31 +1,32 @@
-//! Whole stacks that were walked before.
+//! Whole stacks from earlier walks.
 //!
-//! Where a walk leads is decided by where it begins and by the words that it reads on its way. So a stack is kept as those
-//! words, each with its address. If a later walk begins at the same place, and every word is what it was, the stack is
-//! the same, and no rule needs to be looked up. Each address is read only after all words before it have been found as
-//! they were: then the walk itself would read it next, and could. (A module of the stack is loaded as long as it has a frame
-//! there. Another one would have to return to the same address, from the same place.)
+//! The start of a walk and the words that it reads on its way determine where it leads. So a stack is kept as those
+//! words, each with its address. If a later walk begins at the same place, and every word is unchanged, the stack is
+//! the same, and no rule needs to be looked up. Each address is read only after all words before it have proved
+//! unchanged: then the walk itself would read it next, and could. (A module of the stack is loaded as long as it has a
+//! frame there. Another one would have to return to the same address, from the same place.)
 //!
-//! Stacks with signals' frames, or with code that has no table, are not kept, nor are those of more than [`MOST`] words.
+//! Stacks with signal frames or with code that has no table are not kept, nor are those of more than [`MOST`] words.
 //!
-//! Any thread reads, without waiting and without a lock; a stack that is just being written is as if it were not there.
+//! Any thread reads, without waiting and without a lock; a stack that is being written counts as absent.
 //!
 //! Invariants:
-//! 1. the words of an entry are written only by the thread that has changed its key to [`BUSY`], before the key that fits
-//!    them. So words between two loads of the same key are that key's.
+//! 1. only the thread that changed an entry's key to [`BUSY`] writes the entry's words, before it stores the key that
+//!    fits them. So words read between two loads of the same key are that key's.
 
 use crate::memory::Stack;
 use crate::registers::unsigned;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Most words of a stack.
+/// Maximum number of words of a stack.
 pub const MOST: usize = 62;
 /// Entries.
 const ENTRIES: usize = 32;
-/// The key of an entry that is being written. 0: nothing is there yet.
+/// The key of an entry that is being written. 0 means an empty entry.
 const BUSY: usize = 1;
-/// In an address, which is a multiple of eight: the word is a return address that belongs to the stack.
+/// Set in an address, which is a multiple of eight, if the word is a return address that belongs to
+/// the stack.
 const FRAME: usize = 1;
 
 /// The words that a walk has read.
@@ -35,13 +36,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// None yet.
+    /// Makes an empty one.
     #[inline(always)]
     pub const fn new() -> Self {
         Seen { words: [(0, 0); MOST], n: 0 }
     }
 
-    /// One more.
+    /// Adds a word.
     #[inline(always)]
     pub fn note(&mut self, address: usize, word: usize) {
         if let Some(at) = self.words.get_mut(self.n) {
@@ -52,7 +53,7 @@ impl Seen {
         }
     }
 
-    /// The last one is a return address that belongs to the stack.
+    /// Marks the last word as a return address that belongs to the stack.
     #[inline(always)]
     pub fn is_frame(&mut self) {
         if let Some((address, _)) = self.words.get_mut(self.n.wrapping_sub(1)) {
@@ -60,7 +61,7 @@ impl Seen {
         }
     }
 
-    /// This stack is not to be kept.
+    /// Marks this stack as not to be kept.
     #[inline(always)]
     pub fn forget(&mut self) {
         self.n = usize::MAX;
@@ -76,7 +77,7 @@ struct Entry {
 /// The stacks.
 pub struct Past([Entry; ENTRIES]);
 
-/// What stands for the place where a walk begins.
+/// Returns the key of a walk's starting place.
 pub fn key(sp: usize, outside: bool) -> usize {
     // A stack pointer is a multiple of eight.
     sp | usize::from(outside) << 1
@@ -88,7 +89,7 @@ impl Past {
         self.0.get((mixed >> (u64::BITS - ENTRIES.ilog2())) as usize)
     }
 
-    /// The frames of a stack that is as it was; how many.
+    /// Returns the number of frames of an unchanged stack, after writing them.
     #[inline]
     pub fn find(
         &self,
@@ -104,7 +105,7 @@ impl Past {
         let mut found = 0;
         for [address, word] in entry.words.get(..n)? {
             let (address, word) = (address.load(Ordering::Relaxed), word.load(Ordering::Relaxed));
-            // What is read below is this key's (invariant 1).
+            // The words read below are this key's (invariant 1).
             fence(Ordering::Acquire);
             if entry.key.load(Ordering::Relaxed) != key || stack.read(address & !FRAME)? != word {
                 return None;
@@ -117,7 +118,7 @@ impl Past {
         Some(found)
     }
 
-    /// Keeps a stack, in the place of another one. Nothing happens where another thread just writes one.
+    /// Stores a stack in place of another one. Does nothing if another thread is writing the entry.
     #[cold]
     #[inline(never)]
     pub fn put(&self, key: usize, seen: &Seen) {
@@ -130,7 +131,7 @@ impl Past {
         if before == BUSY || !take(&entry.key) {
             return;
         }
-        // Nobody sees a word before the key has changed.
+        // No thread sees a word before the key has changed.
         fence(Ordering::Release);
         entry.n.store(words.len(), Ordering::Relaxed);
         for (&(address, word), [at, is]) in words.iter().zip(&entry.words) {

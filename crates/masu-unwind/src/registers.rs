@@ -1,5 +1,4 @@
-//! The registers that unwinding needs: those which a function leaves as they were, the stack pointer, and where
-//! the program is.
+//! The registers that unwinding needs: the callee-saved ones, the stack pointer and the program counter.
 
 /// Registers that a rule may restore, by their DWARF numbers.
 #[cfg(target_arch = "x86_64")]
@@ -34,43 +33,44 @@ mod numbers {
     pub const RETURN: u64 = 1;
     pub const ABOVE: i16 = 0;
 }
-/// Where the frame pointer is among them.
+/// The index of the frame pointer among them.
 pub const FRAME: usize = numbers::FRAME;
 /// The stack pointer's DWARF number.
 pub const STACK: u64 = numbers::STACK;
-/// The return address's.
+/// The return address's DWARF number.
 pub const RETURN: u64 = numbers::RETURN;
-/// How many words the caller's stack pointer is above what the frame pointer points to. Right below it are the return
+/// How many words the caller's stack pointer is above the address in the frame pointer. Just below it are the return
 /// address and the caller's frame pointer.
 pub const ABOVE: i16 = numbers::ABOVE;
-/// Where the register that has the return address before it is saved is among those kept: the last.
+/// The index among the kept registers of the one that holds the return address before it is saved:
+/// the last.
 #[cfg(not(target_arch = "x86_64"))]
 pub const LINK: usize = COUNT - 1;
 
-/// The registers of a moment.
+/// The registers at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registers {
     /// As [`KEPT`].
     pub kept: [usize; COUNT],
     /// The stack pointer.
     pub sp: usize,
-    /// Where the program is.
+    /// The program counter.
     pub pc: usize,
 }
 
-/// A frame: where its registers can be read. Most of them nobody asks for.
+/// A frame: where its registers can be read. Most are never read.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The address of each of [`KEPT`]; 0: it cannot be told.
+    /// The address of each of [`KEPT`]; 0 means unknown.
     pub kept: [usize; COUNT],
     /// The stack pointer.
     pub sp: usize,
-    /// Where the program is.
+    /// The program counter.
     pub pc: usize,
 }
 
 impl Frame {
-    /// The innermost one. It reads the registers where they are now.
+    /// The innermost frame. It reads the current registers.
     #[inline(always)]
     pub fn of(registers: &Registers) -> Self {
         let kept = core::array::from_fn(|i| registers.kept.as_ptr().wrapping_add(i).addr());
@@ -79,7 +79,7 @@ impl Frame {
 }
 
 impl Registers {
-    /// Those of this moment, in the function that this is inlined into.
+    /// Returns the current registers of the function that this is inlined into.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn now() -> Self {
@@ -102,7 +102,7 @@ impl Registers {
         Registers { kept: [b, bp, r12, r13, r14, r15], sp, pc }
     }
 
-    /// Those of this moment, in the function that this is inlined into.
+    /// Returns the current registers of the function that this is inlined into.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub fn now() -> Self {
@@ -126,7 +126,7 @@ impl Registers {
         Registers { kept, sp, pc }
     }
 
-    /// Those of this moment, in the function that this is inlined into.
+    /// Returns the current registers of the function that this is inlined into.
     #[cfg(target_arch = "riscv64")]
     #[inline(always)]
     pub fn now() -> Self {
@@ -157,18 +157,18 @@ impl Registers {
     }
 }
 
-/// An address without what a processor has signed it with.
+/// Removes a processor's signature from an address.
 pub fn unsigned(address: usize) -> usize {
     if cfg!(target_arch = "aarch64") { address & ((1 << 48) - 1) } else { address }
 }
 
-/// What the kernel put on the stack before it called a signal's handler.
+/// The data that the kernel put on the stack before it called a signal handler.
 pub mod signal {
     use super::{COUNT, Frame};
     use crate::memory::Stack;
 
-    /// Where the registers of the interrupted code lie, above the stack pointer that its handler returns with: those
-    /// kept, then stack pointer and program counter.
+    /// Offsets of the interrupted code's registers above the stack pointer that its handler returns with: the kept
+    /// ones, then stack pointer and program counter.
     #[cfg(target_arch = "x86_64")]
     const AT: [usize; COUNT + 2] = [128, 120, 72, 80, 88, 96, 160, 168];
     #[cfg(target_arch = "aarch64")]
@@ -178,7 +178,7 @@ pub mod signal {
     const AT: [usize; COUNT + 2] =
         [368, 376, 448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 312, 320, 304];
 
-    /// The interrupted frame.
+    /// Returns the interrupted frame.
     pub fn interrupted(sp: usize, stack: &mut Stack) -> Option<Frame> {
         let [kept @ .., sp_at, pc_at] = AT.map(|offset| sp.wrapping_add(offset));
         Some(Frame { kept, sp: stack.word(sp_at)?, pc: stack.word(pc_at)? })

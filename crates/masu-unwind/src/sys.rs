@@ -1,4 +1,4 @@
-//! The few system calls that unwinding makes, by number: `errno` stays untouched.
+//! The few system calls that unwinding makes, by number: `errno` is not touched.
 
 #[cfg(target_arch = "x86_64")]
 mod nr {
@@ -20,11 +20,11 @@ mod nr {
 }
 
 /// # Safety
-/// As the kernel has it for that call.
+/// As the kernel requires for that call.
 #[inline(never)]
 unsafe fn call(n: usize, a: [usize; 6]) -> isize {
     let ret;
-    // SAFETY: the call's convention; its effects are the caller's obligation.
+    // SAFETY: the system call convention; the caller answers for its effects.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!("syscall", inlateout("rax") n => ret, in("rdi") a[0], in("rsi") a[1],
@@ -39,16 +39,16 @@ unsafe fn call(n: usize, a: [usize; 6]) -> isize {
     ret
 }
 
-/// Whether the eight bytes at an address, a multiple of 8, can be read: the kernel is asked to take them for a mask of
-/// signals, in a way that it refuses for another reason if it can. Nothing changes.
+/// Whether the eight bytes at an address, a multiple of 8, can be read: the kernel is asked to read them as a signal
+/// mask, with an operation that it refuses once it has read them. Nothing changes.
 pub fn can_be_read(address: usize) -> bool {
     const EFAULT: isize = -14;
     const NO_SUCH_WAY: usize = usize::MAX >> 1;
-    // SAFETY: an unknown way of changing the mask is refused.
+    // SAFETY: an unknown operation on the mask is refused.
     unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8, 0, 0]) != EFAULT }
 }
 
-/// Passes all of a file to `f`, piece by piece, until it returns `false`.
+/// Passes a whole file to `f`, piece by piece, until it returns `false`.
 pub fn read_file(path: &core::ffi::CStr, mut f: impl FnMut(&[u8]) -> bool) {
     const AT_FDCWD: usize = -100isize as usize;
     const O_RDONLY_CLOEXEC: usize = 0o2_000_000;
@@ -88,11 +88,11 @@ pub fn map(bytes: usize) -> Option<*mut u8> {
     (!(MOST..0).contains(&at)).then_some(at as *mut u8)
 }
 
-/// Unmaps what [`map`] has returned.
+/// Unmaps memory from [`map`].
 ///
 /// # Safety
-/// `at` is such a mapping of so many bytes, and nobody uses it any more.
+/// `at` must be such a mapping of that many bytes, and must not be used any more.
 pub unsafe fn unmap(at: *mut u8, bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { call(nr::MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
 }

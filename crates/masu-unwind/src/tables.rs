@@ -1,12 +1,12 @@
-//! The unwinding tables of a module: `.eh_frame_hdr`, which is sorted by address, and the entries in `.eh_frame`
-//! that it points to.
+//! The unwinding tables of a module: `.eh_frame_hdr`, which is sorted by address, and the entries in `.eh_frame` that
+//! it points to.
 //!
-//! A [`Cursor`] reads within one loaded segment of the module, and nothing else here reads.
+//! Only a [`Cursor`] reads, within one loaded segment of the module.
 
-/// Reads bytes one after the other, up to an end.
+/// Reads successive bytes up to an end.
 ///
-/// Invariant: all of `at..end` can be read as long as the cursor is used: it lies within a segment of a
-/// module that is loaded.
+/// Invariant: all of `at..end` can be read as long as the cursor is used: it lies within a segment
+/// of a loaded module.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
     at: usize,
@@ -15,19 +15,19 @@ pub struct Cursor {
 
 impl Cursor {
     /// # Safety
-    /// The invariant.
+    /// The caller must ensure the invariant.
     pub unsafe fn new(at: usize, end: usize) -> Self {
         Cursor { at, end: end.max(at) }
     }
 
-    /// Whether everything was read.
+    /// Whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.at >= self.end
     }
 
     fn take<T: Copy>(&mut self) -> Option<T> {
         let next = self.at.checked_add(size_of::<T>()).filter(|&next| next <= self.end)?;
-        // SAFETY: the invariant; any bytes are an integer.
+        // SAFETY: the invariant; any bytes are a valid integer.
         let value = unsafe { (self.at as *const T).read_unaligned() };
         self.at = next;
         Some(value)
@@ -49,7 +49,7 @@ impl Cursor {
         self.take()
     }
 
-    /// A number in groups of seven bits.
+    /// Reads a number in groups of seven bits.
     pub fn uleb(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0, 0);
         loop {
@@ -80,13 +80,13 @@ impl Cursor {
         }
     }
 
-    /// A length, and as many bytes.
+    /// Reads a length, and that many bytes.
     pub fn block(&mut self) -> Option<Cursor> {
         let length = usize::try_from(self.uleb()?).ok()?;
         self.split(length)
     }
 
-    /// The next `length` bytes, which are passed over.
+    /// Splits off the next `length` bytes.
     pub fn split(&mut self, length: usize) -> Option<Cursor> {
         let end = self.at.checked_add(length).filter(|&end| end <= self.end)?;
         let part = Cursor { at: self.at, end };
@@ -94,7 +94,7 @@ impl Cursor {
         Some(part)
     }
 
-    /// A pointer in one of the table's encodings; 0 for one that is left out.
+    /// Reads a pointer in one of the table's encodings; 0 for an omitted one.
     fn pointer(&mut self, encoding: u8) -> Option<usize> {
         let from = match encoding & 0x70 {
             0 => 0,
@@ -113,26 +113,26 @@ impl Cursor {
     }
 }
 
-/// What is known of a function.
+/// The table's information about a function.
 pub struct Entry {
     /// Where it begins, and ends.
     pub start: usize,
     end: usize,
-    /// What steps of code are multiplied by, and offsets.
+    /// The factors for code steps and for offsets.
     pub code: usize,
-    /// See there.
+    /// As above.
     pub data: i64,
-    /// It returns from a signal's handler.
+    /// Whether it returns from a signal handler.
     pub is_signal: bool,
-    /// The program that functions share, and its own.
+    /// The program that functions share, and the function's own.
     pub shared: Cursor,
-    /// See there.
+    /// As above.
     pub own: Cursor,
 }
 
 impl Entry {
-    /// The entry whose function an address lies in. `header` is all of `.eh_frame_hdr`'s segment from its start;
-    /// `segment` says which one an address of the module's lies in, as a cursor from there to its end.
+    /// Returns the entry of the function that contains an address. `header` is the segment of `.eh_frame_hdr` from the
+    /// header's start on; `segment` returns the segment of an address of the module, as a cursor from there to its end.
     pub fn find(
         pc: usize,
         header: Cursor,
@@ -186,7 +186,7 @@ impl Entry {
                     b'L' => drop(values.u8()?),
                     b'P' => {
                         let personality = values.u8()?;
-                        // Where it is does not matter, only how long.
+                        // Only its length matters.
                         values.pointer(personality & 0x0f)?;
                     }
                     b'S' => is_signal = true,
@@ -204,7 +204,7 @@ impl Entry {
     }
 }
 
-/// A length in four bytes, and what is so long.
+/// Reads a length in four bytes, and the content of that length.
 fn sized(at: &mut Cursor) -> Option<Cursor> {
     let length = at.u32()?;
     if length == u32::MAX {
@@ -213,7 +213,7 @@ fn sized(at: &mut Cursor) -> Option<Cursor> {
     at.split(length as usize)
 }
 
-/// Where the entry of the last function that begins at or before an address is.
+/// Returns the place of the entry of the last function that begins at or before an address.
 fn search(pc: usize, header: Cursor) -> Option<usize> {
     /// The one form that linkers write: a count, and a table of pairs of offsets from the header.
     const FORM: [u8; 2] = [0x03, 0x3b];

@@ -1,4 +1,4 @@
-//! Every row of every unwinding table that is loaded, as gimli reads it; and real stacks.
+//! Compares every row of every loaded unwinding table with gimli's reading; and walks real stacks.
 
 use crate::cfi::{self, END, INDIRECT, LOST, Rule, SAME, SIGNAL};
 use crate::module::Module;
@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn dlclose(handle: *mut c_void) -> c_int;
 }
 
-/// The files that are loaded, and where.
+/// The loaded files and their addresses.
 fn loaded() -> Vec<(String, usize)> {
     let maps = fs::read_to_string("/proc/self/maps").expect("readable");
     let files = maps.lines().filter_map(|line| {
@@ -29,11 +29,11 @@ fn loaded() -> Vec<(String, usize)> {
     files.collect()
 }
 
-/// A row: base, offset and indirection of the CFA, and for each register whether it is by the frame pointer, and how
-/// far.
+/// A row: base, offset and indirection of the CFA, and for each register whether it is relative to the frame pointer,
+/// and the offset.
 type Row = (u8, i64, bool, Vec<Option<(bool, i64)>>);
 
-/// What gimli says of a row, in the terms of this crate; `None` if it is of no form that is followed.
+/// Returns gimli's version of a row in this crate's terms; `None` if it has no supported form.
 fn expected(
     row: &gimli::UnwindTableRow<usize>,
     frames: &gimli::EhFrame<EndianSlice<NativeEndian>>,
@@ -91,7 +91,7 @@ fn every_row_is_what_gimli_reads() {
         "libruby-3.1.so.3.1",
     ] {
         let name = CString::new(name).unwrap();
-        // SAFETY: libraries that can be loaded anywhere; one that is not there is no loss.
+        // SAFETY: libraries that can be loaded anywhere; a missing one does not matter.
         unsafe { dlopen(name.as_ptr(), 2) };
     }
     let mut rows = 0;
@@ -177,7 +177,7 @@ fn the_kernel_s_list_says_what_the_loader_says() {
         let (by_loader, by_kernel) = (Module::of(at).unwrap(), maps::find(at).unwrap());
         assert_eq!(by_loader.start, by_kernel.start);
         assert_eq!(by_loader.header, by_kernel.header);
-        // Found a second time, without a look.
+        // Found a second time, without a lookup.
         assert_eq!(maps::find(at), Some(by_kernel));
         assert!(
             !by_kernel.is_library()
@@ -208,7 +208,7 @@ fn a_stack_is_as_deep_as_it_is() {
     assert!(frames[2..101].iter().all(|&frame| frame == again), "{frames:x?}");
     assert_eq!(frames[n - 1], first[flat - 1], "both begin at the thread's start");
     assert!(flat > 5, "{flat}");
-    // Fewer than there are: the innermost.
+    // Room for fewer than there are: the innermost.
     let mut few = [MaybeUninit::uninit(); 10];
     assert_eq!(deep(100, &mut few).len(), 10);
 }
@@ -233,7 +233,8 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
         for (i, first) in first.iter_mut().enumerate() {
             // Two places in this function, and six depths.
             let depth = i / 2;
-            // Two places that return to elsewhere: neither call can be taken for the other's.
+            // Two places that return to different addresses: neither call can be taken for the
+            // other's.
             let found = if i % 2 == 0 {
                 black_box(between(&mut room, depth))
             } else {
@@ -252,7 +253,7 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
         assert_eq!((a.len(), differ), (b.len(), 1), "{a:x?} {b:x?}");
         assert!(i == 0 || a.len() == first[i - 2].len() + 1);
     }
-    // What is kept is used: a stack is found by it, and a word that has changed is noticed.
+    // The kept data is used: it yields a stack, and a changed word is noticed.
     let past = &crate::kept::kept().expect("memory").past;
     let words = [1usize, 0x4000, 2, 0x5000, 3];
     let at = |i: usize| words.as_ptr().wrapping_add(i).expose_provenance();
@@ -267,7 +268,7 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
     past.put(key, &seen);
     let mut stack = crate::memory::Stack::at(at(0));
     let found = past.find(key, &mut stack, &mut room);
-    // SAFETY: so many were written.
+    // SAFETY: that many were written.
     let found = found.map(|n| unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), n) });
     assert_eq!(found, Some(&[0x4000usize, 0x5000][..]));
     assert_eq!(past.find(key ^ 2, &mut stack, &mut room), None);
@@ -294,7 +295,7 @@ fn a_signal_s_handler_shows_what_it_interrupted() {
         fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
         fn raise(signal: c_int) -> c_int;
     }
-    // SAFETY: SIGUSR2, which nobody else uses here.
+    // SAFETY: SIGUSR2, which is otherwise unused here.
     unsafe {
         signal(12, handler);
         raise(12);

@@ -12,20 +12,20 @@ use core::hint::black_box;
 use core::mem::MaybeUninit;
 use core::slice;
 
-/// Most frames that are looked at.
+/// Maximum number of frames examined.
 const MOST: usize = 1024;
-/// The largest frame that is believed of code without tables.
+/// The largest plausible frame of code without tables.
 const LARGEST: usize = 1 << 20;
 
-/// The return addresses of the calling thread's stack, innermost first, as many as fit into `frames`. Of an
-/// interrupted function it is the address behind the one where it is.
+/// Returns the return addresses of the calling thread's stack, innermost first, up to the length of `frames`. For an
+/// interrupted function it is the address one past where it stopped.
 #[inline(never)]
 pub fn walk(frames: &mut [MaybeUninit<usize>]) -> &[usize] {
     walk_from(&Registers::now(), frames, false)
 }
 
-/// [`walk`], without the frames of the library that this code is part of at the inner end. If it is part of a
-/// program they stay.
+/// Like [`walk`], without the innermost frames of the library that this code belongs to. If it belongs to a program
+/// they stay.
 #[inline(never)]
 pub fn walk_outside(frames: &mut [MaybeUninit<usize>]) -> &[usize] {
     walk_from(&Registers::now(), frames, true)
@@ -37,18 +37,18 @@ fn walk_from<'f>(
     frames: &'f mut [MaybeUninit<usize>],
     outside: bool,
 ) -> &'f [usize] {
-    // The frame whose registers were taken lasts as long as the walk.
+    // The frame whose registers were taken lasts for the whole walk.
     let n = black_box(Walk::from(registers).collect(frames, outside)).min(frames.len());
-    // SAFETY: so many have been written.
+    // SAFETY: that many have been written.
     unsafe { slice::from_raw_parts(frames.as_ptr().cast(), n) }
 }
 
 struct Walk {
     frame: Frame,
     stack: Stack,
-    /// What its code is part of.
+    /// The module of its code.
     module: Option<Module>,
-    /// The address is where the program is, not where it returns to.
+    /// The address is the program counter, not a return address.
     exact: bool,
 }
 
@@ -68,8 +68,8 @@ impl Walk {
         }
         let mut own = 0..0;
         let mut n = 0;
-        // Of addresses that no table has, the first is one that code with a table returns to, and the others are
-        // as good as what follows them.
+        // Of addresses without a table, the first is one that code with a table returns to, and the others are as
+        // reliable as the frames after them.
         let mut unknown = 0usize;
         for i in 0..MOST {
             // A call may be the last instruction of its function.
@@ -119,7 +119,7 @@ impl Walk {
         n.saturating_sub(doubtful)
     }
 
-    /// Goes on to the caller. `false`: there is none, or none that is known.
+    /// Moves on to the caller. Returns `false` if there is none, or none that is known.
     #[inline(always)]
     fn step(&mut self, rule: &Rule) -> bool {
         if rule.flags & END != 0 {
@@ -139,7 +139,7 @@ impl Walk {
         stepped.is_some() && self.frame.pc > 1
     }
 
-    /// The rule of the frame in the tables of its module.
+    /// Returns the frame's rule from the tables of its module.
     #[inline(always)]
     fn rule(&self, place: usize) -> Option<Rule> {
         let module = self.module.as_ref()?;
@@ -147,8 +147,8 @@ impl Walk {
         rules.get(place, module.tag).or_else(|| find_rule(rules, module, place))
     }
 
-    /// The rule of code without a table, which was made at run time, or which an engine has put into its program's file
-    /// ahead of time.
+    /// Returns the rule for code without a table, which was generated at run time, or which an engine has put into its
+    /// program's file ahead of time.
     #[cold]
     fn by_frame_pointer(&mut self) -> Option<Rule> {
         let pointer = self.stack.word(*self.frame.kept.get(FRAME)?)?;
@@ -157,7 +157,7 @@ impl Walk {
     }
 }
 
-/// The rule in the module's tables, which is kept.
+/// Returns the rule from the module's tables, and keeps it.
 #[cold]
 #[inline(never)]
 fn find_rule(rules: &Cache, module: &Module, place: usize) -> Option<Rule> {

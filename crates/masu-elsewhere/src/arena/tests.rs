@@ -18,7 +18,7 @@ fn a_block_has_the_engines_size_and_alignment_and_is_its_arenas() {
     ] {
         let p = arena.alloc(size, align, true);
         assert!(!p.is_null() && p.addr().is_multiple_of(align.max(16)), "{size} {align}");
-        // SAFETY: a live block of so many bytes, freed once.
+        // SAFETY: a live block of that many bytes, freed once.
         unsafe {
             assert_eq!(usable_size(p), usable, "{size} {align}");
             assert!((0..usable).all(|i| p.add(i).read() == 0), "{size} {align}");
@@ -33,7 +33,7 @@ fn a_block_has_the_engines_size_and_alignment_and_is_its_arenas() {
     assert!(arena.alloc(isize::MAX as usize, 4096, false).is_null());
     let foreign = 7u8;
     assert!(Arena::of(&raw const foreign).is_none() && Arena::of(core::ptr::null()).is_none());
-    // SAFETY: nobody uses them.
+    // SAFETY: the blocks are no longer used.
     unsafe {
         arena.destroy();
         other.destroy();
@@ -98,11 +98,11 @@ fn any_thread_may_use_an_arena() {
             });
         }
         drop(give);
-        // SAFETY: each block comes once.
+        // SAFETY: each block is received once.
         take.iter().for_each(|Place(p)| unsafe { arena.dealloc(p) });
     });
     let stats = arena.stats();
     assert_eq!((stats.allocs, stats.frees, stats.blocks, stats.allocated), (2000, 2000, 0, 0));
-    // SAFETY: nobody uses it.
+    // SAFETY: the arena is no longer used.
     unsafe { arena.destroy() };
 }
