@@ -1,9 +1,9 @@
-//! Where every resident byte of a process is.
+//! Accounts for every resident byte of a process.
 //!
-//! Each page that masu has is of one span, run, huge block or table; what the kernel counts in masu's mappings and
-//! these do not explain has moved while they were read, and is called so. The rest is of mappings that are not
-//! masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`, and what they differ by from that
-//! of `smaps_rollup`, read at another moment, is what the process did in between.
+//! Each of masu's pages belongs to one span, run, huge block or table. Memory that the kernel counts in masu's mappings
+//! and that these do not explain has moved during the reading, and is reported as such. The rest is in mappings that
+//! are not masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`; the difference from that of
+//! `smaps_rollup`, read at another moment, is what the process did in between.
 
 use procfs::process::{MMapPath, MemoryMap, Process};
 use schemars::JsonSchema;
@@ -18,9 +18,9 @@ use crate::hooked;
 use crate::inside;
 use crate::memory::{Memory, Ranges};
 
-/// The largest difference, as a share of the RSS, of a sum that closes.
+/// The largest difference, as a share of the RSS, at which the sum closes.
 pub const CLOSED: f64 = 0.01;
-/// Attempts at a process that is in motion.
+/// Attempts at a process whose memory is changing.
 const ATTEMPTS: usize = 5;
 
 /// What a part of the memory is.
@@ -86,7 +86,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is masu's, and not the program's blocks.
+    /// Whether it is masu's own overhead, not the program's blocks.
     pub fn is_overhead(self) -> bool {
         use Kind::*;
         matches!(
@@ -223,7 +223,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An empty one.
+    /// Makes an empty account.
     fn of(process: u32, name: String, engines: &[Engine]) -> Account {
         Account {
             process,
@@ -247,7 +247,7 @@ impl Account {
         }
     }
 
-    /// Adds it all up, against an RSS of so many bytes.
+    /// Computes the totals, against an RSS of `rss` bytes.
     fn close(&mut self, rss: u64) {
         self.rss = rss;
         self.sum = self.parts.iter().map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0);
@@ -257,18 +257,18 @@ impl Account {
         self.threads.sort_by_key(|thread| u64::MAX - thread.bins - thread.cache - thread.outbox);
     }
 
-    /// Bytes of the parts of a kind.
+    /// Returns the bytes of the parts of a kind.
     pub fn bytes(&self, kind: Kind) -> i64 {
         self.parts.iter().filter(|part| part.kind == kind).map(|part| part.bytes).sum()
     }
 
-    /// Bytes that masu holds and the program does not.
+    /// Returns the bytes that masu holds beyond the program's blocks.
     pub fn overhead(&self) -> u64 {
         let parts = self.parts.iter().filter(|part| part.kind.is_overhead());
         parts.map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0)
     }
 
-    /// What it is off by, as a share of the RSS.
+    /// Returns the error of the sum, as a share of the RSS.
     pub fn error(&self) -> f64 {
         let off = self.rss.abs_diff(self.sum).max(self.bytes(Kind::InMotion).unsigned_abs());
         off as f64 / self.rss.max(1) as f64
@@ -284,16 +284,16 @@ impl Account {
     }
 }
 
-/// Accounts for the memory of a process. Of one that is in motion the best of a few attempts.
+/// Accounts for the memory of a process. If it is changing, returns the best of a few attempts.
 ///
 /// # Errors
-/// It cannot be read, or masu is not in it.
+/// If the process cannot be read, or masu is not in it.
 pub fn explain(process: u32) -> Result<Account, Error> {
     let mut best: Option<Account> = None;
     for _ in 0..ATTEMPTS {
         let account = match attempt(process) {
             Ok(account) => account,
-            // Addresses may have gone in between.
+            // Addresses may have been unmapped in between.
             Err(Error::Damaged(_)) if best.is_some() => continue,
             Err(error) => return Err(error),
         };
@@ -316,15 +316,15 @@ fn attempt(process: u32) -> Result<Account, Error> {
     Ok(account)
 }
 
-/// Addresses that are masu's.
+/// Address ranges that are masu's.
 struct Owned {
     /// All of them.
     all: Ranges,
-    /// Those that hooks have provided, which may be mapped files.
+    /// Those from hooks, which may be mapped files.
     hooked: Ranges,
 }
 
-/// Adds what is masu's. Returns where that is.
+/// Adds masu's memory. Returns its address ranges.
 fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<Owned, Error> {
     let (mut owned, mut hooks) = (Vec::new(), Vec::new());
     for engine in engines {
@@ -337,10 +337,11 @@ fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<
     Ok(Owned { all: Ranges::of(owned), hooked: Ranges::of(hooks) })
 }
 
-/// Accounts for what a core file has of its process's memory: what was dumped and is not all zero.
+/// Accounts for a core file's part of its process's memory: the pages that were dumped and are not
+/// all zero.
 ///
 /// # Errors
-/// It makes no sense.
+/// If the core file is inconsistent.
 pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Error> {
     let Some(core) = memory.core() else { return Err(Error::NoProcess(memory.process)) };
     let mut account = Account::of(memory.process, core.name.clone(), engines);
@@ -369,15 +370,15 @@ pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Erro
     Ok(account)
 }
 
-/// The name of a process, as `ps -o comm` shows it; empty if it is not there.
+/// Returns the name of a process, as `ps -o comm` shows it; empty if the process does not exist.
 pub fn name(process: u32) -> String {
     Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.comm).unwrap_or_default()
 }
 
-/// The RSS of `smaps_rollup`.
+/// Returns the RSS from `smaps_rollup`.
 ///
 /// # Errors
-/// The process is not there, or may not be read.
+/// If the process does not exist, or may not be read.
 pub fn rss(process: u32) -> Result<u64, Error> {
     let found = Process::new(process as i32).map_err(|_| Error::Ended(process))?;
     let rollup = found.smaps_rollup().map_err(|_| Error::Ended(process))?;
@@ -385,10 +386,10 @@ pub fn rss(process: u32) -> Result<u64, Error> {
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
 }
 
-/// Where an engine's memory of some kind is.
+/// Returns the range of an engine's memory of some kind.
 type Range = fn(&Engine) -> (u64, u64);
 
-/// Kinds with mappings of their own.
+/// Kinds with their own mappings.
 const APART: [(Kind, Range); 4] = [
     (Kind::Profile, Engine::profiled),
     (Kind::Profile, |engine| engine.rules),
@@ -396,7 +397,8 @@ const APART: [(Kind, Range); 4] = [
     (Kind::GuardRecords, Engine::guard_records),
 ];
 
-/// The parts that are not masu's, and what of masu's mappings the others do not explain.
+/// Adds the parts that are not masu's, and the part of masu's mappings that the others do not
+/// explain.
 fn outside(
     memory: &Memory,
     engines: &[Engine],
@@ -469,8 +471,8 @@ fn outside(
     Ok(())
 }
 
-/// What of a mapping is resident in some ranges. The kernel makes one mapping of neighbours that are alike, so a
-/// mapping may be masu's in part.
+/// Returns the bytes of a mapping that are resident in some ranges. The kernel merges similar neighbours into one
+/// mapping, so a mapping may be partly masu's.
 fn part(
     memory: &Memory,
     map: &MemoryMap,

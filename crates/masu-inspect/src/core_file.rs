@@ -1,7 +1,8 @@
-//! The core file of a process that has ended: its memory as far as it was dumped, and how it ended.
+//! The core file of a process that has ended: its memory, as far as it was dumped, and the cause of
+//! its end.
 //!
-//! What the kernel leaves out because files have it, code and constants, is read in these files, unless their first
-//! page has changed since.
+//! Code and constants, which the kernel leaves out because files contain them, are read from these files, unless their
+//! first page has changed since.
 
 use std::fs::File;
 use std::io;
@@ -20,25 +21,25 @@ const NT_PRSTATUS: u32 = 1;
 const NT_PRPSINFO: u32 = 3;
 const NT_FILE: u32 = 0x4649_4c45;
 const NT_SIGINFO: u32 = 0x5349_4749;
-/// In `NT_PRSTATUS`, where the thread's number is, and its registers.
+/// Offsets in `NT_PRSTATUS` of the thread's ID and of its registers.
 const THREAD: u64 = 32;
 const REGISTERS: u64 = 112;
-/// Which of these is the next instruction's address.
+/// The index among them of the program counter.
 const COUNTER: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
-/// In `NT_PRPSINFO`, where the process's number and its name are.
+/// Offsets in `NT_PRPSINFO` of the process ID and of the name.
 const PROCESS: u64 = 24;
 const NAME: std::ops::Range<usize> = 40..56;
-/// Most bytes of headers and notes that are believed.
+/// Maximum plausible size of headers and notes.
 const MOST: u64 = 64 << 20;
-/// Bytes that are read at a time when looking for what is filled.
+/// Bytes read at a time when searching for filled pages.
 const PIECE: usize = 1 << 20;
 
-/// A thread when the process ended.
+/// A thread at the end of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number.
+    /// Its ID.
     pub id: u32,
-    /// The instruction that it was at.
+    /// Its program counter.
     pub counter: u64,
 }
 
@@ -47,9 +48,9 @@ pub struct Thread {
 pub struct Signal {
     /// Its number.
     pub number: i32,
-    /// Why it came: above 0 from the kernel.
+    /// Its cause: above 0 if it came from the kernel.
     pub code: i32,
-    /// Where the fault was, if it was one.
+    /// The address of the fault, if it was one.
     pub address: u64,
 }
 
@@ -58,17 +59,17 @@ pub struct Signal {
 pub struct Mapped {
     /// Its addresses.
     pub range: (u64, u64),
-    /// Where they begin in the file.
+    /// Their offset in the file.
     pub offset: u64,
     /// The file.
     pub path: PathBuf,
     /// Whether it could be executed.
     pub is_code: bool,
-    /// The file, if it is still there and the same.
+    /// The file, if it still exists unchanged.
     file: Option<usize>,
 }
 
-/// A part of the memory, and what of it is in the core file.
+/// A part of the memory, and how much of it is in the core file.
 struct Segment {
     start: u64,
     dumped: u64,
@@ -76,7 +77,7 @@ struct Segment {
     is_code: bool,
 }
 
-/// Whether a file is an ELF file with code in so many bytes from its start. `None`: it is none.
+/// Whether a file is an ELF file with code at an offset. `None` if it is not ELF.
 fn has_code(file: &File, offset: u64) -> Option<bool> {
     let mut head = vec![0; 4096];
     file.read_exact_at(&mut head, 0).ok()?;
@@ -96,13 +97,13 @@ pub struct Core {
     file: File,
     segments: Vec<Segment>,
     opened: Vec<File>,
-    /// The process.
+    /// The process ID.
     pub process: u32,
     /// Its name.
     pub name: String,
-    /// What ended it, if the core file says so.
+    /// The signal that ended it, if the core file says so.
     pub signal: Option<Signal>,
-    /// Its threads, first the one that the signal came to.
+    /// Its threads, starting with the one that received the signal.
     pub threads: Vec<Thread>,
     /// Files that were mapped.
     pub mapped: Vec<Mapped>,
@@ -113,10 +114,10 @@ fn wrong(what: &str) -> io::Error {
 }
 
 impl Core {
-    /// Opens one.
+    /// Opens a core file.
     ///
     /// # Errors
-    /// It cannot be read, or is none of a process of this kind of machine.
+    /// If it cannot be read, or is not of a process of this kind of machine.
     pub fn open(path: &Path) -> io::Result<Core> {
         let file = File::open(path)?;
         let none = || wrong("is no core file of a 64-bit process");
@@ -187,7 +188,7 @@ impl Core {
                 let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
                 self.name = String::from_utf8_lossy(name).into_owned();
             }
-            // The first is that of the thread that the signal came to.
+            // The first is that of the thread that received the signal.
             NT_SIGINFO if self.signal.is_none() => {
                 self.signal = Some(Signal {
                     number: u32_at(bytes, 0) as i32,
@@ -214,7 +215,7 @@ impl Core {
         }
     }
 
-    /// Opens the files that were mapped, if they are the same.
+    /// Opens the files that were mapped, if they are unchanged.
     fn find_files(&mut self) {
         let mut known: Vec<(PathBuf, Option<usize>)> = Vec::new();
         for i in 0..self.mapped.len() {
@@ -238,14 +239,14 @@ impl Core {
                 }
             };
             self.mapped[i].file = found;
-            // gdb leaves out what files have.
+            // gdb omits what files contain.
             self.mapped[i].is_code = is_code.unwrap_or_else(|| {
                 found.is_some_and(|file| has_code(&self.opened[file], offset).unwrap_or(false))
             });
         }
     }
 
-    /// Reads what was dumped.
+    /// Reads dumped bytes.
     fn dumped(&self, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let next = self.segments.partition_point(|segment| segment.start <= at);
         let segment = next.checked_sub(1).map(|i| &self.segments[i]);
@@ -257,7 +258,7 @@ impl Core {
         Ok(len)
     }
 
-    /// Reads what a file has.
+    /// Reads bytes that a file contains.
     fn of_file(&self, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mapped =
             self.mapped.iter().find(|mapped| (mapped.range.0..mapped.range.1).contains(&at));
@@ -272,7 +273,7 @@ impl Core {
     /// Reads bytes.
     ///
     /// # Errors
-    /// They are neither in the core file nor in another.
+    /// If they are neither in the core file nor in another.
     pub(crate) fn read(&self, mut at: u64, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = self.dumped(at, bytes).or_else(|_| self.of_file(at, bytes))?;
@@ -281,7 +282,8 @@ impl Core {
         Ok(())
     }
 
-    /// The pages in `start..end` that were dumped and are not all zero. Others were never written.
+    /// Returns the pages in `start..end` that were dumped and are not all zero. Others were never
+    /// written.
     pub(crate) fn pages(&self, start: u64, end: u64, page: u64) -> io::Result<Pages> {
         let mut pages = Pages::default();
         let mut piece = vec![0; PIECE];
@@ -304,12 +306,12 @@ impl Core {
         Ok(pages)
     }
 
-    /// What was dumped of the memory: where, and how much.
+    /// Yields the dumped parts of the memory: start and end.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.segments.iter().map(|segment| (segment.start, segment.start + segment.dumped))
     }
 
-    /// Ranges of a mapped file's addresses.
+    /// Whether an address belongs to a mapped file.
     pub(crate) fn is_mapped(&self, at: u64) -> bool {
         self.mapped.iter().any(|mapped| (mapped.range.0..mapped.range.1).contains(&at))
     }

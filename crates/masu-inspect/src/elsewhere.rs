@@ -1,28 +1,29 @@
-//! What of a process's memory is not masu's, by what the kernel says of each mapping.
+//! The part of a process's memory that is not masu's, from what the kernel says about each mapping.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
-/// What a mapping outside of masu is.
+/// The kind of a mapping outside masu.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// The program and its libraries: code, constants, variables.
     Programs,
-    /// Files that are mapped for their data.
+    /// Files mapped for their data.
     Files,
-    /// Memory that processes share.
+    /// Memory shared between processes.
     Shared,
     /// Threads' stacks.
     Stacks,
     /// The area that `brk` moves, which masu does not use: another allocator's.
     Brk,
-    /// Anonymous memory that the program has mapped itself, or another allocator; by its name, if it has one.
+    /// Anonymous memory mapped by the program itself or by another allocator; with its name, if it has one.
     Anonymous(Option<String>),
 }
 
-/// Sorts mappings, of each of which so many resident bytes are not masu's; the bytes of each kind.
+/// Classifies mappings, each with its number of resident bytes that are not masu's, and returns the
+/// bytes of each kind.
 pub fn sort(mappings: &[(&MemoryMap, u64)]) -> BTreeMap<What, u64> {
     let programs: HashSet<&PathBuf> = mappings
         .iter()
@@ -56,8 +57,8 @@ pub fn sort(mappings: &[(&MemoryMap, u64)]) -> BTreeMap<What, u64> {
     sorted
 }
 
-/// What an anonymous mapping is by the one before it, if they touch: behind a program's file its variables,
-/// behind a page that nobody may touch a stack.
+/// Classifies an anonymous mapping by the one before it, if they are adjacent: after a program's file come its
+/// variables, after an inaccessible page a stack.
 fn behind(before: Option<&(&MemoryMap, What)>, map: &MemoryMap) -> Option<What> {
     let (before, what) = before?;
     if before.address.1 != map.address.0 {
@@ -77,7 +78,7 @@ fn behind(before: Option<&(&MemoryMap, What)>, map: &MemoryMap) -> Option<What> 
     }
 }
 
-/// Bytes of the widest guard of a stack: those of the widest page.
+/// Bytes of a stack's widest guard: those of the largest page.
 const MOST_GUARD: u64 = 64 << 10;
 
 fn path(map: &MemoryMap) -> Option<&PathBuf> {
@@ -91,7 +92,7 @@ fn is_memfd(path: &std::path::Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
 }
 
-/// What of a mapping is resident.
+/// Returns the resident bytes of a mapping.
 pub fn resident(map: &MemoryMap) -> u64 {
     map.extension.map.get("Rss").copied().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! One copy of masu: what its variables say.
+//! One copy of masu and its variables.
 
 use masu_core::outside::{Layout, MAGIC, MOST_SHARDS, PLACES, Place, VERSION};
 
@@ -8,42 +8,43 @@ use crate::memory::Memory;
 /// The engine of one copy.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// Where its description is.
+    /// The address of its description.
     pub place: u64,
-    /// The addresses of the file that it is in.
+    /// The address range of the file that contains it.
     pub image: (u64, u64),
     /// The version of masu.
     pub masu: String,
-    /// What is where in its tables.
+    /// The layout of its tables.
     pub layout: Layout,
     distances: [i32; PLACES],
-    /// Start of the window; 0: it has not allocated yet.
+    /// Start of the window; 0 if nothing has been allocated.
     pub base: u64,
     /// Bytes of the window in use.
     pub limit: u64,
-    /// Bytes of it that were ever mapped.
+    /// Bytes of the window that were ever mapped.
     pub end: u64,
     /// Bytes mapped for chunks and for huge blocks.
     pub mapped: u64,
     /// Start of the window of huge blocks.
     pub huge_base: u64,
-    /// Units in it.
+    /// Number of units in it.
     pub huge_units: u64,
-    /// Where the heap profile lies; 0: there is none.
+    /// The address of the heap profile; 0 if there is none.
     pub profile: u64,
-    /// Where what walks stacks keeps what it has found, and its end; 0: it keeps nothing yet.
+    /// Start and end of the memory in which stack walks keep their results; 0 if there is none so
+    /// far.
     pub rules: (u64, u64),
-    /// Where the slots of guarded blocks begin; 0: there are none.
+    /// Start of the slots of guarded blocks; 0 if there are none.
     pub guards: u64,
     /// Their number.
     pub guard_count: u64,
-    /// Where their records begin.
+    /// Start of their records.
     pub guard_table: u64,
     /// Figures.
     pub figures: Figures,
 }
 
-/// What the engine counts, which takes one look.
+/// The engine's figures, read at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes in spans.
@@ -52,7 +53,7 @@ pub struct Figures {
     pub runs: u64,
     /// Bytes of live huge blocks.
     pub huge: u64,
-    /// Free bytes that have not gone back.
+    /// Free bytes not yet given back.
     pub dirty: u64,
     /// Bytes mapped for tables.
     pub tables: u64,
@@ -64,34 +65,34 @@ pub struct Figures {
     pub last_tick: u64,
     /// The decay time in milliseconds.
     pub decay: u64,
-    /// Stale bytes above which the background thread starts.
+    /// Stale bytes above which the background thread is started.
     pub budget: u64,
-    /// Whether it runs.
+    /// Whether the background thread is running.
     pub background: bool,
-    /// Whether a purge was asked for and is yet to come.
+    /// Whether a purge was requested and is still pending.
     pub asked: bool,
-    /// Heaps of threads ever made.
+    /// Heaps ever made for threads.
     pub heaps: u64,
-    /// The heap that its last thread has left.
+    /// The heap that its last thread left.
     pub left_heap: u64,
     /// Arenas ever made.
     pub arenas: u64,
-    /// Bytes in use that are never exceeded.
+    /// Bytes in use that allocations cannot exceed.
     pub hard_limit: Option<u64>,
-    /// Bytes in use above which all that is free goes back.
+    /// Bytes in use above which all free memory goes back.
     pub soft_limit: Option<u64>,
 }
 
-/// Most heaps that are believed.
+/// Maximum plausible number of heaps.
 const MOST_HEAPS: u64 = 1 << 18;
-/// Largest window that is believed: 16 TiB.
+/// Largest plausible window: 16 TiB.
 const MOST_BYTES: u64 = 1 << 44;
 
 impl Engine {
-    /// Reads the one whose description is at `place`.
+    /// Reads the engine whose description is at `place`.
     ///
     /// # Errors
-    /// It cannot be read, or is of another version.
+    /// If it cannot be read, or is of another version.
     pub fn at(memory: &Memory, place: u64, image: (u64, u64)) -> Result<Engine, Error> {
         let damaged = || Error::Damaged(memory.process);
         let words: [u8; 4 * PLACES] = memory.array(place)?;
@@ -105,7 +106,8 @@ impl Engine {
         let text: [u8; 16] = memory.array(at(Place::Version))?;
         let masu =
             text.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect();
-        // Words are added at the end only: an older masu has fewer places, but the first two.
+        // Words are only ever added at the end: an older masu has fewer places, except for the
+        // first two.
         let version = memory.word(at(Place::Layout))?;
         if version != VERSION || distances[1..].contains(&0) {
             return Err(Error::Version { process: memory.process, masu, layout: version });
@@ -137,7 +139,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Where a variable is.
+    /// Returns the address of a variable.
     pub fn address(&self, which: Place) -> u64 {
         self.place.wrapping_add_signed(i64::from(self.distances[which as usize]))
     }
@@ -145,7 +147,7 @@ impl Engine {
     /// Reads the variables again.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// If they cannot be read.
     pub fn look(&mut self, memory: &Memory) -> Result<(), Error> {
         let word = |which| memory.word(self.address(which));
         let half = |which| {
@@ -172,7 +174,7 @@ impl Engine {
         let guard_count = if guards == 0 { 0 } else { word(Place::GuardCount)? };
         let bound = |bytes| (bytes != 0 && bytes != u64::MAX).then_some(bytes);
         let more_shards = word(Place::MoreShards)?.min(MOST_SHARDS as u64 - 1);
-        // Chunks that move while this is read may be missed or counted twice.
+        // Chunks that move during the reading may be missed or counted twice.
         let in_pool = |field: u64| -> Result<u64, Error> {
             let mut units = memory.word(self.address(Place::Pages) + field)?;
             for shard in 1..=more_shards {
@@ -217,15 +219,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks for a purge.
+    /// Requests a purge.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// If the process cannot be written to.
     pub fn ask_for_purge(&self, memory: &Memory) -> Result<(), Error> {
         memory.write(self.address(Place::Asked), 1)
     }
 
-    /// The ranges of addresses that are masu's, apart from its file's and its profile's.
+    /// Returns the address ranges that are masu's, apart from its file's and its profile's.
     pub fn owned(&self) -> [(u64, u64); 2] {
         if self.base == 0 {
             return [(0, 0); 2];
@@ -235,7 +237,7 @@ impl Engine {
         [(tables, self.base + self.end), (self.huge_base, huge)]
     }
 
-    /// The addresses of the guarded blocks' slots, with the pages around them.
+    /// Returns the address range of the guarded blocks' slots, with the pages around them.
     pub fn guarded(&self) -> (u64, u64) {
         let (slot, page) = self.guard_slot();
         (
@@ -245,21 +247,21 @@ impl Engine {
         )
     }
 
-    /// Bytes of a slot, and of the page behind it.
+    /// Returns the bytes of a slot, and of the page after it.
     pub fn guard_slot(&self) -> (u64, u64) {
         let page = rustix::param::page_size() as u64;
         (self.layout.guard_slot.max(page), page)
     }
 
-    /// The addresses of their records.
+    /// Returns the address range of their records.
     pub fn guard_records(&self) -> (u64, u64) {
         (self.guard_table, self.guard_table + self.guard_count * self.layout.guard_record_stride)
     }
 
-    /// Bytes of its profile that have been used.
+    /// Returns the bytes of its profile that have been used.
     ///
     /// # Errors
-    /// The process cannot be read.
+    /// If the process cannot be read.
     pub fn profile_used(&self, memory: &Memory) -> Result<u64, Error> {
         if self.profile == 0 {
             return Ok(0);
@@ -270,7 +272,7 @@ impl Engine {
         Ok((l.prof_records + records).saturating_add(word(Place::ProfSites)?))
     }
 
-    /// The addresses of its profile.
+    /// Returns the address range of its profile.
     pub fn profiled(&self) -> (u64, u64) {
         let length = if self.profile == 0 { 0 } else { self.layout.prof_length };
         (self.profile, self.profile + length)

@@ -5,45 +5,45 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Why.
+/// The reasons.
 #[derive(Debug)]
 pub enum Error {
     /// There is no such process.
     NoProcess(u32),
-    /// It has ended while it was read.
+    /// It ended while it was read.
     Ended(u32),
     /// masu is not in it.
     NoMasu(u32),
-    /// It is another user's, or has more rights than the caller.
+    /// It belongs to another user, or has more rights than the caller.
     Refused(u32),
-    /// It is the caller's, but the kernel does not let this caller read its memory.
+    /// It belongs to the caller's user, but the kernel does not let this caller read its memory.
     Guarded(u32),
-    /// Its masu is of a version that this program does not know.
+    /// Its masu has a version that this program does not know.
     Version {
-        /// The process.
+        /// The process ID.
         process: u32,
         /// The version of its masu.
         masu: String,
         /// The version of the layout.
         layout: u64,
     },
-    /// What was read makes no sense.
+    /// The data read is inconsistent.
     Damaged(u32),
 }
 
 impl Error {
-    /// What an attempt to read the process's memory ended with. Whoever gets so far may read its mappings.
+    /// Converts the error of an attempt to read the process's memory, made by a caller that may read its mappings.
     pub fn of(process: u32, error: &io::Error) -> Error {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Error::Guarded(process),
             Some(libc::ESRCH | libc::ENOENT) => Error::gone(process),
-            // Addresses go when a process ends, and when it unmaps them.
+            // Addresses disappear when a process ends, and when it unmaps them.
             _ if !Path::new(&format!("/proc/{process}/exe")).exists() => Error::gone(process),
             _ => Error::Damaged(process),
         }
     }
 
-    /// There is nothing to be read of it: it has ended, and nobody has waited for it yet, or it is not there.
+    /// Returns the error for a process with nothing to read: it has ended and is not reaped yet, or does not exist.
     pub(crate) fn missing(process: u32) -> Error {
         match Path::new(&format!("/proc/{process}")).exists() {
             true => Error::Ended(process),
@@ -55,7 +55,7 @@ impl Error {
         Error::Ended(process)
     }
 
-    /// What can be done about it.
+    /// Returns what can be done about it.
     pub fn remedy(&self) -> String {
         match self {
             Error::NoProcess(_) => "`pgrep -a NAME` finds processes; `masu top` lists those on masu".into(),
@@ -75,7 +75,7 @@ impl Error {
     }
 }
 
-/// How to get past what keeps the user's own processes from each other.
+/// Returns how to get past the kernel's separation of a user's own processes.
 fn guarded(yama: Option<&str>) -> String {
     match yama {
         Some("1") => "kernel.yama.ptrace_scope is 1, so only its parents and root may: use sudo masu, or start it with \
@@ -91,7 +91,7 @@ fn guarded(yama: Option<&str>) -> String {
     }
 }
 
-/// Yama's setting, if the kernel has it.
+/// Returns Yama's setting, if the kernel has it.
 fn yama() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok().map(|text| text.trim().to_owned())
 }

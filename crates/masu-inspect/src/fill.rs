@@ -8,7 +8,7 @@ use crate::heaps::{self, Heaps};
 use crate::memory::{Memory, Pages};
 use crate::tables::{Span, Tables};
 
-/// What the blocks of a span are, and the resident bytes of each kind.
+/// The blocks of a span, and the resident bytes of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Its size class.
@@ -21,17 +21,18 @@ pub struct Fill {
     pub live_bytes: u64,
     /// of blocks in threads' bins,
     pub bins: u64,
-    /// of those in outboxes,
+    /// of blocks in outboxes,
     pub outboxes: u64,
-    /// and of what is free;
+    /// and of free blocks;
     pub free: u64,
-    /// of that, what only the kernel's pages of 2 MiB make resident: nothing of it was a block yet.
+    /// of the latter, memory resident only because of the kernel's pages of 2 MiB, which was never
+    /// part of a block.
     pub whole: u64,
 }
 
 impl Fill {
-    /// What is resident of a span goes to what its blocks are, live ones first: which of its pages are whose only
-    /// a walk through all its free blocks could tell.
+    /// Assigns a span's resident bytes to its kinds of blocks, live ones first: only a walk through all its free blocks
+    /// could tell which page belongs to which kind.
     pub fn of(engine: &Engine, granule: u64, span: &Span, pages: &Pages, heaps: &Heaps) -> Fill {
         let l = &engine.layout;
         let at = engine.base + granule * l.granule;
@@ -53,10 +54,10 @@ impl Fill {
     }
 }
 
-/// Of all spans in use, by their granules.
+/// Returns this for all spans in use, by their granules.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn fills(memory: &Memory, engine: &Engine) -> Result<HashMap<u64, Fill>, Error> {
     if engine.base == 0 {
         return Ok(HashMap::new());

@@ -1,7 +1,7 @@
-//! The copies of masu in a process, found by the notes in what it has mapped.
+//! Finds the copies of masu in a process, by the notes in its mapped files.
 //!
-//! The headers are read in the process's memory: the file may have been replaced, or lie in another file
-//! system than the reader's.
+//! The headers are read from the process's memory: the file may have been replaced, or be on
+//! another file system than the reader's.
 
 use masu_core::outside::NOTE_TYPE;
 use object::Endianness;
@@ -15,16 +15,16 @@ use crate::memory::Memory;
 
 /// A file that the process has loaded.
 struct Image {
-    /// What its addresses are shifted by.
+    /// The difference between its addresses in memory and in the file.
     bias: u64,
-    /// Its first address and the one behind its last.
+    /// Its first address and the one after its last.
     range: (u64, u64),
 }
 
-/// The mappings of a process, with what the kernel knows of each.
+/// Returns the mappings of a process, with the kernel's information about each.
 ///
 /// # Errors
-/// It is not there, or may not be read.
+/// If the process does not exist, or may not be read.
 pub fn mappings(process: u32) -> Result<MemoryMaps, Error> {
     maps(process, Process::smaps)
 }
@@ -42,15 +42,15 @@ fn maps(
     })
 }
 
-/// Every copy of masu in a process.
+/// Returns every copy of masu in a process.
 ///
 /// # Errors
-/// The process is not there, may not be read, or has none, or one of a version that is not known.
+/// If the process does not exist, may not be read, or has no copy, or one of an unknown version.
 pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
     let maps = maps(process, Process::maps)?;
     if maps.0.is_empty() {
         let state = Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.state);
-        // One that has ended and is not waited for; or a kernel thread.
+        // A process that has ended and is not reaped, or a kernel thread.
         return Err(match state {
             Ok('Z' | 'X') | Err(_) => Error::Ended(process),
             Ok(_) => Error::NoMasu(process),
@@ -70,10 +70,10 @@ pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
     if engines.is_empty() { Err(Error::NoMasu(process)) } else { Ok((memory, engines)) }
 }
 
-/// Every copy of masu in a process that has left a core file.
+/// Returns every copy of masu in a process that has left a core file.
 ///
 /// # Errors
-/// There is none, or one of a version that is not known.
+/// If there is none, or one of an unknown version.
 pub fn engines_in(memory: &Memory) -> Result<Vec<Engine>, Error> {
     let mut engines = Vec::new();
     for mapped in memory.core().into_iter().flat_map(|core| &core.mapped) {
@@ -94,12 +94,12 @@ fn add(memory: &Memory, range: (u64, u64), engines: &mut Vec<Engine>) -> Result<
     Ok(())
 }
 
-/// Where the notes lead that it has.
+/// Returns the places that the file's notes point to.
 fn places(memory: &Memory, (start, end): (u64, u64)) -> Result<Vec<(u64, Image)>, Error> {
     let mut head = vec![0; 4096.min(end - start) as usize];
     match memory.read(start, &mut head) {
         Ok(()) => {}
-        // A device, or behind the end of a file.
+        // A device, or beyond the end of a file.
         Err(Error::Damaged(_)) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     }
@@ -112,13 +112,13 @@ fn notes(memory: &Memory, start: u64, head: &[u8]) -> Option<Vec<(u64, Image)>> 
     let segments = header.program_headers(endian, head).ok()?;
     let loaded = || segments.iter().filter(|s| s.p_type(endian) == PT_LOAD);
     let first = loaded().map(|s| s.p_vaddr(endian)).min()?;
-    // The page that the first segment begins in is where the file's beginning is mapped.
+    // The file's beginning is mapped at the page that contains the start of the first segment.
     let bias = start.wrapping_sub(first & !0xfff);
     let end = loaded().map(|s| s.p_vaddr(endian) + s.p_memsz(endian)).max()?;
     let mut found = Vec::new();
     for segment in segments.iter().filter(|s| s.p_type(endian) == PT_NOTE) {
         let (at, len) = (bias.wrapping_add(segment.p_vaddr(endian)), segment.p_filesz(endian));
-        // What is written at run time is no note.
+        // A segment written at run time is not a note.
         if len == 0 || len > 1 << 20 || segment.p_flags(endian).contains(PF_W) {
             continue;
         }

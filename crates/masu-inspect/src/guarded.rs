@@ -1,14 +1,14 @@
-//! Guarded blocks, and what is known of each: where it lies, and who allocated and freed it.
+//! Guarded blocks and their records: where each lies, and which threads allocated and freed it.
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::tables::{u32_at, u64_at};
 
-/// Who did something, and from where.
+/// The origin of an allocation or a free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The thread.
+    /// The thread's ID.
     pub thread: u32,
     /// Return addresses, innermost first.
     pub frames: Vec<u64>,
@@ -17,23 +17,23 @@ pub struct Trace {
 /// A guarded block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarded {
-    /// Where it begins.
+    /// Its address.
     pub start: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Whether it was not freed.
+    /// Whether it has not been freed.
     pub is_live: bool,
-    /// Who allocated it.
+    /// The origin of its allocation.
     pub allocated: Option<Trace>,
-    /// Who freed it.
+    /// The origin of its free.
     pub freed: Option<Trace>,
 }
 
-/// The block that an address between guards is nearest to: in it, before its start, or beyond its end. `None`: the
-/// address is elsewhere, or no block was ever there.
+/// Returns the block that an address between guards is nearest to: within it, before its start, or beyond its end.
+/// `None` if the address is elsewhere, or no block was ever there.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Guarded>, Error> {
     let (low, high) = engine.guarded();
     if !(low..high).contains(&address) {

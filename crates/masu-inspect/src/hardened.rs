@@ -1,7 +1,7 @@
-//! The hardened heap: what of its memory is blocks, what is free, and what its records take.
+//! The hardened heap: its blocks, its free memory, and its records.
 //!
-//! Blocks lie in the slabs of pools, which count them and have a state for each slot, or, above 128 KiB, in mappings that
-//! a table lists. Threads have slots at hand, and freed blocks in quarantine, in caches.
+//! Blocks lie in the slabs of pools, which count them and have a state for each slot, or, above 128 KiB, in mappings
+//! that a table lists. Threads' caches hold slots for their next requests, and freed blocks in quarantine.
 
 use masu_core::outside::Place;
 
@@ -12,68 +12,69 @@ use crate::heaps::PAGE;
 use crate::memory::{Memory, Pages};
 use crate::tables::{u8_at, u16_at, u32_at, u64_at};
 
-/// What it takes, in bytes, as the process itself counts.
+/// The heap's memory in bytes, as the process itself counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// In live blocks.
     pub live: u64,
     /// In slabs with taken slots, and in the pages of large blocks.
     pub resident: u64,
-    /// Of addresses that are accessible, without records.
+    /// Accessible address space, without records.
     pub mapped: u64,
 }
 
 /// The slabs of one class.
 struct Pool {
     start: u64,
-    /// Bytes of slabs that are accessible.
+    /// Bytes of accessible slabs.
     opened: u64,
     metadata: u64,
     opened_metadata: u64,
-    /// Slabs ever used.
+    /// Number of slabs ever used.
     used: u64,
-    /// Slots that the program has, or a thread's cache.
+    /// Slots held by the program or by a thread's cache.
     live: u64,
-    /// Slabs with taken slots.
+    /// Number of slabs with taken slots.
     in_use: u64,
     shape: Shape,
 }
 
-/// What these are like.
+/// The shape of these slabs.
 #[derive(Clone)]
 struct Shape {
-    /// Bytes from slot to slot.
+    /// Bytes from one slot to the next.
     stride: u64,
-    /// Slots of a slab.
+    /// Slots per slab.
     slots: u64,
-    /// Bytes of a slab that are slots or left over; 0: its blocks have no bytes.
+    /// Bytes of a slab, slots and remainder; 0 for blocks of no bytes.
     slab: u64,
-    /// Bytes of its metadata.
+    /// Bytes of a slab's metadata.
     metadata: u64,
-    /// Most bytes of a block.
+    /// Maximum bytes of a block.
     room: u64,
-    /// The most of that that can be rounding.
+    /// The largest part of that that can be rounding.
     rounding: u64,
     /// Bytes of a slot that its block makes resident.
     held: u64,
 }
 
-/// Most bytes of a pool's slabs that are believed: twice a region's.
+/// Maximum plausible bytes of a pool's slabs: twice a region's.
 const MOST_OPENED: u64 = 64 << 30;
-/// Where pools lie, and the most arenas there.
+/// The places of pools, with the maximum number of arenas at each.
 const PLACES: [(Place, u64); 2] = [(Place::HardenedPlace, 64), (Place::HardenedHeaps, 1 << 16)];
-/// Most threads' caches.
+/// Maximum number of threads' caches.
 const MOST_CACHES: u64 = 1 << 12;
-/// Most entries of the table of large blocks: as many as mappings that a machine can be set to have.
+/// Maximum number of entries in the table of large blocks: the most mappings that a machine can be
+/// configured for.
 const MOST_LARGE: u64 = 1 << 26;
 
 /// A range of addresses.
 type Range = (u64, u64);
 
-/// What a hardened heap takes; all zero: there is none.
+/// Returns a hardened heap's memory; all zero if there is none.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn usage(memory: &Memory, engine: &Engine) -> Result<Usage, Error> {
     let word = |which| memory.word(engine.address(which));
     let pages = word(Place::HardenedLargePages)?;
@@ -90,7 +91,7 @@ pub fn usage(memory: &Memory, engine: &Engine) -> Result<Usage, Error> {
     Ok(usage)
 }
 
-/// Where threads' caches lie.
+/// Returns the address range of threads' caches.
 fn caches(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
     let word = |which| memory.word(engine.address(which));
     let (at, open) = (word(Place::HardenedCaches)?, word(Place::HardenedCachesOpen)?);
@@ -98,7 +99,7 @@ fn caches(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
     if open <= MOST_CACHES { Ok((at, end)) } else { Err(Error::Damaged(memory.process)) }
 }
 
-/// Bytes that could be asked for in what waits in threads' caches.
+/// Returns the bytes that could be requested in the blocks that wait in threads' caches.
 fn waiting(memory: &Memory, engine: &Engine) -> Result<u64, Error> {
     let (at, end) = caches(memory, engine)?;
     if at == end {
@@ -117,10 +118,10 @@ fn waiting(memory: &Memory, engine: &Engine) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-/// Adds what it has to an account. Returns the ranges of addresses that are its own.
+/// Adds the heap's memory to an account. Returns its address ranges.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub(crate) fn add(
     memory: &Memory,
     engine: &Engine,
@@ -159,21 +160,22 @@ pub(crate) fn add(
     Ok(ours)
 }
 
-/// A block, or the slot of one.
+/// A block, or its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
+    /// Its address.
     pub start: u64,
-    /// Its bytes: in a slot the most that there can be.
+    /// Its bytes: in a slot, the maximum.
     pub bytes: u64,
-    /// Whether the program has it.
+    /// Whether the program holds it.
     pub is_live: bool,
 }
 
-/// The block that an address lies in, or behind which, in its slot. `None`: no slot or large block is there.
+/// Returns the block that contains an address, or after which the address lies in the same slot. `None` if there is no
+/// slot or large block.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Block>, Error> {
     for pool in pools(memory, engine)? {
         let shape = &pool.shape;
@@ -194,12 +196,12 @@ pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<
     Ok(found.map(|(start, bytes)| Block { start, bytes, is_live: true }))
 }
 
-/// Bytes of an arena's pools.
+/// Returns the bytes of an arena's pools.
 fn arena_bytes(engine: &Engine) -> u64 {
     engine.layout.pool_classes * engine.layout.pool_stride
 }
 
-/// Where the pools of a place lie, and how many arenas have some.
+/// Returns where the pools of a place lie, and how many arenas have some.
 fn pool_array(memory: &Memory, engine: &Engine, which: Place) -> Result<Range, Error> {
     let (place, l) = (engine.address(which), &engine.layout);
     let at = memory.word(place + l.place_pools)?;
@@ -208,14 +210,14 @@ fn pool_array(memory: &Memory, engine: &Engine, which: Place) -> Result<Range, E
     if arenas <= most { Ok((at, arenas)) } else { Err(Error::Damaged(memory.process)) }
 }
 
-/// Where the heads of first-class heaps' arenas lie, and how many there are.
+/// Returns where the heads of first-class heaps' arenas lie, and how many there are.
 fn heads(memory: &Memory, engine: &Engine) -> Result<Range, Error> {
     let at = memory.word(engine.address(Place::HardenedHeads))?;
     let (_, arenas) = pool_array(memory, engine, Place::HardenedHeaps)?;
     Ok((at, if at == 0 { 0 } else { arenas }))
 }
 
-/// The pools that are used, each with its region. Of first-class heaps, which may have many, the others are not looked at.
+/// Returns the used pools, each with its region. Of first-class heaps, which may have many, unused ones are not read.
 fn raw_pools(memory: &Memory, engine: &Engine) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let l = &engine.layout;
     let mut found = Vec::new();
@@ -237,7 +239,7 @@ fn raw_pools(memory: &Memory, engine: &Engine) -> Result<Vec<(u64, Vec<u8>)>, Er
     Ok(found)
 }
 
-/// The pools that are used.
+/// Returns the used pools.
 fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
     let raw = raw_pools(memory, engine)?;
     if raw.is_empty() {
@@ -269,7 +271,7 @@ fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
     Ok(pools)
 }
 
-/// The shapes, by class.
+/// Returns the shapes by class.
 fn shapes(memory: &Memory, engine: &Engine) -> Result<Vec<Shape>, Error> {
     let l = &engine.layout;
     let mut words = vec![0; (l.pool_classes * l.shape_len) as usize];
@@ -333,14 +335,14 @@ fn slabs(
 }
 
 impl Shape {
-    /// The slots that the program has of a slab.
+    /// Yields the slots of a slab that the program holds.
     fn live_slots(&self, engine: &Engine, record: &[u8]) -> impl Iterator<Item = u64> {
         let l = &engine.layout;
         let who = |slot: u64| u8_at(record, l.slab_states + slot) & l.state_mask;
         (0..self.slots).filter(move |&slot| who(slot) == l.state_live)
     }
 
-    /// What of these is resident, of the slab at an address.
+    /// Returns the resident bytes of these slots, of the slab at an address.
     fn resident(&self, at: u64, slots: &[u64], pages: &Pages) -> u64 {
         match pages.resident.bytes(at, at + self.slab) {
             0 => 0,
@@ -353,13 +355,13 @@ impl Shape {
     }
 }
 
-/// Blocks with mappings of their own: of each where it begins, and its bytes.
+/// Blocks with their own mappings: each with its address and its size.
 #[derive(Default)]
 struct Large {
     live: Vec<Range>,
-    /// Freed ones whose pages are kept.
+    /// Freed ones with pages still kept.
     kept: Vec<Range>,
-    /// Where this is recorded: from where to where.
+    /// The address ranges of their records.
     records: [Range; 2],
 }
 
@@ -380,7 +382,7 @@ impl Large {
         let entries_of = || live.chunks_exact(l.large_stride as usize);
         let blocks = entries_of()
             .map(|entry| (u64_at(entry, l.large_address), u64_at(entry, l.large_asked)));
-        // What a former block has left behind a live one is kept, too.
+        // Pages that a former block left after a live one are kept, too.
         let left = entries_of().map(|entry| {
             let (start, asked) = (u64_at(entry, l.large_address), u64_at(entry, l.large_asked));
             (start + asked.next_multiple_of(PAGE), u64_at(entry, l.large_more))

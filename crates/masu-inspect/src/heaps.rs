@@ -1,8 +1,8 @@
-//! What threads hold for their next requests: bins, caches of medium blocks, outboxes.
+//! Memory that threads hold for their next requests: bins, caches of medium blocks, outboxes.
 //!
-//! To a span the blocks in bins and outboxes are out, as live ones are. How many they are only their lists say:
-//! so a list is followed, in copies of the pages that it runs through. It belongs to a thread that goes on, so each
-//! step is checked; where the list leads nowhere it has just changed, and ends.
+//! A span counts blocks in bins and outboxes as out, like live ones. Only their lists say how many there are, so each
+//! list is followed, in copies of the pages that it runs through. It belongs to a running thread, so each step is
+//! checked; where the list points to no block, it has just changed, and ends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,23 +13,23 @@ use crate::error::Error;
 use crate::memory::{Memory, Pages};
 use crate::tables::{Tables, u32_at, u64_at};
 
-/// Whose they are.
+/// The owner of held blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// A thread's, by the number of its heap.
+    /// A thread, by the number of its heap.
     Thread(u64),
-    /// No thread's at present: a heap that waits for the next one.
+    /// No thread at present: a heap that waits for its next one.
     Waiting(u64),
-    /// A first-class heap's.
+    /// A first-class heap.
     Arena(u64),
-    /// Of the blocks that are lent to threads with little demand.
+    /// The arena that lends blocks to threads with little demand.
     SharedArena,
 }
 
-/// What one heap holds. Sizes are those of the blocks.
+/// What one heap holds. Sizes are the blocks' sizes.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Bytes of free small blocks in its bins.
     pub bins: u64,
@@ -42,13 +42,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// All of it.
+    /// Returns the sum.
     pub fn bytes(&self) -> u64 {
         self.bins + self.cache + self.outbox
     }
 }
 
-/// What all of them hold.
+/// The memory of all heaps.
 #[derive(Debug, Default)]
 pub struct Heaps {
     /// Each heap that holds anything, and every thread's.
@@ -67,20 +67,20 @@ struct Reader<'a> {
     tables: &'a Tables<'a>,
     pages: &'a Pages,
     copies: HashMap<u64, Option<Vec<u8>>>,
-    /// Spans of which open scopes have put blocks aside.
+    /// Spans whose blocks an open scope has put aside.
     aside: HashSet<u64>,
     heaps: Heaps,
 }
 
 /// Bytes of a copied page.
 pub(crate) const PAGE: u64 = 4096;
-/// Copies that are kept.
+/// Maximum number of copies kept.
 const COPIES: usize = 4096;
 
-/// Reads all heaps of an engine. `pages`: of its window.
+/// Reads all heaps of an engine. `pages` are those of its window.
 ///
 /// # Errors
-/// The process is gone.
+/// If the process is gone.
 pub fn read(
     memory: &Memory,
     engine: &Engine,
@@ -148,14 +148,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Blocks of a class that an open scope has put aside, if that is the class's active span; their bytes.
+    /// Follows the blocks of a class that an open scope has put aside, if the span is the class's active one; returns
+    /// their bytes.
     fn aside(&mut self, span: u64, class: usize) -> u64 {
         let left = self.tables.span(span).and_then(|span| span.left);
         self.aside.insert(span);
         left.map_or(0, |first| self.bin(first, Some(class)))
     }
 
-    /// Blocks that the last thread of the heap that waits has left in its bins.
+    /// Follows the blocks that the last thread of the waiting heap left in its bins.
     fn left(&mut self) {
         let index = self.engine.figures.left_heap;
         if index >= self.engine.figures.heaps {
@@ -176,7 +177,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word of the window, if its page is there.
+    /// Returns a word of the window, if its page is resident.
     fn word(&mut self, at: u64) -> Option<u64> {
         let page = at / PAGE * PAGE;
         if self.copies.len() > COPIES {
@@ -190,10 +191,10 @@ impl Reader<'_> {
         copy.as_ref().map(|copy| u64_at(copy, at - page))
     }
 
-    /// Follows a list of blocks of a class; its bytes.
+    /// Follows a list of blocks of a class; returns their bytes.
     fn bin(&mut self, first: u64, class: Option<usize>) -> u64 {
         let (mut at, mut bytes, mut class) = (first, 0, class);
-        // No list is longer than all blocks of a span.
+        // No list is longer than the number of blocks in a span.
         for _ in 0..=self.engine.layout.granule / 16 {
             let Some((granule, of)) = self.tables.span_at(at).filter(|_| at % 16 == 0) else {
                 break;
@@ -209,7 +210,7 @@ impl Reader<'_> {
         bytes
     }
 
-    /// Follows a list of runs; their bytes.
+    /// Follows a list of runs; returns their bytes.
     fn cache(&mut self, first: u64) -> u64 {
         let (mut at, mut bytes) = (first, 0);
         loop {
@@ -225,7 +226,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The chains of an outbox; their bytes.
+    /// Follows the chains of an outbox; returns their bytes.
     fn outbox(&mut self, heap: &[u8]) -> u64 {
         let l = &self.engine.layout;
         let mask = u32_at(heap, l.heap_outbox_mask);

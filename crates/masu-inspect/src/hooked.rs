@@ -1,6 +1,6 @@
-//! The memory that a program's own functions provide, jemalloc's extent hooks: what of it is blocks, and what is free.
+//! The memory from a program's own functions, jemalloc's extent hooks: its blocks and its free parts.
 //!
-//! It lies anywhere, in chunks of 2 MiB, which the heap that has them lists; what is known of them lies elsewhere.
+//! It lies anywhere, in chunks of 2 MiB, which the owning heap lists; their records lie elsewhere.
 
 use crate::account::{Account, Kind};
 use crate::engine::Engine;
@@ -12,10 +12,10 @@ use crate::tables::{u8_at, u64_at};
 const OPEN: u64 = 1;
 const HUGE: u64 = 2;
 
-/// Adds what it has to an account. Returns the ranges of addresses that are such memory.
+/// Adds this memory to an account. Returns its address ranges.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub(crate) fn add(
     memory: &Memory,
     engine: &Engine,
@@ -30,7 +30,7 @@ pub(crate) fn add(
     let arenas = memory.filled(engine.base - l.arenas_below, arenas)?;
     for arena in arenas.chunks_exact(l.arena_stride as usize) {
         account.allocated += u64_at(arena, l.arena_hooked_live);
-        // The list changes while it is read: nobody has more members than this for long.
+        // The list changes while it is read: no heap has more members than this for long.
         let most = u64_at(arena, l.arena_hooked_mapped) / l.chunk;
         let mut record = u64_at(arena, l.arena_hooked_chunks);
         let mut free = 0;
@@ -50,7 +50,7 @@ pub(crate) fn add(
             free += resident.cast_signed() - live.cast_signed();
             ours.push((at, at + l.chunk));
         }
-        // What a huge block has in a chunk that has just left it may be missing.
+        // A huge block's part in a chunk that has just left may be missing.
         account.add(Kind::FreeHooked, free.max(0).cast_unsigned());
     }
     Ok(ours)
@@ -62,7 +62,7 @@ fn live(memory: &Memory, engine: &Engine, chunk: &[u8], at: u64) -> Result<u64, 
     let pages = u64_at(chunk, l.hooked_chunk_pages);
     match u8_at(chunk, l.hooked_chunk_state) {
         HUGE => {
-            // Other chunks of it have none that begins there.
+            // Its other chunks have no block that begins there.
             let end = at.saturating_add(u64_at(chunk, l.hooked_chunk_bytes));
             Ok(memory.pages(at, end)?.resident.bytes(at, end))
         }

@@ -1,4 +1,4 @@
-//! The parts of the memory that are masu's: what each span, run, huge block and table has of it.
+//! masu's parts of the memory: the resident bytes of each span, run, huge block and table.
 
 use crate::account::{Account, Class, GoingBack, Kind, Thread};
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use crate::tables::{Huge, Tables, Unit};
 /// Adds the parts of an engine.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<(), Error> {
     let figures = &engine.figures;
     account.going_back = GoingBack {
@@ -44,7 +44,7 @@ pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<()
                 account.huge_blocks += 1;
             }
             Huge::Dirty => account.add(Kind::DirtyHuge, bytes),
-            // What else is resident of it has just been something else.
+            // Any other resident part of it was of another kind a moment ago.
             Huge::Clean => account.add(Kind::HugePages, far.huge.bytes(at, at + len)),
         }
     }
@@ -70,7 +70,7 @@ fn thread(held: &Held) -> Thread {
     }
 }
 
-/// What is read of an engine's window.
+/// The data read from an engine's window.
 struct Window<'a> {
     engine: &'a Engine,
     tables: &'a Tables<'a>,
@@ -79,7 +79,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Spans, as [`Fill`] has them.
+    /// Adds spans, as [`Fill`] gives them.
     fn small(&self, account: &mut Account) {
         let l = &self.engine.layout;
         let sizes = &l.sizes[..=l.last_class as usize];
@@ -103,7 +103,7 @@ impl Window<'_> {
         }
     }
 
-    /// Runs and free pages.
+    /// Adds runs and free pages.
     fn medium(&self, account: &mut Account) {
         let Window { engine, tables, pages, heaps } = self;
         let l = &engine.layout;
@@ -121,7 +121,7 @@ impl Window<'_> {
                 let n = run.max(1);
                 let resident = pages.resident.bytes(at, at + n * l.unit);
                 match what {
-                    // A cache's runs are taken, to the pool.
+                    // To the pool, a cache's runs count as taken.
                     Unit::Used if run != 0 && heaps.cached.contains(&at) => {
                         account.add(Kind::Caches, resident)
                     }
@@ -143,7 +143,7 @@ impl Window<'_> {
     }
 }
 
-/// The most that rounding to a run of so many units can waste.
+/// Returns the maximum waste of rounding to a run of `units` units.
 fn rounding(units: u64, unit: u64) -> u64 {
     let is_length = |n: &u64| masu_core::size_class::medium_units((n * unit) as usize) as u64 == *n;
     let shorter = (1..units).rev().find(is_length).unwrap_or(0);

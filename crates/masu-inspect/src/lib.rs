@@ -1,4 +1,5 @@
-//! Reads masu's state in another process, which it neither stops nor asks, and accounts for the process's memory.
+//! Reads masu's state in another process without stopping it or needing its cooperation, and accounts for the
+//! process's memory.
 //!
 //! ```text
 //! process ── find      the copies of masu in it, by their notes
@@ -20,9 +21,9 @@
 //!   └─ error           why nothing can be read, and the way out
 //! ```
 //!
-//! The process goes on meanwhile. So each figure is of some moment, what moved in between is counted as such,
-//! and every number that leads somewhere is checked before it is followed. A page that is not resident is never
-//! touched: reading changes nothing in the process.
+//! The process keeps running meanwhile. So each figure is of some moment, memory that moved in between is counted as
+//! such, and every number that serves as an address is checked before it is followed. A page that is not resident is
+//! never touched: reading changes nothing in the process.
 
 pub mod account;
 pub mod core_file;

@@ -8,28 +8,28 @@ use std::os::unix::fs::FileExt;
 use crate::core_file::Core;
 use crate::error::Error;
 
-/// A process that is read.
+/// A process that is being read.
 pub struct Memory {
-    /// Its number.
+    /// Its ID.
     pub process: u32,
     source: Source,
     page: u64,
 }
 
-/// Where its bytes are.
+/// The source of its bytes.
 enum Source {
-    /// In the process, which runs; and what the kernel says of its pages.
+    /// The running process, with the kernel's information about its pages.
     Running(File),
-    /// In its core file.
+    /// Its core file.
     Core(Core),
 }
 
-/// Ranges of addresses, ascending and apart.
+/// Address ranges, ascending and disjoint.
 #[derive(Debug, Default, Clone)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Of some in any order, which may overlap.
+    /// Makes them from ranges in any order, which may overlap.
     pub(crate) fn of(mut all: Vec<(u64, u64)>) -> Ranges {
         all.sort_unstable();
         let mut ranges = Ranges::default();
@@ -43,7 +43,7 @@ impl Ranges {
         ranges
     }
 
-    /// Adds a range behind the others.
+    /// Adds a range after the others.
     pub(crate) fn push(&mut self, start: u64, end: u64) {
         match self.0.last_mut() {
             Some(last) if last.1 == start => last.1 = end,
@@ -51,33 +51,32 @@ impl Ranges {
         }
     }
 
-    /// The parts of them in `start..end`.
+    /// Yields the parts of them in `start..end`.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = self.0.partition_point(|range| range.1 <= start);
         let parts = self.0[first..].iter().take_while(move |range| range.0 < end);
         parts.map(move |range| (range.0.max(start), range.1.min(end)))
     }
 
-    /// Their bytes in `start..end`.
+    /// Returns their bytes in `start..end`.
     pub fn bytes(&self, start: u64, end: u64) -> u64 {
         self.within(start, end).map(|(start, end)| end - start).sum()
     }
 
-    /// Whether an address is in one.
+    /// Whether one of them contains an address.
     pub fn has(&self, at: u64) -> bool {
         self.within(at, at + 1).next().is_some()
     }
 }
 
-/// What is known of a range of pages.
+/// What is known about a range of pages.
 #[derive(Debug, Default, Clone)]
 pub struct Pages {
-    /// What is resident, as the RSS counts it: without the kernel's page of zeroes.
+    /// Resident memory, as the RSS counts it: without the kernel's zero page.
     pub resident: Ranges,
-    /// What has contents, resident or swapped out.
+    /// Memory with contents, resident or swapped out.
     pub filled: Ranges,
-    /// What is resident by pages of 2 MiB. Of a kernel that does not tell, each aligned 2 MiB that is resident in
-    /// full.
+    /// Memory resident in pages of 2 MiB. If the kernel does not say, each aligned 2 MiB that is fully resident.
     pub huge: Ranges,
 }
 
@@ -116,15 +115,15 @@ const IS_HUGE: u64 = 1 << 6;
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
 
-/// Entries of a page in `pagemap`.
+/// Bits of a page's entry in `pagemap`.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 
 impl Memory {
-    /// Of a process.
+    /// Opens a process.
     ///
     /// # Errors
-    /// It is not there, or may not be read.
+    /// If the process does not exist, or may not be read.
     pub fn of(process: u32) -> Result<Memory, Error> {
         let pagemap =
             File::open(format!("/proc/{process}/pagemap")).map_err(|error| {
@@ -137,13 +136,13 @@ impl Memory {
         Ok(Memory { process, source: Source::Running(pagemap), page })
     }
 
-    /// Of one that has left this core file.
+    /// Uses a process's core file.
     pub fn of_core(core: Core) -> Memory {
         let page = rustix::param::page_size() as u64;
         Memory { process: core.process, source: Source::Core(core), page }
     }
 
-    /// The core file, if it is one.
+    /// Returns the core file, if this is one.
     pub fn core(&self) -> Option<&Core> {
         match &self.source {
             Source::Core(core) => Some(core),
@@ -155,10 +154,10 @@ impl Memory {
         Error::of(self.process, error)
     }
 
-    /// Reads bytes, which must be mapped. Pages that are not resident become so.
+    /// Reads bytes, which must be mapped. Pages that are not resident become resident.
     ///
     /// # Errors
-    /// They are not mapped, or the process is gone, or may not be read.
+    /// If they are not mapped, or the process is gone, or may not be read.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), Error> {
         if let Source::Core(core) = &self.source {
             return core.read(at, bytes).map_err(|_| Error::Damaged(self.process));
@@ -169,7 +168,8 @@ impl Memory {
             let local = libc::iovec { iov_base: here.as_mut_ptr().cast(), iov_len: here.len() };
             let remote =
                 libc::iovec { iov_base: (at + done as u64) as *mut _, iov_len: here.len() };
-            // SAFETY: writes into `here`, no further; the other address is of the other process.
+            // SAFETY: writes into `here` only, within its bounds; the other address is of the other
+            // process.
             let n = unsafe {
                 libc::process_vm_readv(
                     self.process as i32,
@@ -243,7 +243,7 @@ impl Memory {
         self.array(at).map(u64::from_ne_bytes)
     }
 
-    /// Reads what of `len` bytes is filled; the rest is zero, and is not touched.
+    /// Reads the filled parts of `len` bytes; the rest is zero, and is not touched.
     ///
     /// # Errors
     /// As for reading.
@@ -255,10 +255,10 @@ impl Memory {
         Ok(bytes)
     }
 
-    /// Looks at the pages in `start..end`.
+    /// Returns the state of the pages in `start..end`.
     ///
     /// # Errors
-    /// The process is gone.
+    /// If the process is gone.
     pub fn pages(&self, start: u64, end: u64) -> Result<Pages, Error> {
         let (start, end) = (start / self.page * self.page, end.next_multiple_of(self.page));
         let pagemap = match &self.source {
@@ -277,7 +277,7 @@ impl Memory {
     }
 }
 
-/// By `PAGEMAP_SCAN`, which the kernel has since 6.7.
+/// Uses `PAGEMAP_SCAN`, which the kernel has since 6.7.
 fn scan(pagemap: &File, start: u64, end: u64) -> io::Result<Pages> {
     let (mut pages, mut at) = (Pages::default(), start);
     let mut regions = vec![Region::default(); 512];
@@ -315,7 +315,7 @@ fn scan(pagemap: &File, start: u64, end: u64) -> io::Result<Pages> {
     Ok(pages)
 }
 
-/// By `pagemap`, an entry for each page.
+/// Uses `pagemap`, with an entry for each page.
 fn look(pagemap: &File, page: u64, start: u64, end: u64) -> io::Result<Pages> {
     const ENTRIES: u64 = 8192;
     let (mut pages, mut at) = (Pages::default(), start);
@@ -372,7 +372,7 @@ mod tests {
         let Source::Running(pagemap) = &memory.source else { unreachable!("we run") };
         const PAGES: u64 = 64;
         let len = PAGES * memory.page;
-        // SAFETY: fresh memory, wherever the kernel puts it.
+        // SAFETY: fresh memory, at an address that the kernel chooses.
         let at = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let at = libc::mmap(
@@ -387,7 +387,7 @@ mod tests {
             at as u64
         };
         for page in [3, 4, 60] {
-            // SAFETY: inside.
+            // SAFETY: within the mapping.
             unsafe { ((at + page * memory.page) as *mut u8).write_volatile(7) };
         }
         let looked = look(pagemap, memory.page, at, at + len).expect("our pages");
@@ -395,7 +395,7 @@ mod tests {
         if let Ok(scanned) = scan(pagemap, at, at + len) {
             assert_eq!(scanned.resident.0, looked.resident.0);
         }
-        // What is not resident is not touched.
+        // Pages that are not resident are not touched.
         let bytes = memory.filled(at, len).expect("ours");
         assert_eq!((bytes[3 * memory.page as usize], bytes[0]), (7, 0));
         assert_eq!(

@@ -1,8 +1,7 @@
 //! The profile of a process, switched on and off and read from outside.
 //!
-//! What is read is of one moment if the engine's count of changes is the same before and after; a process that
-//! samples all the time may never be caught so, and then the last attempt counts, which a few samples
-//! may be half in.
+//! A reading is consistent if the engine's count of changes is the same before and after. A process that samples all
+//! the time may never allow that; then the last attempt counts, in which a few samples may be incomplete.
 
 use std::fs::File;
 use std::time::Duration;
@@ -15,111 +14,111 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::tables::{u16_at, u32_at, u64_at};
 
-/// Attempts at a table that changes.
+/// Attempts at a changing table.
 const ATTEMPTS: usize = 20;
-/// The most bytes of records and sites that are believed.
+/// Maximum plausible bytes of records and sites.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The right to switch the profile of a process: one command has it at a time, and it ends with the command.
+/// The right to switch a process's profile: one command has it at a time, and it ends with the command.
 #[derive(Debug)]
 pub struct Claim(#[expect(dead_code, reason = "its lock lasts as long")] File);
 
 impl Claim {
-    /// Claims a process. `None`: another command has it.
+    /// Claims a process. `None` if another command has claimed it.
     ///
     /// # Errors
-    /// The process is not there.
+    /// If the process does not exist.
     pub fn of(process: u32) -> Result<Option<Claim>, Error> {
         let folder =
             File::open(format!("/proc/{process}")).map_err(|_| Error::NoProcess(process))?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Claim(folder))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            // Where locks cannot be had, nobody else has one.
+            // If locks are unavailable, no other command has one.
             Err(_) => Ok(Some(Claim(folder))),
         }
     }
 }
 
-/// Whether a process takes a profile, and of whose doing.
+/// Whether a process takes a profile, and who started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// Mean distance of sample points in bytes; 0: off.
+    /// Average bytes between sample points; 0 means off.
     pub rate: u64,
-    /// The number of its start; 0: the process has not looked yet.
+    /// The number of its start; 0 if the process has not noticed it so far.
     pub session: u32,
-    /// The command that has switched it on; 0: the program has.
+    /// The command that switched it on; 0 if the program did.
     pub guest: u32,
 }
 
-/// What a place in the program has allocated, of one size.
+/// What a call stack has allocated, of one size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Site {
     /// The small class of its blocks, if they are small.
     pub class: Option<usize>,
-    /// Bytes of a block: exact for small ones, else the power of two below.
+    /// Bytes of a block: exact for small ones, otherwise the power of two below.
     pub size: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// How many blocks each of them stands for, squared and added up.
+    /// The sum of the squared numbers of blocks that they stand for.
     pub squares: f64,
     /// Everything that was allocated.
     pub allocated: Amount,
-    /// What of it is alive.
+    /// The part of it that is live.
     pub live: Amount,
-    /// What was alive when most was.
+    /// The live part at the peak.
     pub peak: Amount,
-    /// Milliseconds that freed blocks lived, added up.
+    /// Total milliseconds that freed blocks lived.
     pub lived: u64,
     /// Return addresses, innermost first.
     pub frames: Vec<u64>,
 }
 
-/// Blocks in 65,536ths, and the bytes that were asked for in them.
+/// Blocks in 65,536ths, and the bytes requested in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// See there.
+    /// See above.
     pub objects: u64,
-    /// See there.
+    /// See above.
     pub bytes: u64,
 }
 
-/// A sample that is alive.
+/// A live sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Its block.
     pub address: u64,
     /// What it stands for.
     pub amount: Amount,
-    /// When it was drawn, in milliseconds.
+    /// When it was taken, in milliseconds.
     pub born: u64,
     /// Its site.
     pub site: usize,
-    /// Where it would be if it were no sample.
+    /// Where its block would be if it were not a sample.
     pub home: Home,
 }
 
 /// Where a sample's block would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// Where it is.
+    /// Where it is now.
     Here,
     /// In the span of this granule.
     Granule(u64),
-    /// That is not known.
+    /// Unknown.
     Unknown,
 }
 
-/// A profile at some moment.
+/// A profile at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    /// Milliseconds at its start.
+    /// When it began, in milliseconds.
     pub begun: u64,
-    /// Samples that could not be kept.
+    /// Samples that could not be stored.
     pub dropped: u64,
-    /// Places.
+    /// Call stacks.
     pub sites: Vec<Site>,
-    /// What is alive.
+    /// Live samples.
     pub live: Vec<Sample>,
 }
 
@@ -132,7 +131,7 @@ impl Engine {
     /// Whether a profile is taken.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If it cannot be read.
     pub fn profile_state(&self, memory: &Memory) -> Result<State, Error> {
         let half = |word| memory.array(self.switch(word)).map(u32::from_ne_bytes);
         Ok(State {
@@ -159,19 +158,19 @@ impl Engine {
         }
     }
 
-    /// Switches the profile on, in the name of this process. The engine takes part from its next slow path on, and
-    /// then has a session.
+    /// Switches the profile on, in the name of this process. The engine takes part from its next slow path on, and then
+    /// has a session.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// If it cannot be written.
     pub fn start_profile(&self, memory: &Memory, rate: u64) -> Result<(), Error> {
         ask(std::process::id(), rate, |word, value| self.set(memory, word, value))
     }
 
-    /// Switches it off, unless the program has started one itself meanwhile.
+    /// Switches the profile off, unless the program has started one itself meanwhile.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// If it cannot be written.
     pub fn stop_profile(&self, memory: &Memory) -> Result<(), Error> {
         if self.profile_state(memory)?.guest != std::process::id() {
             return Ok(());
@@ -183,7 +182,7 @@ impl Engine {
     /// Reads the profile.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If it cannot be read.
     pub fn samples(&self, memory: &Memory) -> Result<Samples, Error> {
         for attempt in 1.. {
             let before = memory.word(self.address(Place::ProfChanges))?;

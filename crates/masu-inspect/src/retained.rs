@@ -1,19 +1,19 @@
-//! Which samples' blocks keep free memory: the view that answers "the heap is small, and the RSS is not".
+//! Which samples' blocks pin free memory: the view for "the heap is small, but the RSS is not".
 //!
-//! What is free in a span that has blocks in use cannot go to another class or, page by page, not to the kernel: the
-//! blocks in use pin it. Each of them has its share of the free bytes of its span. So the shares of all blocks of
-//! a class are what is free in the spans of that class, and that sum is known exactly.
+//! Free memory in a span with blocks in use cannot go to another class nor, page by page, to the kernel: the
+//! blocks in use pin it. Each of them has its share of the free bytes of its span. So the shares of all blocks of a
+//! class add up to the free memory in the spans of that class, and that sum is known exactly.
 //!
-//! A sample stands for many blocks that its site has allocated about then. Its own block is in a span apart, but
-//! the engine notes the span that it would be in otherwise: its home. What a block there pins is taken for
-//! what the others pin. So a sample's score is what it stands for times the share of a block in its home, and
-//! what is free in a class is divided among its samples by their scores.
+//! A sample stands for many blocks that its site allocated at about the same time. Its own block is in a separate span,
+//! but the engine records the span that it would otherwise be in: its home. The memory that a block there pins is taken
+//! as an estimate for the others. So a sample's score is the number that it stands for times the share of a block in
+//! its home, and a class's free memory is divided among its samples by their scores.
 //!
 //! | home | share |
 //! |---|---|
-//! | a span in use of the class | its free bytes / the blocks in use, with this one |
-//! | another span, or none any more | a whole span: the block would be all that keeps it |
-//! | not known | what is free in the class / its blocks in use |
+//! | a span in use of the class | its free bytes / the blocks in use, including this one |
+//! | another span, or none any more | a whole span: the block alone would pin it |
+//! | not known | the class's free bytes / its blocks in use |
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,16 +23,16 @@ use crate::fill::{Fill, fills};
 use crate::memory::Memory;
 use crate::profile::{Home, Sample, Samples};
 
-/// What is free in spans in use, and whose blocks keep it.
+/// The free memory in spans in use, and whose blocks pin it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Retained {
-    /// Resident bytes that are free in spans with blocks in use, which the three parts below add up to.
+    /// Resident free bytes in spans with blocks in use: the sum of the three parts below.
     pub free: f64,
-    /// For each site, what its blocks keep of that, and how many blocks that are.
+    /// For each site, the part that its blocks pin, and how many blocks do so.
     pub sites: Vec<Share>,
-    /// What is free in spans of classes without a sample.
+    /// Free memory in spans of classes without a sample.
     pub unknown: f64,
-    /// What is free in the spans of the samples themselves.
+    /// Free memory in the spans of the samples themselves.
     pub samples: f64,
 }
 
@@ -41,14 +41,14 @@ pub struct Retained {
 pub struct Share {
     /// Free bytes.
     pub bytes: f64,
-    /// Blocks that keep them.
+    /// Blocks that pin them.
     pub blocks: f64,
 }
 
-/// Divides what is free among the samples.
+/// Divides the free memory among the samples.
 ///
 /// # Errors
-/// The process cannot be read.
+/// If the process cannot be read.
 pub fn retained(memory: &Memory, engine: &Engine, samples: &Samples) -> Result<Retained, Error> {
     Ok(divided(engine.layout.granule, engine.base, &fills(memory, engine)?, samples))
 }
@@ -66,7 +66,7 @@ fn divided(granule: u64, base: u64, fills: &HashMap<u64, Fill>, samples: &Sample
         Retained { sites: vec![Share::default(); samples.sites.len()], ..Default::default() };
     let class_of = |sample: &Sample| samples.sites.get(sample.site).and_then(|site| site.class);
     let own = |sample: &Sample| sample.address.checked_sub(base).map(|offset| offset / granule);
-    // The spans of the samples: no other blocks are in them.
+    // The spans of the samples: they contain no other blocks.
     let apart: HashSet<u64> =
         samples.live.iter().filter(|it| it.home != Home::Here).filter_map(own).collect();
     let mut classes: HashMap<usize, Class> = HashMap::new();
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_free_is_divided_among_those_who_keep_it() {
         let fill = |class, live, free| Fill { class, size: 64, live, free, ..Fill::default() };
-        // A dense span, a sparse one, one of another class that nobody is known of, and that of the samples.
+        // A dense span, a sparse one, one of a class without samples, and that of the samples.
         let fills = HashMap::from([
             (1, fill(4, 1000, 1536)),
             (2, fill(4, 3, 65344)),
@@ -144,7 +144,7 @@ mod tests {
             live: vec![
                 sample(0, Home::Granule(1)),
                 sample(1, Home::Granule(2)),
-                // Its span is of another class now.
+                // Its span now has another class.
                 sample(2, Home::Granule(3)),
             ],
             ..Samples::default()

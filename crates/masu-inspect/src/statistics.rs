@@ -1,4 +1,4 @@
-//! The statistics of a process as it would report them itself at this moment, by the same names.
+//! The statistics of a process as it would report them itself at this moment, under the same names.
 
 use masu_core::outside::{LENDS, Place};
 
@@ -12,24 +12,24 @@ use crate::tables::{Tables, u32_at, u64_at};
 /// Names and values, in the order in which masu prints them.
 pub type Statistics = Vec<(&'static str, u64)>;
 
-/// How many of them, from the first on, are bytes.
+/// How many of them, from the first on, are in bytes.
 pub const IN_BYTES: usize = 13;
 
-/// What a process says.
+/// The statistics of a process.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// The version of masu, of the first copy.
+    /// The version of the first copy of masu.
     pub masu: String,
     /// The statistics of each copy.
     pub copies: Vec<Statistics>,
-    /// Bytes that its threads have allocated; less once one has ended.
+    /// Bytes that its threads have allocated; decreases when a thread ends.
     pub flow: u64,
 }
 
-/// The statistics of the copies of masu in a process.
+/// Returns the statistics of the copies of masu in a process.
 ///
 /// # Errors
-/// It cannot be read, or masu is not in it.
+/// If the process cannot be read, or masu is not in it.
 pub fn read(process: u32) -> Result<Seen, Error> {
     let (memory, engines) = find::engines(process)?;
     let masu = engines.first().map(|engine| engine.masu.clone()).unwrap_or_default();
@@ -42,13 +42,13 @@ pub fn read(process: u32) -> Result<Seen, Error> {
     Ok(seen)
 }
 
-/// What the heaps count.
+/// The number of the heaps' counters.
 const COUNTERS: usize = 7;
 
-/// The statistics of one copy, and the bytes that its threads have allocated.
+/// Returns the statistics of one copy, and the bytes that its threads have allocated.
 ///
 /// # Errors
-/// It cannot be read.
+/// If the process cannot be read.
 pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
     let (l, f) = (&engine.layout, &engine.figures);
     let word = |which| memory.word(engine.address(which));
@@ -70,7 +70,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
         let own = memory.filled(engine.base - l.heaps_below, f.heaps * l.heap_stride)?;
         for heap in own.chunks_exact(l.heap_stride as usize) {
             let heap = &heap[l.heap_at as usize..];
-            // What the shared arena lends counts as its borrowers'.
+            // Blocks that the shared arena lends count as its borrowers'.
             if u32_at(heap, l.heap_live) == LENDS {
                 continue;
             }

@@ -1,10 +1,10 @@
-//! Spans, runs and huge blocks, as the engine's tables have them at some moment.
+//! Spans, runs and huge blocks, from the engine's tables at one moment.
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::memory::Memory;
 
-/// A copy of the tables. Pages of them that the process never wrote are zero.
+/// A copy of the tables. Pages that the process never wrote are zero.
 pub struct Tables<'a> {
     engine: &'a Engine,
     page_map: Vec<u8>,
@@ -21,33 +21,33 @@ pub struct Span {
     pub class: usize,
     /// Bytes of a block.
     pub size: u64,
-    /// Blocks that are neither on its list nor in its remote chain: live, or in somebody's hands.
+    /// Blocks that are neither on its list nor in its remote chain: live, or held by a thread.
     pub out: u64,
     /// Blocks that were ever used.
     pub carved: u64,
-    /// Whether nobody owns it, and it has room.
+    /// Whether it has no owner, and has room.
     pub is_abandoned: bool,
-    /// The first block that the last thread of its heap has left in its bin.
+    /// The first block that the last thread of its heap left in its bin.
     pub left: Option<u64>,
 }
 
-/// What a unit of 4 KiB is.
+/// The state of a unit of 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Part of a run that is taken.
+    /// Part of a taken run.
     Used,
-    /// Free since the last tick, and not gone back.
+    /// Freed since the last tick, and not given back.
     Dirty,
     /// Free for longer.
     Old,
-    /// Free, and gone back, or never used.
+    /// Free, and given back or never used.
     Clean,
 }
 
 /// A range of huge units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Huge {
-    /// A live block of so many bytes.
+    /// A live block of that many bytes.
     Live(u64),
     /// Free, with pages kept.
     Dirty,
@@ -63,31 +63,31 @@ fn number<const N: usize>(bytes: &[u8], at: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Reads a number of so many bytes.
+/// Reads a number of eight bytes.
 pub fn u64_at(bytes: &[u8], at: u64) -> u64 {
     number::<8>(bytes, at)
 }
 
-/// The same.
+/// Reads a number of four bytes.
 pub fn u32_at(bytes: &[u8], at: u64) -> u64 {
     number::<4>(bytes, at)
 }
 
-/// The same.
+/// Reads a number of one byte.
 pub fn u8_at(bytes: &[u8], at: u64) -> u64 {
     number::<1>(bytes, at)
 }
 
-/// The same.
+/// Reads a number of two bytes.
 pub fn u16_at(bytes: &[u8], at: u64) -> u64 {
     number::<2>(bytes, at)
 }
 
 impl<'a> Tables<'a> {
-    /// Copies them.
+    /// Copies the tables.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// If they cannot be read.
     pub fn read(memory: &Memory, engine: &'a Engine) -> Result<Tables<'a>, Error> {
         let l = &engine.layout;
         let (spans, chunks) = (engine.limit / l.granule, engine.limit / l.chunk);
@@ -98,7 +98,8 @@ impl<'a> Tables<'a> {
             _ => memory.filled(engine.base - below, entries * stride),
         };
         Ok(Tables {
-            // The words that say what is out last: what is freed in between counts as free.
+            // Words that say which blocks are out are read last: blocks freed in between count as
+            // free.
             page_map: copy(l.page_map_below, spans, l.page_map_stride)?,
             chunks: copy(l.run_chunks_below, chunks, l.run_chunk_stride)?,
             huge: copy(l.units_below - first * l.unit_stride, engine.huge_units, l.unit_stride)?,
@@ -108,12 +109,12 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Granules of the window in use.
+    /// Number of granules of the window in use.
     pub fn granules(&self) -> u64 {
         self.engine.limit / self.engine.layout.granule
     }
 
-    /// Chunks of it.
+    /// Number of its chunks.
     pub fn chunks(&self) -> u64 {
         self.engine.limit / self.engine.layout.chunk
     }
@@ -124,7 +125,7 @@ impl<'a> Tables<'a> {
         number::<1>(&self.page_map, granule * l.page_map_stride + l.page_map_kind) == 1
     }
 
-    /// The span in use in a granule.
+    /// Returns the span in use in a granule.
     pub fn span(&self, granule: u64) -> Option<Span> {
         let l = &self.engine.layout;
         let page_map = granule * l.page_map_stride;
@@ -140,7 +141,7 @@ impl<'a> Tables<'a> {
         let mask = u16_at(&self.spans, line + l.span_purged) as u16;
         let purged = u64::from(masu_core::outside::blocks_on(mask, size as usize, carved as usize));
         let left = u16_at(&self.spans, line + l.span_left);
-        // What is between the two moments of a list's words is larger than any span.
+        // A value caught between the writes of a list's two words is larger than any span.
         let free = (field(l.span_base) as u32).wrapping_sub(field(l.span_countdown) as u32);
         let pending = match word >> l.remote_shift & l.remote_mask {
             all if all == l.remote_emptied => carved,
@@ -157,13 +158,13 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// The class of the span in use that holds an address, and its granule.
+    /// Returns the granule and the class of the span in use that contains an address.
     pub fn span_at(&self, at: u64) -> Option<(u64, usize)> {
         let granule = at.checked_sub(self.engine.base)? / self.engine.layout.granule;
         self.span(granule).map(|span| (granule, span.class))
     }
 
-    /// Units of the run that starts at a unit of a chunk, 0 if none does.
+    /// Returns the units of the run that starts at a unit of a chunk, 0 if none does.
     pub fn run(&self, chunk: u64, unit: u64) -> u64 {
         let l = &self.engine.layout;
         let units = u16_at(&self.chunks, chunk * l.run_chunk_stride + l.run_units + 2 * unit);
@@ -171,7 +172,7 @@ impl<'a> Tables<'a> {
         if unit + units <= l.units { units } else { 0 }
     }
 
-    /// Units of the run that starts at an address.
+    /// Returns the units of the run that starts at an address.
     pub fn run_at(&self, at: u64) -> u64 {
         let l = &self.engine.layout;
         let Some(offset) = at.checked_sub(self.engine.base).filter(|o| o % l.unit == 0) else {
@@ -181,7 +182,7 @@ impl<'a> Tables<'a> {
         if inside { self.run(offset / l.chunk, offset % l.chunk / l.unit) } else { 0 }
     }
 
-    /// What a unit of a chunk is.
+    /// Returns the state of a unit of a chunk.
     pub fn unit(&self, chunk: u64, unit: u64) -> Unit {
         let l = &self.engine.layout;
         let record = chunk * l.run_chunk_stride;
@@ -194,7 +195,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The ranges of huge units: where each begins, its bytes, and what it is.
+    /// Yields the ranges of huge units: the start of each, its bytes, and its state.
     pub fn huge(&self) -> impl Iterator<Item = (u64, u64, Huge)> {
         let l = &self.engine.layout;
         let mut unit = 0;
@@ -207,7 +208,7 @@ impl<'a> Tables<'a> {
                     1 => Huge::Live(u64_at(&self.huge, record + l.record_bytes)),
                     2 => Huge::Clean,
                     3 => Huge::Dirty,
-                    // In motion: the next range is found one by one.
+                    // In motion: advance by single units to the next range.
                     _ => {
                         unit += 1;
                         continue;

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | the caller's stack pointer (CFA) | register + n; the word at register + n |
 //! | a register | the same as before; the word at CFA + n; the word at the frame pointer + n |
-//! | return address | the word at CFA + n; on AArch64 and RISC-V also the link register's |
+//! | return address | the word at CFA + n; on AArch64 and RISC-V the link register's |
 
 use crate::memory::Stack;
 use crate::registers::{ABOVE, COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};

@@ -1,6 +1,6 @@
-//! Curves as areas of block characters, one below the other: with one scale for all, and one axis of time.
+//! Curves as areas of block characters, one below the other, with one scale for all and one time axis.
 //!
-//! Two areas in one picture would need colours to be told apart, and a file or a pipe has none.
+//! Two areas in one picture would need colours to tell them apart, and a file or a pipe has none.
 
 use std::fmt::Write;
 
@@ -9,29 +9,29 @@ use anstyle::{AnsiColor, Style};
 use crate::KIB_PER_MIB;
 use crate::curve::Curve;
 
-/// The width of all charts together with the numbers beside them.
+/// The width of all charts, including the numbers beside them.
 pub const WIDTH: usize = 80;
 /// Lines of one chart.
 pub const HEIGHT: usize = 7;
-/// The numbers on the left, and the line behind them.
+/// The numbers on the left, and the line after them.
 const MARGIN: usize = 9;
-/// The most marks on an axis of time.
+/// Maximum number of marks on a time axis.
 pub const MARKS: usize = 8;
-/// Columns for each mark's label, with the space behind it.
+/// Columns for each mark's label, including the space after it.
 const LABEL: usize = 8;
 /// A cell filled from below, in eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The colours of the curves, in turns.
+/// The colours of the curves, in rotation.
 const COLOURS: [AnsiColor; 2] = [AnsiColor::Yellow, AnsiColor::Green];
 
 const BOLD: Style = Style::new().bold();
 
-/// Draws each curve under its name. With colours: take them out where there is no terminal.
+/// Draws each curve under its name, with colours: remove them if the output is not a terminal.
 pub fn draw(curves: &[(&str, &Curve)]) -> String {
     draw_within(curves, WIDTH, HEIGHT)
 }
 
-/// The same, `width` columns wide, each chart `height` lines high.
+/// Draws them `width` columns wide, with each chart `height` lines high.
 pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> String {
     let top = scale(curves.iter().map(|(_, curve)| curve.peak()).max().unwrap_or(0));
     let end = curves.iter().map(|(_, curve)| curve.end()).fold(0.0, f64::max).max(0.1);
@@ -48,7 +48,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
             };
             let area: String = parts.iter().map(|&kib| cell(kib, row, top, height)).collect();
             let area = area.trim_end();
-            // The name lies on the first line, where the area leaves room for it.
+            // The name lies on the first line, if the area leaves room for it.
             let room = columns.saturating_sub(area.chars().count()) > name.chars().count() + 1;
             let name = if row + 1 == height && room {
                 format!("{BOLD}{:>1$}{BOLD:#}", name, columns - area.chars().count())
@@ -62,7 +62,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
     text
 }
 
-/// The round number of MiB, from 1, 2, 5 and their tens, that a peak fits below.
+/// Returns the round number of MiB, from 1, 2, 5 and their tens, that a peak fits below.
 pub fn scale(peak_kib: u64) -> u64 {
     let mib = (peak_kib as f64 / KIB_PER_MIB).max(1.0);
     let power = 10f64.powf(mib.log10().floor());
@@ -71,22 +71,22 @@ pub fn scale(peak_kib: u64) -> u64 {
     (step * power).ceil() as u64
 }
 
-/// What of a column of `kib` lies in a row, counted from below.
+/// Returns the part of a column of `kib` that lies in a row, counted from below.
 fn cell(kib: u64, row: usize, top: u64, height: usize) -> char {
     let eighths = kib as f64 / KIB_PER_MIB / top as f64 * (height * 8) as f64;
-    // What is there at all can be seen.
+    // Any amount above zero is visible.
     let eighths = if kib > 0 { eighths.round().max(1.0) } else { 0.0 } as usize;
     EIGHTHS[eighths.saturating_sub(row * 8).min(8)]
 }
 
-/// Seconds between two marks of an axis that has room for `marks`.
+/// Returns the seconds between two marks of an axis that has room for `marks`.
 pub fn every(end: f64, marks: usize) -> f64 {
     let marks = marks as f64;
     let every = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
     every.into_iter().find(|every| end / every <= marks).unwrap_or(end / marks)
 }
 
-/// The seconds below the charts.
+/// Draws the seconds below the charts.
 fn axis(end: f64, columns: usize) -> String {
     let every = every(end, (columns / LABEL).clamp(1, MARKS));
     let (mut line, mut second) = (" ".repeat(MARGIN), 0.0);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(column(1), "▁      ");
         assert_eq!(column(12), "█▄     ");
         assert_eq!(column(56), "███████");
-        // A little is still something.
+        // A small amount is still visible.
         assert_eq!(cell(4, 0, 56, HEIGHT), '▁');
     }
 

@@ -1,28 +1,28 @@
 //! Memory over time: points of seconds and KiB, in the order of time.
 
-/// The looks at a program.
+/// The measurements of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve(pub Vec<(f64, u64)>);
 
 impl Curve {
-    /// The largest value, in KiB.
+    /// Returns the largest value, in KiB.
     pub fn peak(&self) -> u64 {
         self.0.iter().map(|&(_, kib)| kib).max().unwrap_or(0)
     }
 
-    /// The value at a time: that of the last look until then, in KiB.
+    /// Returns the value at a time: that of the last measurement until then, in KiB.
     pub fn at(&self, second: f64) -> u64 {
         let until = self.0.partition_point(|&(time, _)| time <= second);
         until.checked_sub(1).map_or(0, |last| self.0[last].1)
     }
 
-    /// The time of the last look, in seconds.
+    /// Returns the time of the last measurement, in seconds.
     pub fn end(&self) -> f64 {
         self.0.last().map_or(0.0, |&(time, _)| time)
     }
 
-    /// The largest value in each of `count` equal parts of the time until `end`; a part without a look has
-    /// the value that was there when it began, and what is behind the last look nothing.
+    /// Returns the largest value in each of `count` equal parts of the time until `end`. A part without a measurement
+    /// has the value at its start; parts after the last measurement are 0.
     pub fn parts(&self, count: usize, end: f64) -> Vec<u64> {
         let part = |place: usize| {
             let (from, to) =

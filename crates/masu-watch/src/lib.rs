@@ -8,7 +8,7 @@
 //! service  a program whose memory rises and falls, for `masu demo`
 //! ```
 //!
-//! What `masu demo` needs and little else, since it is built in every fresh clone before anything is seen.
+//! Contains what `masu demo` needs and little else, because every fresh clone builds it before showing anything.
 
 pub mod chart;
 pub mod curve;

@@ -1,6 +1,7 @@
 //! Processes, as the kernel's files in `/proc` describe them.
 //!
-//! A process may end, or begin another program, while it is read: then there is nothing, and no error.
+//! A process may end, or execute another program, while it is read: the result is then empty, not
+//! an error.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,20 +12,20 @@ fn open(process: u32) -> Option<Process> {
     Process::new(i32::try_from(process).ok()?).ok()
 }
 
-/// All processes that there are.
+/// Yields all processes.
 pub fn all() -> impl Iterator<Item = u32> {
     let all = procfs::process::all_processes().into_iter().flatten().flatten();
     all.filter_map(|process| u32::try_from(process.pid).ok())
 }
 
-/// The children of all threads of a process.
+/// Returns the children of all threads of a process.
 pub fn children(process: u32) -> Vec<u32> {
     let tasks = open(process).and_then(|process| process.tasks().ok());
     let children = tasks.into_iter().flatten().flatten().filter_map(|task| task.children().ok());
     children.flatten().collect()
 }
 
-/// A process and all that descend from it.
+/// Returns a process and all its descendants.
 pub fn family(process: u32) -> Vec<u32> {
     let mut all = vec![process];
     let mut next = 0;
@@ -35,12 +36,12 @@ pub fn family(process: u32) -> Vec<u32> {
     all
 }
 
-/// Its state, its parent, what it has spent.
+/// Returns its state, its parent and its processor time.
 pub fn stat(process: u32) -> Option<Stat> {
     open(process)?.stat().ok()
 }
 
-/// The files that a process has mapped, in the order of their addresses.
+/// Returns the files that a process has mapped, in address order.
 pub fn mapped(process: u32) -> Vec<PathBuf> {
     let maps = open(process).and_then(|process| process.maps().ok());
     let file = |path| if let MMapPath::Path(file) = path { Some(file) } else { None };
@@ -50,23 +51,23 @@ pub fn mapped(process: u32) -> Vec<PathBuf> {
     files
 }
 
-/// The memory of a process: what `smaps_rollup` says.
+/// The memory of a process, from `smaps_rollup`.
 pub struct Memory(HashMap<String, u64>);
 
 impl Memory {
-    /// Of a process that has some.
+    /// Reads it, if the process has memory.
     pub fn of(process: u32) -> Option<Self> {
         let rollup = open(process)?.smaps_rollup().ok()?;
         Some(Memory(rollup.memory_map_rollup.into_iter().next()?.extension.map))
     }
 
-    /// The value of a key such as `Pss`, in KiB; 0 if this kernel does not have it.
+    /// Returns the value of a key such as `Pss`, in KiB; 0 if this kernel does not have it.
     pub fn kib(&self, key: &str) -> u64 {
         self.0.get(key).map_or(0, |bytes| bytes / 1024)
     }
 }
 
-/// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
+/// Returns the memory of a process and all its descendants, in KiB; `None` if none of them has any.
 pub fn resident(root: u32) -> Option<u64> {
     let all: Vec<_> = family(root).into_iter().filter_map(Memory::of).collect();
     let key = if all.len() == 1 { "Rss" } else { "Pss" };

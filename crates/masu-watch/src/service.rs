@@ -1,12 +1,11 @@
-//! The program that `masu demo` shows: a service that takes in documents, answers, and rests.
+//! The program that `masu demo` runs: a service that takes in documents, answers, and rests.
 //!
 //! ```text
 //! reader ──JSON text──▶ 4 workers ──trees──▶ sessions, which end; one document in fifty stays cached
 //! ```
 //!
-//! So text is freed by another thread than made it, and trees by another than built them; sizes are mixed, and
-//! what stays lies between what goes, as in services. Work is fixed, and its result does not depend on
-//! the order in which threads run.
+//! So threads free text and trees that other threads made; sizes are mixed, and blocks that stay lie between those that
+//! are freed, as in services. The work is fixed, and its result does not depend on the order in which threads run.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,12 +19,12 @@ use serde_json::Value;
 pub const WORKERS: usize = 4;
 /// Documents in a burst.
 pub const DOCUMENTS: u64 = 10_000;
-/// One in so many stays.
+/// One in this many stays.
 pub const CACHED: u64 = 50;
-/// How long it rests after each burst: memory that goes back does so within half a second or not at all.
+/// How long it rests after each burst: memory goes back within half a second or not at all.
 const RESTS: [Duration; 2] = [Duration::from_millis(1200), Duration::from_millis(1500)];
 
-/// Runs the service. What it returns depends on all documents and is the same in every run.
+/// Runs the service. The result depends on all documents and is the same in every run.
 pub fn run() -> u64 {
     let mut cache: HashMap<u64, Value> = HashMap::new();
     let mut checksum = 0;
@@ -36,8 +35,8 @@ pub fn run() -> u64 {
     cache.into_values().map(|document| weigh(&document)).fold(checksum, u64::wrapping_add)
 }
 
-/// Takes in a burst of documents, the first one with the number `first`. All are in memory at its end; then
-/// the sessions end.
+/// Takes in a burst of documents, the first one with the number `first`. All are in memory at its end; then the
+/// sessions end.
 fn serve(first: u64, cache: &mut HashMap<u64, Value>) -> u64 {
     let (finished, trees) = sync_channel::<(u64, Value)>(64);
     let mut sessions: HashMap<u64, Value> = HashMap::new();
@@ -70,7 +69,7 @@ fn serve(first: u64, cache: &mut HashMap<u64, Value>) -> u64 {
     checksum
 }
 
-/// A number that depends on all of a tree.
+/// Returns a number that depends on all of a tree.
 fn weigh(value: &Value) -> u64 {
     match value {
         Value::String(text) => {
@@ -83,7 +82,7 @@ fn weigh(value: &Value) -> u64 {
     }
 }
 
-/// An order of a shop, as JSON text of some kilobytes.
+/// Returns a shop's order, as a few kilobytes of JSON text.
 fn document(number: u64) -> String {
     let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = |below: u64| {

@@ -1,8 +1,8 @@
-//! Starts a program and looks at its memory until it ends.
+//! Starts a program and measures its memory until it ends.
 //!
-//! A look reads `smaps_rollup` of the program and of all that descend from it, which is exact, and which for a
-//! program of some hundred MiB takes the kernel a millisecond or so. A single process has its resident set; of
-//! several that share pages, each page counts once, by their proportional shares.
+//! A measurement reads `smaps_rollup` of the program and of all its descendants. That is exact, and takes the kernel
+//! about a millisecond for a program of a few hundred MiB. For a single process it is the resident set; for several
+//! that share pages, each page counts once, by their proportional shares.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,43 +13,43 @@ use std::time::{Duration, Instant};
 use crate::curve::Curve;
 use crate::process::{mapped, resident};
 
-/// What a program did.
+/// The results of a program's run.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Its memory.
     pub curve: Curve,
-    /// User and system time, of all children that it waited for too, in seconds.
+    /// User and system time in seconds, including all children that it waited for.
     pub processor: f64,
     /// What it wrote to standard output.
     pub output: String,
-    /// Whether it ended well.
+    /// Whether it succeeded.
     pub succeeded: bool,
-    /// Whether every look was accepted.
+    /// Whether every measurement was accepted.
     pub served: bool,
 }
 
-/// A moment of a program.
+/// A measurement of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Since its start.
+    /// Seconds since its start.
     pub second: f64,
-    /// Its memory.
+    /// Its memory in KiB.
     pub kib: u64,
     process: u32,
 }
 
 impl Look {
-    /// Whether it has a file mapped, such as a library. A process that has begun to end has none, and is not blamed for it.
+    /// Whether it has a file mapped, such as a library. A process that is ending has no mappings and passes.
     pub fn has_mapped(&self, file: &Path) -> bool {
         let files = mapped(self.process);
         files.is_empty() || files.iter().any(|mapped| mapped == file)
     }
 }
 
-/// Runs a program, which reads nothing, and looks at it as often as `between` says; each look is shown to `accept`.
+/// Runs a program without input, and measures it at intervals of `between`; `accept` receives each measurement.
 ///
 /// # Errors
-/// It cannot be started, or waited for.
+/// If it cannot be started or waited for.
 pub fn run(
     command: &mut Command,
     between: Duration,
@@ -60,7 +60,7 @@ pub fn run(
     let mut pipe = child.stdout.take();
     let reader = thread::spawn(move || {
         let mut output = String::new();
-        // What is no text is as good as nothing.
+        // Output that is not text counts as none.
         pipe.as_mut().map(|pipe| pipe.read_to_string(&mut output)).transpose().ok();
         output
     });
@@ -79,10 +79,10 @@ pub fn run(
     Ok(Run { curve, processor, output: reader.join().unwrap_or_default(), succeeded, served })
 }
 
-/// Whether the child succeeded and what processor time it took, once it has ended.
+/// Returns whether the child succeeded and its processor time, once it has ended.
 fn ended(child: &mut Child) -> std::io::Result<Option<(bool, f64)>> {
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
-    // SAFETY: both outlive the call, and zeroes are a `rusage`.
+    // SAFETY: both outlive the call, and zeroes are a valid `rusage`.
     let (id, usage) = unsafe {
         let id = libc::wait4(child.id() as i32, &raw mut status, libc::WNOHANG, usage.as_mut_ptr());
         (id, usage.assume_init())
