@@ -167,8 +167,8 @@ fn runtime_symbol(name: &CStr) -> *const c_void {
     }
     // SAFETY: `dlsym` of POSIX.
     let find = unsafe { transmute::<*const c_void, Find>(find) };
-    // By name, because linkers warn about any static program that refers to `dlopen`. SAFETY: a
-    // valid string.
+    // By name, because linkers warn about any static program that refers to `dlopen`.
+    // SAFETY: a valid string.
     let open = unsafe { find(RTLD_DEFAULT, c"dlopen".as_ptr()) };
     if open.is_null() {
         return open;

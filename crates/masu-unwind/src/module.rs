@@ -85,8 +85,8 @@ impl Module {
             found.assume_init()
         };
         let (start, end) = (found.start, found.end);
-        // For a file whose segments are not adjacent it gives one segment, not the start of the file. SAFETY: these are
-        // the first bytes of a readable code segment.
+        // For a file whose segments are not adjacent it gives one segment, not the start of the file.
+        // SAFETY: these are the first bytes of a readable code segment.
         if unsafe { (start as *const u32).read_unaligned() } != MAGIC {
             return maps::find(pc);
         }
