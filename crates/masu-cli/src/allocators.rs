@@ -1,12 +1,13 @@
-//! Which allocators are in a file: masu by the note it leaves, others by their names and messages.
+//! Detects which allocators are in a file: masu by its note, others by their names and messages.
 //!
-//! A preloaded library takes over the symbol `malloc`. What a program calls by another name, such
-//! as `_rjem_malloc`, or has bound inside itself, never reaches it: the program runs as well as
-//! before, but measures its own allocator. Most released binaries are stripped, so the names are
-//! looked for first and then the messages that every build of an allocator carries.
+//! A preloaded library takes over the symbol `malloc`. Allocations that a program makes by another
+//! name, such as `_rjem_malloc`, or through an allocator bound inside itself, never reach it: the
+//! program runs as before, but measures its own allocator. Most released binaries are stripped, so
+//! the search looks first for the names and then for messages that every build of an allocator
+//! contains.
 //!
-//! masu has jemalloc's names too, and its messages are its own: where its note is, only messages make
-//! a file jemalloc's.
+//! masu has jemalloc's names too, but its own messages: in a file with masu's note, only messages
+//! identify jemalloc.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,23 +19,22 @@ use memchr::memmem;
 
 use crate::elf::{Door, Elf};
 
-/// What masu calls itself.
+/// masu's name for itself.
 pub const MASU: &str = "masu";
-/// A `malloc` of which nothing is known.
+/// An unknown `malloc`.
 pub const UNKNOWN: &str = "a malloc of its own";
 
-/// How one allocator is known.
+/// How to recognise one allocator.
 struct Signature {
     name: &'static str,
-    /// Functions that it defines, under any of its usual prefixes.
+    /// Functions that it defines, under one of its usual prefixes.
     functions: &'static [&'static str],
-    /// Texts that every build of it has, all of them; each in two parts, for this command's own file
-    /// would have them otherwise. The second begins with a byte that is no part of it, since the parts may come
-    /// to lie beside each other.
+    /// Texts that every build of it contains. Each is in two parts, because this command's own file would contain it
+    /// otherwise. The second part begins with an extra byte, because the parts may end up adjacent.
     texts: &'static [(&'static str, &'static str)],
-    /// The shared library it also comes as.
+    /// The shared library it also ships as.
     library: &'static str,
-    /// How the functions begin that programs call by no other allocator's names.
+    /// Prefixes of functions that programs call only from this allocator.
     own: &'static [&'static str],
 }
 
@@ -105,8 +105,8 @@ const KNOWN: &[Signature] = &[
 ];
 
 /// The sanitizers, each with the function that starts it and the name of its run-time library,
-/// which gcc and clang spell differently. They replace malloc themselves, and the library has to be
-/// the first of the process.
+/// which differs between gcc and clang. They replace malloc themselves, and the library must come
+/// first in the process.
 const SANITIZERS: &[(&str, &str, &str)] = &[
     ("AddressSanitizer", "__asan_init", "asan"),
     ("ThreadSanitizer", "__tsan_init", "tsan"),
@@ -115,8 +115,8 @@ const SANITIZERS: &[(&str, &str, &str)] = &[
     ("HWAddressSanitizer", "__hwasan_init", "hwasan"),
 ];
 
-/// The allocator that a library called `name` is, if it is a known one: for a file that is not there, or
-/// cannot be read.
+/// Returns the allocator that a library called `name` is, if known: for a file that is missing or
+/// unreadable.
 pub fn known_library(name: &str) -> Option<&'static str> {
     if is_masus_name(name) {
         return Some(MASU);
@@ -129,46 +129,46 @@ pub fn is_masus_name(name: &str) -> bool {
     name.strip_prefix("libmasu.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A sanitizer, and how it came into a file.
+/// A sanitizer, and how it is part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
     /// Linked in: its own malloc wins.
     Inside(&'static str),
-    /// As a library, which stops the program unless it comes first.
+    /// Linked as a library, which stops the program unless it comes first.
     Linked(&'static str),
 }
 
-/// What is in one file, as far as it allocates.
+/// The allocators in one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Whose `malloc` it offers to the whole process.
+    /// The allocator whose `malloc` it offers to the whole process.
     pub malloc: Option<&'static str>,
     /// Whether its `malloc` is masu's, offered to others or not.
     pub masu: bool,
     /// Whether masu is Rust's global allocator in it.
     pub rust: bool,
-    /// The allocators in it that serve its own code, by names of their own: masu among them.
+    /// The allocators in it that serve its own code under names of their own, including masu.
     pub inside: Vec<&'static str>,
-    /// The allocators it asks for as libraries whose own functions it calls.
+    /// The allocators it requires as libraries and whose own functions it calls.
     pub calls: Vec<&'static str>,
     /// The sanitizer it was built with.
     pub sanitizer: Option<Sanitizer>,
-    /// Whether it asks for a dynamic loader: neither a static program nor a library does.
+    /// Whether it names a dynamic loader: static programs and libraries do not.
     pub interpreted: bool,
-    /// Whether Go's compiler made it.
+    /// Whether Go's compiler built it.
     pub go: bool,
     /// Whether it is a Java virtual machine, or starts one.
     pub java: bool,
     /// Whether it starts as programs for glibc do.
     pub glibc: bool,
-    /// The libraries it asks for.
+    /// The libraries it requires.
     pub needed: Vec<String>,
-    /// The name that others ask for it by.
+    /// The name by which others require it.
     pub soname: Option<String>,
 }
 
 impl Contents {
-    /// What is in `elf`, a file called `name`.
+    /// Returns the contents of `elf`, a file called `name`.
     pub fn of(elf: &Elf, name: &str) -> Self {
         let exports = |function: &str| elf.exported.iter().any(|exported| exported == function);
         let sanitizer = sanitizer(elf);
@@ -180,7 +180,7 @@ impl Contents {
             Some(Sanitizer::Inside(name)) => name,
             _ if exports("gnu_get_libc_version") => "glibc",
             _ if exports("__libc_start_main") => "musl",
-            // What has the names of its own and `malloc` is the one allocator.
+            // An allocator with its own names and `malloc` is the only one.
             _ if !inside.is_empty() => inside.remove(0),
             _ => known_library(name).unwrap_or(UNKNOWN),
         });
@@ -188,7 +188,7 @@ impl Contents {
         if rust || elf.doors.contains(&Door::Private) || (masu && malloc.is_none()) {
             inside.push(MASU);
         }
-        // A program's own that it does not show to its libraries.
+        // A program's own allocator that it hides from its libraries.
         let hidden =
             || elf.interpreter.is_some() && elf.defined.iter().any(|name| name == "malloc");
         if malloc.is_none() && inside.is_empty() && hidden() {
@@ -212,12 +212,13 @@ impl Contents {
         }
     }
 
-    /// What is in the file at `path`; `None` if it is none that a loader loads. A file is read once.
+    /// Returns the contents of the file at `path`; `None` if no loader could load it. Each file is
+    /// read once.
     pub fn read(path: &Path) -> Option<Arc<Self>> {
         Self::of_file(File::open(path).ok()?, &file_name(&path.canonicalize().ok()?))
     }
 
-    /// What is in an open file called `name`.
+    /// Returns the contents of an open file called `name`.
     pub fn of_file(file: File, name: &str) -> Option<Arc<Self>> {
         type Known = HashMap<(u64, u64, i64), Option<Arc<Contents>>>;
         static READ: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -234,7 +235,7 @@ impl Contents {
         self.masu || self.rust || self.needed.iter().any(|name| is_masus_name(name))
     }
 
-    /// Who serves the allocations of this program if no loader loads it.
+    /// Returns the allocator that serves this program if no loader loads it.
     pub fn of_static_program(&self) -> &'static str {
         match self.inside.iter().find(|&&name| name != MASU) {
             _ if self.masu => MASU,
@@ -263,7 +264,7 @@ impl Signature {
         !self.texts.is_empty() && self.texts.iter().all(says)
     }
 
-    /// Whether the program calls what masu has not.
+    /// Whether the program calls functions that masu lacks.
     fn is_called(&self, elf: &Elf) -> bool {
         elf.imported.iter().any(|name| self.own.iter().any(|own| name.starts_with(own)))
     }
@@ -280,7 +281,7 @@ fn sanitizer(elf: &Elf) -> Option<Sanitizer> {
     })
 }
 
-/// Whose `malloc` the library at `path` offers, or would, were it there.
+/// Returns the allocator whose `malloc` the library at `path` offers, or would offer if it existed.
 pub fn whose(path: &Path) -> Option<&'static str> {
     match Contents::read(path) {
         Some(contents) => contents.malloc,

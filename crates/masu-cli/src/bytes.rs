@@ -1,4 +1,4 @@
-//! Sizes as people read them.
+//! Human-readable sizes.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Bytes(pub u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-        // A value that would be shown as 1024 of a unit is 1 of the next.
+        // A value that would be shown as 1024 of a unit becomes 1 of the next.
         let mut value = self.0 as f64;
         let mut unit = 0;
         while value >= 1023.5 && unit + 1 < UNITS.len() {

@@ -1,4 +1,4 @@
-//! What can be typed after `masu`.
+//! The command line of `masu`.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,6 +1,6 @@
-//! `--conf` and the options for single keys: judged by the engine's own parser, so that the two can
-//! never disagree, but strictly. In the environment of a server a mistake is a warning; on a command
-//! line it is an error.
+//! `--conf` and the options for single keys. The engine's own parser judges them, so that the two
+//! can never disagree, but strictly: in the environment of a server a mistake is a warning; on a
+//! command line it is an error.
 
 use std::ffi::{CString, OsString};
 use std::ptr;
@@ -11,11 +11,11 @@ use crate::cli::Run;
 use crate::failure::{Failure, USAGE, warn};
 use crate::near;
 
-/// A variable of the environment.
+/// An environment variable.
 type Variable = (OsString, OsString);
 
-/// The variables that mean what the command line says: one for each key, since those win over
-/// whatever the environment holds already; the options for single keys win over `--conf`.
+/// Returns the variables that express the command line, one for each key, because those override
+/// any value already in the environment; the options for single keys override `--conf`.
 pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
     let mut variables = settings(&order.conf)?;
     for (option, key, value) in [
@@ -36,7 +36,7 @@ pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
     Ok(variables)
 }
 
-/// The same for a service: what its drop-in sets.
+/// The same for a service: the variables that its drop-in sets.
 pub fn of_unit(lists: &[String], policy: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
     let mut variables = settings(lists)?;
     if let Some(policy) = policy {
@@ -46,10 +46,10 @@ pub fn of_unit(lists: &[String], policy: Option<&str>) -> Result<Vec<(String, St
     Ok(variables.into_iter().map(|(name, value)| (text(name), text(value))).collect())
 }
 
-/// What `option` says about `key`.
+/// Returns the variable for `option`'s value of `key`.
 fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     let reject = |why: &str| Failure::new(USAGE, format!("{option}: {why}"));
-    // A list of options in the place of a value is a mistake, whatever it holds.
+    // A list of options in place of a value is a mistake, whatever it contains.
     let item = format!("{key}:{}", value.replace(',', ";"));
     let value = value.trim();
     match mistakes(&item)?.first() {
@@ -63,34 +63,34 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     }
 }
 
-/// The variable that `--rate` means.
+/// Returns the variable for `--rate`.
 pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
     rate.map(|rate| single("--rate", "prof_rate", rate)).transpose()
 }
 
-/// The same in bytes; that of the engine if nothing is said.
+/// The same in bytes; the engine's default without the option.
 pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
     let Some(rate) = rate else { return Ok(usual_rate()) };
     Ok(value("--rate", "prof_rate", rate)?.prof_rate as u64)
 }
 
-/// What `--most` of `masu prof` means, in bytes.
+/// Returns the bytes that `--most` of `masu prof` means.
 pub fn most_in_bytes(most: &str) -> Result<u64, Failure> {
     Ok(value("--most", "budget", most)?.budget as u64)
 }
 
-/// A configuration in which a key has the value of an option, which must be one for it.
+/// Returns a configuration in which a key has an option's value, which must be valid for it.
 fn value(option: &str, key: &str, value: &str) -> Result<Config, Failure> {
     single(option, key, value)?;
     parse(&format!("{key}:{value}"), &mut |_| {})
 }
 
-/// The engine's own.
+/// Returns the engine's default rate.
 pub fn usual_rate() -> u64 {
     Config::DEFAULT.prof_rate as u64
 }
 
-/// Whether `size` is nothing, in whatever unit.
+/// Whether `size` is zero, in any unit.
 fn is_zero(size: &str) -> bool {
     let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
@@ -99,8 +99,8 @@ fn is_zero(size: &str) -> bool {
 /// What the smallest programs need, and what others were seen to need.
 const LEAST: usize = 2 << 20;
 
-/// Warns of a limit that hardly a program starts under. It holds all the same: whoever tests how a
-/// program fails wants it.
+/// Warns of a limit under which hardly any program starts. It applies nonetheless: tests of how a
+/// program fails need it.
 fn enough(limit: &str) -> Result<(), Failure> {
     let hard = parse(&format!("limit_hard:{limit}"), &mut |_| {})?.limit_hard;
     if hard == 0 || hard >= LEAST {
@@ -117,7 +117,7 @@ fn enough(limit: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The soft limit is there to be reached first.
+/// The soft limit must be reachable before the hard one.
 fn in_order(soft: &str, hard: &str) -> Result<(), Failure> {
     let config = parse(&format!("limit_soft:{soft},limit_hard:{hard}"), &mut |_| {})?;
     let limited = config.limit_soft != LimitOrAuto::AUTO && config.limit_hard != 0;
@@ -129,7 +129,7 @@ fn in_order(soft: &str, hard: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The variables that mean what the `lists` of `key:value,…` say.
+/// Returns the variables for the `lists` of `key:value,…`.
 fn settings(lists: &[String]) -> Result<Vec<Variable>, Failure> {
     let list = lists.join(",");
     let mistakes = mistakes(&list)?;
@@ -141,23 +141,23 @@ fn settings(lists: &[String]) -> Result<Vec<Variable>, Failure> {
     Ok(items.map(|(key, value)| (variable(key), value.trim().into())).collect())
 }
 
-/// The variable for a key in any of its spellings.
+/// Returns the variable for a key in any of its spellings.
 fn variable(key: &str) -> OsString {
     format!("MASU_{}", key.trim().to_ascii_uppercase().replace(['.', '-'], "_")).into()
 }
 
-/// The engine's reading of `list`; what it says about it goes to `sink`.
+/// The engine's reading of `list`; its messages go to `sink`.
 fn parse(list: &str, sink: &mut dyn FnMut(&[u8])) -> Result<Config, Failure> {
     let list = CString::new(format!("MASU_CONF={list}"))
         .map_err(|_| Failure::new(USAGE, "--conf: holds a NUL byte"))?;
-    // Whatever the list says about messages, these hold while it is judged.
+    // Whatever the list says about messages, they are on while it is judged.
     let environment =
         [list.as_ptr(), c"MASU_SHOW_ERRORS=1".as_ptr(), c"MASU_VERBOSE=0".as_ptr(), ptr::null()];
     // SAFETY: the array ends in null, and its strings live past the call.
     Ok(unsafe { Config::parse(environment.as_ptr(), false, sink) })
 }
 
-/// What the engine would say about `list`, line by line.
+/// Returns the engine's complaints about `list`, line by line.
 pub fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
     let mut said = Vec::new();
     parse(list, &mut |bytes| said.extend_from_slice(bytes))?;
@@ -174,7 +174,8 @@ pub fn mistakes(list: &str) -> Result<Vec<String>, Failure> {
     Ok(said.lines().map(brief).collect())
 }
 
-/// The policy that was probably meant, where `line` is about one: `policy: "fast" is not default, …`.
+/// Returns the policy that was probably meant, if `line` is about one: `policy: "fast" is not
+/// default, …`.
 fn policy_meant(line: &str) -> Option<&str> {
     let (written, names) = line.strip_prefix("policy: \"")?.split_once("\" is not ")?;
     near::to(written, names.split(", ").flat_map(|names| names.split(" or ")))
@@ -207,7 +208,8 @@ mod tests {
         assert!(settings(&["verbose:1".into()]).is_ok());
     }
 
-    /// The keys with their defaults, as the engine shows them and as people write them.
+    /// Returns the keys with their defaults, both as the engine shows them and in a user's
+    /// spelling.
     fn defaults() -> Vec<(String, String)> {
         let mut shown = Vec::new();
         let mut sink = |bytes: &[u8]| shown.extend_from_slice(bytes);
@@ -215,7 +217,7 @@ mod tests {
         let shown = String::from_utf8(shown).unwrap();
         let words = shown.lines().skip(1).map(|line| line.split_whitespace().skip(1));
         let written = |key: &str, value: &str| match (key, value) {
-            // A share of the blocks, which may be none.
+            // A share of the blocks, which may be zero.
             ("guard", _) => value.to_owned(),
             (_, "on") => "1".to_owned(),
             (_, "off") => "0".to_owned(),

@@ -1,8 +1,8 @@
-//! `masu demo`: one program on the system's malloc and on masu, its memory over time, and what is left when it
+//! `masu demo`: one program on the system's malloc and on masu, its memory over time, and the memory left when it
 //! rests.
 //!
-//! The program is the service in `masu-watch`, which this command runs as a child of its own; only
-//! LD_PRELOAD differs. What is said follows from the figures that are shown, as they are shown.
+//! The program is the service in `masu-watch`, which this command runs as its child; only
+//! LD_PRELOAD differs. The sentences follow from the figures as shown.
 
 use std::env;
 use std::io::{IsTerminal, Write, stderr};
@@ -19,12 +19,12 @@ use crate::failure::{Failure, REFUSED};
 use crate::library;
 
 const BOLD: Style = Style::new().bold();
-/// Between two looks at the program.
+/// Time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(20);
-/// What two runs of the same program differ by, as a share of the larger: less than that is no difference.
+/// The share of the larger figure by which two runs of the same program differ: smaller differences do not count.
 const NOISE: f64 = 0.1;
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Demo) -> Result<u8, Failure> {
     if order.service {
         println!("{}", service::run());
@@ -56,11 +56,11 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The system's malloc, by name and version.
+/// Returns the system's malloc, by name and version.
 fn system() -> String {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: a string that the C library keeps.
+        // SAFETY: a string that the C library owns.
         let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
         format!("glibc {}", version.to_string_lossy())
     }
@@ -105,7 +105,7 @@ fn measure(name: &str, library: Option<&Path>) -> Result<Run, Failure> {
             let mib = look.kib as f64 / KIB_PER_MIB;
             eprint!("\r  on {name}: {:.1} s, {mib:.0} MiB \x1b[K", look.second);
         }
-        // Whoever measures the wrong allocator measures nothing.
+        // A measurement of the wrong allocator is worthless.
         library.is_none_or(|library| look.second < 0.3 || look.has_mapped(library))
     });
     if terminal {
@@ -122,7 +122,7 @@ fn measure(name: &str, library: Option<&Path>) -> Result<Run, Failure> {
     }
 }
 
-/// What is shown of a run, rounded as it is shown.
+/// A run's figures, rounded as they are shown.
 struct Figures {
     peak_mib: u64,
     rest_mib: u64,
@@ -136,7 +136,7 @@ impl Figures {
         let end = run.curve.end();
         Figures {
             peak_mib: mib(run.curve.peak()),
-            // The last looks may meet the program's exit.
+            // The last measurements may catch the program's exit.
             rest_mib: mib(run.curve.at(end - 0.1)),
             seconds: (run.processor * 100.0).round() as u64,
         }
@@ -158,7 +158,7 @@ impl Figures {
     }
 }
 
-/// The table, the sentence and what to do next.
+/// Returns the table, the sentence and the suggested next step.
 fn conclusion(system: &str, on_system: &Figures, on_masu: &Figures) -> String {
     let time = compare(on_masu.seconds, on_system.seconds);
     let rest = compare(on_masu.rest_mib, on_system.rest_mib);
@@ -183,7 +183,7 @@ fn conclusion(system: &str, on_system: &Figures, on_masu: &Figures) -> String {
     )
 }
 
-/// `less`, said of two figures as they are shown.
+/// Describes how two figures, as shown, compare.
 fn compare(masu: u64, system: u64) -> String {
     let (a, b) = (masu.max(1) as f64, system.max(1) as f64);
     match (a - b).abs() / a.max(b) {

@@ -1,4 +1,4 @@
-//! What an ELF file says about itself, as far as preloading depends on it.
+//! The facts in an ELF file that matter for preloading.
 
 use std::fmt;
 use std::fs::File;
@@ -12,39 +12,38 @@ use object::{
 
 /// The facts about one file.
 pub struct Elf {
-    /// What it was built for.
+    /// The machine it was built for.
     pub machine: Machine,
     /// The dynamic loader it names; a static program names none.
     pub interpreter: Option<String>,
-    /// The libraries it asks for.
+    /// The libraries it requires.
     pub needed: Vec<String>,
-    /// The name that others ask for it by.
+    /// The name by which others require it.
     pub soname: Option<String>,
-    /// What it takes from others.
+    /// The symbols it imports.
     pub imported: Vec<String>,
-    /// What it defines for the dynamic loader. In a program these win over a preloaded library's.
+    /// The symbols it exports to the dynamic loader. A program's override a preloaded library's.
     pub exported: Vec<String>,
-    /// What it defines at all, as far as it was not stripped of the names.
+    /// All symbols it defines, unless their names were stripped.
     pub defined: Vec<String>,
-    /// Its constants: messages among them.
+    /// Its constants, including messages.
     pub constants: Vec<u8>,
-    /// Whether Go's compiler made it.
+    /// Whether Go's compiler built it.
     pub is_go: bool,
-    /// The doors of masu that are in it.
+    /// masu's doors in it.
     pub doors: Vec<Door>,
     /// Whether glibc's start files are in it, as in every program for glibc.
     pub starts_on_glibc: bool,
 }
 
-/// By which door masu came into a file. It leaves a note there (`masu_core::note`), which no `strip` takes
-/// away.
+/// The door by which masu is in a file. It leaves a note (`masu_core::note`) that `strip` never removes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
     /// The file's `malloc` is masu's: the shared library, or the archive linked in.
     Malloc,
     /// Rust's global allocator.
     Global,
-    /// An archive under names of its own, made by `private-archive --prefix`.
+    /// An archive with its own names, made by `private-archive --prefix`.
     Private,
 }
 
@@ -59,7 +58,7 @@ impl Door {
     }
 }
 
-/// Instruction set, word size and byte order: what all files in one process share.
+/// Instruction set, word size and byte order: the same for all files in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
     instruction_set: elf::Machine,
@@ -67,12 +66,12 @@ pub struct Machine {
     little_endian: bool,
 }
 
-/// Why a file says nothing.
+/// Why a file gives no facts.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// It is no ELF file.
+    /// It is not an ELF file.
     NotElf,
-    /// It is one, but damaged.
+    /// It is an ELF file, but damaged.
     Damaged(object::Error),
     /// It cannot be opened.
     Closed(io::Error),
@@ -95,13 +94,13 @@ impl Elf {
         .map_err(Unreadable::Damaged)
     }
 
-    /// Whether it belongs to musl's world.
+    /// Whether it is built for musl.
     pub fn is_musl(&self) -> bool {
         let musl = |name: &String| name.contains("ld-musl-") || name.starts_with("libc.musl-");
         self.interpreter.iter().chain(&self.needed).any(musl)
     }
 
-    /// Whether it belongs to glibc's world.
+    /// Whether it is built for glibc.
     pub fn is_glibc(&self) -> bool {
         self.needed.iter().any(|name| name == "libc.so.6")
     }
@@ -152,7 +151,7 @@ fn facts<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> object:
     })
 }
 
-/// The constant text; of a file without sections, all that is loaded and not written.
+/// Returns the constant text; for a file without sections, all loaded read-only data.
 fn constants<'data, H: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'data, H, &'data ReadCache<File>>,
 ) -> object::Result<Vec<u8>> {
@@ -168,7 +167,7 @@ fn constants<'data, H: FileHeader<Endian = Endianness>>(
     Ok(constants)
 }
 
-/// The names of the symbols that are defined, and of those that are not.
+/// Returns the names of the defined symbols and of the undefined ones.
 fn split<'data>(symbols: impl Iterator<Item: ObjectSymbol<'data>>) -> (Vec<String>, Vec<String>) {
     let (mut defined, mut undefined) = (Vec::new(), Vec::new());
     for symbol in symbols {

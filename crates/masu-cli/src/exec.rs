@@ -1,7 +1,7 @@
-//! The program takes this process over.
+//! Replaces this process by the program.
 //!
-//! `execve` itself rather than std's `Command`, which resets the signal mask and `SIGPIPE`: the
-//! program is to find the process as `masu` found it.
+//! This calls `execve` itself instead of std's `Command`, which resets the signal mask and
+//! `SIGPIPE`: the program must get the process as `masu` got it.
 
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::io;
@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::ptr;
 
-/// Becomes the program in the file `path`, with the `arguments` (the first is its name for itself)
-/// and the `environment`. Returns only if that fails, with the reason.
+/// Executes the program in the file `path`, with the `arguments` (the first is its own name) and
+/// the `environment`. Returns only on failure, with the reason.
 pub fn exec(
     path: &Path,
     arguments: &[OsString],
@@ -29,7 +29,7 @@ pub fn exec(
         return io::ErrorKind::InvalidInput.into();
     };
     let error = execve(&file, &pointers(&arguments), &pointers(&environment));
-    // A script without a #! line: execvp(3) and every shell give it to sh.
+    // A script without a #! line: execvp(3) and every shell run it with sh.
     if error.raw_os_error() == Some(libc::ENOEXEC) {
         let mut shell = vec![c"/bin/sh".to_owned(), file];
         shell.extend(arguments.into_iter().skip(1));
@@ -40,8 +40,8 @@ pub fn exec(
 
 fn execve(file: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> io::Error {
     debug_assert!(argv.ends_with(&[ptr::null()]) && envp.ends_with(&[ptr::null()]));
-    // SAFETY: `file` is a C string; both arrays end in null and hold pointers into strings that
-    // the callers keep until the call returns.
+    // SAFETY: `file` is a C string; both arrays end in null and hold pointers into strings that the
+    // callers keep until the call returns.
     unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     io::Error::last_os_error()
 }

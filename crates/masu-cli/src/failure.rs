@@ -1,8 +1,8 @@
-//! What went wrong, what to do about it, and the exit code that says so.
+//! An error, what to do about it, and its exit code.
 //!
-//! The codes are those of `env`, `nice` and `timeout`, so that scripts need to learn nothing:
-//! 125 `masu` itself refused or failed, 126 the program was found but cannot be executed,
-//! 127 the program was not found; and 2 for a mistyped command line, as everywhere.
+//! The codes are those of `env`, `nice` and `timeout`, so scripts need no changes: 125 `masu`
+//! itself refused or failed, 126 the program was found but cannot be executed, 127 the program was
+//! not found; and 2 for a mistyped command line, as usual.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub const NOT_EXECUTABLE: u8 = 126;
 /// The program was not found.
 pub const NOT_FOUND: u8 = 127;
 
-/// The end of a run that did not happen.
+/// The failure of a run.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -24,7 +24,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that ends with exit code `code`.
+    /// Makes a failure with exit code `code`.
     pub fn new(code: u8, problem: impl Into<String>) -> Self {
         Self { code, problem: problem.into(), remedy: None }
     }
@@ -40,7 +40,7 @@ impl Failure {
         self
     }
 
-    /// The same with another exit code.
+    /// Changes the exit code.
     pub fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }
@@ -50,12 +50,12 @@ impl Failure {
         self.code == USAGE
     }
 
-    /// The problem, and what can be done about it.
+    /// Returns the problem, and what can be done about it.
     pub fn into_parts(self) -> (String, Option<String>) {
         (self.problem, self.remedy)
     }
 
-    /// Writes it on stderr; the exit code.
+    /// Writes it on stderr and returns the exit code.
     pub fn tell(self) -> u8 {
         eprintln!("masu: {}", self.problem);
         if let Some(remedy) = self.remedy {
@@ -67,14 +67,14 @@ impl Failure {
     }
 }
 
-/// What a `masu` that was built without `masu bench` says to it.
+/// The failure of `masu bench` in a build without it.
 #[cfg(not(feature = "bench"))]
 pub fn without_bench() -> Failure {
     Failure::new(REFUSED, "this build of the command has no `masu bench`")
         .remedy("`cargo build --release` builds the whole command")
 }
 
-/// Tells the user about something that is worth knowing and does not stop the run.
+/// Tells the user something worth knowing that does not stop the run.
 pub fn warn(what: &str) {
     eprintln!("masu: warning: {what}");
 }

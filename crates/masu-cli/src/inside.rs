@@ -1,8 +1,7 @@
-//! The library inside the command, where `cargo install` built it: as a file, which is what the dynamic loader
-//! takes.
+//! The library inside the command, where `cargo install` built it: written to a file, which the dynamic loader needs.
 //!
-//! The file's name has a sum of its content, so commands of several versions do not meet, and a file that is there is
-//! the right one: it gets its name when it is whole.
+//! The file's name contains a sum of its content, so commands of several versions do not collide, and an existing file
+//! is the right one: it gets its name only when it is complete.
 
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ const LIBRARY: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/li
 #[cfg(not(with_library))]
 const LIBRARY: Option<&[u8]> = None;
 
-/// The file, written if need be; `None` if this command has none inside.
+/// Returns the file, written if necessary; `None` if this command contains no library.
 pub fn file() -> Option<Result<PathBuf, String>> {
     LIBRARY.map(written)
 }
@@ -36,7 +35,7 @@ fn directory() -> Option<PathBuf> {
     Some(set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?.join("masu"))
 }
 
-/// FNV-1a: to tell builds apart, not to guard against anybody.
+/// FNV-1a: distinguishes builds; it does not protect against attacks.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,19 +1,19 @@
-//! Commands that start another one: `nice ./server`, `sudo ./server`. What is meant is the other one, and
-//! whether LD_PRELOAD reaches it.
+//! Commands that start another one: `nice ./server`, `sudo ./server`. The user means the other one;
+//! the question is whether LD_PRELOAD reaches it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::allocators::file_name;
 
-/// A command whose words name another one.
+/// A command whose arguments name another command.
 struct Launcher {
     name: &'static str,
-    /// Options whose value is a word of its own.
+    /// Options whose value is a separate word.
     valued: &'static [&'static str],
     /// Words that come before the command: `timeout 5 ./server`.
     operands: usize,
-    /// What becomes of the environment.
+    /// What happens to the environment.
     environment: Environment,
 }
 
@@ -22,7 +22,7 @@ enum Environment {
     Passed,
     /// A new one, or one without LD_PRELOAD.
     Own,
-    /// Passed, with masu in front of LD_PRELOAD.
+    /// Passed on, with masu in front of LD_PRELOAD.
     Masu,
 }
 
@@ -99,20 +99,20 @@ const LAUNCHERS: &[Launcher] = &[
     },
 ];
 
-/// The command that runs in the end, and what became of the environment on the way.
+/// The command that runs in the end, and what happened to the environment on the way.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Launched<'a> {
     /// Its words.
     pub command: &'a [OsString],
-    /// What keeps the caller's LD_PRELOAD from it: the words that come before it.
+    /// What keeps the caller's LD_PRELOAD from it: the words that precede it.
     pub kept_by: Option<Vec<String>>,
-    /// Whether `masu run` is the last that sets LD_PRELOAD.
+    /// Whether `masu run` is the last to set LD_PRELOAD.
     pub by_masu: bool,
     /// The LD_PRELOAD that is set on the way.
     pub preload: Option<OsString>,
 }
 
-/// Looks through the commands that start others.
+/// Follows commands that start others.
 pub fn look_through(command: &[OsString]) -> Launched<'_> {
     let mut launched = Launched { command, kept_by: None, by_masu: false, preload: None };
     while let Some(rest) = launched.step() {
@@ -126,7 +126,7 @@ pub fn look_through(command: &[OsString]) -> Launched<'_> {
 }
 
 impl<'a> Launched<'a> {
-    /// The command that the first word starts; `None` if it is none that starts others.
+    /// Returns the command that the first word starts; `None` if it does not start one.
     fn step(&mut self) -> Option<&'a [OsString]> {
         let (name, words) = self.command.split_first()?;
         let name = file_name(Path::new(name));
@@ -143,7 +143,7 @@ impl<'a> Launched<'a> {
             i += 1;
             match text.split_once('=') {
                 _ if text == "--" => break,
-                // What it asks for is split by blanks there, and by quotes.
+                // Its command is split at blanks, with quotes.
                 _ if name == "env" && (text.starts_with("-S") || text.starts_with("--split")) => {
                     return None;
                 }
@@ -153,7 +153,7 @@ impl<'a> Launched<'a> {
                     kept |= name == "env"
                         && (matches!(&*text, "-" | "-i" | "--ignore-environment" | "-uLD_PRELOAD")
                             || value.is_some_and(|value| value == "LD_PRELOAD"));
-                    // In a scope it is this process that runs the command.
+                    // In a scope this process itself runs the command.
                     kept &= !(name == "systemd-run" && text == "--scope");
                 }
                 Some(("LD_PRELOAD", value)) => preload = Some(OsString::from(value)),

@@ -1,4 +1,4 @@
-//! Where `libmasu.so` is, and whether the file found can do its job.
+//! Finds `libmasu.so`, and checks whether the file can do its job.
 
 use std::env::{self, consts};
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use crate::elf::{Elf, Unreadable};
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::inside;
 
-/// What the file is called: in a build and where programs are linked with it; where they only run.
+/// The file's names: in a build and where programs are linked with it; where they only run.
 const NAMES: [&str; 2] = ["libmasu.so", "libmasu.so.0"];
 
 /// The library to preload.
 pub struct Library {
-    /// Its absolute path, free of what `LD_PRELOAD` cannot hold.
+    /// Its absolute path, without characters that `LD_PRELOAD` cannot hold.
     pub path: PathBuf,
     /// The facts about it.
     pub elf: Elf,
 }
 
-/// The library the user `named`, or else the one that belongs to this command.
+/// Finds the library that the user `named`, or the one that belongs to this command.
 pub fn find(named: Option<&Path>) -> Result<Library, Failure> {
     let path = match named {
         Some(path) => absolute(path)?,
         None => search()?,
     };
     let reject = |why: String| Failure::new(USAGE, format!("`{}` {why}", path.display()));
-    // LD_PRELOAD separates its entries with both, and knows no way to quote them.
+    // LD_PRELOAD separates its entries by both, and has no quoting.
     if path.to_string_lossy().contains([' ', ':']) {
         return Err(reject(
             "cannot be preloaded: LD_PRELOAD cannot hold a space or a colon".into(),
@@ -44,8 +44,8 @@ pub fn find(named: Option<&Path>) -> Result<Library, Failure> {
     Ok(Library { path, elf })
 }
 
-/// Absolute, since the program may change its directory before it starts others; but with its
-/// symbolic links, which is what the user named.
+/// Makes a path absolute, because the program may change its directory before it starts others;
+/// symbolic links stay, because the user named them.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path)
         .map_err(|error| Failure::new(USAGE, format!("--lib `{}`: {error}", path.display())))
@@ -68,8 +68,8 @@ fn search() -> Result<PathBuf, Failure> {
         .remedy(format!("{}\nname it with --lib PATH", list.join("\n"))))
 }
 
-/// The directories looked into, best first: the command's own installation (a build's `target`
-/// directory, `bin` beside `lib`), the user's library path, the system's.
+/// Returns the directories to search, best first: the command's own installation (a build's
+/// `target` directory, `bin` beside `lib`), the user's library path, the system's.
 fn places(command: Option<&Path>) -> Vec<PathBuf> {
     let multiarch = format!("{}-linux-gnu", consts::ARCH);
     let mut places = Vec::new();

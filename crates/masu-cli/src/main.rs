@@ -28,10 +28,10 @@
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
 //!
-//! `masu run` ends in `exec`: there is no parent left that would have to pass on signals, the
-//! terminal, the exit status or the death by a signal, so nothing can be passed on wrongly.
-//! For the same reason `main` is C's: Rust's own start-up ignores `SIGPIPE` and reopens closed
-//! standard streams, and the program would inherit both.
+//! `masu run` ends in `exec`: no parent process remains that would have to pass on signals, the
+//! terminal, the exit status or the death by a signal, so nothing can be passed on wrongly. For the
+//! same reason `main` is C's: Rust's own start-up ignores `SIGPIPE` and reopens closed standard
+//! streams, and the program would inherit both.
 
 #![cfg_attr(not(test), no_main)]
 
@@ -72,9 +72,9 @@ use clap::{CommandFactory, Parser};
 use crate::cli::{Cli, Verb};
 use crate::failure::Failure;
 
-/// The process' entry point; see the module's documentation.
-// SAFETY: the name and the signature are those libc's start-up code calls, and no other `main` is
-// linked, since `no_main` keeps rustc from making one.
+/// The process's entry point; see the module's documentation.
+// SAFETY: libc's start-up code calls this name and signature, and no other `main` is linked,
+// because `no_main` keeps rustc from making one.
 #[cfg(not(test))]
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc::c_int {
@@ -87,7 +87,7 @@ extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc:
     i32::from(start(arguments))
 }
 
-/// Does what `arguments` say; the exit code.
+/// Carries out `arguments` and returns the exit code.
 #[cfg_attr(test, expect(dead_code, reason = "the tests have an entry point of their own"))]
 fn start(arguments: Vec<OsString>) -> u8 {
     let done = match Cli::try_parse_from(&arguments) {

@@ -1,7 +1,7 @@
-//! What a mistyped word was probably meant to be.
+//! Guesses what a mistyped word was meant to be.
 
-/// The one of `words` that is nearest to `written`, if at most a third of it would have to change. Two
-/// letters that changed places are one change.
+/// Returns the word of `words` that is nearest to `written`, if at most a third of it would have to
+/// change. Two swapped letters are one change.
 pub fn to<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let written = written.to_lowercase();
     let far = |word: &&str| strsim::damerau_levenshtein(&written, &word.to_lowercase());

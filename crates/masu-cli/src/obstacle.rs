@@ -1,5 +1,5 @@
-//! What stands between masu and a program: facts about the program's file that keep the library from
-//! being loaded, or from serving what the program allocates.
+//! Obstacles between masu and a program: facts about the program's file that keep the library from
+//! being loaded, or from serving the program's allocations.
 
 use std::path::Path;
 
@@ -9,31 +9,31 @@ use crate::library::Library;
 use crate::php;
 use crate::privilege::{Gain, gained_by};
 
-/// How much of masu's effect is left.
+/// How much of masu's effect remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// The library cannot be loaded, or the program would not run with it.
     Stops,
-    /// It is loaded, and the program ends by it, as a rule.
+    /// It is loaded, and the program usually ends because of it.
     Ends,
-    /// It is loaded and serves nothing.
+    /// It is loaded but serves nothing.
     Useless,
     /// It serves a part.
     Partial,
-    /// Nothing can be said.
+    /// Nothing is known.
     Unknown,
 }
 
-/// One such fact.
+/// An obstacle.
 #[derive(Debug)]
 pub struct Obstacle {
-    /// Its name for programs.
+    /// Its identifier for programs.
     pub id: &'static str,
     /// How much it matters.
     pub weight: Weight,
     /// What it is; completes a sentence that begins with the program's name.
     pub what: String,
-    /// The way out.
+    /// The remedy.
     pub remedy: Option<&'static str>,
 }
 
@@ -47,12 +47,12 @@ impl Obstacle {
     }
 }
 
-/// The name of what [`php`] finds: a run of the program can disprove it.
+/// The identifier of [`php`]'s finding, which a run of the program can disprove.
 pub const EXTENSIONS: &str = "program.extensions";
 
-/// What stands between `library` and the program in the file `binary`, the gravest first.
+/// Returns the obstacles between `library` and the program in the file `binary`, worst first.
 pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
-    // Rights matter to whoever preloads.
+    // Privileges matter only for preloading.
     let linked = Contents::read(binary).is_some_and(|contents| contents.runs_on_masu());
     let gain = gained_by(binary).filter(|_| !linked);
     let mut obstacles: Vec<_> = gain.map(rights).into_iter().collect();
@@ -60,13 +60,13 @@ pub fn between(binary: &Path, library: &Library) -> Vec<Obstacle> {
     obstacles
 }
 
-/// The same without the question of rights, for a program that runs already.
+/// The same without the question of privileges, for a program that is already running.
 pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
     use Weight::{Stops, Unknown};
     let mut obstacles = Vec::new();
     let elf = match Elf::read(binary) {
         Ok(elf) => elf,
-        // A shell script without a #! line, or something for the kernel to judge.
+        // A shell script without a #! line, or a format for the kernel to judge.
         Err(Unreadable::NotElf) => return obstacles,
         Err(Unreadable::Closed(error)) => {
             let what = format!("cannot be read ({error}), so nothing about it was checked");
@@ -82,7 +82,7 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
     let contents = Contents::of(&elf, &file_name(binary));
     let is_static = elf.interpreter.is_none();
     if is_static && (contents.masu || contents.rust) {
-        // Nothing is loaded, so that the library does not matter.
+        // Nothing is loaded, so the library does not matter.
         return obstacles;
     }
     obstacles.extend(library.and_then(|library| foreign(&elf, library)));
@@ -113,7 +113,7 @@ fn rights(gain: Gain) -> Obstacle {
     )
 }
 
-/// There is no loader that could preload anything.
+/// No loader exists that could preload anything.
 fn static_program(contents: &Contents) -> Obstacle {
     let what = "is statically linked, so no library can be preloaded into it";
     let obstacle = Obstacle::new("program.linkage", Weight::Stops, what);
@@ -145,7 +145,7 @@ fn foreign(elf: &Elf, library: &Library) -> Option<Obstacle> {
     None
 }
 
-/// Whether the program brings an allocator of its own.
+/// Whether the program contains its own allocator.
 fn own(contents: &Contents) -> Option<Obstacle> {
     use Weight::{Partial, Stops, Useless};
     const ID: &str = "program.allocator";

@@ -1,7 +1,7 @@
 //! PHP before 8.5 loads its extensions with `RTLD_DEEPBIND`, so they see the C library's `malloc` and `free` while the
-//! program has a preloaded library's. The first block that crosses ends the process.
+//! program has a preloaded library's. The first block that crosses over ends the process.
 //!
-//! Which flags a program gives to `dlopen` is in no table of its file, so this is knowledge about one program. musl
+//! No table of a program's file shows which flags it passes to `dlopen`, so this is knowledge about one program. musl
 //! does not know the flag.
 
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use memchr::memmem;
 
 use crate::elf::Elf;
 
-/// The first version that does without the flag.
+/// The first version without the flag.
 const FIRST_WITHOUT: (u32, u32) = (8, 5);
 
-/// The version of the PHP that `elf` is, if it is such a one and its configuration names extensions in files.
+/// Returns the version of the PHP in `elf`, if it is such a version and its configuration names extensions in files.
 pub fn deep_binding(elf: &Elf) -> Option<String> {
     let is_php = elf.exported.iter().any(|name| name == "zend_load_extension");
     if !is_php || elf.is_musl() {
@@ -28,7 +28,7 @@ pub fn deep_binding(elf: &Elf) -> Option<String> {
     (old && directories(&elf.constants).any(names_extensions)).then_some(version)
 }
 
-/// As it calls itself in its answers: `PHP/8.2.29`.
+/// Its version as in its own messages: `PHP/8.2.29`.
 fn version(constants: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"PHP/";
     memmem::find_iter(constants, BEFORE).find_map(|at| {
@@ -40,14 +40,14 @@ fn version(constants: &[u8]) -> Option<String> {
     })
 }
 
-/// The directories that it reads its configuration from.
+/// Yields the directories that it reads its configuration from.
 fn directories(constants: &[u8]) -> impl Iterator<Item = &Path> {
     let texts = constants.split(|&byte| byte == 0);
     let texts = texts.filter(|text| text.starts_with(b"/") && text.ends_with(b"conf.d"));
     texts.map(|text| Path::new(OsStr::from_bytes(text)))
 }
 
-/// Whether a file of a directory names an extension.
+/// Whether a file in a directory names an extension.
 fn names_extensions(directory: &Path) -> bool {
     let names = |line: &str| {
         let name = line.split('=').next().unwrap_or_default().trim();

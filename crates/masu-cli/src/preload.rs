@@ -1,12 +1,12 @@
-//! `libmasu.so` in front of what `LD_PRELOAD` holds already.
+//! Puts `libmasu.so` in front of the other entries of `LD_PRELOAD`.
 //!
-//! In front, because of several libraries that define `malloc` the first one serves the process.
+//! In front, because the first of several libraries that define `malloc` serves the process.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The value of `LD_PRELOAD` that puts `library` before everything in `existing`, and in once only.
+/// Returns the value of `LD_PRELOAD` with `library` before everything in `existing`, and only once.
 pub fn in_front(library: &Path, existing: Option<&OsStr>) -> OsString {
     let library = library.as_os_str();
     let mut value = library.as_bytes().to_vec();
@@ -17,7 +17,7 @@ pub fn in_front(library: &Path, existing: Option<&OsStr>) -> OsString {
     OsString::from_vec(value)
 }
 
-/// The entries of a value of `LD_PRELOAD`, which may be separated by colons or blanks.
+/// Yields the entries of a value of `LD_PRELOAD`, which may be separated by colons or blanks.
 pub fn entries(value: &OsStr) -> impl Iterator<Item = &OsStr> {
     let separators = |byte: &u8| matches!(byte, b':' | b' ');
     value.as_bytes().split(separators).filter(|entry| !entry.is_empty()).map(OsStr::from_bytes)

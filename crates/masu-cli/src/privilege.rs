@@ -1,9 +1,9 @@
 //! Whether the kernel starts a program in secure-execution mode, in which the dynamic loader
 //! ignores `LD_PRELOAD` (ld.so(8)) and masu its environment.
 //!
-//! The kernel turns the mode on when the exec changes the user or the group, or when it grants
-//! capabilities to somebody who is not root. A set-user-ID bit alone does not: root may preload
-//! into `su`, and so may anybody where the bit has no effect.
+//! The kernel turns the mode on if the exec changes the user or the group, or if it grants
+//! capabilities to a user other than root. A set-user-ID bit alone does not: root may preload into
+//! `su`, and so may any user where the bit has no effect.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-/// What a program gains by being started.
+/// What a program gains when it is started.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Gain {
     /// Another user's rights (mode bit 04000).
@@ -21,11 +21,11 @@ pub enum Gain {
     Group,
     /// Capabilities stored with the file.
     Capabilities,
-    /// Nothing, but this process has such rights already and hands them on.
+    /// Nothing, but this process already has such rights and passes them on.
     Inherited,
 }
 
-/// Who starts it.
+/// The process that starts it.
 struct Caller {
     real_user: u32,
     user: u32,
@@ -33,7 +33,7 @@ struct Caller {
     group: u32,
 }
 
-/// What the file looks like.
+/// The file's relevant attributes.
 struct Bits {
     mode: u32,
     owner: u32,
@@ -41,7 +41,7 @@ struct Bits {
     capabilities: bool,
 }
 
-/// What makes the program at `path` start in secure-execution mode, if anything.
+/// Returns what makes the program at `path` start in secure-execution mode, if anything.
 pub fn gained_by(path: &Path) -> Option<Gain> {
     let caller = Caller {
         real_user: getuid().as_raw(),
@@ -54,7 +54,7 @@ pub fn gained_by(path: &Path) -> Option<Gain> {
 }
 
 fn bits(path: &Path, metadata: &Metadata) -> Bits {
-    // Only the presence counts: an attribute that does not fit is one.
+    // Only its presence counts: a value too large for the buffer is still present.
     let attribute = rustix::fs::getxattr(path, "security.capability", &mut [0_u8; 64]);
     Bits {
         mode: metadata.mode(),

@@ -1,4 +1,4 @@
-//! Which file the kernel will load: `PATH`, `#!` lines, and `env` behind them.
+//! Which file the kernel will load: `PATH`, `#!` lines, and `env` in them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +16,13 @@ use crate::near;
 const LINE: usize = 256;
 const LEVELS: usize = 5;
 
-/// The program that `name` stands for, as `execvp` finds it: a path, or a word to look up in `PATH`.
+/// Returns the program that `name` stands for, as `execvp` finds it: a path, or a word to look up
+/// in `PATH`.
 pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     let by_word = !name.as_bytes().contains(&b'/') && !name.is_empty();
     let candidates: Vec<PathBuf> = if by_word {
-        // An empty entry is the current directory, and "./" keeps it from being looked up again.
+        // An empty entry means the current directory, and "./" keeps it from being looked up again.
         let directory = |dir: PathBuf| if dir.as_os_str().is_empty() { ".".into() } else { dir };
         env::split_paths(&path).map(directory).map(|dir| dir.join(name)).collect()
     } else {
@@ -49,8 +50,8 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     Err(why)
 }
 
-/// The program in a directory of `path` that was probably meant by `name`. Short names are near to too
-/// many.
+/// Returns the program in a directory of `path` that `name` probably means. Short names are near to
+/// too many.
 fn meant(name: &str, path: &OsStr) -> Option<String> {
     const SHORTEST: usize = 4;
     if name.len() < SHORTEST {
@@ -74,8 +75,8 @@ fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The program that runs in the end when `path` is executed: itself, or the interpreter of the
-/// script it is, or what `env` starts for it.
+/// Returns the program that runs in the end when `path` is executed: itself, or the script's
+/// interpreter, or what `env` starts for it.
 pub fn interpreter(path: &Path) -> Result<PathBuf, Failure> {
     let mut path = path.to_path_buf();
     for _ in 0..LEVELS {
@@ -103,7 +104,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line of the script at `path`; `None` if it is none.
+    /// Reads the line of the script at `path`; `None` if it has none.
     fn of(path: &Path) -> Option<Line> {
         let mut start = Vec::with_capacity(LINE);
         File::open(path).ok()?.take(LINE as u64).read_to_end(&mut start).ok()?;
@@ -119,8 +120,8 @@ impl Line {
             .then(|| Line { interpreter: text(interpreter), argument: text(argument) })
     }
 
-    /// What `env` starts. The kernel gives it the rest of the line as one argument, which it splits
-    /// only after `-S`.
+    /// Returns what `env` starts. The kernel passes it the rest of the line as one argument, which
+    /// it splits only after `-S`.
     fn through_env(&self, script: &Path) -> Result<PathBuf, Failure> {
         let argument = self.argument.to_string_lossy();
         let split = argument.strip_prefix("-S").or(argument.strip_prefix("--split-string="));

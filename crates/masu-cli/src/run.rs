@@ -1,5 +1,5 @@
-//! `masu run`, step by step. Whatever would make the run a different one than the user asked for
-//! stops it with the reason and the way out; what is only worth knowing is a warning.
+//! `masu run`, step by step. Anything that would make the run differ from the request stops it,
+//! with the reason and the remedy; things merely worth knowing are warnings.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,7 +17,7 @@ use crate::library::{self, Library};
 use crate::obstacle::{self, Obstacle, Weight};
 use crate::{conf, exec, launcher, preload, program};
 
-/// Becomes the program `order` names, with masu preloaded. Returns only if that cannot be.
+/// Executes the program that `order` names, with masu preloaded. Returns only on failure.
 pub fn run(order: &Run) -> Failure {
     prepare_and_exec(order).unwrap_or_else(|failure| failure)
 }
@@ -44,19 +44,19 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     Ok(Failure::new(code, format!("`{}` cannot be executed: {error}", path.display())))
 }
 
-/// The variables that `--stats` and `--json` mean. The file is there and empty afterwards: a name that
-/// cannot be written is a mistake that is told now.
+/// Returns the variables for `--stats` and `--json`. Creates the file empty, so that an unwritable
+/// name is reported now.
 fn statistics(order: &Run) -> Result<Vec<(OsString, OsString)>, Failure> {
     let Some(file) = &order.stats else { return Ok(Vec::new()) };
     let form = if order.json { "json" } else { "text" };
     let mut variables = vec![("MASU_SHOW_STATS".into(), form.into())];
-    // This process is to be the program, so that its number is the program's.
+    // This process becomes the program, so its ID is the program's.
     let Some(file) = file else {
         variables.push(("MASU_STATS_FILE".into(), "stderr".into()));
         return Ok(variables);
     };
     let name = file.as_os_str().as_bytes();
-    // A number is five times as long as `%p` at most.
+    // A process ID is at most five times as long as `%p`.
     let mut expanded = vec![0; 5 * name.len()];
     let length = masu_core::stats_path(name, process::id(), &mut expanded);
     File::create(OsStr::from_bytes(&expanded[..length])).map_err(|error| {
@@ -68,8 +68,8 @@ fn statistics(order: &Run) -> Result<Vec<(OsString, OsString)>, Failure> {
     Ok(variables)
 }
 
-/// Refuses the program in the file `binary` if the library cannot be loaded into it, and warns if it
-/// will not serve all of it.
+/// Refuses the program in the file `binary` if the library cannot be loaded into it, and warns if
+/// it will not serve all of it.
 pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
     for Obstacle { weight, what, remedy, .. } in obstacle::between(binary, library) {
         let problem = format!("`{}` {what}", binary.display());
@@ -82,7 +82,8 @@ pub fn check(binary: &Path, library: &Library) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what keeps masu from the program that the command starts in the end, if it is another one.
+/// Says what keeps masu from the program that the command starts in the end, if that is another
+/// one.
 fn warn_of_launched(order: &Run, library: &Library) {
     let launched = launcher::look_through(&order.command);
     if launched.by_masu || launched.command.len() == order.command.len() {

@@ -1,5 +1,5 @@
-//! What the command line shows to be a slip, though it can be read: an option of ours behind the
-//! program's name, and a program where a verb belongs.
+//! Likely slips on the command line that still parse: one of our options after the program's name,
+//! and a program in place of a verb.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,8 +10,8 @@ use crate::cli::{Cli, Verb};
 use crate::failure::{Failure, USAGE, warn};
 use crate::program;
 
-/// Warns where `arguments`, which were read as `verb`, have an option of ours behind the program's name:
-/// the program gets it. Whoever wrote `--` before the program means the program.
+/// Warns if `arguments`, which were read as `verb`, have one of our options after the program's
+/// name: the program gets it. A `--` before the program suppresses the warning.
 pub fn warn_of_misplaced(arguments: &[OsString], verb: &Verb) {
     let (name, command) = match verb {
         Verb::Run(order) => ("run", &order.command),
@@ -24,7 +24,7 @@ pub fn warn_of_misplaced(arguments: &[OsString], verb: &Verb) {
     if before.is_some_and(|word| word == "--") {
         return;
     }
-    // Behind a `--` of the program's own everything is an operand.
+    // After a `--` of the program's own everything is an operand.
     let options = rest.iter().take_while(|word| *word != "--");
     let Some(option) = options.map(|word| word.to_string_lossy()).find(|word| is_ours(name, word))
     else {
@@ -47,8 +47,8 @@ fn is_ours(name: &str, word: &str) -> bool {
     verb.get_arguments().filter_map(|argument| argument.get_long()).any(|ours| ours == long)
 }
 
-/// What to say to a program in the place of a verb, as in `masu ruby app.rb`; `None` if `error` is about
-/// something else, or is about a verb that is mistyped.
+/// Returns the message for a program in place of a verb, as in `masu ruby app.rb`; `None` if
+/// `error` is about something else, or about a mistyped verb.
 pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

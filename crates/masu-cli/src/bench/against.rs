@@ -1,4 +1,5 @@
-//! The allocators of a race: masu, the system's, and what `--against` names or the system has.
+//! The allocators of a race: masu, the system's, and those that `--against` names or the system
+//! has.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::cli::Bench;
 use crate::failure::{Failure, USAGE};
 use crate::library::{self, Library};
 
-/// The arms: masu, the system's own, then the others.
+/// Returns the arms: masu, the system's own, then the others.
 pub fn arms(order: &Bench, masu: &Library, what: &What) -> Result<Vec<Arm>, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let mut arms = vec![preloading("masu", version, &masu.path)?, system(what)];
@@ -23,7 +24,7 @@ pub fn arms(order: &Bench, masu: &Library, what: &What) -> Result<Vec<Arm>, Fail
     if order.against.is_none() {
         arms.extend(find::installed());
     }
-    // One entry for each object, whatever it is called; and no two of the same name.
+    // One entry for each object, whatever its name, and no two with the same name.
     let mut kept: Vec<Arm> = Vec::new();
     for arm in arms {
         if kept.iter().any(|one| one.library == arm.library) {
@@ -38,7 +39,7 @@ pub fn arms(order: &Bench, masu: &Library, what: &What) -> Result<Vec<Arm>, Fail
     Ok(kept)
 }
 
-/// The malloc of the program's own C library.
+/// Returns the malloc of the program's own C library.
 fn system(what: &What) -> Arm {
     let glibc = Arm::glibc();
     match what.musl {
@@ -52,7 +53,7 @@ fn system(what: &What) -> Arm {
     }
 }
 
-/// What `NAME`, `PATH` or `NAME=PATH` stands for.
+/// Returns the arm for `NAME`, `PATH` or `NAME=PATH`.
 fn named(text: &str) -> Result<Arm, Failure> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.contains('/') => (Some(name), path),
@@ -86,7 +87,7 @@ fn installed(name: &str) -> Result<Arm, Failure> {
         .remedy(format!("{found}\nname one by its path: NAME=/path/to/lib.so")))
 }
 
-/// An arm by the real path of its object, which is what the kernel shows of it.
+/// Returns an arm by the real path of its object, which the kernel also shows.
 fn preloading(name: &str, version: &str, path: &Path) -> Result<Arm, Failure> {
     let real = path.canonicalize().map_err(|error| {
         Failure::new(USAGE, format!("`{}` cannot be opened: {error}", path.display()))

@@ -1,5 +1,5 @@
-//! The files of `masu bench`: opened before the first run, so that no mistake in a path costs a
-//! whole race; written after the last.
+//! The files of `masu bench`: opened before the first run, so that a mistake in a path does not
+//! cost a whole race; written after the last.
 
 use std::fs::OpenOptions;
 use std::io::{Write, stdout};
@@ -11,17 +11,17 @@ use masu_bench::report::{Style, html, render};
 use crate::cli::Bench;
 use crate::failure::{Failure, USAGE};
 
-/// Where the results go besides the terminal.
+/// The files for the results.
 pub struct Files<'o> {
     json: Option<&'o Path>,
     html: Option<&'o Path>,
     markdown: Option<&'o Path>,
-    /// Those that were not there before.
+    /// The files that did not exist before.
     made: Vec<&'o Path>,
 }
 
 impl<'o> Files<'o> {
-    /// Makes sure that they can be written. What they hold stays until there is something new.
+    /// Makes sure that the files can be written. Their old contents stay until there are new ones.
     pub fn reserve(order: &'o Bench) -> Result<Self, Failure> {
         let mut files = Files {
             json: order.json.as_deref(),
@@ -47,12 +47,12 @@ impl<'o> Files<'o> {
         Ok(files)
     }
 
-    /// Whether one of them is stdout, where nothing else belongs then.
+    /// Whether one of them is stdout, which must then contain nothing else.
     pub fn take_stdout(&self) -> bool {
         [self.json, self.html, self.markdown].into_iter().flatten().any(is_stdout)
     }
 
-    /// Writes them.
+    /// Writes the results.
     pub fn write(&self, results: &Results) -> Result<(), Failure> {
         let one = |path: Option<&Path>, text: &dyn Fn() -> String| match path {
             Some(path) => write(path, &text()),
@@ -65,7 +65,7 @@ impl<'o> Files<'o> {
 }
 
 impl Drop for Files<'_> {
-    /// A race that came to nothing leaves no empty files.
+    /// A race without results leaves no empty files.
     fn drop(&mut self) {
         for path in &self.made {
             if path.metadata().is_ok_and(|file| file.len() == 0) {

@@ -1,7 +1,7 @@
 //! `masu bench`: a command, or the built-in workloads, under masu and under other allocators.
 //!
-//! The measuring is done by the crate `masu-bench`; here is what can be asked of it on a command
-//! line, and what comes of it: a table and a sentence on stdout, files, an exit code.
+//! The crate `masu-bench` measures; this is its command line and its output: a table and a sentence
+//! on stdout, files, an exit code.
 
 mod against;
 mod files;
@@ -24,15 +24,15 @@ use files::Files;
 
 /// Everything was measured, but a program misbehaved under one of the allocators.
 const MISBEHAVED: u8 = 1;
-/// The time that was set was up before everybody had run; what was measured until then was reported.
+/// The time limit was reached before all allocators had run; the results so far were reported.
 const OUT_OF_TIME: u8 = 124;
-/// Somebody stopped it; what was measured until then was reported.
+/// The user stopped it; the results so far were reported.
 const INTERRUPTED: u8 = 130;
 
-/// What instructions are counted by, beside the processor's counters.
+/// The tool that counts instructions, besides the processor's counters.
 const VALGRIND: &str = "valgrind";
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Bench) -> Result<u8, Failure> {
     if order.schema {
         say(&schema())?;
@@ -72,7 +72,7 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
 fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Plan {
     let mut twins: Vec<usize> = vec![0, 1];
     if what.command {
-        // One program on two or three allocators: the second entry of the system's is enough.
+        // One program on two or three allocators: the system's second entry is enough.
         twins.remove(0);
     }
     let rounds = order.rounds.map_or(what.rounds, usize::from);
@@ -89,7 +89,8 @@ fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Pla
     }
 }
 
-/// Ctrl-C, and the ways in which terminals and supervisors end a process: stop, but orderly.
+/// Stops in an orderly way on Ctrl-C, and on the signals by which terminals and supervisors end a
+/// process.
 fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())
@@ -98,7 +99,7 @@ fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A command that fails on the system's own malloc says nothing about allocators.
+/// Refuses a command that fails on the system's own malloc, which says nothing about allocators.
 fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
     for (measured, task) in results.workloads.iter().zip(&plan.tasks) {
         if let Some((_, failure)) = measured.failure(plan.system()) {

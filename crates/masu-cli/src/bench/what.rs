@@ -1,4 +1,4 @@
-//! What is measured: the command behind `--`, or workloads of `--suite`.
+//! What is measured: the command after `--`, or the workloads of `--suite`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -16,24 +16,24 @@ use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::library::Library;
 use crate::{near, program, run};
 
-/// What is measured, and how much of it unless the command line says otherwise.
+/// What is measured, and how much of it by default.
 pub struct What {
     pub tasks: Vec<Task>,
     /// Programs of a suite that are not installed.
     pub absent: Vec<Absent>,
     /// True for a command, false for workloads.
     pub command: bool,
-    /// Whether the program stands on musl.
+    /// Whether the program uses musl.
     pub musl: bool,
     pub rounds: usize,
     pub time: Option<Duration>,
     pub limit: Duration,
     pub warm_mib: u64,
-    /// The factor on a workload's work under callgrind.
+    /// The factor on a workload's amount of work under callgrind.
     pub callgrind_scale: f64,
 }
 
-/// How much a suite does.
+/// How much work a suite does.
 struct Amount {
     rounds: usize,
     time: Option<Duration>,
@@ -109,8 +109,8 @@ fn command(order: &Bench, library: &Library) -> Result<What, Failure> {
     })
 }
 
-/// What the command reads: `--input`, or a file that standard input is. A pipe can be read once
-/// only, and a terminal is for people.
+/// Returns the command's input: `--input`, or the file that standard input is. A pipe can be read
+/// only once, and a terminal is interactive.
 fn input(order: &Bench) -> Result<Option<PathBuf>, Failure> {
     if let Some(path) = &order.input {
         File::open(path).map_err(|error| {
@@ -118,7 +118,8 @@ fn input(order: &Bench) -> Result<Option<PathBuf>, Failure> {
         })?;
         return Ok(Some(path.clone()));
     }
-    // Opened through this name, the file is read from its start, whoever read it before.
+    // Opened through this name, the file is read from its start, even if part of it was read
+    // before.
     let own = PathBuf::from("/proc/self/fd/0");
     match own.metadata() {
         Ok(input) if input.is_file() => Ok(Some(own)),

@@ -39,40 +39,40 @@ impl Finding {
         Self { id, severity, sentence: sentence.into(), fix: None }
     }
 
-    /// As it should be.
+    /// The state is as it should be.
     pub fn ok(id: &'static str, sentence: impl Into<String>) -> Self {
         Self::new(id, Severity::Ok, sentence)
     }
 
-    /// Worth knowing.
+    /// It is worth knowing.
     pub fn note(id: &'static str, sentence: impl Into<String>) -> Self {
         Self::new(id, Severity::Note, sentence)
     }
 
-    /// Less well than it could be.
+    /// It is less good than it could be.
     pub fn warning(id: &'static str, sentence: impl Into<String>) -> Self {
         Self::new(id, Severity::Warning, sentence)
     }
 
-    /// No effect, or no ground to stand on.
+    /// masu has no effect, or its environment will fail.
     pub fn problem(id: &'static str, sentence: impl Into<String>) -> Self {
         Self::new(id, Severity::Problem, sentence)
     }
 
-    /// A failure of what `masu run` would do, as a problem.
+    /// Turns a failure of what `masu run` would do into a problem.
     pub fn failure(id: &'static str, failure: Failure) -> Self {
         let (problem, remedy) = failure.into_parts();
         let finding = Self::problem(id, format!("{problem}."));
         remedy.into_iter().fold(finding, |finding, remedy| finding.fix(remedy.replace('\n', " ")))
     }
 
-    /// Adds what puts it right.
+    /// Adds the remedy.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// The part of the system it is about.
+    /// Returns the part of the system it is about.
     pub fn area(&self) -> &'static str {
         self.id.split_once('.').map_or(self.id, |(area, _)| area)
     }

@@ -1,4 +1,4 @@
-//! The library: where it was found, and whether everybody's loader can map it.
+//! The library: where it was found, and whether every user's loader can map it.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use super::masu::Masu;
 use super::root::Root;
 use crate::library::Library;
 
-/// Looks at it.
+/// Examines the library.
 pub fn look(library: &Library, root: &Root) -> Vec<Finding> {
     let path = &library.path;
     let shown = path.display();
@@ -45,7 +45,7 @@ fn closed(path: &Path) -> Option<Finding> {
         fs::metadata(path).is_ok_and(|metadata| metadata.mode() & bits == bits)
     };
     let closed = path.ancestors().enumerate().find(|&(i, part)| {
-        // A library is read, a directory is passed through; both by others, too.
+        // A library must be readable and a directory searchable, also by others.
         !readable(part, if i == 0 { 0o004 } else { 0o001 })
     });
     let (i, part) = closed?;
@@ -81,7 +81,7 @@ fn elsewhere(path: &Path) -> Option<Finding> {
     )
 }
 
-/// The list for every program of the system.
+/// The list for all programs of the system.
 fn whole_system(root: &Root) -> Option<Finding> {
     let list = root.text("/etc/ld.so.preload")?;
     let masu = Masu::new(None);

@@ -1,22 +1,22 @@
-//! What the dynamic loader would do with a program, asked of the loader itself.
+//! Asks the dynamic loader itself what it would do with a program.
 //!
-//! glibc's loader, told to trace, maps the program and its libraries, looks up every symbol as it
-//! would at the start, reports both, and ends: no code of the program or of a library runs, not even
-//! a constructor or a resolver of indirect functions. That is what `ldd -r` does, too. musl's `--list`
-//! maps and reports, without symbols. A loader of another name is not asked, since one that does not
-//! know the question would run the program.
+//! In trace mode, glibc's loader maps the program and its libraries, looks up every symbol as at a
+//! normal start, reports both, and ends: no code of the program or of a library runs, not even a
+//! constructor or a resolver of indirect functions. `ldd -r` does the same. musl's `--list` maps
+//! and reports, without symbols. A loader with another name is not asked, because one that does not
+//! know the option would run the program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the loader said.
+/// The loader's answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// The files it maps besides the program, in the order in which it looks for symbols.
+    /// The files it maps besides the program, in symbol lookup order.
     pub libraries: Vec<String>,
-    /// Libraries that are needed and not there.
+    /// Required libraries that are missing.
     pub missing: Vec<String>,
     /// What it could not preload, with the reason.
     pub ignored: Vec<(String, String)>,
@@ -24,8 +24,8 @@ pub struct Trace {
     pub malloc: BTreeMap<String, String>,
 }
 
-/// Asks the loader at `interpreter` about the file `program` with this `LD_PRELOAD`. `None` if it
-/// cannot be asked.
+/// Asks the loader at `interpreter` about the file `program` with this `LD_PRELOAD`. Returns `None`
+/// if it cannot be asked.
 pub fn ask(interpreter: &Path, program: &Path, preload: &OsStr) -> Option<Trace> {
     let name = interpreter.file_name()?.to_string_lossy();
     let mut command = Command::new(interpreter);
@@ -39,14 +39,15 @@ pub fn ask(interpreter: &Path, program: &Path, preload: &OsStr) -> Option<Trace>
     } else {
         return None;
     }
-    // The file itself, as the kernel gives it to the loader: a bare name would be a library's, and
-    // $ORIGIN is where the file is, not where a link to it is.
+    // The file itself, as the kernel passes it to the loader: a bare name would mean a library, and
+    // $ORIGIN is the directory of the file, not of a link to it.
     let program = program.canonicalize().ok()?;
     let output = command.arg(program).env("LD_PRELOAD", preload).stdin(Stdio::null()).output();
     let output = output.ok()?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut trace = read(&said(&output.stdout), &said(&output.stderr));
-    // musl's loader names itself first, and a second time, as the C library, where it is in the order.
+    // musl's loader lists itself first, and a second time, as the C library, in its place in the
+    // order.
     if is_musl && trace.libraries.len() > 1 && Path::new(&trace.libraries[0]) == interpreter {
         trace.libraries.remove(0);
     }
@@ -69,7 +70,7 @@ fn read(out: &str, err: &str) -> Trace {
     trace
 }
 
-/// `X' from LD_PRELOAD cannot be preloaded (reason): ignored.`
+/// Parses `X' from LD_PRELOAD cannot be preloaded (reason): ignored.`
 fn ignored(rest: &str) -> Option<(String, String)> {
     let (object, rest) = rest.split_once('\'')?;
     let (_, reason) = rest.split_once('(')?;

@@ -1,5 +1,5 @@
-//! The files that a process has mapped, in the loader's order, each read as the process sees it: it may
-//! have a root of its own, and a file may have been replaced since.
+//! The files that a process has mapped, in the loader's order, each read as the process sees it:
+//! the process may have its own root, and a file may have been replaced since.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
@@ -17,22 +17,23 @@ use crate::preload;
 
 /// The files of a process.
 pub struct Files {
-    /// The program first.
+    /// The program comes first.
     pub ordered: Vec<Loaded>,
-    /// Those that were removed or replaced since they were mapped.
+    /// Files that were removed or replaced after they were mapped.
     pub deleted: Vec<PathBuf>,
 }
 
-/// A file that is mapped to be executed.
+/// A file mapped as executable.
 struct Mapped {
     loaded: Loaded,
-    /// Its device and number.
+    /// Its device and inode number.
     identity: Option<(u64, u64)>,
     deleted: bool,
 }
 
 impl Files {
-    /// The files in `maps`, of a process that runs `binary` and was started with `variables`.
+    /// Returns the files in `maps`, of a process that runs `binary` and was started with
+    /// `variables`.
     pub fn of(
         maps: &MemoryMaps,
         binary: Option<&Path>,
@@ -68,12 +69,12 @@ impl Files {
         Self { ordered: serving::in_order(program.as_ref(), others, position), deleted }
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> Option<&Loaded> {
         self.ordered.first()
     }
 
-    /// The first file that offers masu's `malloc`.
+    /// Returns the first file that offers masu's `malloc`.
     pub fn masu(&self) -> Option<&Loaded> {
         self.ordered.iter().find(|file| file.malloc() == Some(crate::allocators::MASU))
     }
@@ -81,7 +82,7 @@ impl Files {
 
 fn read(map: &MemoryMap, path: PathBuf, deleted: bool, root: &Root) -> Mapped {
     let (start, end) = map.address;
-    // The very file, whatever its name leads to now; only who may do much may open it so.
+    // The exact file, whatever its name refers to now; opening it this way takes privileges.
     let exact = File::open(root.process_file(&format!("map_files/{start:x}-{end:x}")));
     let file = match exact {
         Ok(file) => Some(file),
@@ -104,7 +105,7 @@ fn open(path: &Path, root: &Root) -> Option<File> {
     let own_root = rustix::fs::openat(CWD, &own, flags, Mode::empty()).ok()?;
     let inside = path.strip_prefix("/").ok()?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    // A link that begins with a slash counts from that root, too.
+    // An absolute link is resolved from that root, too.
     match openat2(&own_root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
         Ok(file) => Some(file.into()),
         Err(rustix::io::Errno::NOSYS) => File::open(own.join(inside)).ok(),
@@ -117,10 +118,10 @@ pub fn sees(path: &Path, root: &Root) -> bool {
     open(path, root).is_some()
 }
 
-/// What was to be preloaded.
+/// The files to be preloaded.
 struct Preloads {
     entries: Vec<(PathBuf, Option<(u64, u64)>)>,
-    /// Whether the environment tells: a program may have written over it.
+    /// Whether the environment is readable: a program may have overwritten it.
     told: bool,
 }
 
@@ -142,7 +143,8 @@ impl Preloads {
         Self { entries: entries.collect(), told }
     }
 
-    /// Which of them it is. Where nobody tells, an allocator that nothing asks for must be one.
+    /// Returns the index of the file's entry. Without a readable environment, an allocator that
+    /// nothing requires must have been preloaded.
     fn position(&self, file: &Mapped) -> Option<usize> {
         let by_name = |path: &Path| {
             path == file.loaded.path || {
@@ -158,7 +160,7 @@ impl Preloads {
     }
 }
 
-/// The path without the mark of a file that is gone.
+/// Returns the path without the mark of a deleted file.
 pub fn undeleted(path: &Path) -> (PathBuf, bool) {
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(path) => (PathBuf::from(OsStr::from_bytes(path)), true),
@@ -166,14 +168,14 @@ pub fn undeleted(path: &Path) -> (PathBuf, bool) {
     }
 }
 
-/// The variables it was started with.
+/// Returns the variables it was started with.
 pub fn environment(root: &Root) -> Option<Vec<CString>> {
     let bytes = fs::read(root.process_file("environ")).ok()?;
     let variables = bytes.split(|&byte| byte == 0).filter(|variable| !variable.is_empty());
     Some(variables.filter_map(|variable| CString::new(variable).ok()).collect())
 }
 
-/// The value of a variable.
+/// Returns the value of a variable.
 pub fn variable<'a>(variables: &'a [CString], name: &str) -> Option<&'a OsStr> {
     let value = |variable: &'a CString| {
         variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")

@@ -1,4 +1,4 @@
-//! Which file is masu.
+//! Identifies the file that is masu.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::allocators::{MASU, whose};
 use crate::preload;
 
-/// The library, by what is in it or by the path at which it was found.
+/// The library, by its contents or by the path where it was found.
 pub struct Masu<'a> {
     found: Option<&'a Path>,
 }
 
 impl<'a> Masu<'a> {
-    /// With the path at which it was found, if it was.
+    /// Takes the path where it was found, if it was.
     pub fn new(found: Option<&'a Path>) -> Self {
         Self { found }
     }

@@ -1,4 +1,4 @@
-//! `masu doctor`: does masu take effect here, and is the ground sound?
+//! `masu doctor`: does masu take effect here, and is its environment sound?
 //!
 //! ```text
 //! run ─ target     a command: its file (crate::obstacle), then its dynamic loader (loader)
@@ -12,9 +12,8 @@
 //!   └─ report      JSON; text for people
 //! ```
 //!
-//! Each look returns facts, which are for programs, and findings, which are for people: a sentence,
-//! how bad it is, and the way out. Nothing is changed anywhere, and no program is run but the loader,
-//! unless `--run` says so.
+//! Each check returns facts, for programs, and findings, for people: a sentence, its severity, and
+//! the remedy. Nothing is changed, and no program except the loader is run, unless `--run` says so.
 
 mod all;
 mod finding;
@@ -52,15 +51,15 @@ use report::Report;
 use root::Root;
 use text::Amount;
 
-/// Everything is sound.
+/// No problems.
 const SOUND: u8 = 0;
 /// masu takes no effect, or there is a problem.
 const PROBLEM: u8 = 1;
 
-/// Columns for whoever reads it elsewhere than on a terminal.
+/// Columns if the output is not a terminal.
 const COLUMNS: u16 = 100;
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     if order.schema {
         print(&if order.all { all::schema() } else { report::schema() })?;
@@ -77,7 +76,8 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     }
 }
 
-/// One report for each process. One that is not there keeps nobody from hearing about the others.
+/// Writes one report for each process. A missing process does not prevent the reports on the
+/// others.
 fn look_at(order: &Order, processes: &[u32]) -> Result<u8, Failure> {
     if processes.is_empty() {
         let failure = Failure::new(USAGE, "-p needs the id of a process");
@@ -98,7 +98,7 @@ fn look_at(order: &Order, processes: &[u32]) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Prints the report; the exit code that it stands for.
+/// Prints the report and returns its exit code.
 fn tell(order: &Order, report: &Report, amount: Amount) -> Result<u8, Failure> {
     let text = if order.json { report.json() } else { text::render(report, width(), amount) };
     print(&text)?;
@@ -118,7 +118,7 @@ fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
         findings.extend(found);
         if order.run {
             let seen = trial::run(&order.command, library);
-            // To see it run is better than to know of others.
+            // A trial run outweighs knowledge about other programs.
             findings.retain(|finding| {
                 seen.severity != Severity::Ok || finding.id != obstacle::EXTENSIONS
             });
@@ -160,7 +160,7 @@ fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
     })
 }
 
-/// The library, if it is there; for a running process it need not be.
+/// Finds the library, if it exists; a running process does not need it.
 fn find_library(
     order: &Order,
     root: &Root,
@@ -193,13 +193,13 @@ fn prevents(finding: &Finding) -> bool {
         && finding.id != "process.mappings"
 }
 
-/// What the headline is about.
+/// The subject of the headline.
 enum Tense {
     /// A process.
     Runs,
-    /// A command in which masu is, or for which LD_PRELOAD names it.
+    /// A command that contains masu, or for which LD_PRELOAD names it.
     Is,
-    /// A command, under `masu run`.
+    /// A command under `masu run`.
     Would,
 }
 
@@ -220,7 +220,7 @@ fn headline(about: Option<&str>, tense: Tense, effect: Option<bool>, worst: Seve
     }
 }
 
-/// The environment that a program would inherit.
+/// Returns the environment that a program would inherit.
 fn own_variables() -> Vec<CString> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
@@ -236,7 +236,7 @@ fn width() -> usize {
     usize::from(columns.unwrap_or(COLUMNS).clamp(40, COLUMNS))
 }
 
-/// Prints it; colours only on a terminal, and as `NO_COLOR` and its kin say.
+/// Prints text, with colours only on a terminal and as `NO_COLOR` and similar variables say.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))

@@ -1,4 +1,4 @@
-//! What can be typed after `masu doctor`.
+//! The command line of `masu doctor`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! A process that runs: is masu in it, with which options, beside whom, and in how much memory.
+//! A running process: whether masu is in it, with which options, beside which other allocators, and
+//! its memory.
 
 use std::ffi::CString;
 use std::fs;
@@ -60,7 +61,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Whether masu serves it, its `malloc` or Rust's allocations.
+    /// Whether masu serves it, either its `malloc` or Rust's allocations.
     pub fn runs_on_masu(&self) -> bool {
         self.rust || self.malloc.as_ref().is_some_and(Serving::is_masu)
     }
@@ -81,7 +82,7 @@ pub struct Memory {
     pub swap: u64,
 }
 
-/// Looks at the process `id`.
+/// Examines the process `id`.
 pub fn look(
     id: u32,
     root: &Root,
@@ -117,7 +118,7 @@ pub fn look(
     Ok((process, findings))
 }
 
-/// Reads what there is to know about the process `id`, which has these mappings and variables.
+/// Reads the facts about the process `id`, which has these mappings and variables.
 pub fn facts(id: u32, maps: &MemoryMaps, variables: &[CString], root: &Root) -> (Process, Files) {
     let status: Option<Status> = root.process("status");
     let binary = fs::read_link(root.process_file("exe")).ok().map(|path| undeleted(&path).0);
@@ -147,7 +148,8 @@ pub fn facts(id: u32, maps: &MemoryMaps, variables: &[CString], root: &Root) -> 
     (process, files)
 }
 
-/// The other allocators: libraries that are one and do not serve, and files that have one inside.
+/// Returns the other allocators: libraries that are one and do not serve, and files that contain
+/// one.
 fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
     let serving = process.malloc.as_ref().map(|serving| (&*serving.file, &*serving.allocator));
     let mut others = Vec::new();
@@ -165,7 +167,7 @@ fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
     others
 }
 
-/// The mappings of the process.
+/// Returns the mappings of the process.
 pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
     let bytes = fs::read(root.process_file("maps"))?;
     MemoryMaps::from_read(&bytes[..]).map_err(|error| io::Error::other(error.to_string()))
@@ -202,7 +204,7 @@ fn memory(root: &Root) -> Option<Memory> {
 
 const ID: &str = "process.masu";
 
-/// masu serves: from where?
+/// masu serves: from which file?
 fn served(process: &Process) -> Finding {
     const RUST: &str = "masu is the program's global allocator and serves Rust's allocations.";
     let malloc = process.malloc.as_ref().map(|serving| match serving {
@@ -223,7 +225,7 @@ fn served(process: &Process) -> Finding {
     Finding::ok(ID, rust.into_iter().chain(malloc).collect::<Vec<_>>().join(" "))
 }
 
-/// masu does not serve: why?
+/// masu does not serve: why not?
 fn absent(
     process: &Process,
     (variables, known): (&[CString], bool),
@@ -282,7 +284,7 @@ fn is_masu(entry: &Path) -> bool {
     known_library(&file_name(entry)) == Some(MASU)
 }
 
-/// masu is mapped, and another allocator serves.
+/// masu is mapped, but another allocator serves.
 fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
     let Serving { allocator, how, file } = first;
     let (file, masu) = (file.display(), masu.display());
@@ -304,7 +306,7 @@ fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
     }
 }
 
-/// Its command line, as a shell would read it, if it is not too long to show.
+/// Returns its command line, as a shell would read it, if it is short enough to show.
 fn command_line(root: &Root) -> Option<String> {
     let bytes = fs::read(root.process_file("cmdline")).ok()?;
     let words = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0);
@@ -329,7 +331,7 @@ fn options(process: &Process, known: bool) -> Finding {
         return Finding::note(ID, "Its environment cannot be read, nor its options.")
             .fix("ask as the user it runs as, or as root");
     }
-    // A policy is named; what it stands for need not be.
+    // A policy is named without the values it stands for.
     let named = |setting: &&Setting| !matches!(&*setting.origin, "built-in" | "policy");
     let set = process.settings.iter().filter(named);
     let set: Vec<_> = set.map(|s| format!("{} {} ({})", s.key, s.value, s.origin)).collect();

@@ -1,4 +1,4 @@
-//! The answer as a whole, as it is written for programs.
+//! The whole answer, in the form for programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,13 +42,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// The JSON, with a line break at its end.
+    /// Returns the JSON, with a newline at its end.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data") + "\n"
     }
 }
 
-/// The JSON schema of [`Report`].
+/// Returns the JSON schema of [`Report`].
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Report);
     serde_json::to_string_pretty(&schema).expect("plain data") + "\n"

@@ -1,5 +1,5 @@
-//! The files of the kernel, under a directory: `/`, or a copy of another machine's, as the tests
-//! make them.
+//! The kernel's files under a directory: `/`, or a copy of another machine's, as the tests make
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,15 @@ use std::str::FromStr;
 
 use procfs::FromRead;
 
-/// Where `/proc` and `/sys` are, and whose are looked at.
+/// Where `/proc` and `/sys` are, and which process's files are read.
 pub struct Root {
     directory: PathBuf,
     process: String,
 }
 
 impl Root {
-    /// The files under `directory`, as the process with this id sees them, or else this one.
+    /// Uses the files under `directory`, as the process with this id sees them, or as this one
+    /// does.
     pub fn new(directory: Option<&Path>, process: Option<u32>) -> Self {
         Self {
             directory: directory.unwrap_or(Path::new("/")).to_path_buf(),
@@ -27,51 +28,51 @@ impl Root {
         self.directory == Path::new("/")
     }
 
-    /// Where the file called `path` on that system is on this one.
+    /// Returns where the file called `path` on that system is on this one.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.directory.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Where the process' file `name` is.
+    /// Returns where the process's file `name` is.
     pub fn process_file(&self, name: &str) -> PathBuf {
         self.at(format!("/proc/{}/{name}", self.process))
     }
 
-    /// The text of a file, without the blanks around it.
+    /// Returns the text of a file, trimmed.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(fs::read_to_string(self.at(path)).ok()?.trim().to_owned())
     }
 
-    /// The text of a file as the process sees it.
+    /// Returns the text of a file as the process sees it.
     pub fn process_text(&self, path: &str) -> Option<String> {
         let own = self.process_file("root").join(path.trim_start_matches('/'));
         fs::read_to_string(own).ok().or_else(|| self.text(path).filter(|_| !self.is_live()))
     }
 
-    /// A file that holds one value.
+    /// Reads a file that holds one value.
     pub fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path)?.parse().ok()
     }
 
-    /// The word in brackets of a file that lists choices: `always [madvise] never`.
+    /// Returns the word in brackets of a file that lists choices: `always [madvise] never`.
     pub fn choice(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = self.text(path)?;
         let (_, behind) = text.split_once('[')?;
         Some(behind.split_once(']')?.0.to_owned())
     }
 
-    /// A file of the process, parsed.
+    /// Parses a file of the process.
     pub fn process<T: FromRead>(&self, name: &str) -> Option<T> {
         T::from_file(self.process_file(name)).ok()
     }
 
-    /// A file of the system, parsed.
+    /// Parses a file of the system.
     pub fn system<T: FromRead>(&self, path: &str) -> Option<T> {
         T::from_file(self.at(path)).ok()
     }
 
-    /// A value of the process' auxiliary vector.
+    /// Returns a value of the process's auxiliary vector.
     pub fn auxiliary(&self, key: u64) -> Option<u64> {
         let bytes = fs::read(self.process_file("auxv")).ok()?;
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));

@@ -1,6 +1,6 @@
-//! Who serves `malloc`: the first file that offers one, in the order in which the loader looks for
-//! symbols. That is the program, what is preloaded, what they ask for, what those ask for, and at last
-//! what was loaded later.
+//! Which file serves `malloc`: the first one that offers it, in the loader's symbol lookup order.
+//! That order is the program, preloaded libraries, the libraries they require, the ones those
+//! require, and finally libraries loaded later.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whose `malloc` it offers.
+    /// Returns the allocator whose `malloc` it offers.
     pub fn malloc(&self) -> Option<&'static str> {
         match &self.contents {
             Some(contents) => contents.malloc,
@@ -63,17 +63,17 @@ impl Loaded {
         }
     }
 
-    /// Whether a file that asks for `name` gets this one.
+    /// Whether a file that requires `name` gets this one.
     pub fn is_called(&self, name: &str) -> bool {
         let soname = self.contents.as_ref().and_then(|contents| contents.soname.as_deref());
         soname == Some(name) || file_name(&self.path) == file_name(Path::new(name))
     }
 }
 
-/// Who serves a program that consists of these files, the program itself first.
+/// Returns the allocator that serves a program consisting of these files, the program itself first.
 pub fn first(files: &[Loaded]) -> Option<Serving> {
     let serving = |(i, file): (usize, &Loaded)| {
-        // The program's own code calls masu's even where it hides it from its libraries.
+        // The program's own code calls its masu even if the program hides it from its libraries.
         let own = i == 0 && file.contents.as_ref().is_some_and(|contents| contents.masu);
         let allocator = file.malloc().or(own.then_some(MASU))?;
         let how = match allocator {
@@ -86,7 +86,7 @@ pub fn first(files: &[Loaded]) -> Option<Serving> {
     };
     let program = files.first()?;
     match &program.contents {
-        // No loader, and what else is mapped is no part of it.
+        // There is no loader, so other mappings do not belong to the program.
         Some(contents) if !contents.interpreted => {
             let allocator = contents.of_static_program();
             let libc = matches!(allocator, "glibc" | "libc");
@@ -100,8 +100,8 @@ pub fn first(files: &[Loaded]) -> Option<Serving> {
     }
 }
 
-/// The files of a process in the loader's order. `is_preloaded` knows those that a variable or a list
-/// names, and their order among themselves; `None` is for what it cannot know.
+/// Returns the files of a process in the loader's order. `is_preloaded` returns the position of
+/// those that a variable or a list names; `None` is for files it cannot know about.
 pub fn in_order(
     program: Option<&Loaded>,
     others: Vec<Loaded>,
@@ -111,7 +111,7 @@ pub fn in_order(
         others.into_iter().partition(|file| preloads(file).is_some());
     first.sort_by_key(&preloads);
     let preloaded = first.into_iter().map(|file| Loaded { preloaded: true, ..file });
-    // The first is the program, even one of which nothing is known.
+    // The first is the program, even if nothing is known about it.
     let unknown = || Loaded { path: PathBuf::new(), contents: None, preloaded: false };
     let program = program.cloned().unwrap_or_else(unknown);
     let mut ordered: Vec<_> = std::iter::once(program).chain(preloaded).collect();
@@ -155,7 +155,7 @@ mod tests {
             serving(&[&libc, &other], "/lib/libj.so"),
             ("jemalloc".to_owned(), How::Preloaded)
         );
-        // Asked for by a library, it comes behind what the program asks for.
+        // A library requires it, so it comes after those that the program requires.
         let between = file("/lib/libz.so", None, &["libj.so"]);
         assert_eq!(serving(&[&libc, &between, &other], "").0, "glibc");
         let masu = file("/lib/libz.so", Some(MASU), &[]);

@@ -1,4 +1,4 @@
-//! The options in force, by the engine's own reading of an environment.
+//! The options in force, as the engine itself reads an environment.
 
 use std::ffi::CString;
 use std::ptr;
@@ -21,7 +21,8 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// What the engine makes of `variables`, each `NAME=value`, in a process that is `secure` or not.
+/// Returns the engine's reading of `variables`, each `NAME=value`, in a process that is `secure` or
+/// not.
 pub fn of(variables: &[CString], secure: bool) -> Vec<Setting> {
     let config = parse(variables, secure, &mut |_| {});
     let mut shown = Vec::new();
@@ -36,9 +37,9 @@ pub fn of(variables: &[CString], secure: bool) -> Vec<Setting> {
     rows.filter_map(setting).collect()
 }
 
-/// The mistakes in them, and options of other allocators.
+/// Returns the mistakes in them, and options of other allocators.
 pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
-    // Whatever they say about messages, these hold while they are judged.
+    // Whatever they say about messages, messages are on while they are judged.
     let mut judged = variables.to_vec();
     judged.extend([c"MASU_SHOW_ERRORS=1".to_owned(), c"MASU_VERBOSE=0".to_owned()]);
     let mut said = Vec::new();
@@ -54,7 +55,7 @@ pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
     mistakes.chain(others(variables)).collect()
 }
 
-/// Options of other allocators, which are set in the belief that they help.
+/// Options of other allocators, which were set in the hope that they help.
 fn others(variables: &[CString]) -> impl Iterator<Item = Finding> {
     const ID: &str = "environment.others";
     variables.iter().filter_map(|variable| {

@@ -1,4 +1,4 @@
-//! Whether masu would take effect in a program: what its file says, then what its loader says.
+//! Whether masu would take effect in a program: first from its file, then from its loader.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +52,7 @@ impl Program {
     }
 }
 
-/// Looks at the program that `command` starts.
+/// Examines the program that `command` starts.
 pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Finding>), Failure> {
     let launched = launcher::look_through(command);
     let name = &launched.command[0];
@@ -84,7 +84,7 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
     let shown = file_name(&program.binary);
     let obstacles = obstacle::between(&program.binary, library);
     findings.extend(obstacles.iter().map(|obstacle| judge(&shown, obstacle)));
-    // What cannot be loaded need not be asked about.
+    // There is no point in asking about a program that cannot be loaded.
     if stuck || obstacles.iter().any(|obstacle| obstacle.weight == Weight::Stops) {
         if contents.as_ref().is_some_and(|contents| !contents.interpreted) {
             program.alone =
@@ -126,7 +126,7 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
     Ok((program, findings))
 }
 
-/// The LD_PRELOAD that the program would get.
+/// Returns the LD_PRELOAD that the program would get.
 fn environment(launched: &Launched) -> Option<OsString> {
     match &launched.preload {
         Some(value) => Some(value.clone()),
@@ -135,7 +135,7 @@ fn environment(launched: &Launched) -> Option<OsString> {
     }
 }
 
-/// What a launcher does to LD_PRELOAD.
+/// Reports what a launcher does to LD_PRELOAD.
 fn kept(launched: &Launched, shown: &str, preloaded: bool) -> Option<Finding> {
     let words = launched.kept_by.as_ref().filter(|_| !preloaded)?.join(" ");
     let by = words.split(' ').next_back().filter(|word| !word.starts_with('-')).unwrap_or(&words);
@@ -149,7 +149,7 @@ fn kept(launched: &Launched, shown: &str, preloaded: bool) -> Option<Finding> {
     )
 }
 
-/// The files that the program starts with.
+/// Returns the files that the program starts with.
 fn files(
     program: &Program,
     contents: Option<&Arc<Contents>>,
@@ -170,7 +170,7 @@ fn files(
     own.into_iter().chain(others).collect()
 }
 
-/// masu is in the program, by itself or as a library it is linked with.
+/// masu is in the program, either itself or as a library it is linked with.
 fn linked(program: &mut Program, shown: &str, trace: Option<Trace>, masu: &Masu) -> Vec<Finding> {
     const ID: &str = "program.malloc";
     const EVER: &str = "however the program is started";
@@ -212,7 +212,7 @@ fn linked(program: &mut Program, shown: &str, trace: Option<Trace>, masu: &Masu)
     findings
 }
 
-/// A virtual machine has memory that is no allocator's.
+/// A virtual machine has memory that does not come from an allocator.
 fn java(contents: Option<&Contents>, shown: &str) -> Option<Finding> {
     contents.filter(|contents| contents.java).map(|_| {
         let sentence = format!(
@@ -234,13 +234,13 @@ fn only_by_masu(trace: &Trace, shown: &str) -> Option<Finding> {
     ))
 }
 
-/// What the program's dynamic loader says.
+/// Asks the program's dynamic loader.
 fn ask(program: &Program, preload: &OsStr) -> Option<Trace> {
     let interpreter = Elf::read(&program.binary).ok()?.interpreter?;
     loader::ask(Path::new(&interpreter), &program.binary, preload)
 }
 
-/// An obstacle as a finding about the program that is `shown` so.
+/// Turns an obstacle into a finding about the program shown as `shown`.
 pub fn judge(shown: &str, obstacle: &Obstacle) -> Finding {
     let sentence = format!("`{shown}` {}.", obstacle.what);
     let finding = match obstacle.weight {
@@ -257,7 +257,7 @@ pub fn judge(shown: &str, obstacle: &Obstacle) -> Finding {
     }
 }
 
-/// What kind of program it is.
+/// Reports what kind of program it is.
 fn kind(program: &Program, shown: &str) -> Finding {
     const ID: &str = "program.linkage";
     let by = if program.binary == program.path {
@@ -281,7 +281,7 @@ fn kind(program: &Program, shown: &str) -> Finding {
     }
 }
 
-/// Other allocators in `LD_PRELOAD`, and entries that are not there.
+/// Other allocators in `LD_PRELOAD`, and missing entries.
 fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut masu_seen = !preloaded;
@@ -370,7 +370,7 @@ fn troubles(trace: &Trace, shown: &str, masu: &Masu) -> Vec<Finding> {
     missing.chain(ignored).collect()
 }
 
-/// Libraries with an allocator inside.
+/// Libraries that contain an allocator.
 fn brought_along(trace: &Trace, masu: &Masu) -> Vec<Finding> {
     let others = trace.libraries.iter().filter(|library| !masu.is(Path::new(library)));
     let inside = |library: &String| Contents::read(Path::new(library))?.inside.first().copied();
@@ -383,12 +383,12 @@ fn brought_along(trace: &Trace, masu: &Masu) -> Vec<Finding> {
         .collect()
 }
 
-/// Sorts the users of `malloc` by whose they get.
+/// Sorts the users of `malloc` by the allocator they get.
 fn sort_bindings(program: &mut Program, trace: &Trace, masu: &Masu) {
     let own = program.binary.display().to_string();
     for (user, provider) in &trace.malloc {
-        // An executable at a fixed address stands for a function whose address it takes: a library
-        // is bound to the executable then, and gets whose `malloc` the executable gets.
+        // An executable at a fixed address provides its own entry for a function whose address it
+        // takes: a library is then bound to the executable, and gets the executable's `malloc`.
         let provider = match trace.malloc.get(provider) {
             Some(further) if same_file(provider, &own) => further,
             _ => provider,

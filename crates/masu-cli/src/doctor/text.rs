@@ -1,5 +1,5 @@
-//! The answer for people: the sentence that matters, then what is not as it should be with the way
-//! out, then the rest.
+//! The answer for people: the sentence that matters, then every problem with its remedy, then the
+//! rest.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use super::finding::{Finding, Severity};
 use super::report::Report;
 
-/// How far sentences are indented: a mark, and the longest area.
+/// Indentation of sentences: a mark, and the longest area.
 const MARGIN: usize = 2 + 2 + 12;
 
 const BOLD: Style = Style::new().bold();
@@ -19,11 +19,11 @@ const DIM: Style = Style::new().dimmed();
 pub enum Amount {
     /// All of it.
     All,
-    /// The report on a further process: not what the machine is for all of them.
+    /// The report on a further process, without the parts about the machine.
     Further,
 }
 
-/// Lays it out for a terminal of `width` columns, with colours for whoever wants them.
+/// Formats it for a terminal of `width` columns, with colours, which the caller may strip.
 pub fn render(report: &Report, width: usize, amount: Amount) -> String {
     let column = width.saturating_sub(MARGIN).max(24);
     let further = amount == Amount::Further;
@@ -46,7 +46,7 @@ pub fn render(report: &Report, width: usize, amount: Amount) -> String {
             let _ = writeln!(text, "{:MARGIN$}{style}{arrow}{style:#} {line}", "");
         }
     }
-    // What is as it should be needs no line of its own.
+    // Findings without a problem need no line of their own.
     for (i, part) in sound.chunk_by(|a, b| a.area() == b.area()).enumerate() {
         text.push_str(if i == 0 { "\n" } else { "" });
         let sentences: Vec<_> = part.iter().map(|finding| finding.sentence.as_str()).collect();
@@ -64,7 +64,7 @@ fn mark(severity: Severity) -> (char, Style) {
     }
 }
 
-/// The mark, the area and what is said about it.
+/// Formats the mark, the area and the text about it.
 fn paragraph(severity: Severity, area: &str, said: &str, column: usize, text: &mut String) {
     let (mark, style) = mark(severity);
     let mut lines = wrap(said, column).into_iter();
@@ -75,7 +75,7 @@ fn paragraph(severity: Severity, area: &str, said: &str, column: usize, text: &m
     }
 }
 
-/// The words of `text` in lines of at most `width` columns; a longer word is a line.
+/// Breaks `text` into lines of at most `width` columns; a longer word gets its own line.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

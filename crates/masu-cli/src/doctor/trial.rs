@@ -1,8 +1,8 @@
-//! `--run`: the command, started under masu, for whoever wants to see rather than to be told.
+//! `--run`: starts the command under masu, to see the effect instead of predicting it.
 //!
-//! It gets no input and nobody sees its output. What it says on stderr is searched for the line in
-//! which masu shows its configuration at the start. After a second it is asked to end, then made to.
-//! One that crashes before that is started again without masu, to see whose doing it is.
+//! The command gets no input, and its output is discarded. Its stderr is searched for the line with
+//! which masu shows its configuration at start. After a second it is asked to end, then killed. If
+//! it crashes before that, it is started again without masu, to see which of them is at fault.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -22,11 +22,11 @@ use crate::preload;
 const ID: &str = "program.run";
 /// How long it may run, and how long it may take to end.
 const TIME: Duration = Duration::from_secs(1);
-/// How often it is looked at.
+/// Time between two checks.
 const STEP: Duration = Duration::from_millis(10);
-/// What masu says at the start of each process when it is verbose.
+/// masu's first line in each process when it is verbose.
 const SIGN: &str = "masu: effective configuration";
-/// Its lines begin so.
+/// The prefix of its lines.
 const OWN: &str = "masu:   ";
 /// The signals of a crash, with their names.
 const CRASHES: [(Signal, &str); 5] = [
@@ -36,20 +36,21 @@ const CRASHES: [(Signal, &str); 5] = [
     (Signal::ILL, "SIGILL"),
     (Signal::FPE, "SIGFPE"),
 ];
-/// A shell's exit code for a command that a signal ended, less the signal.
+/// A shell's exit code for a command killed by a signal, minus the signal.
 const BY_SIGNAL: i32 = 128;
 
-/// What was seen of one run.
+/// The observations of one run.
 struct Run {
-    /// Whether masu came to life in it.
+    /// Whether masu was active in it.
     alive: bool,
     /// The signal of its crash, by name.
     crash: Option<&'static str>,
-    /// The last line that it said, but for masu's configuration.
+    /// Its last line, except for masu's configuration.
     last: Option<String>,
 }
 
-/// Runs `command` with `library` preloaded, and says whether masu came to life in it and it lived on.
+/// Runs `command` with `library` preloaded, and reports whether masu was active in it and whether
+/// it survived.
 pub fn run(command: &[OsString], library: &Library) -> Finding {
     let existing = std::env::var_os("LD_PRELOAD");
     let with = preload::in_front(&library.path, existing.as_deref());
@@ -92,7 +93,8 @@ fn start(command: &[OsString], preload: Option<&OsStr>) -> std::io::Result<Run> 
     let ended = watch(&mut child);
     end(&mut child);
     if ended.is_some() {
-        // What it wrote before it ended is there; what else has its stderr open is not waited for.
+        // Output written before it ended is complete; other processes that hold its stderr open are
+        // not waited for.
         let deadline = Instant::now() + TIME;
         while !reader.is_finished() && Instant::now() < deadline {
             thread::sleep(STEP);
@@ -102,16 +104,16 @@ fn start(command: &[OsString], preload: Option<&OsStr>) -> std::io::Result<Run> 
     Ok(Run { alive: said.alive, crash: ended.and_then(crash), last: said.last() })
 }
 
-/// What it has said so far.
+/// Its output so far.
 #[derive(Default)]
 struct Said {
     alive: bool,
-    /// The end of it.
+    /// The end of the output.
     text: Vec<u8>,
 }
 
 impl Said {
-    /// How much is kept: the sign may be cut in two, and a last line is not long.
+    /// How much is kept: the line may arrive in two pieces, and a last line is short.
     const KEPT: usize = 4096;
 
     fn hear(&mut self, piece: &[u8]) {
@@ -140,7 +142,7 @@ fn listen(child: &mut Child, said: &Arc<Mutex<Said>>) -> JoinHandle<()> {
     })
 }
 
-/// Waits until the program ends; `None`: it still runs when the time is over.
+/// Waits until the program ends; `None` if it is still running at the end of the time.
 fn watch(child: &mut Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + TIME;
     loop {
@@ -152,13 +154,14 @@ fn watch(child: &mut Child) -> Option<ExitStatus> {
     }
 }
 
-/// The signal that ended it by a crash, or what it started, as a shell passes it on.
+/// Returns the signal of a crash, its own or, as a shell passes it on, of a program that it
+/// started.
 fn crash(status: ExitStatus) -> Option<&'static str> {
     let number = status.signal().or(status.code().map(|code| code - BY_SIGNAL))?;
     CRASHES.iter().find(|(signal, _)| signal.as_raw() == number).map(|(_, name)| *name)
 }
 
-/// Ends it and what it has started.
+/// Ends it and the processes that it has started.
 fn end(child: &mut Child) {
     let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
     let _ = kill_process_group(group, Signal::TERM);

@@ -1,4 +1,4 @@
-//! The systemd unit that a process belongs to: where its environment is set.
+//! The systemd unit of a process, where its environment is set.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The service that the process is part of, by its control group.
+    /// Returns the service that the process is part of, from its control group.
     pub fn of(root: &Root) -> Option<Self> {
         let groups: ProcessCGroups = root.process("cgroup")?;
         let first = |group: &&procfs::ProcessCGroup| {
@@ -27,12 +27,12 @@ impl Unit {
     fn in_path(path: &str) -> Option<Self> {
         let parts = || path.split('/');
         let service = |part: &&str| part.ends_with(".service");
-        // The systemd of a user is a service too, and what it starts lies below.
+        // A user's systemd is a service too, and the units it starts are below it.
         let name = parts().rev().find(service).filter(|name| !name.starts_with("user@"))?;
         Some(Self { name: name.to_owned(), of_user: parts().any(|part| part.starts_with("user@")) })
     }
 
-    /// How its processes come to have masu preloaded.
+    /// Says how to preload masu into its processes.
     pub fn preloads(&self, library: Option<&Path>) -> String {
         let systemctl = if self.of_user { "systemctl --user" } else { "systemctl" };
         let library = library.unwrap_or(Path::new("/usr/lib/libmasu.so")).display();

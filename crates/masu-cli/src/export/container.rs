@@ -1,35 +1,35 @@
-//! The control group of a process: its name, and how much memory it allows.
+//! A process's control group: its name, and how much memory it allows.
 //!
-//! The group that limits is the one of the tightest limit among the process's own and those above it. The files are
-//! looked for where this process sees them, and else where the other does: in a container each has a view of its own.
+//! The limiting group is the one with the tightest limit among the process's own and those above it. Its files are
+//! looked for in this process's view, and otherwise in the other process's: in a container each has its own view.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Version 1 says "no limit" by the largest multiple of a page.
+/// Version 1 expresses "no limit" as the largest multiple of a page.
 const UNLIMITED: u64 = 1 << 60;
-/// Most characters of a name.
+/// Maximum number of characters of a name.
 const LONGEST: usize = 256;
 
-/// What confines a process.
+/// The control group of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Group {
     /// The path of its own group, as this process sees it.
     pub name: String,
-    /// What limits it.
+    /// The limit in force.
     pub limit: Option<Limit>,
 }
 
 /// A group with a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// Bytes beyond which the kernel kills.
+    /// Bytes above which the kernel kills.
     pub bytes: u64,
     directory: PathBuf,
     is_first_version: bool,
 }
 
-/// The group of a process. `root` is `/` but in tests.
+/// Returns the group of a process. `root` is `/` except in tests.
 pub fn of(root: &Path, process: u32) -> Group {
     let own = root.join(format!("proc/{process}"));
     let text = fs::read_to_string(own.join("cgroup")).unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn of(root: &Path, process: u32) -> Group {
     Group { name, limit: limits.min_by_key(|limit| limit.bytes) }
 }
 
-/// The directories of a group and those above it, the innermost first; none where the path is not to be seen.
+/// Returns the directories of a group and those above it, innermost first; empty if the path is not visible.
 fn groups(mount: &Path, path: &str) -> Vec<PathBuf> {
     let path = Path::new(path.trim_start_matches('/'));
     let is_outside = path.components().any(|part| part.as_os_str() == "..");
@@ -70,7 +70,7 @@ fn groups(mount: &Path, path: &str) -> Vec<PathBuf> {
 }
 
 impl Limit {
-    /// Bytes in use, without files that the kernel can drop at once.
+    /// Returns the bytes in use, without files that the kernel can drop at once.
     pub fn used(&self) -> Option<u64> {
         let (current, idle) = match self.is_first_version {
             true => ("memory.usage_in_bytes", "total_inactive_file "),

@@ -1,7 +1,7 @@
-//! The metrics as text, kept for a while and shared by all who ask.
+//! The metrics as text, cached for a while and shared by all clients.
 //!
-//! Whoever asks gets figures that are at most a second old. Where looking takes long they are older: the exporter rests
-//! ninety-nine times as long as it has looked, and so takes at most a hundredth of a processor however often it is asked.
+//! Clients get figures that are at most a second old, or older if measuring is slow: the exporter rests ninety-nine
+//! times as long as it has measured, so it takes at most a hundredth of a processor however often it is asked.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use super::families::Figures;
 use super::fleet::{Fleet, Process};
 use super::older;
 
-/// Looking takes one part in so many of a processor's time.
+/// Measuring takes one part in this many of a processor's time.
 const SHARE: u32 = 100;
 
-/// How the text is written.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// OpenMetrics 1.0.
@@ -47,7 +47,7 @@ struct State {
     failures: u64,
     /// Until when the pages are fresh.
     until: Option<Instant>,
-    /// Processor time that they have taken so far.
+    /// Processor time spent on them so far.
     took: Duration,
     since: Instant,
     processes: Vec<Process>,
@@ -55,7 +55,7 @@ struct State {
 }
 
 impl Exposition {
-    /// Of at most so many processes, and at most that old where looking is quick.
+    /// Limits the number of processes, and the age of figures when measuring is quick.
     pub fn new(most: usize, max_age: Duration) -> Exposition {
         let state = State {
             fleet: Fleet::new(most),
@@ -70,12 +70,12 @@ impl Exposition {
         Exposition { max_age, state: Mutex::new(state) }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(&self, form: Form) -> Arc<[u8]> {
         self.with(|state| state.page(form, self.max_age))
     }
 
-    /// The processes, by number.
+    /// Returns the processes, by process ID.
     pub fn processes(&self) -> Vec<Process> {
         self.with(|state| state.processes.clone())
     }
@@ -110,7 +110,7 @@ impl State {
         self.spent(start, max_age);
     }
 
-    /// Has the pages live as long as is due to what they have taken, since `start` too.
+    /// Sets how long the pages live, from the time spent on them, including that since `start`.
     fn spent(&mut self, start: Duration, max_age: Duration) {
         self.took += processor_time().saturating_sub(start);
         self.until = Some(self.since + max_age.max(self.took * SHARE));
@@ -151,7 +151,7 @@ fn packed(page: &[u8]) -> Vec<u8> {
     packer.finish().unwrap_or_default()
 }
 
-/// Processor time of this thread.
+/// Returns this thread's processor time.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

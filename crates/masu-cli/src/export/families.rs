@@ -1,4 +1,4 @@
-//! The metrics: names, units and meanings. Names begin with `masu_`; labels are the process's number and name.
+//! The metrics: names, units and meanings. Names begin with `masu_`; labels are the process ID and name.
 
 use std::fmt::Error;
 
@@ -157,16 +157,16 @@ const FAMILIES: [Family; 25] = [
     counter("foreign_frees", None, "Pointers freed that were not of masu", field!(foreign_frees)),
 ];
 
-/// What a look saw, and what looking took.
+/// The result of a measurement, and its cost.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// The processes.
     pub seen: Seen,
-    /// Seconds that the look took.
+    /// Seconds that the measurement took.
     pub took: f64,
-    /// Looks so far.
+    /// Measurements so far.
     pub looks: u64,
-    /// Processes that ended while they were read, or could not be understood, so far.
+    /// Number of processes so far that ended while they were read, or could not be understood.
     pub failures: u64,
 }
 
@@ -207,7 +207,7 @@ impl Collector for Figures {
 }
 
 impl Figures {
-    /// What the exporter says of itself.
+    /// Writes the exporter's metrics about itself.
     fn own(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         let seen = &self.seen;
         for (name, help, n) in [

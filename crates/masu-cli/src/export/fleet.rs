@@ -1,6 +1,7 @@
-//! The processes with masu, and what each holds and has done.
+//! The processes with masu: what each holds and has done.
 //!
-//! Where masu is in a process is found once and remembered; a process that has none is asked again ever more rarely.
+//! The location of masu in a process is found once and remembered; a process without masu is checked less and less
+//! often.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use super::container::{self, Group, Limit};
 /// A process with masu.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
     /// Its name.
     pub comm: String,
@@ -26,73 +27,73 @@ pub struct Process {
     pub masu: String,
     /// When it started, in seconds since 1970.
     pub started: u64,
-    /// Resident bytes of all of it, as `ps` has them.
+    /// Resident bytes of the whole process, as `ps` shows them.
     pub rss: u64,
     /// Bytes in blocks that the program holds.
     pub allocated: u64,
-    /// Bytes in spans, runs and huge blocks that are taken.
+    /// Bytes in spans, runs and huge blocks in use.
     pub active: u64,
-    /// Bytes of masu's that may be resident.
+    /// Bytes of masu's memory that may be resident.
     pub resident: u64,
     /// Bytes mapped.
     pub mapped: u64,
-    /// Mapped, and given back.
+    /// Bytes mapped and given back.
     pub retained: u64,
     /// Bytes of masu's tables.
     pub metadata: u64,
-    /// Of these, bytes of the heap profile.
+    /// The part of these for the heap profile.
     pub profile: u64,
-    /// Free bytes that have not gone back.
+    /// Free bytes not yet given back.
     pub dirty: u64,
     /// Bytes in threads' caches of medium blocks.
     pub cached: u64,
     /// Threads with a heap.
     pub threads: u64,
-    /// How long free memory stays, in milliseconds; `u64::MAX`: for ever.
+    /// How long free memory is kept, in milliseconds; `u64::MAX` means for ever.
     pub decay: u64,
-    /// What it may have in use before malloc fails.
+    /// Bytes in use above which malloc fails.
     pub hard_limit: Option<u64>,
-    /// What it may have in use before free memory goes back at once.
+    /// Bytes in use above which free memory goes back at once.
     pub soft_limit: Option<u64>,
-    /// What its control group allows, and what is in use of that.
+    /// Its control group's limit, and the memory in use.
     pub container: Option<(u64, u64)>,
-    /// Bytes allocated since the exporter knows it.
+    /// Bytes allocated since the exporter first saw it.
     pub alloc_bytes: u64,
     /// Bytes given back.
     pub purged: u64,
     /// Times that a thread's bin was refilled.
     pub refills: u64,
-    /// Blocks freed by another thread than their owner's.
+    /// Blocks freed by a thread other than their owner.
     pub remote_frees: u64,
     /// Medium blocks allocated.
     pub medium_allocs: u64,
     /// Huge blocks allocated.
     pub huge_allocs: u64,
-    /// Looks for memory to give back.
+    /// Passes that look for memory to give back.
     pub ticks: u64,
     /// Pointers freed that were not masu's.
     pub foreign_frees: u64,
 }
 
-/// What a look at all of them saw.
+/// The result of a pass over all of them.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The processes, by number.
+    /// The processes, by process ID.
     pub processes: Vec<Process>,
-    /// How many more there are.
+    /// How many more exist.
     pub left_out: usize,
-    /// How many may not be read, so that nobody knows.
+    /// How many may not be read, so that nothing is known about them.
     pub refused: usize,
-    /// How many ended, or made no sense, while they were read.
+    /// How many ended, or were inconsistent, while they were read.
     pub failed: usize,
 }
 
-/// How long it is believed where a process has masu, and which control group it is in.
+/// How long the locations of masu and the control group of a process are trusted.
 const BELIEVED: Duration = Duration::from_secs(30);
 /// How long a process without masu is left alone, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// All of them.
+/// All processes with masu.
 pub struct Fleet {
     most: usize,
     known: HashMap<u32, Known>,
@@ -102,7 +103,7 @@ pub struct Fleet {
 
 /// A process with masu.
 struct Known {
-    /// When it started, in ticks since the machine did: another process may have its number later.
+    /// When it started, in ticks since boot: another process may reuse its ID.
     started: u64,
     stat: Stat,
     memory: Memory,
@@ -113,7 +114,7 @@ struct Known {
     allocated: u64,
 }
 
-/// A process without.
+/// A process without masu.
 struct Other {
     until: Instant,
     pause: Duration,
@@ -121,13 +122,13 @@ struct Other {
 }
 
 impl Fleet {
-    /// Nobody yet, and at most so many of them later.
+    /// Begins without any process; later there are at most `most`.
     pub fn new(most: usize) -> Fleet {
         let boot = procfs::boot_time_secs().unwrap_or(0);
         Fleet { most, known: HashMap::new(), others: HashMap::new(), boot }
     }
 
-    /// Looks at every process.
+    /// Examines every process.
     pub fn look(&mut self) -> Seen {
         let now = Instant::now();
         let mut seen = Seen::default();
@@ -184,7 +185,7 @@ impl Known {
         Ok(Known { started, stat, memory, engines, group, found: now, flow: 0, allocated: 0 })
     }
 
-    /// The same, if it is still the same process with the same copies of masu.
+    /// Returns it if it is still the same process with the same copies of masu.
     fn still(mut self, now: Instant) -> Option<Known> {
         let process = self.memory.process;
         let stat = stat(process).filter(|stat| stat.starttime == self.started)?;
@@ -210,7 +211,7 @@ impl Known {
             all.extend(statistics);
             flow += bytes;
         }
-        // A thread that ends takes its count with it.
+        // When a thread ends, its count disappears.
         self.allocated += flow.saturating_sub(self.flow);
         self.flow = flow;
         let of = |name| all.iter().filter(|(found, _)| *found == name).map(|(_, n)| n).sum();
@@ -256,7 +257,7 @@ fn stat(process: u32) -> Option<Stat> {
     Proc::new(process as i32).and_then(|found| found.stat()).ok()
 }
 
-/// All processes that there are.
+/// Yields all processes.
 fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

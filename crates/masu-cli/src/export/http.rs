@@ -1,24 +1,24 @@
-//! One request and one answer of HTTP/1.1: no more than a scraper asks for.
+//! One request and one answer of HTTP/1.1, limited to what a scraper needs.
 //!
-//! A request is GET or HEAD without a body, and its head is short. Whatever else comes is refused, and the
-//! connection closed behind the refusal.
+//! A request is GET or HEAD without a body, and its head is short. Everything else is refused, and the connection is
+//! closed after the refusal.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Most bytes of a head.
+/// Maximum bytes of a head.
 const HEAD: usize = 16 << 10;
-/// Most header lines.
+/// Maximum number of header lines.
 const LINES: usize = 64;
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Default, PartialEq)]
 pub struct Request {
     /// Whether only the answer's head is wanted.
     pub is_head: bool,
     /// The path, without the query.
     pub path: String,
-    /// The query, behind the question mark.
+    /// The query, after the question mark.
     pub query: String,
     /// The header `Accept`.
     pub accept: String,
@@ -29,34 +29,34 @@ pub struct Request {
 }
 
 impl Request {
-    /// A value of the query.
+    /// Returns a value of the query.
     pub fn asks(&self, key: &str) -> Option<&str> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// What the body is.
+    /// The type of the body.
     pub kind: &'static str,
-    /// Whether it is compressed on the way.
+    /// Whether it is compressed for transfer.
     pub gzip: bool,
     /// The body.
     pub body: Arc<[u8]>,
 }
 
-/// Bodies up to this long go out with their head.
+/// Bodies up to this length are sent together with their head.
 const PIECE: usize = 32 << 10;
 
 /// Plain text.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Answer {
-    /// A body.
+    /// An answer with a body.
     pub fn of(kind: &'static str, body: impl Into<Arc<[u8]>>) -> Answer {
         Answer { status: 200, kind, gzip: false, body: body.into() }
     }
@@ -67,7 +67,7 @@ impl Answer {
         Answer { status, kind: TEXT, gzip: false, body: body.into() }
     }
 
-    /// Writes it: in one piece if it is short, and else without copying the body.
+    /// Writes it: in one piece if it is short, otherwise without copying the body.
     pub fn write(&self, to: &mut impl Write, is_head: bool, stays: bool) -> io::Result<()> {
         let encoding = if self.gzip { "Content-Encoding: gzip\r\n" } else { "" };
         let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
@@ -115,13 +115,14 @@ fn reason(status: u16) -> &'static str {
 /// Why there is no request.
 #[derive(Debug)]
 pub enum Nothing {
-    /// The connection has ended, or nothing came in time.
+    /// The connection ended, or nothing arrived in time.
     Ended,
-    /// What came is refused.
+    /// The input is refused.
     Refused(Answer),
 }
 
-/// Reads the next request. `rest` has what came behind the last one, and is left so.
+/// Reads the next request. `rest` holds the bytes after the previous one, and afterwards those
+/// after this one.
 pub fn read(from: &mut impl Read, rest: &mut Vec<u8>) -> Result<Request, Nothing> {
     let mut piece = [0; 2048];
     loop {
@@ -142,7 +143,7 @@ fn refuse<T>(status: u16, sentence: &str) -> Result<T, Nothing> {
     Err(Nothing::Refused(Answer::refusal(status, sentence)))
 }
 
-/// The request that `bytes` begin with, taken away from them, once it is there as a whole.
+/// Removes and returns the request at the start of `bytes`, once it is complete.
 fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
     let mut lines = [httparse::EMPTY_HEADER; LINES];
     let mut head = httparse::Request::new(&mut lines);
@@ -188,7 +189,8 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
     Ok(Some(request))
 }
 
-/// How much of 1 a header like `Accept` gives to `wanted`; 0 if it does not name it.
+/// Returns the weight, up to 1, that a header like `Accept` gives to `wanted`; 0 if it does not
+/// name it.
 pub fn quality(header: &str, wanted: &str) -> f64 {
     let entries = header.split(',').filter_map(|entry| {
         let mut parts = entry.split(';').map(str::trim);
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> (Vec<Request>, Option<u16>) {
-        // A byte at a time, as a slow network has them.
+        // One byte at a time, as from a slow network.
         let mut from = text
             .as_bytes()
             .chunks(1)

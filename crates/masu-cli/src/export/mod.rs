@@ -86,7 +86,7 @@ pub struct Order {
     pub once: bool,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let exposition = Exposition::new(order.most, order.max_age);
     if order.once {
@@ -112,7 +112,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Listens on what was typed.
+/// Listens on the typed address.
 fn listen(typed: &str) -> Result<TcpListener, Failure> {
     let remedy =
         "--listen takes an address of this machine and a port, such as 127.0.0.1:9464 or [::]:9464";

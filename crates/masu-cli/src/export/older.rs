@@ -1,8 +1,8 @@
 //! The older text format (0.0.4), made from OpenMetrics.
 //!
-//! It has no units, no end and no type for information; and a counter's comments have the whole name of its samples.
+//! It has no units, no end mark and no information type; and a counter's comments have the full name of its samples.
 
-/// The same metrics in it.
+/// Returns the same metrics in that format.
 pub fn from(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     // The family's comment, which comes before its type.

@@ -1,8 +1,8 @@
-//! Heap profiles of single processes, for collectors that ask for them.
+//! Heap profiles of single processes, for collectors that request them.
 //!
-//! A process samples while at least one request reads it. Requests that overlap share that: the first switches
-//! sampling on, the last one off. Each waits in its connection's thread; at most [`MOST`] do, so that connections
-//! are left for metrics.
+//! A process samples while at least one request reads it. Overlapping requests share that: the first switches sampling
+//! on, the last one off. Each waits in its connection's thread; at most [`MOST`] do, so that connections are left for
+//! metrics.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,26 +16,26 @@ use super::http::Answer;
 use crate::prof::look::{self, Subject};
 use crate::prof::session::{Observed, Session, Trouble, observe};
 
-/// How long a process is observed if the reader does not say: less than collectors wait.
+/// How long a process is observed by default: less than collectors wait.
 const USUAL: Duration = Duration::from_secs(5);
-/// The longest.
+/// The maximum.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Requests at once.
+/// Maximum number of simultaneous requests.
 const MOST: usize = 16;
 
-/// What a profile is of.
+/// The kind of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// All that was allocated since sampling began, and what is in use.
+    /// Everything allocated since sampling began, and what is in use.
     Allocs,
-    /// What is in use, and all that was allocated since sampling began.
+    /// What is in use, and everything allocated since sampling began.
     Heap,
-    /// What was allocated since the request came, and what is in use.
+    /// Everything allocated since the request arrived, and what is in use.
     DeltaHeap,
 }
 
 impl What {
-    /// By its name in a path.
+    /// Finds a kind by its name in a path.
     pub fn named(name: &str) -> Option<What> {
         match name {
             "allocs" => Some(What::Allocs),
@@ -45,7 +45,7 @@ impl What {
         }
     }
 
-    /// The figure that a reader shows first.
+    /// Returns the figure that a reader shows first.
     fn view(self) -> View {
         match self {
             What::Heap => View::Live,
@@ -54,20 +54,20 @@ impl What {
     }
 }
 
-/// Profiles of whatever process is asked for.
+/// Profiles of any process.
 pub struct Profiles {
     /// Bytes between two samples.
     rate: u64,
-    /// Set once the exporter is to stop.
+    /// Set when the exporter must stop.
     stop: Arc<AtomicBool>,
-    /// The processes that sample for a request, and how many requests read each.
+    /// The processes that sample for requests, and the number of requests that read each.
     sessions: Mutex<HashMap<u32, (Session, usize)>>,
     requests: AtomicUsize,
-    /// Names are looked up for one profile at a time: debugging information may be large.
+    /// Names are looked up for one profile at a time, because debugging information may be large.
     naming: Mutex<()>,
 }
 
-/// One request's share in a session.
+/// One request's share of a session.
 struct Share<'a> {
     profiles: &'a Profiles,
     process: u32,
@@ -84,7 +84,7 @@ impl Drop for Share<'_> {
     }
 }
 
-/// A place among the requests.
+/// A place among the simultaneous requests.
 struct Seat<'a>(&'a AtomicUsize);
 
 impl Drop for Seat<'_> {
@@ -98,7 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Profiles {
-    /// With a sample in so many bytes, until `stop` is set.
+    /// Samples every `rate` bytes, until `stop` is set.
     pub fn new(rate: u64, stop: Arc<AtomicBool>) -> Profiles {
         Profiles {
             rate,
@@ -109,8 +109,8 @@ impl Profiles {
         }
     }
 
-    /// The profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample, if the
-    /// reader says so.
+    /// Returns the profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample,
+    /// if the reader says so.
     pub fn of(&self, process: u32, what: What, seconds: Option<u64>) -> Result<Vec<u8>, Answer> {
         let span = seconds.map(Duration::from_secs);
         if span.is_some_and(|span| span > LONGEST) {
@@ -134,14 +134,14 @@ impl Profiles {
         let (since, is_delta) = (look::now(), what == What::DeltaHeap);
         subject.since = since;
         let base = if is_delta { subject.look()? } else { None };
-        // What the program samples itself is there already.
+        // The program's own samples exist already.
         let usual = if is_programs && !is_delta { Duration::ZERO } else { USUAL };
         let Observed { profile, ended } = observe(&mut subject, span.unwrap_or(usual), &self.stop)?;
         let observed = look::now().saturating_sub(since);
         let mut profile = match profile {
             Some(profile) => profile,
             None if ended => return Err(Error::Ended(process).into()),
-            // It has not allocated: a profile of nothing.
+            // It has not allocated anything: an empty profile.
             None => {
                 let mut profile = Profile {
                     pid: process,
@@ -163,7 +163,7 @@ impl Profiles {
         Ok(profile)
     }
 
-    /// Has the process sample; whether it does so itself.
+    /// Makes the process sample; returns whether it does so itself.
     fn join(&self, process: u32) -> Result<(Share<'_>, bool), Trouble> {
         let mut sessions = lock(&self.sessions);
         let is_programs = match sessions.get_mut(&process) {

@@ -1,4 +1,4 @@
-//! Which path is answered by what.
+//! The answer for each path.
 
 use std::fmt::Write;
 
@@ -7,21 +7,21 @@ use super::http::{Answer, Request, quality};
 use super::profile::{Profiles, What};
 use crate::bytes::Bytes;
 
-/// OpenMetrics, as it is named on the way.
+/// The content type of OpenMetrics.
 const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The older format.
+/// The content type of the older format.
 const OLDER: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What is served.
 pub struct Routes {
     /// The metrics.
     pub exposition: Exposition,
-    /// The profiles, if they may be had.
+    /// The profiles, if they are allowed.
     pub profiles: Option<Profiles>,
 }
 
 impl Routes {
-    /// The answer to a request.
+    /// Returns the answer to a request.
     pub fn answer(&self, request: &Request) -> Answer {
         match &*request.path {
             "/metrics" => self.metrics(request),
@@ -68,7 +68,7 @@ impl Routes {
         let process = match process.or_else(|| request.asks("pid")).map(str::parse::<u32>) {
             Some(Ok(process)) => process,
             Some(Err(_)) => return Answer::refusal(400, "pid is the number of a process"),
-            // In a pod or a container there often is but one.
+            // A pod or a container often has only one.
             None => match &self.exposition.processes()[..] {
                 [only] => only.pid,
                 [] => return Answer::refusal(404, "no process here runs on masu"),
@@ -120,7 +120,7 @@ impl Routes {
     }
 }
 
-/// The process, if it is in the path, and the kind of a profile.
+/// Returns the process, if it is in the path, and the kind of a profile.
 fn profile_path(path: &str) -> Option<(Option<&str>, &str)> {
     let (before, what) = path.split_once("/debug/pprof/")?;
     let process = match before.strip_prefix('/') {
@@ -131,7 +131,7 @@ fn profile_path(path: &str) -> Option<(Option<&str>, &str)> {
     Some((process, what))
 }
 
-/// Text as a page shows it.
+/// Escapes text for a page.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -156,7 +156,7 @@ mod tests {
     fn readers_get_the_form_that_they_prefer() {
         let routes =
             Routes { exposition: Exposition::new(9, Duration::from_secs(9)), profiles: None };
-        // What Prometheus, a browser, and one that says nothing send.
+        // The headers that Prometheus, a browser, and a client without a preference send.
         for (accept, kind) in [
             (
                 "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",

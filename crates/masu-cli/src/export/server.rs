@@ -1,4 +1,4 @@
-//! Connections: each has a thread while it lasts. A few dozen are served at once, and who says nothing is sent away.
+//! Connections: each has a thread while it lasts. A few dozen are served at once, and silent clients are disconnected.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -14,22 +14,22 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::http::{self, Answer, Nothing, Request};
 
-/// Connections at once.
+/// Maximum number of connections.
 const MOST: usize = 64;
-/// How long one may be silent, or slow: scrapers keep theirs open from one scrape to the next.
+/// How long one may be silent or slow: scrapers keep theirs open between scrapes.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long an answer may take to be read.
+/// How long a client may take to read an answer.
 const SLOW: Duration = Duration::from_secs(10);
-/// How long answers that have begun may take once the exporter is to stop.
+/// How long answers in progress may take after the exporter is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What answers.
+/// The function that answers.
 pub type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
 
-/// Becomes readable once the exporter is to stop, and so does `stopped` become true.
+/// Returns a stream that becomes readable when the exporter must stop; `stopped` then becomes true.
 ///
 /// # Errors
-/// Signals cannot be listened for.
+/// If signals cannot be handled.
 pub fn stop(stopped: &Arc<AtomicBool>) -> io::Result<UnixStream> {
     let (stop, write) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
@@ -41,7 +41,7 @@ pub fn stop(stopped: &Arc<AtomicBool>) -> io::Result<UnixStream> {
 
 /// Serves until `stop` is readable.
 pub fn serve(listener: &TcpListener, stop: &UnixStream, handler: Arc<Handler>) {
-    // Connections, and those of them that are being answered.
+    // Connections, and the number of them being answered.
     let (open, busy) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let _ = listener.set_nonblocking(true);
     loop {
@@ -57,14 +57,14 @@ pub fn serve(listener: &TcpListener, stop: &UnixStream, handler: Arc<Handler>) {
             Ok((stream, _)) => {
                 let (handler, busy, opened) = (handler.clone(), busy.clone(), Guard::one_of(&open));
                 let is_one_too_many = open.load(Ordering::Acquire) > MOST;
-                // Without a thread the connection is closed.
+                // If no thread can be started, the connection is closed.
                 let _ = thread::Builder::new().name("connection".into()).spawn(move || {
                     let _opened = opened;
                     let _ = connection(stream, is_one_too_many, &busy, &*handler);
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // No descriptor is left, for example.
+            // For example, no descriptor is left.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -140,7 +140,7 @@ mod tests {
             };
             serve(&listener, &stop, Arc::new(slow));
         });
-        // One that says nothing does not keep the server.
+        // A silent client does not block the server.
         let _silent = TcpStream::connect(address).unwrap();
         let mut asks = TcpStream::connect(address).unwrap();
         asks.write_all(b"GET /slow HTTP/1.1\r\n\r\n").unwrap();

@@ -1,5 +1,5 @@
-//! Pages of the command and its verbs. `clap_mangen` writes what clap knows; the help's closing
-//! blocks ("Examples:", "Exit codes:") become sections of the names that manual pages have.
+//! Pages of the command and its verbs. `clap_mangen` writes clap's part; the help's closing blocks
+//! ("Examples:", "Exit codes:") become sections with the usual names of manual pages.
 
 use std::io;
 
@@ -49,8 +49,8 @@ fn page(command: Command, names: &[String]) -> io::Result<Page> {
     Ok(Page { file: format!("{own}.1"), source })
 }
 
-/// The blocks of `closing`, which blank lines separate: one that begins with a title is a section,
-/// and its lines stay as they are; the rest is text.
+/// Adds the blocks of `closing`, which blank lines separate: a block that begins with a title
+/// becomes a section with its lines unchanged; the rest is text.
 fn blocks(closing: &str, roff: &mut Roff) {
     let mut in_text = false;
     for block in closing.split("\n\n") {
@@ -74,7 +74,7 @@ fn blocks(closing: &str, roff: &mut Roff) {
     }
 }
 
-/// What manual pages call the block titled `title`, and what the title says beyond that.
+/// Returns the manual's name for the block titled `title`, and the rest of the title.
 fn section(title: &str) -> (&str, Option<&str>) {
     match title {
         "Examples" => ("EXAMPLES", None),

@@ -1,5 +1,5 @@
 //! The pages of the library and of its configuration. The text is in `manual/`; the table of keys
-//! is the engine's, with the meanings that the documentation gives them.
+//! is the engine's, with the meanings from the documentation.
 
 use masu_core::config::Config;
 use masu_core::text::Text;
@@ -19,7 +19,7 @@ pub fn pages() -> Vec<Page> {
         .into()
 }
 
-/// An entry for every key of the engine: its variable, kind and default, and what it means.
+/// Returns an entry for every key of the engine: its variable, kind, default and meaning.
 fn keys() -> String {
     let mut shown = Vec::new();
     let mut sink = |bytes: &[u8]| shown.extend_from_slice(bytes);
@@ -39,7 +39,7 @@ fn keys() -> String {
     .collect()
 }
 
-/// Kind, default and meaning of `key` in the documentation's table.
+/// Returns kind, default and meaning of `key` from the documentation's table.
 fn row(key: &str) -> Option<[&'static str; 3]> {
     let start = format!("| `{key}` |");
     let row = DOCUMENTATION.lines().find_map(|line| line.strip_prefix(&start))?;
@@ -47,7 +47,7 @@ fn row(key: &str) -> Option<[&'static str; 3]> {
     Some([cells.next()?, cells.next()?, cells.next()?])
 }
 
-/// Markdown's code and links as `man` shows them.
+/// Converts Markdown's code and links for `man`.
 fn roff(markdown: &str) -> String {
     let mut roff = String::new();
     let mut code = false;
@@ -61,7 +61,7 @@ fn roff(markdown: &str) -> String {
             '\\' => roff.push_str("\\e"),
             '-' => roff.push_str("\\-"),
             '[' if !code => {}
-            // The text of a link stays, its address goes.
+            // The text of a link stays, its address is removed.
             ']' if !code => {
                 if rest.as_str().starts_with('(') {
                     rest.by_ref().find(|&c| c == ')');

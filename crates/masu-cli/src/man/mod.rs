@@ -1,6 +1,6 @@
 //! The manual pages, for packages to install and for `masu man`.
 //!
-//! - `command`: `masu(1)` and a page for each of its verbs, from what can be typed.
+//! - `command`: `masu(1)` and a page for each of its verbs, from the command line's definition.
 //! - `manual`: `libmasu(3)` and `masu-conf(7)`, written by hand, with the engine's keys filled in.
 
 mod command;
@@ -24,7 +24,7 @@ struct Page {
 }
 
 impl Page {
-    /// The name it is asked for by.
+    /// Returns the name by which it is requested.
     fn name(&self) -> &str {
         self.file.rsplit_once('.').map_or(&self.file, |(name, _section)| name)
     }
@@ -36,7 +36,7 @@ fn pages() -> Result<Vec<Page>, Failure> {
     Ok(pages)
 }
 
-/// Writes every page into `directory`, which is made if it does not exist.
+/// Writes every page into `directory`, which is created if it does not exist.
 pub fn write(directory: &Path) -> Result<(), Failure> {
     let shown = directory.display();
     let failed = |error| Failure::new(1, format!("cannot write to `{shown}`: {error}"));
@@ -47,8 +47,8 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows the page called `name`: `masu-run`, or `run` for short. A terminal gets it as `man` shows it,
-/// a file or a pipe gets its source.
+/// Shows the page called `name`: `masu-run`, or `run` for short. A terminal gets it as `man` shows
+/// it; a file or a pipe gets its source.
 pub fn show(name: &str) -> Result<(), Failure> {
     let pages = pages()?;
     let long = format!("masu-{name}");
@@ -67,7 +67,7 @@ pub fn show(name: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::output(&error))
 }
 
-/// What shows the source of a page on a terminal, the best first; each reads standard input.
+/// Programs that show the source of a page on a terminal, best first; each reads standard input.
 const VIEWERS: [&[&str]; 3] =
     [&["man", "-l", "-"], &["mandoc", "-a"], &["groff", "-man", "-Kutf8", "-Tutf8"]];
 
@@ -76,7 +76,7 @@ fn rendered(page: &Page) -> Result<(), Failure> {
     for viewer in VIEWERS {
         match fed(viewer, &page.source) {
             Ok(status) if status.success() => return Ok(()),
-            // Another man may know no `-l`.
+            // Another man may not know `-l`.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::output(&error)),
@@ -92,8 +92,8 @@ fn rendered(page: &Page) -> Result<(), Failure> {
     ))
 }
 
-/// Runs `viewer` on `source`. From a file in memory: a viewer that ends early would break a pipe, and that a
-/// command ends by.
+/// Runs `viewer` on `source`, from a file in memory: a viewer that ends early would break a pipe, and that would end
+/// this command.
 fn fed(viewer: &[&str], source: &str) -> io::Result<ExitStatus> {
     let mut page = File::from(memfd_create("page", MemfdFlags::CLOEXEC)?);
     page.write_all(source.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Takes the profile of a process that runs already: switches it on, reads it from outside, and switches it off.
+//! Takes the profile of a running process: switches it on, reads it from outside, and switches it off.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,10 @@ use crate::conf;
 use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::see::failure;
 
-/// How long, if nobody says.
+/// The default duration.
 const DEFAULT: Duration = Duration::from_secs(10);
 
-/// The profile of a process.
+/// Returns the profile of a process.
 pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     let usual = conf::rate_in_bytes(order.rate.as_deref())?;
     let rate = order.rate.is_some().then_some(usual);

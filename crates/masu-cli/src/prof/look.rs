@@ -1,4 +1,4 @@
-//! One look at the profile of a running process.
+//! One reading of a running process's profile.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,32 +10,32 @@ use masu_inspect::{Engine, Error};
 use masu_profile::raw::Free;
 use masu_profile::{Amount, Mapping, Place, Profile};
 
-/// What is to be looked at.
+/// What is read.
 pub struct Subject {
     /// The process.
     pub memory: Memory,
     /// The copies of masu in it.
     pub engines: Vec<Engine>,
-    /// What was allocated after that moment has grown.
+    /// Blocks allocated after that moment count as growth.
     pub since: u64,
     /// Whether to find out what blocks retain.
     pub retained: bool,
 }
 
-/// Milliseconds, as the engine counts them.
+/// Returns milliseconds, on the engine's clock.
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
 impl Subject {
-    /// A process, from now on.
+    /// Makes one for a process, from now on.
     pub fn of(process: u32, retained: bool) -> Result<Subject, Error> {
         let (memory, engines) = masu_inspect::engines(process)?;
         Ok(Subject { memory, engines, since: now(), retained })
     }
 
-    /// Looks. `None`: the process has not taken note of the profile yet.
+    /// Reads the profile. `None` if the process has not noticed it so far.
     pub fn look(&mut self) -> Result<Option<Profile>, Error> {
         let memory = &self.memory;
         let mut profile = Profile { pid: memory.process, outside: true, ..Profile::default() };
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-/// Notes which files' code is where in the profile's process.
+/// Adds the mappings of files' code in the profile's process.
 pub fn map(profile: &mut Profile) -> Result<(), Error> {
     let process = profile.pid;
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))
@@ -90,7 +90,7 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the files of a process are, if it has other ones than this process.
+/// Returns where the files of a process are, if its root differs from this process's.
 fn other_root(process: u32) -> Option<PathBuf> {
     let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let root = PathBuf::from(format!("/proc/{process}/root"));
@@ -103,7 +103,7 @@ fn amount(seen: Seen) -> Amount {
     Amount { objects: seen.objects as f64 / 65536.0, bytes: seen.bytes as f64 }
 }
 
-/// Adds what one copy of masu knows.
+/// Adds the data of one copy of masu.
 fn add(profile: &mut Profile, samples: &Samples, held: Option<&Retained>, since: u64) {
     let mut grown = vec![Seen::default(); samples.sites.len()];
     for sample in samples.live.iter().filter(|sample| sample.born >= since) {

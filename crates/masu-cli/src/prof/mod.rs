@@ -1,4 +1,4 @@
-//! `masu prof`: who allocates what is in use.
+//! `masu prof`: which code allocates the memory in use.
 //!
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
@@ -11,7 +11,7 @@
 //!   └─ text         the report for a terminal
 //! ```
 //!
-//! What a profile is, and its other forms, are in `masu_profile`.
+//! What a profile is, and its other formats, are in `masu_profile`.
 
 mod attach;
 pub mod look;
@@ -155,7 +155,7 @@ pub struct Prof {
     pub command: Vec<OsString>,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Prof) -> Result<u8, Failure> {
     let outputs = output::of(order)?;
     let view = view(order)?;
@@ -187,14 +187,14 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     Ok(if code == 0 && most.is_some_and(|most| leaks(&profile, most)) { TOO_MUCH } else { code })
 }
 
-/// Whether more than `most` bytes are in use at the end of a profile, which is said then.
+/// Whether more than `most` bytes are in use at the end of a profile; if so, says it.
 fn leaks(profile: &Profile, most: u64) -> bool {
     let places = profile.places.iter();
     let leaked: f64 = places.map(|place| View::Live.of(place).bytes).sum();
     let is_more = leaked > most as f64;
     if is_more {
         let told = (bytes(leaked), bytes(most as f64));
-        // Rounded, a small difference would not show.
+        // Rounding could hide a small difference.
         let (leaked, most) = match told {
             (a, b) if a == b => (format!("{leaked:.0} bytes"), most.to_string()),
             differing => differing,
@@ -251,7 +251,7 @@ fn parse(file: &Path, text: &str) -> Result<Profile, Failure> {
     })
 }
 
-/// Warns of samples that are missing.
+/// Warns of missing samples.
 fn say_what_is_missing(profile: &Profile) {
     if profile.dropped != 0 {
         warn(&format!(

@@ -1,4 +1,4 @@
-//! The files that a profile goes to.
+//! The output files of a profile.
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -9,7 +9,7 @@ use masu_profile::{Profile, Symbols, View, pprof, stacks};
 use super::{Prof, text, timeline};
 use crate::failure::{Failure, REFUSED, USAGE};
 
-/// A form.
+/// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The report.
@@ -18,7 +18,7 @@ pub enum Form {
     Flame,
     /// For pprof.
     Pprof,
-    /// A line for each stack.
+    /// One line for each stack.
     Folded,
     /// As the library writes it.
     Raw,
@@ -35,7 +35,7 @@ impl Form {
         }
     }
 
-    /// The form of a file's name.
+    /// Returns the format of a file's name.
     fn of(file: &Path) -> Result<Form, Failure> {
         let name = file.to_string_lossy();
         let forms = [
@@ -55,7 +55,7 @@ impl Form {
     }
 }
 
-/// What is asked for; a report on stdout if nothing is that says who it is.
+/// Returns the requested files; a report on stdout if there are none.
 pub fn of(order: &Prof) -> Result<Vec<(Form, PathBuf)>, Failure> {
     let mut outputs = Vec::new();
     for (form, file) in [
@@ -76,7 +76,7 @@ pub fn of(order: &Prof) -> Result<Vec<(Form, PathBuf)>, Failure> {
     Ok(outputs)
 }
 
-/// Writes a profile in a form.
+/// Writes a profile in a format.
 pub fn write(
     form: Form,
     file: &Path,
@@ -109,7 +109,7 @@ pub fn write(
     put(form.option(), file, &bytes)
 }
 
-/// Writes a file, or for `-` to stdout.
+/// Writes a file, or to stdout for `-`.
 fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if file == Path::new("-") {
         let mut out = stdout().lock();

@@ -1,4 +1,4 @@
-//! Runs a command with a profile that each of its processes writes as it ends.
+//! Runs a command with a profile that each of its processes writes when it ends.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
 use crate::{conf, library, preload, program, run};
 use masu_profile::{Moment, Profile};
 
-/// A directory that goes away in the end.
+/// A directory that is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -33,7 +33,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A command that runs.
+/// A running command.
 pub struct Started {
     /// Its process.
     pub child: Child,
@@ -41,7 +41,7 @@ pub struct Started {
     pub path: PathBuf,
 }
 
-/// Starts the command with a profile, which each of its processes writes to a file of that name as it ends.
+/// Starts the command with a profile, which each of its processes writes to a file of that name when it ends.
 pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
     let rate = conf::rate(order.rate.as_deref())?;
     let library = library::find(order.lib.as_deref())?;
@@ -62,21 +62,21 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))
     })?;
-    // The terminal's signals are the program's: it ends, and there is a profile to show.
+    // The terminal's signals are for the program: when it ends, there is a profile to show.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: nothing of this process depends on them.
+        // SAFETY: nothing in this process depends on them.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     Ok(Started { child, path })
 }
 
-/// The exit code that says how a program has ended.
+/// Returns the exit code for how a program ended.
 pub fn code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Runs the command; its profile, its memory over time, and the exit code that says how it ended.
+/// Runs the command; returns its profile, its memory over time, and the exit code for how it ended.
 pub fn record(order: &Prof) -> Result<(String, Vec<Moment>, u8), Failure> {
     let scratch = Scratch::new()?;
     let mut file = OsString::from(&scratch.0);
@@ -97,7 +97,7 @@ pub fn record(order: &Prof) -> Result<(String, Vec<Moment>, u8), Failure> {
     Ok((text, timeline, code(status)))
 }
 
-/// The profile of the process with most in use at its peak, with a word on the others.
+/// Returns the profile of the process with the highest peak, and mentions the others.
 fn choose(scratch: &Scratch, pid: u32) -> Option<String> {
     let files =
         fs::read_dir(&scratch.0).ok()?.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
@@ -109,7 +109,7 @@ fn choose(scratch: &Scratch, pid: u32) -> Option<String> {
     let mut found: Vec<(f64, u32, String)> = texts
         .filter_map(|text| peak(&text).map(|(bytes, process)| (bytes, process, text)))
         .collect();
-    // Among equals the one that was started.
+    // Among equals, the process that was started.
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1 != pid).cmp(&(b.1 != pid))));
     if found.len() > 1 {
         eprintln!(

@@ -1,4 +1,4 @@
-//! Runs a command and looks at it from outside, for the moment when most was free beside its blocks in use.
+//! Runs a command and reads it from outside, to catch the moment with most free memory beside its blocks in use.
 
 use std::thread;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::record::{self, Started};
 use super::timeline::Timeline;
 use crate::failure::{Failure, REFUSED};
 
-/// Between two looks.
+/// Time between two readings.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Runs the command; its profile, and the exit code that says how it ended.
+/// Runs the command; returns its profile, and the exit code for how it ended.
 pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     let Started { mut child, path } = record::start(order, None)?;
     let (mut best, process): (Option<Profile>, _) = (None, child.id());
@@ -25,7 +25,7 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         if let Some(status) = status {
             break status;
         }
-        // In its first moments it may be something else yet, and in its last ones nothing any more.
+        // In its first moments it may still be another program, and in its last ones nothing.
         if let Ok(mut subject) = Subject::of(process, true)
             && let Ok(Some(profile)) = subject.look()
             && best.as_ref().is_none_or(|best| free(best) <= free(&profile))

@@ -1,4 +1,4 @@
-//! A process that samples as long as somebody reads it from outside.
+//! A process that samples as long as it is read from outside.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,20 @@ use masu_profile::Profile;
 
 use super::look::Subject;
 
-/// Between two looks, of which the last one counts, at the longest.
+/// Maximum time between two readings, of which the last one counts.
 const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Why nothing can be read.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The process is not there, has no masu, or may not be read.
+    /// The process does not exist, has no masu, or may not be read.
     Unreadable(Error),
     /// Its masu was built without the profile.
     Absent(u32),
-    /// Another command profiles it.
+    /// Another command is profiling it.
     Taken(u32),
-    /// It takes a profile itself, with a sample in so many bytes, and another rate is asked for.
+    /// It takes a profile itself, with a sample every given number of bytes, and another rate was
+    /// requested.
     Rate(u32, u64),
 }
 
@@ -35,7 +36,7 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    /// What can be done about it.
+    /// Returns what can be done about it.
     pub fn remedy(&self) -> String {
         match self {
             Trouble::Unreadable(error) => error.remedy(),
@@ -70,17 +71,17 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A process that samples: of its own doing, or switched on until this is dropped.
+/// A process that samples: on its own, or switched on until this is dropped.
 pub struct Session {
     memory: Memory,
-    /// The copies of masu in it that are to be switched off again.
+    /// The copies of masu in it that must be switched off again.
     ours: Vec<Engine>,
-    /// Nobody else may switch meanwhile.
+    /// No other command may switch it meanwhile.
     claim: Option<Claim>,
 }
 
 impl Session {
-    /// Switches sampling on where the program has not done so itself: at `rate`, or as `usual`.
+    /// Switches sampling on where the program has not done so itself: at `rate`, or at `usual`.
     pub fn on(process: u32, rate: Option<u64>, usual: u64) -> Result<Session, Trouble> {
         let (memory, mut engines) = masu_inspect::engines(process)?;
         engines.retain(Engine::has_profile);
@@ -92,7 +93,7 @@ impl Session {
         let mut off = Vec::new();
         for engine in engines {
             let state = engine.profile_state(&session.memory)?;
-            // What a command that was killed has left on is taken over.
+            // Sampling left on by a killed command is taken over.
             match state.rate != 0 && state.guest == 0 {
                 true if rate.is_some_and(|rate| rate != state.rate) => {
                     return Err(Trouble::Rate(process, state.rate));
@@ -126,15 +127,15 @@ impl Drop for Session {
     }
 }
 
-/// What was seen.
+/// The result of an observation.
 pub struct Observed {
-    /// The last profile that could be read. `None`: the process has not taken note of it.
+    /// The last profile that could be read. `None` if the process has not noticed it.
     pub profile: Option<Profile>,
     /// Whether the process has ended meanwhile.
     pub ended: bool,
 }
 
-/// Looks again and again, for `span` or until `stop` is set.
+/// Reads repeatedly, for `span` or until `stop` is set.
 pub fn observe(
     subject: &mut Subject,
     span: Duration,
@@ -154,7 +155,7 @@ pub fn observe(
             Err(Error::Ended(_) | Error::NoProcess(_)) => {
                 return Ok(Observed { profile: last, ended: true });
             }
-            // Something moved while it was read: the next look sees it at rest.
+            // Something moved during the reading: the next one will succeed.
             Err(Error::Damaged(_)) if last.is_some() => {}
             Err(error) => return Err(error),
         }

@@ -7,7 +7,7 @@ use masu_profile::symbols::{Frame, Symbols};
 use masu_profile::view::{View, bytes, margin, variance};
 use masu_profile::{Amount, Profile};
 
-/// Most stacks shown, and frames of each.
+/// Maximum number of stacks shown, and of frames of each.
 const STACKS: usize = 15;
 const FRAMES: usize = 16;
 
@@ -20,7 +20,7 @@ struct Entry {
     lived: f64,
 }
 
-/// The report. `base` is what [`View::Growth`] compares with.
+/// Writes the report. [`View::Growth`] compares with `base`.
 pub fn report(
     profile: &Profile,
     symbols: &Symbols,
@@ -104,7 +104,7 @@ pub fn report(
     text
 }
 
-/// What a view says of a stack, or of all.
+/// Formats a view's figure of a stack, or of all.
 fn figure(view: View, entry: &Entry) -> String {
     let of = bytes(entry.amount.bytes);
     let blocks = match entry.amount.objects.round() {

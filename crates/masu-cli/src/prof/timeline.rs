@@ -1,4 +1,4 @@
-//! The memory of a process while it is profiled, over time.
+//! The memory of a process over time, while it is profiled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use masu_profile::{Moment, Profile};
 use crate::see::page;
 use crate::see::sampler::{Sample, Sampler};
 
-/// Between two looks.
+/// Time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Most moments that a profile keeps.
+/// Maximum number of moments that a profile keeps.
 const MOST: usize = 1000;
 
-/// Somebody who looks at a process and at all that descend from it.
+/// A thread that measures a process and all its descendants.
 pub struct Timeline {
     stop: Arc<AtomicBool>,
     looks: Option<JoinHandle<Vec<Sample>>>,
 }
 
 impl Timeline {
-    /// Begins to look.
+    /// Begins to measure.
     pub fn of(process: u32) -> Timeline {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -36,7 +36,7 @@ impl Timeline {
         Timeline { stop, looks: looks.ok() }
     }
 
-    /// Ends it; what was seen.
+    /// Ends it and returns the measurements.
     pub fn end(mut self) -> Vec<Moment> {
         self.stop.store(true, Ordering::Relaxed);
         let samples = self.looks.take().and_then(|looks| {
@@ -47,7 +47,7 @@ impl Timeline {
     }
 }
 
-/// Some of many looks, each the highest of its neighbours.
+/// Reduces many measurements, each to the highest of its neighbours.
 fn moments(samples: &[Sample]) -> Vec<Moment> {
     let part = samples.len().div_ceil(MOST).max(1);
     let moment = |part: &[Sample]| Moment {
@@ -59,7 +59,7 @@ fn moments(samples: &[Sample]) -> Vec<Moment> {
     samples.chunks(part).map(moment).collect()
 }
 
-/// The picture of it, for a page; empty if nobody looked for long enough.
+/// Returns the picture of it, for a page; empty if the measurement was too short.
 pub fn chart(profile: &Profile) -> String {
     let sample = |moment: &Moment| Sample {
         second: moment.milliseconds as f64 / 1000.0,

@@ -1,4 +1,4 @@
-//! What an account means: what is expensive, why it is there, what to do.
+//! Interprets an account: what is expensive, why it is there, what to do.
 
 use masu_core::rules::LONELY_BUDGET;
 use masu_inspect::Account;
@@ -21,10 +21,10 @@ pub struct Advice {
     pub todo: String,
 }
 
-/// The least that is worth a sentence, as a share of the RSS.
+/// The smallest share of the RSS that is worth a sentence.
 const WORTH: f64 = 0.03;
 
-/// All that is worth a sentence, the most expensive first.
+/// Returns everything that is worth a sentence, most expensive first.
 pub fn of(account: &Account) -> Vec<Advice> {
     let all = [
         live, spans, held, going, ends, huge_pages, tables, profile, guards, hardened, hooked,
@@ -36,12 +36,12 @@ pub fn of(account: &Account) -> Vec<Advice> {
     advice
 }
 
-/// Bytes of some kinds.
+/// Returns the bytes of some kinds.
 fn sum(account: &Account, kinds: &[Kind]) -> u64 {
     kinds.iter().map(|&kind| account.bytes(kind)).sum::<i64>().try_into().unwrap_or(0)
 }
 
-/// Advice on some bytes, if there are any.
+/// Returns advice on some bytes, if there are any.
 fn some(bytes: u64, what: &str, why: impl Into<String>, todo: impl Into<String>) -> Option<Advice> {
     let what = what.replace("{}", &Bytes(bytes).to_string());
     (bytes != 0).then(|| Advice { bytes, what, why: why.into(), todo: todo.into() })
@@ -139,12 +139,12 @@ fn held(account: &Account) -> Option<Advice> {
     some(bytes, "{} are free blocks that threads keep for themselves.", why, todo)
 }
 
-/// So many blocks of a kind.
+/// Returns a number of blocks of a kind, in words.
 fn counted(n: u64, kind: &str) -> String {
     if n == 1 { format!("a {kind} one") } else { format!("{n} {kind} ones") }
 }
 
-/// The decay time.
+/// Returns the decay time.
 fn decay(account: &Account) -> String {
     match account.going_back.decay_ms {
         Some(ms) if ms % 1000 == 0 => format!("{} s", ms / 1000),

@@ -1,4 +1,4 @@
-//! `masu explain`: where the resident bytes of a process are.
+//! `masu explain`: where a process's resident bytes are.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use clap::{Args, ValueHint};
 use super::{advice, core, failure, print, report, text};
 use crate::failure::Failure;
 
-/// All is well.
+/// Everything is fine.
 const DONE: u8 = 0;
 /// masu holds more than the caller allows.
 const TOO_MUCH: u8 = 1;
-/// The sum is off.
+/// The sum does not close.
 const OFF: u8 = 3;
 
 /// What holds the memory of a process?
@@ -60,7 +60,7 @@ pub struct Order {
     pub schema: bool,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let core = match &order.core {
         Some(_) if order.schema => Some(core::schema()),

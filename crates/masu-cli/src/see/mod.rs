@@ -1,5 +1,4 @@
-//! What a running process does with its memory, read from outside: nothing of it stops, and nothing has to be
-//! prepared.
+//! A running process's memory, read from outside: the process keeps running, and needs no preparation.
 //!
 //! ```text
 //! explain ─ masu-inspect   where every resident byte is
@@ -33,12 +32,12 @@ use masu_inspect::Error;
 
 use crate::failure::{Failure, USAGE};
 
-/// What cannot be read.
+/// Turns an error of reading into a failure.
 pub fn failure(error: &Error) -> Failure {
     Failure::new(USAGE, error.to_string()).remedy(error.remedy())
 }
 
-/// Writes to stdout, coloured if that is a terminal.
+/// Writes to stdout, with colours if it is a terminal.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())
@@ -46,7 +45,7 @@ fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::output(&error))
 }
 
-/// A duration such as `500ms`, `2s` or `5m`.
+/// Parses a duration such as `500ms`, `2s` or `5m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits =
         text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();

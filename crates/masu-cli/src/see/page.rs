@@ -1,4 +1,4 @@
-//! Memory over time as a page of HTML, or a picture, that needs nothing else.
+//! Memory over time as a self-contained HTML page or picture.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ const HEIGHT: f64 = 360.0;
 /// Room for the numbers.
 const LEFT: f64 = 80.0;
 const BOTTOM: f64 = 40.0;
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: usize = 900;
 
-/// The page.
+/// Returns the page.
 pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
     let title = escape(&format!("Memory of {name} (process {process})"));
     let rows: String = picture::events(samples)
@@ -45,7 +45,7 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
     )
 }
 
-/// The chart alone, as a picture.
+/// Returns the chart alone, as a picture.
 pub fn svg(name: &str, samples: &[Sample]) -> String {
     let title = escape(&format!("Memory of {name}, as masu watch shows it"));
     let [peak, back] = figures(samples);
@@ -65,7 +65,7 @@ pub fn svg(name: &str, samples: &[Sample]) -> String {
             )
         })
         .collect();
-    // Room for the words above, and for the last second beside.
+    // Room for the words above, and for the last second at the side.
     let view = format!("0 -36 {} {}", WIDTH + 8.0, HEIGHT + 36.0);
     format!(
         "<svg xmlns='http://www.w3.org/2000/svg' class='memory' viewBox='{view}' role='img' aria-label='{title}' \
@@ -75,13 +75,13 @@ pub fn svg(name: &str, samples: &[Sample]) -> String {
     )
 }
 
-/// The peak, and what went back.
+/// Returns the peak, and the memory that went back.
 fn figures(samples: &[Sample]) -> [Bytes; 2] {
     let peak = picture::curve(samples, |sample| sample.resident).peak();
     [Bytes(peak * 1024), Bytes(samples.last().map_or(0, |last| last.back) * 1024)]
 }
 
-/// What is in the picture.
+/// Returns the content of the picture.
 fn areas(samples: &[Sample]) -> String {
     let resident = picture::curve(samples, |sample| sample.resident);
     let free = picture::curve(samples, |sample| sample.free);
@@ -138,7 +138,7 @@ color:#222;background:#fff}svg{width:100%;font-size:12px}svg text{fill:#777}\
 td,th{padding:0 1.5em 0 0;text-align:right}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
 .grid{stroke-opacity:.3}}";
 
-/// Of the areas.
+/// Colours of the areas.
 const COLOURS: &str = ".grid{stroke:#999;stroke-opacity:.4}\
 .resident{fill:#e0a100;background:#e0a100;fill-opacity:.55}.free{fill:#2a8f3c;background:#2a8f3c;fill-opacity:.8}\
 .back{fill:#3b6fd4;background:#3b6fd4;fill-opacity:.18}";
@@ -168,7 +168,7 @@ mod tests {
         );
         assert_eq!(page.matches("<polygon").count(), 2);
         assert!(page.contains("<td>5.0 s</td><td>5.1 s</td><td>4 MiB</td>"), "{page}");
-        // Nothing is fetched.
+        // Nothing is fetched from elsewhere.
         assert!(!page.contains("http"), "{page}");
         let picture = svg("<a>", &samples);
         assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");

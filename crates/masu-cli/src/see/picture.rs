@@ -10,14 +10,14 @@ use super::sampler::Sample;
 use crate::bytes::Bytes;
 
 const BOLD: Style = Style::new().bold();
-/// Rows of what went back that are shown: the last ones.
+/// Number of rows shown of memory that went back: the last ones.
 const ROWS: usize = 8;
-/// What goes back within so many seconds after something else is the same event.
+/// Memory that goes back within this many seconds of other memory belongs to the same event.
 const APART: f64 = 1.0;
-/// What goes back between two looks is no part of an event if it is less than the most that ever did, divided by
-/// this: in a program at work something goes back all the time.
+/// Memory that goes back between two measurements belongs to no event if it is less than the maximum divided by this:
+/// in a busy program some goes back all the time.
 const TRICKLE: u64 = 50;
-/// What is no event, in KiB.
+/// Less than this, in KiB, is never an event.
 const LEAST: u64 = 256;
 
 /// The room for a picture.
@@ -27,17 +27,18 @@ pub struct Frame {
     pub columns: usize,
     /// Lines of each chart.
     pub chart: usize,
-    /// Lines of what went back, the last ones.
+    /// Number of lines about memory that went back: the last ones.
     pub events: usize,
 }
 
 impl Frame {
-    /// What a file has room for.
+    /// The space in a file.
     pub const FILE: Frame = Frame { columns: chart::WIDTH, chart: chart::HEIGHT, events: ROWS };
 
-    /// A terminal's: the picture has to fit as a whole, or it could not be drawn anew in its place.
+    /// The space on a terminal: the picture must fit as a whole, or it could not be redrawn in
+    /// place.
     pub fn of_terminal(columns: u16, rows: u16) -> Frame {
-        // Above and between are four lines, the axis is one, and the cursor is on the last.
+        // There are four lines above and between, the axis is one, and the cursor is on the last.
         let room = usize::from(rows).saturating_sub(6);
         let events = room.saturating_sub(2 * chart::HEIGHT).clamp(1, ROWS);
         let chart = room.saturating_sub(events) / 2;
@@ -48,7 +49,7 @@ impl Frame {
 /// Memory that went back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
-    /// From when to when.
+    /// The times of its start and its end.
     pub from: f64,
     /// See `from`.
     pub to: f64,
@@ -56,12 +57,12 @@ pub struct Event {
     pub kib: u64,
 }
 
-/// A curve of what the samples say.
+/// Returns a curve of one figure of the samples.
 pub fn curve(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> Curve {
     Curve(samples.iter().map(|sample| (sample.second, of(sample))).collect())
 }
 
-/// What went back when.
+/// Returns when memory went back.
 pub fn events(samples: &[Sample]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let given = |pair: &[Sample]| pair[1].back.saturating_sub(pair[0].back);
@@ -82,7 +83,7 @@ pub fn events(samples: &[Sample]) -> Vec<Event> {
     events
 }
 
-/// The charts and what is to be said of them.
+/// Draws the charts and the sentences about them.
 pub fn draw(name: &str, process: u32, samples: &[Sample], frame: Frame) -> String {
     let Some(last) = samples.last() else {
         return format!("{name} ended before it could be looked at\n");
@@ -161,7 +162,7 @@ mod tests {
         let [first, second] = events(&samples)[..] else { panic!("two events") };
         assert_eq!(first, Event { from: 0.5, to: 1.5, kib: 4000 });
         assert_eq!(second, Event { from: 20.0, to: 20.5, kib: 5000 });
-        // A trickle between two events joins them as little as nothing would.
+        // A trickle between two events does not join them.
         let trickling: Vec<_> = (0..40u32)
             .map(|n| sample(f64::from(n), u64::from(n) * 10 + if n < 20 { 0 } else { 9000 }))
             .collect();

@@ -1,7 +1,7 @@
-//! `masu purge`: has a process give back what is free.
+//! `masu purge`: makes a process give back its free memory.
 //!
-//! A word in the process is set, which masu looks at wherever it considers a purge: when the program frees or
-//! takes memory by a slow path, and in its background thread. A program that does neither is not woken.
+//! This sets a word in the process that masu checks whenever it considers a purge: when the program frees or allocates
+//! memory by a slow path, and in its background thread. A program that does neither is not woken.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use super::{failure, print};
 use crate::bytes::Bytes;
 use crate::failure::Failure;
 
-/// The process has not looked.
+/// The process has not reacted.
 const NOT_YET: u8 = 1;
-/// Between two looks.
+/// Time between two checks.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Have a process give free memory back at once.
@@ -41,7 +41,7 @@ pub struct Order {
     pub wait: Duration,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let said = |error| failure(&error);
     let (memory, mut engines) = masu_inspect::engines(order.pid).map_err(said)?;
@@ -70,7 +70,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             return Ok(NOT_YET);
         }
     }
-    // It has begun; the pages go one range after the other.
+    // It has begun; the pages go back one range after the other.
     let (mut given, mut calm) = (0, 0);
     while calm < 3 {
         thread::sleep(BETWEEN);

@@ -20,17 +20,17 @@ struct Report<'a> {
     advice: &'a [Advice],
 }
 
-/// The JSON, with a line break at its end.
+/// Returns the JSON, with a newline at its end.
 pub fn json(account: &Account, advice: &[Advice]) -> String {
     pretty(&Report { schema: "masu-explain", version: 1, account, advice })
 }
 
-/// The JSON schema of it.
+/// Returns the JSON schema of it.
 pub fn schema() -> String {
     pretty(&schemars::schema_for!(Report))
 }
 
-/// Anything as JSON, with a line break at its end.
+/// Formats a value as JSON, with a newline at its end.
 pub fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"
 }

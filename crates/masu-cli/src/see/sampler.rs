@@ -1,4 +1,4 @@
-//! Looks at a process and at all that descend from it, one after the other.
+//! Measures a process and all its descendants, one after the other.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,30 +8,30 @@ use masu_inspect::{Engine, engines};
 use masu_watch::process::{family, resident};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A look.
+/// A measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sample {
-    /// Since the first one.
+    /// Seconds since the first one.
     pub second: f64,
     /// Resident, in KiB.
     pub resident: u64,
-    /// Free in masu, and not gone back, in KiB.
+    /// Free in masu and not given back, in KiB.
     pub free: u64,
-    /// Gone back so far, in KiB.
+    /// Given back so far, in KiB.
     pub back: u64,
 }
 
-/// Samples that are kept: then each two become one.
+/// Maximum number of samples kept: above it, each two are merged.
 const MOST: usize = 16_384;
-/// Between two looks for processes that are new.
+/// Time between two checks for new processes.
 const NEWS: Duration = Duration::from_secs(1);
-/// The share of a processor that looking may take, one part in so many.
+/// Measuring may take one part in this many of a processor's time.
 const SHARE: u32 = 20;
 
 /// Who looks.
 pub struct Sampler {
     root: u32,
-    /// All looks so far.
+    /// All measurements so far.
     pub samples: Vec<Sample>,
     known: HashMap<u32, Process>,
     asked: Option<Instant>,
@@ -46,7 +46,7 @@ struct Process {
 }
 
 impl Sampler {
-    /// Of a process and all that descend from it.
+    /// Measures a process and all its descendants.
     pub fn new(root: u32) -> Sampler {
         Sampler {
             root,
@@ -58,23 +58,23 @@ impl Sampler {
         }
     }
 
-    /// How long to wait so that looking costs little.
+    /// Returns how long to wait so that measuring costs little.
     pub fn pause(&self) -> Duration {
         self.took * SHARE
     }
 
-    /// Looks. `false`: nobody is left.
+    /// Measures. Returns `false` if no process is left.
     pub fn look(&mut self, second: f64) -> bool {
         let (start, busy) = (Instant::now(), busy());
         let Some(resident) = resident(self.root) else { return false };
-        // In its first moments a program may be something else yet.
+        // In its first moments a process may still be another program.
         if self.asked.is_none_or(|asked| asked.elapsed() >= NEWS) || self.known.is_empty() {
             for process in family(self.root) {
                 if let Ok((memory, engines)) = match self.known.get(&process) {
                     Some(_) => continue,
                     None => engines(process),
                 } {
-                    // What it gave back before the first look went at no time that is known.
+                    // The time of purges before the first measurement is unknown.
                     let purged = purged(&engines);
                     self.known.insert(process, Process { memory, engines, purged });
                 }
@@ -82,7 +82,7 @@ impl Sampler {
             self.asked = Some(start);
         }
         let (mut free, mut back) = (0, 0);
-        // Whoever has ended, or become another program, has no masu there any more.
+        // A process that has ended, or executed another program, no longer has this masu.
         self.known.retain(|_, process| {
             let mut looks = process.engines.iter_mut().map(|engine| engine.look(&process.memory));
             if looks.any(|look| look.is_err()) {
@@ -104,7 +104,7 @@ impl Sampler {
         true
     }
 
-    /// Makes one of each two: the highest of both.
+    /// Merges each pair into one: the maximum of both.
     fn halve(&mut self) {
         let pairs = self.samples.chunks(2).map(|pair| Sample {
             second: pair[0].second,
@@ -116,7 +116,7 @@ impl Sampler {
     }
 }
 
-/// What this thread has had of a processor.
+/// Returns this thread's processor time.
 fn busy() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(now).unwrap_or_default()

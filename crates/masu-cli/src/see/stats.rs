@@ -33,7 +33,7 @@ pub struct Order {
     pub json: bool,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let seen = statistics::read(order.pid).map_err(|error| failure(&error))?;
     let (masu, all) = (seen.masu, seen.copies);

@@ -12,7 +12,7 @@ use crate::bytes::Bytes;
 const BOLD: Style = Style::new().bold();
 /// Columns of a line of text.
 const WIDTH: usize = 80;
-/// Rows of a table that are shown.
+/// Maximum number of rows shown of a table.
 const ROWS: usize = 6;
 
 /// The groups of parts, in their order.
@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[Kind]); 4] = {
     ]
 };
 
-/// What a part is called.
+/// Returns the name of a part.
 fn name(part: &Part) -> String {
     let name = match part.kind {
         Kind::LiveSmall => "small ones, up to 16 KiB",
@@ -81,7 +81,7 @@ fn name(part: &Part) -> String {
     name.into()
 }
 
-/// All of it.
+/// Writes all of it.
 pub fn render(account: &Account, advice: &[Advice]) -> String {
     let mut text = format!(
         "{BOLD}process {} ({}) on masu {}: {} resident{BOLD:#}\n\n",
@@ -123,7 +123,7 @@ fn row(text: &mut String, account: &Account, indent: &str, name: &str, bytes: i6
     let _ = writeln!(text, "{style}  {name:<46}{amount:>12}{share:>8.1} %{style:#}");
 }
 
-/// Where free blocks lie beside live ones.
+/// Writes where free blocks lie beside live ones.
 fn classes(text: &mut String, account: &Account) {
     let mut classes: Vec<_> =
         account.classes.iter().filter(|class| class.free_bytes >= LEAST).collect();
@@ -150,10 +150,10 @@ fn classes(text: &mut String, account: &Account) {
     }
 }
 
-/// What is not worth a row: a span.
+/// Less than this, a span, is not worth a row.
 const LEAST: u64 = 64 << 10;
 
-/// What threads hold.
+/// Writes what threads hold.
 fn threads(text: &mut String, account: &Account) {
     let bytes = |thread: &Thread| thread.bins + thread.cache + thread.outbox;
     let threads: Vec<_> = account.threads.iter().filter(|thread| bytes(thread) >= LEAST).collect();
@@ -176,7 +176,7 @@ fn threads(text: &mut String, account: &Account) {
     }
 }
 
-/// A paragraph, its further lines as far in as the first one's text.
+/// Writes a paragraph, with later lines indented like the first one's text.
 fn paragraph(text: &mut String, lead: &str, words: &str) {
     let indent = " ".repeat(lead.chars().count());
     let mut line = lead.to_owned();

@@ -1,4 +1,4 @@
-//! `masu watch`: a program's memory over time, and what went back when.
+//! `masu watch`: a program's memory over time, and when how much of it went back.
 //!
 //! ```text
 //! run ─ a command, started on masu, or a process
@@ -80,12 +80,12 @@ pub struct Order {
     pub command: Vec<OsString>,
 }
 
-/// The shortest time between two looks.
+/// The shortest time between two measurements.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// Between two drawings.
+/// Time between two drawings.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -94,7 +94,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     }
     let (mut child, process, name) = match order.pid {
         Some(process) => {
-            // Whoever watches a process wants to know at once if there is nothing to be seen.
+            // If the process cannot be watched, the user should learn so at once.
             masu_inspect::engines(process).map_err(|error| failure(&error))?;
             (None, process, masu_inspect::account::name(process))
         }
@@ -115,7 +115,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             status = Some(ended);
             break;
         }
-        // The command has the same signals, and decides itself.
+        // The command receives the same signals, and decides itself.
         if child.is_some() && is_launcher(process) {
             thread::sleep(SHORTEST / 5);
             continue;
@@ -130,15 +130,15 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             print(&over(drawn, &picture))?;
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
-        // A command may be over soon.
+        // A command may end soon.
         let soon = if child.is_some() { begin.elapsed() / 8 } else { order.every };
         thread::sleep(order.every.min(soon).max(SHORTEST).max(sampler.pause()));
     }
-    // A command that could not be started has said so.
+    // A command that could not be started has reported it.
     if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {
         return Ok(code(status));
     }
-    // The last one may be longer than the terminal is high.
+    // The last picture may be longer than the terminal is high.
     let frame = Frame { events: Frame::FILE.events, ..terminal() };
     let picture = picture::draw(&name, process, &sampler.samples, frame);
     print(&over(drawn, &picture))?;
@@ -158,23 +158,24 @@ fn start(command: &[OsString]) -> Result<Child, Failure> {
     Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
 }
 
-/// Whether what is about to become the command is still this program, or has ended, so that it has no file.
+/// Whether the future command is still this program, or has ended and so has no file.
 fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
-    // In this order: what has words and then no file has ended in between. What has just become this program has none yet.
+    // In this order: a process with a command line and then no file has ended in between. One that has just become this
+    // program has no command line so far.
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let Some(own) = file(&process.to_string()) else { return true };
     let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
     (launches || words.is_empty()) && Some(own) == file("self")
 }
 
-/// What the status of a command becomes.
+/// Returns the exit code for a command's status.
 fn code(status: Option<ExitStatus>) -> u8 {
     let status = status.map(|status| status.code().or(status.signal().map(|signal| 128 + signal)));
     status.map_or(0, |code| code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// The room on the terminal, or in a file if there is none.
+/// Returns the space on the terminal, or in a file if there is none.
 fn terminal() -> Frame {
     match rustix::termios::tcgetwinsize(stdout()) {
         Ok(size) if size.ws_col > 0 => Frame::of_terminal(size.ws_col, size.ws_row),
@@ -182,8 +183,8 @@ fn terminal() -> Frame {
     }
 }
 
-/// Draws in the place of the lines drawn before. Each line is cleared behind its end: a terminal that is cleared as a
-/// whole may keep what was on it in its history.
+/// Redraws over the previous lines. Each line is cleared beyond its end: clearing the whole terminal could leave old
+/// content in its history.
 fn over(lines: usize, picture: &str) -> String {
     if lines == 0 {
         return picture.to_owned();

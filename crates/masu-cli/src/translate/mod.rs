@@ -1,10 +1,10 @@
-//! `masu translate`: what the options of another allocator mean here.
+//! `masu translate`: what another allocator's options mean in masu.
 //!
-//! - `variables`: which options a variable of the environment holds.
-//! - `table`: every option that is known, and what it is on masu.
+//! - `variables`: the options in an environment variable.
+//! - `table`: every known option, and its equivalent in masu.
 //!
-//! What is to be set is judged by the engine's own parser, in the tests: no row can name a key that is
-//! not there.
+//! The tests check every resulting setting with the engine's own parser: no row can name a key that
+//! does not exist.
 
 mod table;
 mod variables;
@@ -44,7 +44,7 @@ pub struct Translate {
     pub variables: Vec<String>,
 }
 
-/// Prints the translation; the exit code.
+/// Prints the translation and returns the exit code.
 pub fn run(order: &Translate) -> Result<u8, Failure> {
     let given = match &order.variables[..] {
         [] => of_environment(std::env::vars_os()),
@@ -78,7 +78,7 @@ pub fn run(order: &Translate) -> Result<u8, Failure> {
     Ok(u8::from(all.into_iter().any(|(_, meaning)| meaning.is_mistake())))
 }
 
-/// The variables of other allocators that the environment sets.
+/// Returns the variables of other allocators in the environment.
 fn of_environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
     let mut known: Vec<_> = all
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -88,7 +88,7 @@ fn of_environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(Strin
     known
 }
 
-/// `NAME=VALUE`, or several with blanks between, as they are copied from a command line.
+/// Parses `NAME=VALUE`, or several separated by blanks, as copied from a command line.
 fn assignments(word: &str) -> Vec<Result<(String, String), Failure>> {
     let named = |word: &str| word.split_once('=').is_some_and(|(name, _)| variables::is_name(name));
     let words: Vec<_> = word.split_whitespace().collect();
@@ -113,8 +113,8 @@ fn one(name: &str, value: &str) -> Result<Variable, Failure> {
     })
 }
 
-/// What is to be set, each name once; what comes later wins, as it does in a list of options. `MALLOC_CONF` is
-/// such a list itself.
+/// Returns the settings, each name once; later ones override earlier ones, as in a list of options. `MALLOC_CONF` is
+/// itself such a list.
 fn settings(translated: &[Variable]) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     let all = translated.iter().flat_map(|variable| &variable.options);
@@ -146,7 +146,7 @@ fn describe(variable: &Variable, name: &str, value: &str, out: &mut String) {
 }
 
 impl Meaning {
-    /// In words, for one line.
+    /// Formats it in words, for one line.
     fn words(&self) -> String {
         match self {
             Meaning::Set(settings, note) => {

@@ -1,9 +1,9 @@
-//! Every option that is known, and what it is on masu: one row each.
+//! Every known option and its equivalent in masu, one row each.
 
 use self::How::{Decay, If, Kept, Mebibytes, Missing, Nothing, Prefix, Share, Switch, Words};
 use crate::near;
 
-/// Whose options they are.
+/// The allocator that an option belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     Jemalloc,
@@ -14,36 +14,36 @@ pub enum Family {
     Tunable,
 }
 
-/// What an option is here.
+/// The equivalent of an option in masu.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Variables with their values, and a note.
     Set(Vec<(String, String)>, &'static str),
     /// There is nothing to set, for this reason.
     Nothing(&'static str),
-    /// It is not there; this is instead.
+    /// masu does not have it; this is the alternative.
     Missing(&'static str),
-    /// The value has another form: this one.
+    /// The value must have this form.
     BadValue(&'static str),
-    /// No such option; perhaps this one.
+    /// No such option; perhaps this one was meant.
     Unknown(Option<&'static str>),
 }
 
 /// How a value becomes one of masu's.
 enum How {
-    /// Milliseconds that freed memory stays; -1 for ever.
+    /// Milliseconds that freed memory stays; -1 means for ever.
     Decay,
     /// Yes or no: the key, and its words for the two.
     Switch(&'static str, [&'static str; 2]),
-    /// Certain words, each a value of the key, or nothing.
+    /// Certain words, each with a value of the key, or with nothing.
     Words(&'static str, &'static [(&'static str, Option<&'static str>)]),
-    /// If it says yes, the key has this value.
+    /// If it means yes, the key has this value.
     If(&'static str, &'static str),
-    /// One in so many; 0: none.
+    /// One in N; 0 means none.
     Share(&'static str),
     /// A number of MiB.
     Mebibytes(&'static str),
-    /// What names of files begin with.
+    /// The prefix of file names.
     Prefix(&'static str),
     /// masu reads it under its own name.
     Kept,
@@ -70,7 +70,7 @@ const ONE_THREAD: &str = "there is at most one background thread";
 const LAYOUT: &str = "how memory is laid out is not a setting";
 const HUGE: &str = "huge pages are used where a program fills them; MASU_HUGE_PAGES=off is never";
 
-/// The rows; a name that ends in `*` stands for all that begin so.
+/// The rows; a name that ends in `*` matches as a prefix.
 const ROWS: &[(Family, &[&str], How)] = {
     use Family::{Glibc, Jemalloc, Mimalloc, Tcmalloc, Tunable};
     &[
@@ -314,7 +314,7 @@ const ROWS: &[(Family, &[&str], How)] = {
     ]
 };
 
-/// The row of an option.
+/// Returns the row of an option.
 fn row(family: Family, key: &str) -> Option<&'static How> {
     let fits = |name: &&str| match name.strip_suffix('*') {
         Some(begin) => key.starts_with(begin),
@@ -325,18 +325,18 @@ fn row(family: Family, key: &str) -> Option<&'static How> {
         .map(|(_, _, how)| how)
 }
 
-/// Whether there is such an option.
+/// Whether such an option exists.
 pub fn has(family: Family, key: &str) -> bool {
     row(family, key).is_some()
 }
 
-/// The names of all options.
+/// Yields the names of all options.
 pub fn names(family: Family) -> impl Iterator<Item = &'static str> {
     let rows = ROWS.iter().filter(move |(of, ..)| *of == family);
     rows.flat_map(|(_, names, _)| names.iter().copied()).filter(|name| !name.ends_with('*'))
 }
 
-/// What the option `key` with this value is here.
+/// Returns the equivalent of the option `key` with this value.
 pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
     let set =
         |key: &str, value: &str| Meaning::Set(vec![(format!("MASU_{key}"), value.to_owned())], "");
@@ -387,7 +387,7 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
     }
 }
 
-/// Yes or no; a level of more than 0 is yes.
+/// Parses yes or no; a level above 0 means yes.
 fn truth(value: &str) -> Option<bool> {
     match &value.to_ascii_lowercase()[..] {
         "true" | "t" | "yes" | "y" | "on" => Some(true),
@@ -449,7 +449,7 @@ mod tests {
         }
     }
 
-    /// Whatever a row can come to, the engine takes.
+    /// The engine accepts every possible result of a row.
     #[test]
     fn the_engine_takes_what_is_to_be_set() {
         let mut lists = BTreeSet::new();

@@ -1,28 +1,28 @@
-//! Which options a variable of the environment holds: a list in `MALLOC_CONF` and `GLIBC_TUNABLES`, one in
-//! each of the others, libraries in `LD_PRELOAD`.
+//! The options in an environment variable: a list in `MALLOC_CONF` and `GLIBC_TUNABLES`, one in each of the others,
+//! libraries in `LD_PRELOAD`.
 
 use super::table::{self, Family, Meaning};
 use crate::near;
 
 /// A variable of another allocator.
 pub struct Variable {
-    /// Whose it is.
+    /// The allocator's name.
     pub of: &'static str,
-    /// Its options as they are written, with what each is here.
+    /// Its options as written, with the equivalent of each.
     pub options: Vec<(String, Meaning)>,
 }
 
-/// The forms of names that are known, for people.
+/// The known forms of names, for people.
 pub const FORMS: &str = "MALLOC_CONF (with jemalloc's prefixes), MIMALLOC_…, TCMALLOC_…, MALLOC_ARENA_MAX and \
                          glibc's others, GLIBC_TUNABLES, LD_PRELOAD";
 
-/// jemalloc's variable, as builds with a prefix call it.
+/// jemalloc's variable, including its names in builds with a prefix.
 const LISTS: [&str; 4] = ["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "JEMALLOC_CONF"];
 
-/// What gperftools' variables begin with that do not begin with its name.
+/// Prefixes of gperftools' variables without its name.
 const BARE: [&str; 5] = ["HEAPPROFILE", "HEAPCHECK", "HEAP_PROFILE_", "HEAP_CHECK_", "MALLOCSTATS"];
 
-/// What the libraries of other allocators are called.
+/// Names of other allocators' libraries.
 const LIBRARIES: [&str; 8] = [
     "libjemalloc",
     "libmimalloc",
@@ -35,7 +35,7 @@ const LIBRARIES: [&str; 8] = [
 ];
 
 impl Variable {
-    /// The variable `name` with this value; `None` if it is no allocator's.
+    /// Reads the variable `name` with this value; `None` if it is not an allocator's.
     pub fn read(name: &str, value: &str) -> Option<Self> {
         let list = |of, family, separator, between: &'static str| {
             let items = value.split(separator).filter(|item| !item.trim().is_empty());
@@ -53,7 +53,7 @@ impl Variable {
         match &upper[..] {
             list_name if LISTS.contains(&list_name) => list("jemalloc", Family::Jemalloc, ',', ":"),
             "GLIBC_TUNABLES" => {
-                // Tunables of other parts of glibc are none of malloc's business.
+                // Tunables of other parts of glibc do not concern malloc.
                 let mut all = list("glibc", Family::Tunable, ':', "=")?;
                 all.options.retain(|(item, _)| {
                     item.starts_with("glibc.malloc.") || item.starts_with("glibc.mem.")
@@ -92,12 +92,12 @@ fn is_allocator(file: &str) -> bool {
     LIBRARIES.iter().any(|library| name.starts_with(library))
 }
 
-/// Whether a variable can be called so.
+/// Whether a variable can have this name.
 pub fn is_name(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The variable that was probably meant.
+/// Returns the variable that was probably meant.
 pub fn near(name: &str) -> Option<&'static str> {
     let fixed = LISTS.into_iter().chain(["GLIBC_TUNABLES", "LD_PRELOAD"]);
     near::to(name, fixed.chain(table::names(Family::Glibc)))

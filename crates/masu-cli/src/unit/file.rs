@@ -1,4 +1,5 @@
-//! The unit files of a service, under a root directory: where they are, and what in them bears on masu.
+//! The unit files of a service, under a root directory: where they are, and the lines that matter
+//! to masu.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::near;
 
-/// Where unit files lie; the first one wins.
+/// Where unit files are; the first match wins.
 const PLACES: [&str; 6] = [
     "etc/systemd/system",
     "run/systemd/system",
@@ -20,13 +21,14 @@ const PLACES: [&str; 6] = [
 pub struct Service {
     /// `redis-server.service`.
     pub name: String,
-    /// The `key=value` lines of its section `[Service]`, drop-ins included, in the order that counts.
+    /// The `key=value` lines of its section `[Service]`, including drop-ins, in order of
+    /// precedence.
     lines: Vec<(String, String)>,
     root: PathBuf,
 }
 
 impl Service {
-    /// The service called `name`, or what it is an alias of.
+    /// Finds the service called `name`, or the one it is an alias of.
     pub fn find(root: &Path, name: &str) -> Result<Self, Failure> {
         let name = name.strip_suffix(".service").unwrap_or(name);
         let odd = |c: char| !(c.is_ascii_alphanumeric() || "@-_.:\\".contains(c));
@@ -73,7 +75,7 @@ impl Service {
         }
     }
 
-    /// Its drop-ins but masu's own: those of a template come with its instances.
+    /// Returns its drop-ins except masu's own; an instance also has its template's.
     fn drop_ins(&self) -> Vec<PathBuf> {
         let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
         let directories: Vec<_> =
@@ -95,7 +97,7 @@ impl Service {
         self.lines.iter().filter(move |(other, _)| other == key).map(|(_, value)| &value[..])
     }
 
-    /// Refuses what only starts others: Debian's `postgresql`.
+    /// Refuses a service that only starts others, such as Debian's `postgresql`.
     fn is_the_program(&self) -> Result<(), Failure> {
         let start = self.values("ExecStart").next_back().unwrap_or_default();
         let program = start.trim_start_matches(['@', '-', ':', '+', '!']).split_whitespace().next();
@@ -111,7 +113,7 @@ impl Service {
         Err(Failure::new(USAGE, format!("{} runs nothing itself", self.name)).remedy(remedy))
     }
 
-    /// What `LD_PRELOAD` holds already.
+    /// Returns the present entries of `LD_PRELOAD`.
     pub fn preloads(&self) -> Vec<String> {
         let mut list = String::new();
         for value in self.values("Environment") {
@@ -127,7 +129,7 @@ impl Service {
         list.split([':', ' ']).filter(|file| !file.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The file of variables that sets `LD_PRELOAD`, if there is one.
+    /// Returns the file of variables that sets `LD_PRELOAD`, if there is one.
     pub fn preloading_file(&self) -> Option<&str> {
         let named = self.values("EnvironmentFile").map(|value| value.trim_start_matches('-'));
         named.into_iter().find(|file| {
@@ -138,7 +140,7 @@ impl Service {
         })
     }
 
-    /// Whether the file of the library is there for the service's processes.
+    /// Checks whether the service's processes can see the library's file.
     pub fn sees(&self, library: &Path) -> Result<(), Failure> {
         let is_on = |key: &str| {
             let value = self.values(key).next_back().unwrap_or_default();
@@ -168,15 +170,15 @@ impl Service {
         Ok(())
     }
 
-    /// Whether a filter says which system calls it may make.
+    /// Whether a filter restricts its system calls.
     pub fn restricts_calls(&self) -> bool {
-        // systemd's own set for services has all that masu needs.
+        // systemd's own set for services includes everything masu needs.
         let mut filters = self.values("SystemCallFilter").filter(|value| !value.starts_with('~'));
         filters.any(|value| !value.is_empty() && !value.contains("@system-service"))
     }
 }
 
-/// The words of a line, as systemd splits it: quotes keep blanks.
+/// Splits a line into words as systemd does: quotes keep blanks.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars().chain([' ']) {
@@ -191,12 +193,13 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The name of the file that a link leads to: an alias is one to the file under its own name.
+/// Returns the name of the file that a link points to: an alias links to the file under its own
+/// name.
 fn alias(file: &Path) -> Option<String> {
     Some(fs::read_link(file).ok()?.file_name()?.to_str()?.to_owned())
 }
 
-/// The file of a unit; an instance has its template's.
+/// Returns the file of a unit; an instance has its template's.
 fn unit_file(root: &Path, full: &str) -> Option<PathBuf> {
     let template = full.split_once('@').filter(|(_, rest)| *rest != ".service");
     let names = [Some(full.to_owned()), template.map(|(name, _)| format!("{name}@.service"))];
@@ -207,7 +210,7 @@ fn unit_file(root: &Path, full: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file() || file.is_symlink())
 }
 
-/// The names of all services that have files.
+/// Returns the names of all services that have files.
 fn services(root: &Path) -> Vec<String> {
     let entries = PLACES.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -218,7 +221,7 @@ fn services(root: &Path) -> Vec<String> {
     names
 }
 
-/// The instances of the template `name@` that are enabled or running.
+/// Returns the instances of the template `name@` that are enabled or running.
 fn instances(root: &Path, name: &str) -> Vec<String> {
     let wanted = PLACES.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten();
     let below = wanted
@@ -237,7 +240,7 @@ fn instances(root: &Path, name: &str) -> Vec<String> {
     names
 }
 
-/// What people call a service that distributions call otherwise.
+/// Common names of services that distributions call otherwise.
 const OTHER_NAMES: [&[&str]; 5] = [
     &["redis", "redis-server", "valkey", "valkey-server"],
     &["mariadb", "mysql", "mysqld"],

@@ -1,9 +1,10 @@
-//! `masu unit`: a systemd service on masu, by a drop-in file, and off it again.
+//! `masu unit`: runs a systemd service on masu, by a drop-in file, and undoes it.
 //!
-//! - `file`: the unit files of a service, read as far as masu is concerned.
+//! - `file`: the parts of a service's unit files that matter to masu.
 //!
-//! Only the drop-in is written or taken away. It is called `zz-masu.conf`, so that it comes after other
-//! drop-ins, `override.conf` of `systemctl edit` among them: what is preloaded there stays, behind masu.
+//! Only the drop-in is written or removed. It is called `zz-masu.conf`, so that it comes after
+//! other drop-ins, including `override.conf` of `systemctl edit`: libraries preloaded there stay,
+//! after masu.
 
 mod file;
 
@@ -66,17 +67,17 @@ pub struct Unit {
     pub root: Option<PathBuf>,
 }
 
-/// What the file begins with, so that nobody else's is overwritten.
+/// The beginning of the file, so that no other file is overwritten.
 const MARK: &str = "# Written by `masu unit";
 const NAME: &str = "zz-masu.conf";
 
-/// Does it; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Unit) -> Result<u8, Failure> {
     let root = order.root.as_deref().unwrap_or(Path::new("/"));
     let service = Service::find(root, &order.name)?;
     let directory = root.join("etc/systemd/system").join(format!("{}.d", service.name));
     let file = directory.join(NAME);
-    // As it is called on that machine.
+    // Its path on that machine.
     let shown = format!("/etc/systemd/system/{}.d/{NAME}", service.name);
     if order.remove {
         return remove(&service.name, &directory, &file, &shown);
@@ -89,16 +90,16 @@ pub fn run(order: &Unit) -> Result<u8, Failure> {
     keep_others(&file, &shown)?;
     let denied = |error: io::Error| cannot("write", &shown, &error, &order.name);
     fs::create_dir_all(&directory).map_err(denied)?;
-    // As a whole or not at all: systemd may read at any moment.
+    // Written as a whole or not at all: systemd may read at any moment.
     let new = directory.join(".zz-masu.conf.new");
     fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(denied)?;
     print(&format!("{shown} is written. For it to take effect:\n{}", after(&service.name)))?;
     Ok(0)
 }
 
-/// The file's text.
+/// Returns the file's text.
 fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
-    // As long as the package is installed, and not only as this build of it is.
+    // A path that lasts as long as the package is installed, not only this build of it.
     let library = library::find(order.lib.as_deref())?.path;
     service.sees(&library)?;
     let mut preload = library.display().to_string();
@@ -130,12 +131,12 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Whether a file that is preloaded is masu, of this installation or another.
+/// Whether a preloaded file is masu, from this installation or another.
 fn is_masu(file: &str) -> bool {
     file.rsplit('/').next().is_some_and(|name| name.starts_with("libmasu.so"))
 }
 
-/// An assignment as systemd reads it: `%` begins a specifier, and quotes keep blanks.
+/// Formats an assignment for systemd: `%` begins a specifier, and quotes keep blanks.
 fn quoted(assignment: &str) -> String {
     let escaped = assignment.replace('\\', "\\\\").replace('%', "%%");
     if escaped.contains([' ', '\t', '\'', '"']) {
@@ -155,13 +156,13 @@ fn remove(name: &str, directory: &Path, file: &Path, shown: &str) -> Result<u8, 
         }
         Err(error) => return Err(cannot("remove", shown, &error, name)),
     }
-    // Others' files keep it.
+    // Other files keep the directory.
     let _ = fs::remove_dir(directory);
     print(&format!("{shown} is gone. For it to take effect:\n{}", after(name)))?;
     Ok(0)
 }
 
-/// Refuses a file of the same name that somebody else wrote.
+/// Refuses a file of the same name that masu did not write.
 fn keep_others(file: &Path, shown: &str) -> Result<(), Failure> {
     match fs::read_to_string(file) {
         Ok(text) if !text.starts_with(MARK) => {
@@ -183,7 +184,7 @@ fn cannot(what: &str, file: &str, error: &io::Error, name: &str) -> Failure {
     }
 }
 
-/// What is left to do, for the one who has the right to interrupt the service.
+/// Returns the remaining step, which the user must take with the right to interrupt the service.
 fn after(name: &str) -> String {
     format!(
         "  systemctl daemon-reload && systemctl restart {name}\n  masu doctor -p $(systemctl show -P MainPID {name})\n"

@@ -1,7 +1,8 @@
 //! `--all`: which allocator every process of the machine runs on.
 //!
-//! Processes are read one by one while they come and go: one that has ended meanwhile is left out. Those
-//! of other users are told apart from those that could be read, and nothing is said about them.
+//! Processes are read one by one while others come and go: one that has ended meanwhile is left
+//! out. Other users' processes are listed apart from those that could be read, without any
+//! statement about them.
 
 mod table;
 
@@ -101,7 +102,7 @@ impl All {
     }
 
     fn add(&mut self, id: u32, root: &Root, users: &BTreeMap<u32, String>) {
-        // The kernel's own threads have no memory, nor has what has ended.
+        // Kernel threads have no memory, nor do processes that have ended.
         let status: Option<Status> = root.process("status");
         let Some(status) = status.filter(|status| status.vmsize.is_some()) else { return };
         let user = users.get(&status.euid).cloned().unwrap_or_else(|| status.euid.to_string());
@@ -138,18 +139,18 @@ impl All {
         });
     }
 
-    /// Whether a process was to run on masu and does not.
+    /// Whether a process should run on masu and does not.
     pub fn is_a_problem(&self) -> bool {
         self.processes.iter().any(|process| process.asked && !process.masu)
     }
 
-    /// The JSON, with a line break at its end.
+    /// Returns the JSON, with a newline at its end.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data") + "\n"
     }
 }
 
-/// The users of the machine.
+/// Returns the users of the machine.
 fn users(machine: &Root) -> BTreeMap<u32, String> {
     let list = machine.text("/etc/passwd").unwrap_or_default();
     let user = |line: &str| {
@@ -160,7 +161,7 @@ fn users(machine: &Root) -> BTreeMap<u32, String> {
     list.lines().filter_map(user).collect()
 }
 
-/// The JSON schema of [`All`].
+/// Returns the JSON schema of [`All`].
 pub fn schema() -> String {
     let schema = schemars::schema_for!(All);
     serde_json::to_string_pretty(&schema).expect("plain data") + "\n"

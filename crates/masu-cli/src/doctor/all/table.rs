@@ -1,5 +1,4 @@
-//! The processes as a table: one row for those of one program that run on the same allocator, the
-//! largest first.
+//! The processes as a table: one row for each program and allocator, the largest first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,25 +20,25 @@ const NAME: usize = 20;
 const ALLOCATOR: usize = 22;
 const MEMORY: usize = 9;
 
-/// What processes of one row share.
+/// What the processes of a row share.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     name: &'a str,
     allocator: String,
     besides: Vec<String>,
-    /// Whether masu serves them, and whether it was to.
+    /// Whether masu serves them, and whether it should.
     masu: bool,
     missed: bool,
 }
 
 struct Row<'a> {
     key: Key<'a>,
-    /// Where it is known.
+    /// If it is known.
     bytes: Option<u64>,
     ids: Vec<u32>,
 }
 
-/// Lays it out for a terminal of `width` columns.
+/// Formats it for a terminal of `width` columns.
 pub fn render(all: &All, width: usize) -> String {
     let mut text = format!("{BOLD}{}{BOLD:#}\n\n", headline(all));
     let _ = writeln!(
@@ -124,7 +123,7 @@ fn key(process: &Entry) -> Key<'_> {
     }
 }
 
-/// How many, and as many ids as fit in `width` columns.
+/// Returns the number, and those ids that fit in `width` columns.
 fn ids(ids: &[u32], width: usize) -> String {
     if let [one] = ids {
         return one.to_string();
@@ -132,7 +131,7 @@ fn ids(ids: &[u32], width: usize) -> String {
     let mut text = format!("{}:", ids.len());
     for (i, id) in ids.iter().enumerate() {
         let id = format!(" {id}");
-        // Room for what stands for the rest.
+        // Room for the ellipsis.
         let rest = if i + 1 < ids.len() { 2 } else { 0 };
         if text.len() + id.len() + rest > width {
             text.push_str(" …");
@@ -143,7 +142,7 @@ fn ids(ids: &[u32], width: usize) -> String {
     text
 }
 
-/// `text` in at most `width` columns.
+/// Cuts `text` to at most `width` columns.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -151,7 +150,7 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// What the table does not say.
+/// Adds what the table does not say.
 fn notes(all: &All, rows: &[Row], text: &mut String) {
     let missed = rows.iter().filter(|row| row.key.missed).flat_map(|row| &row.ids);
     let missed: Vec<_> = missed.map(u32::to_string).collect();

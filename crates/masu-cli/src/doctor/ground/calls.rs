@@ -1,8 +1,8 @@
-//! Which of the system calls that masu makes are refused here.
+//! Detects which of masu's system calls are refused here.
 //!
-//! A seccomp filter cannot be read, but it is inherited: what it refuses this process it refuses the
-//! programs that this process starts. So each call is made once, with arguments that change nothing,
-//! in a child, since a filter may also end who makes the call.
+//! A seccomp filter cannot be read, but it is inherited: programs that this process starts are
+//! refused the same calls. So each call is made once, with arguments that change nothing, in a
+//! child, because a filter may also kill the caller.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -34,7 +34,7 @@ const CALLS: &[Call] = &[
         name: "madvise",
         without: "no memory goes back while the program runs",
         attempt: || {
-            // SAFETY: an empty range is advised of nothing.
+            // SAFETY: advice on an empty range has no effect.
             invalid(unsafe { libc::syscall(libc::SYS_madvise, 0, 0, libc::MADV_NORMAL) })
         },
     },
@@ -42,7 +42,7 @@ const CALLS: &[Call] = &[
         name: "mincore",
         without: "fewer blocks above 1 MiB are in huge pages",
         attempt: || {
-            // SAFETY: nothing is asked about, so nothing is written.
+            // SAFETY: the range is empty, so nothing is written.
             invalid(unsafe { libc::syscall(libc::SYS_mincore, 0, 0, 0) })
         },
     },
@@ -88,7 +88,7 @@ const CALLS: &[Call] = &[
     },
 ];
 
-/// What became of a call.
+/// The result of a call.
 enum Outcome {
     Allowed,
     Refused(Errno),
@@ -98,7 +98,7 @@ enum Outcome {
     Unknown,
 }
 
-/// What a call returned: that its arguments are invalid says that it was let through.
+/// Evaluates the result of a call: if its arguments are invalid, it was allowed.
 fn invalid(result: libc::c_long) -> Result<(), Errno> {
     let error = io::Error::last_os_error().raw_os_error();
     match error {
@@ -136,12 +136,12 @@ fn refused(call: &Call) -> Option<Finding> {
 }
 
 fn in_a_child(attempt: fn() -> Result<(), Errno>) -> Outcome {
-    // SAFETY: this process has one thread, so the child finds everything as it is here; it makes a
-    // system call and ends.
+    // SAFETY: this process has one thread, so the child finds a consistent state; it makes a system
+    // call and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let code = attempt().err().map_or(0, Errno::raw_os_error);
-        // SAFETY: ends the child without running anything of the parent's.
+        // SAFETY: ends the child without running any of the parent's code.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;

@@ -1,7 +1,7 @@
-//! The control group of the process: how much memory and processor time it may have.
+//! The process's control group: how much memory and processor time it may use.
 //!
-//! A group is confined by its own limits and by those of every group above it, as far as they can be
-//! seen from here; the smallest counts. Version 1 keeps memory and processors in separate trees.
+//! A group is confined by its own limits and by those of every visible group above it; the smallest
+//! counts. Version 1 keeps memory and processors in separate trees.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::bytes::Bytes;
 use crate::doctor::finding::Finding;
 use crate::doctor::root::Root;
 
-/// Version 1 says "no limit" by the largest multiple of a page.
+/// Version 1 expresses "no limit" as the largest multiple of a page.
 const UNLIMITED: u64 = 1 << 60;
 
 /// The facts; a limit that is not set is null.
@@ -64,8 +64,8 @@ impl Groups {
             1 => mount.fs_type == "cgroup" && mount.super_options.contains_key(controller),
             _ => mount.fs_type == "cgroup2",
         })?;
-        // In a container the mount often shows only a part of the tree, from the group of the
-        // container on, while the path counts from the tree's own root.
+        // In a container the mount often shows only part of the tree, from the container's group
+        // on, while the path starts at the tree's own root.
         let path = group.pathname.strip_prefix(mount.root.trim_end_matches('/'));
         let path = PathBuf::from(path.unwrap_or(&group.pathname).trim_matches('/'));
         let directories = path.ancestors().map(|part| mount.mount_point.join(part));
@@ -73,12 +73,12 @@ impl Groups {
         Some(Self { version, directories })
     }
 
-    /// The smallest number that the groups' files `name` hold.
+    /// Returns the smallest number in the groups' files called `name`.
     fn smallest(&self, root: &Root, name: &str) -> Option<u64> {
         self.directories.iter().filter_map(|group| root.value(group.join(name))).min()
     }
 
-    /// The innermost group whose file `name` holds a number below [`UNLIMITED`] that is the smallest.
+    /// Returns the innermost group whose file `name` holds the smallest number below [`UNLIMITED`].
     fn limiting(&self, root: &Root, name: &str) -> Option<(u64, &PathBuf)> {
         let all = self.directories.iter();
         let all = all.filter_map(|group| Some((root.value::<u64>(group.join(name))?, group)));
@@ -142,7 +142,7 @@ impl Container {
         let Some(version) = self.version else {
             return Finding::ok(ID, "No control group limits memory.");
         };
-        // A limit beyond the machine's memory is none.
+        // A limit beyond the machine's memory has no effect.
         let limit = self.memory_max.filter(|&max| memory.total.is_none_or(|total| max < total));
         let Some(max) = limit else {
             return Finding::ok(ID, format!("No limit on memory (cgroup v{version})."));
@@ -154,7 +154,7 @@ impl Container {
         };
         let sentence =
             format!("{} of {} of memory in use{swap} ({path})", Bytes(current), Bytes(max));
-        // Files that were read count as use, so a full group alone is no alarm.
+        // The page cache counts as use, so a full group alone is no cause for alarm.
         let needed = current.saturating_sub(self.memory_idle_files.unwrap_or(0));
         if needed >= max - max / 10 {
             let soft = (max / 10 * 8) >> 20;
@@ -206,12 +206,12 @@ impl Container {
     }
 }
 
-/// The number behind `name` at the start of a line.
+/// Returns the number after `name` at the start of a line.
 fn counted(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// Processors' worth of time that the groups allow.
+/// Returns the processors' worth of time that the groups allow.
 fn quota(root: &Root, groups: &Groups) -> Option<f64> {
     let quotas = groups.directories.iter().filter_map(|group| {
         let (quota, period): (f64, f64) = if groups.version == 1 {
@@ -222,13 +222,13 @@ fn quota(root: &Root, groups: &Groups) -> Option<f64> {
             let (quota, period) = text.split_once(' ')?;
             (quota.parse().ok()?, period.parse().ok()?)
         };
-        // Version 1 says "no quota" by -1.
+        // Version 1 expresses "no quota" as -1.
         (quota > 0.0 && period > 0.0).then_some(quota / period)
     });
     quotas.min_by(f64::total_cmp)
 }
 
-/// How many processors this process may run on.
+/// Returns how many processors this process may run on.
 fn processors() -> Option<u64> {
     sched_getaffinity(None).ok().map(|set| u64::from(set.count()))
 }

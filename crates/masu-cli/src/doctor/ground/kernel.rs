@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::doctor::finding::Finding;
 use crate::doctor::root::Root;
 
-/// What masu uses of newer kernels, since when it is there, and what happens without.
+/// masu's uses of newer kernels: since which version, and what happens without it.
 const FEATURES: &[((u32, u32), &str, &str)] = &[
     ((4, 14), "membarrier", "caches of sleeping threads keep their few MiB"),
     ((4, 17), "MAP_FIXED_NOREPLACE", "masu probes for free addresses with hints instead"),
@@ -80,7 +80,7 @@ impl Kernel {
     }
 }
 
-/// The first two numbers of a release.
+/// Parses the first two numbers of a release.
 fn parse(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::doctor::finding::Finding;
 use crate::doctor::root::Root;
 
-/// Below this much address space or data, programs of ordinary size run into the limit.
+/// Below this much address space or data, ordinary programs reach the limit.
 const NARROW: u64 = 1 << 30;
 
 /// The soft limits, in bytes; null is unlimited.
@@ -92,7 +92,7 @@ fn confined(id: &'static str, what: &str, letter: char, limit: u64) -> Option<Fi
     })
 }
 
-/// A size that `--limit` reads.
+/// Formats a size so that `--limit` can read it.
 fn whole(bytes: u64) -> String {
     format!("{}MiB", (bytes >> 20).max(1))
 }

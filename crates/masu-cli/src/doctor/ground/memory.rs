@@ -134,7 +134,7 @@ impl Memory {
                 let fix = format!(
                     "sysctl vm.overcommit_memory=0, or a larger vm.overcommit_ratio (now {ratio})"
                 );
-                // A tenth is what one service easily asks for.
+                // A single service can easily request a tenth.
                 if left < limit / 10 {
                     Finding::warning(ID, format!("{shown}, so malloc may fail soon.")).fix(fix)
                 } else {

@@ -1,8 +1,8 @@
-//! What masu stands on: the kernel, its settings, the limits, the container. Read first, judged then,
-//! so that the judgement can be tested with the files of any machine.
+//! masu's environment: the kernel, its settings, the limits, the container. It is read first and
+//! judged afterwards, so that the judgement can be tested with the files of any machine.
 //!
 //! - `kernel`: version, seccomp, rights.
-//! - `calls`: which of the system calls that masu makes are refused, by making them.
+//! - `calls`: which of masu's system calls are refused, determined by making them.
 //! - `memory`: page size, huge pages, overcommit, mappings.
 //! - `limits`: `ulimit`.
 //! - `container`: the control group's memory and processors.
@@ -39,12 +39,13 @@ impl Ground {
         }
     }
 
-    /// How many mappings a process may have.
+    /// Returns how many mappings a process may have.
     pub fn mappings(&self) -> Option<u64> {
         self.memory.max_map_count
     }
 
-    /// Judges them. `here` says that a program started by this process stands on the same ground.
+    /// Judges the facts. `here` means that programs started by this process have the same
+    /// environment.
     pub fn findings(&self, here: bool) -> Vec<Finding> {
         let mut findings = self.kernel.findings();
         if here {

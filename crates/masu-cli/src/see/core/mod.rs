@@ -1,4 +1,4 @@
-//! `masu explain --core`: how a process ended that has left a core file, and which block its fault was at.
+//! `masu explain --core`: how a process that left a core file ended, and the block at which its fault was.
 
 mod place;
 mod text;
@@ -22,7 +22,7 @@ use place::Place;
 
 pub use text::render;
 
-/// What the processor says of an address that cannot be one: nothing.
+/// The kernel's code for a fault at an impossible address, which the processor does not report.
 const SI_KERNEL: i32 = 0x80;
 
 /// What `masu explain --core` says.
@@ -94,17 +94,17 @@ struct Function {
     text: String,
 }
 
-/// The JSON of it, with a line break at its end.
+/// Returns it as JSON, with a newline at its end.
 pub fn json(ended: &Ended) -> String {
     report::pretty(ended)
 }
 
-/// The JSON schema of that.
+/// Returns the JSON schema of that.
 pub fn schema() -> String {
     report::pretty(&schemars::schema_for!(Ended))
 }
 
-/// What a core file says.
+/// Explains a core file.
 pub fn explain(path: &Path) -> Result<Ended, Failure> {
     let core = Core::open(path).map_err(|error| {
         let problem = match error.kind() {
@@ -135,7 +135,7 @@ fn of(memory: &Memory, engines: &[Engine]) -> Result<Ended, Error> {
     let core = memory.core().expect("made of one");
     let here = core.threads.first().map(|&Thread { id, counter }| Trace {
         thread: id,
-        // As if it were where a call returns to.
+        // One further, as if it were a return address.
         frames: vec![counter.wrapping_add(1)],
     });
     let found = match core.signal {
@@ -184,7 +184,7 @@ fn name(signal: i32) -> String {
     name.into()
 }
 
-/// The names of what some traces lead through.
+/// Returns the symbols on some traces.
 fn names<'a>(core: &Core, traces: impl Iterator<Item = &'a Trace>) -> Symbols {
     let mappings = core.mapped.iter().filter(|mapped| mapped.is_code).map(|mapped| Mapping {
         start: mapped.range.0,

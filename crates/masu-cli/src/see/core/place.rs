@@ -1,4 +1,4 @@
-//! What lies at an address: a block of masu's, what once was one, or nothing of it.
+//! What is at an address: a block of masu's, a former one, or none of its memory.
 
 use masu_inspect::guarded::{self, Trace};
 use masu_inspect::hardened;
@@ -64,13 +64,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// Who allocated and who freed it.
+    /// Returns the stacks of its allocation and its free.
     pub fn stacks(&self) -> [(&'static str, Option<&Stack>); 2] {
         [("allocated", self.allocated.as_ref()), ("freed", self.freed.as_ref())]
     }
 }
 
-/// What was found, whose traces have no names yet.
+/// A result whose traces have no names so far.
 pub struct Found {
     what: What,
     text: String,
@@ -87,7 +87,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Where the address is, as words that the block's name follows.
+    /// Describes the address's position in words that precede the block's name.
     fn position(&self) -> String {
         let (start, end, address) = (self.start, self.start + self.bytes, self.address);
         match address {
@@ -109,7 +109,7 @@ impl Found {
         Found { what, text: text.into(), block: None }
     }
 
-    /// A block, of a kind that has a name.
+    /// A block, with the name of its kind.
     fn block(what: What, kind: &str, block: Raw) -> Found {
         let article = if kind == "block of" { "the" } else { "a" };
         let freed = if block.is_live == Some(false) { ", which was freed" } else { "" };
@@ -119,12 +119,12 @@ impl Found {
         Found { what, text, block: Some(block) }
     }
 
-    /// The stacks that are to be named.
+    /// Yields the stacks that need names.
     pub fn traces(&self) -> impl Iterator<Item = &Trace> {
         self.block.iter().flat_map(|block| block.traces.iter().flatten())
     }
 
-    /// With names.
+    /// Adds names.
     pub fn named(self, symbols: &Symbols) -> (Place, String) {
         let block = self.block.map(|block| {
             let [allocated, freed] =
@@ -142,10 +142,10 @@ impl Found {
     }
 }
 
-/// What lies at an address.
+/// Finds what is at an address.
 ///
 /// # Errors
-/// The core file makes no sense.
+/// If the core file is inconsistent.
 pub fn at(memory: &Memory, engines: &[Engine], address: u64) -> Result<Found, Error> {
     for engine in engines {
         if let Some(block) = guarded::nearest(memory, engine, address)? {
@@ -163,7 +163,7 @@ pub fn at(memory: &Memory, engines: &[Engine], address: u64) -> Result<Found, Er
     }))
 }
 
-/// What masu's tables have at an address. `None`: it is not masu's.
+/// Returns what masu's tables say about an address. `None` if it is not masu's.
 fn of_tables(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Found>, Error> {
     let raw = |start, bytes, is_live| Raw { start, bytes, address, is_live, traces: [None, None] };
     if let Some(block) = hardened::nearest(memory, engine, address)? {

@@ -1,10 +1,10 @@
-//! What a core file says, for people.
+//! The contents of a core file, for people.
 
 use std::fmt::Write;
 
 use super::{Ended, Stack};
 
-/// All of it.
+/// Writes all of it.
 pub fn render(ended: &Ended) -> String {
     let how = match &ended.signal {
         Some(signal) => format!("ended by {}", signal.name),

@@ -25,7 +25,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// The one after it.
+    /// Returns the next column.
     #[cfg_attr(not(feature = "screen"), allow(dead_code, reason = "a key's, of the screen"))]
     pub fn next(self) -> Column {
         let all = Column::value_variants();
@@ -37,7 +37,7 @@ impl Column {
 /// A process.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Its number.
+    /// Its ID.
     pub pid: u32,
     /// Its name.
     pub name: String,
@@ -45,33 +45,33 @@ pub struct Row {
     pub resident: u64,
     /// Bytes in blocks that the program holds.
     pub live: u64,
-    /// Bytes that are free and have not gone back.
+    /// Free bytes not yet given back.
     pub free: u64,
     /// Bytes given back so far.
     pub given_back: u64,
-    /// Bytes that it allocates in a second; null at the first look.
+    /// Bytes that it allocates per second; null at the first measurement.
     pub rate: Option<u64>,
-    /// What was resident at the last looks, the oldest first.
+    /// Resident bytes at the last measurements, oldest first.
     #[serde(skip)]
     pub trend: VecDeque<u64>,
-    /// By how much that has grown since the first of them.
+    /// How much that has grown since the first of them.
     pub grown: i64,
 }
 
-/// Looks that a trend remembers.
+/// Number of measurements that a trend keeps.
 const TREND: usize = 40;
 /// How long a process without masu is left alone.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// All of them.
+/// All processes.
 pub struct List {
     /// The processes, sorted.
     pub rows: Vec<Row>,
-    /// What by.
+    /// The sort column.
     pub sort: Column,
-    /// Processes that may not be read.
+    /// Number of processes that may not be read.
     pub refused: usize,
-    /// Processes with a masu of a version that is not known.
+    /// Number of processes with a masu of an unknown version.
     pub unknown: usize,
     known: HashMap<u32, Known>,
     others: HashMap<u32, Other>,
@@ -90,7 +90,7 @@ struct Other {
 }
 
 impl List {
-    /// Nobody yet.
+    /// Begins without any process.
     pub fn new(sort: Column) -> List {
         List {
             rows: Vec::new(),
@@ -102,7 +102,7 @@ impl List {
         }
     }
 
-    /// Looks at every process.
+    /// Examines every process.
     pub fn look(&mut self) {
         let now = Instant::now();
         self.others.retain(|_, other| other.until > now);
@@ -140,7 +140,7 @@ impl List {
         self.rows.sort_by_key(|row| (key(row), row.pid));
     }
 
-    /// As JSON, with a line break at its end.
+    /// Returns the list as JSON, with a newline at its end.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(&self.rows).expect("plain data") + "\n"
     }
@@ -158,7 +158,7 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Erro
         trend.pop_front();
     }
     let rate = before.map(|known| {
-        // A thread that ends takes its count with it.
+        // When a thread ends, its count disappears.
         let bytes = seen.flow.saturating_sub(known.flow) as f64;
         (bytes / now.duration_since(known.at).as_secs_f64().max(0.001)) as u64
     });

@@ -59,7 +59,7 @@ pub struct Order {
     pub every: Duration,
 }
 
-/// Does what `order` says; the exit code.
+/// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let mut list = List::new(order.sort);
     list.look();
@@ -67,7 +67,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     if !order.once && !order.json && stdout().is_terminal() && stdin().is_terminal() {
         return screen::run(list, order.every);
     }
-    // A rate takes two looks.
+    // A rate takes two measurements.
     thread::sleep(order.every);
     list.look();
     print(&if order.json { list.json() } else { table::render(&list) })?;

@@ -16,19 +16,19 @@ use super::table::{TITLES, bars, cells, grown_by, note};
 use crate::failure::{Failure, REFUSED};
 use crate::see::{advice, text};
 
-/// What is on the screen.
+/// The state of the screen.
 struct Screen {
     list: List,
     chosen: TableState,
-    /// The explanation of a process, and the line that it begins with.
+    /// The explanation of a process, and the number of its first visible line.
     explained: Option<(String, u16)>,
-    /// The profile that is being taken.
+    /// The profile being taken.
     sites: Option<Sites>,
-    /// What came of the last key.
+    /// The result of the last key.
     said: String,
 }
 
-/// Draws until somebody has had enough; the exit code.
+/// Draws until the user ends it, and returns the exit code.
 pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
     let failed =
         |error: io::Error| Failure::new(REFUSED, format!("cannot draw on this terminal: {error}"));
@@ -64,7 +64,7 @@ impl Screen {
         }
     }
 
-    /// Shows the profile once it is taken and nothing else is looked at.
+    /// Shows the profile once it is finished and nothing else is shown.
     fn show_sites(&mut self) {
         if self.explained.is_none()
             && let Some(sites) = self.sites.take_if(|sites| sites.is_done())
@@ -76,7 +76,7 @@ impl Screen {
         }
     }
 
-    /// Does what a key stands for. `false`: end.
+    /// Performs a key's action. Returns `false` to end.
     fn key(&mut self, key: KeyCode) -> bool {
         self.said.clear();
         if let Some((_, line)) = &mut self.explained {
@@ -168,7 +168,7 @@ impl Screen {
     }
 
     fn table(&mut self, frame: &mut Frame, area: ratatui::layout::Rect) {
-        // What is wider than the figures need is the trend's.
+        // Width beyond what the figures need goes to the trend.
         let wide = area.width.saturating_sub(78).min(40);
         let trend = usize::from(wide);
         let rows = self.list.rows.iter().map(|row| {

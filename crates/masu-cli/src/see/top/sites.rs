@@ -1,4 +1,5 @@
-//! Where the process that is chosen allocates: a profile of ten seconds, taken while the list goes on.
+//! Where the selected process allocates: a profile of ten seconds, taken while the list keeps
+//! running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use crate::prof::text;
 /// How long it takes.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// A profile that is being taken.
+/// A profile being taken.
 pub struct Sites {
     process: u32,
     begun: Instant,
@@ -34,13 +35,13 @@ impl Sites {
         Sites { process, begun: Instant::now(), stop, taker: Some(taker) }
     }
 
-    /// What is said meanwhile.
+    /// Returns the message shown meanwhile.
     pub fn progress(&self) -> String {
         let left = SPAN.saturating_sub(self.begun.elapsed()).as_secs() + 1;
         format!("process {} is sampled, {left} s more   Esc ends that", self.process)
     }
 
-    /// Ends it: what was seen until now is shown.
+    /// Ends it early: the profile so far is shown.
     pub fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -50,7 +51,7 @@ impl Sites {
         self.taker.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The report, or why there is none.
+    /// Returns the report, or why there is none.
     pub fn told(mut self) -> Result<String, String> {
         let taker = self.taker.take().map(JoinHandle::join);
         taker.and_then(Result::ok).unwrap_or_else(|| Err("the profile was lost".into()))
@@ -58,7 +59,7 @@ impl Sites {
 }
 
 impl Drop for Sites {
-    /// The process does not go on sampling.
+    /// The process must not keep sampling.
     fn drop(&mut self) {
         self.end();
         if let Some(taker) = self.taker.take() {
@@ -67,7 +68,7 @@ impl Drop for Sites {
     }
 }
 
-/// Takes a profile: what was allocated and is still in use, and all that was allocated.
+/// Takes a profile: everything allocated, and the part still in use.
 fn take(process: u32, stop: &AtomicBool) -> Result<String, Trouble> {
     let mut subject = Subject::of(process, false)?;
     let session = Session::on(process, None, conf::usual_rate())?;

@@ -11,10 +11,10 @@ const BOLD: Style = Style::new().bold();
 
 /// The titles of the columns.
 pub const TITLES: [&str; 7] = ["pid", "program", "resident", "live", "free", "allocates", "trend"];
-/// What a trend is drawn with.
+/// The bars of a trend.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The table.
+/// Returns the table.
 pub fn render(list: &List) -> String {
     let [pid, name, resident, live, free, rate, grown] = TITLES;
     let mut text = format!(
@@ -32,7 +32,7 @@ pub fn render(list: &List) -> String {
     text
 }
 
-/// What is to be said below.
+/// Returns the note below it.
 pub fn note(list: &List) -> String {
     let mut text = String::new();
     if list.rows.is_empty() {
@@ -57,7 +57,7 @@ pub fn note(list: &List) -> String {
     text
 }
 
-/// The columns but the last.
+/// Returns all columns except the last.
 pub fn cells(row: &Row) -> [String; 6] {
     let bytes = |n: u64| Bytes(n).to_string();
     let rate = row.rate.map_or_else(|| "…".into(), |rate| format!("{}/s", bytes(rate)));
@@ -65,7 +65,7 @@ pub fn cells(row: &Row) -> [String; 6] {
     [row.pid.to_string(), name, bytes(row.resident), bytes(row.live), bytes(row.free), rate]
 }
 
-/// By how much it has grown.
+/// Formats the growth.
 pub fn grown_by(grown: i64) -> String {
     let amount = Bytes(grown.unsigned_abs());
     match grown {
@@ -75,13 +75,13 @@ pub fn grown_by(grown: i64) -> String {
     }
 }
 
-/// The last looks as a row of bars, in so many columns.
+/// Returns the last measurements as a row of bars, `columns` wide.
 #[cfg_attr(not(feature = "screen"), allow(dead_code, reason = "a table has no room for it"))]
 pub fn bars(row: &Row, columns: usize) -> String {
     let skip = row.trend.len().saturating_sub(columns);
     let shown = || row.trend.iter().skip(skip).copied();
     let (low, high) = (shown().min().unwrap_or(0), shown().max().unwrap_or(0));
-    // What changes by less than a hundredth is level.
+    // Changes of less than a hundredth are shown as level.
     let span = (high - low).max(high / 100).max(1);
     shown().map(|n| STEPS[((n - low) as u128 * 7 / u128::from(span)) as usize]).collect()
 }
@@ -108,7 +108,7 @@ mod tests {
         });
         let text = render(&list);
         let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
-        // Names cannot speak to the terminal.
+        // Names cannot send control codes to the terminal.
         assert_eq!(line.join(" "), "7 a[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
         assert_eq!(bars(&list.rows[0], 10), "▁▂█");
         assert_eq!(bars(&list.rows[0], 2).chars().count(), 2);
