@@ -389,12 +389,12 @@ impl Arena {
     }
 }
 
-/// Gives a block back to the system; how many bytes it had.
+/// Gives a block back to the system and returns its usable bytes.
 ///
 /// # Safety
-/// A live block of an arena, which nobody uses any more.
+/// `p` must be a live block of an arena that is no longer used.
 unsafe fn give_back(p: *mut u8) -> usize {
-    // SAFETY: by invariant 1 it was allocated with this layout, this far in front.
+    // SAFETY: by invariant 1 it was allocated with this layout, this far before the block.
     unsafe {
         let Header { usable, align } = Header::of(p);
         let layout = Header::layout(usable, align).expect("the layout that it was allocated with");

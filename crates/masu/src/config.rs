@@ -95,8 +95,8 @@ setters! {
     /// Maximum number of full spans of 64 KiB that a thread keeps as its own once other threads
     /// allocate too. The default is 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
-    /// Whether a heap that grows beyond 32 MiB, and large blocks if earlier ones were filled, use huge pages of 2 MiB.
-    /// On by default.
+    /// Whether a heap's growth beyond 32 MiB, and huge blocks if the program filled the previous ones, use huge pages
+    /// of 2 MiB. On by default.
     huge_pages(may: bool), huge_pages, true, "", may, "false";
     /// Whether fresh memory is faulted in when it is taken from the system rather than on first
     /// use. Off by default.

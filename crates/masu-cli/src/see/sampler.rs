@@ -28,7 +28,7 @@ const NEWS: Duration = Duration::from_secs(1);
 /// Measuring may take one part in this many of a processor's time.
 const SHARE: u32 = 20;
 
-/// Who looks.
+/// Measures processes and keeps the samples.
 pub struct Sampler {
     root: u32,
     /// All measurements so far.

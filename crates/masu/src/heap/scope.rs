@@ -10,8 +10,7 @@ use core::sync::atomic::Ordering;
 use masu_core::Scope;
 
 /// Runs `f`; meanwhile everything that the calling thread allocates from the global allocator
-/// [`Masu`](crate::Masu) comes from `heap` and counts towards it. Opening a scope costs about 100
-/// ns.
+/// [`Masu`](crate::Masu) comes from `heap` and counts towards it. A scope costs about 100 ns.
 ///
 /// Allocated blocks may be kept, moved and freed anywhere, even after the heap is gone: a dropped
 /// heap lives on, unlisted, until the last such block is freed. A block belongs to its heap until

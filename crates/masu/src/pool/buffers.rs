@@ -65,8 +65,8 @@ impl BufferPool {
     /// of odd sizes, takes no memory before it is written.
     ///
     /// # Panics
-    /// With `capacity overflow` if the buffers need more than `isize::MAX` bytes or number more
-    /// than 2³² - 1, or if `size` or `count` is 0.
+    /// With `capacity overflow` if the buffers need more than `isize::MAX` bytes or number 2³² - 1
+    /// or more. Also if `size` or `count` is 0.
     ///
     /// ```
     /// # use masu::BufferPool;
