@@ -62,7 +62,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
     text
 }
 
-/// Returns the round number of MiB, from 1, 2, 5 and their tens, that a peak fits below.
+/// Returns the smallest of some round numbers of MiB that a peak fits below.
 pub fn scale(peak_kib: u64) -> u64 {
     let mib = (peak_kib as f64 / KIB_PER_MIB).max(1.0);
     let power = 10f64.powf(mib.log10().floor());

@@ -80,7 +80,7 @@ setters! {
     /// [`BackgroundThread::Auto`].
     background_thread(who: BackgroundThread), background_thread, true, "", who, "masu::BackgroundThread::Off";
     /// Maximum bytes of medium blocks (16 KiB to 1 MiB) that a thread keeps for its next requests.
-    /// The default is 2 MiB.
+    /// The default is 1 MiB.
     ///
     /// # Panics
     /// If it is more than 128 TiB.

@@ -108,7 +108,8 @@ impl HeapBuilder {
     /// Makes the heap. O(1).
     ///
     /// # Errors
-    /// If memory is out, or if 65,536 heaps, or 1,024 hardened ones, are alive.
+    /// If memory is out, or if 65,536 heaps, or 1,024 hardened ones, are alive. A hardened heap also needs pages of 4 KiB
+    /// and address space.
     ///
     /// ```
     /// let heap = masu::Heap::builder().build()?;

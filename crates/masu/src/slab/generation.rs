@@ -40,7 +40,7 @@ impl<T> GenSlab<T> {
     /// Makes an empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` if that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::GenSlab;
@@ -87,7 +87,7 @@ impl<T> GenSlab<T> {
     /// Inserts a value. O(1), plus the allocation of one page when the slab grows.
     ///
     /// # Panics
-    /// With `capacity overflow` if the slab would grow beyond 2³² slots.
+    /// With `capacity overflow` if the slab would grow beyond 2³² − 2 values.
     ///
     /// ```
     /// # use masu::GenSlab;

@@ -48,7 +48,7 @@ impl<T> PinSlab<T> {
     /// Makes an empty slab whose first page has room for exactly `capacity` values.
     ///
     /// # Panics
-    /// With `capacity overflow` if that is more than `isize::MAX` bytes.
+    /// With `capacity overflow` if that is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::PinSlab;
