@@ -6,7 +6,7 @@ use crate::{alloc, alloc_zeroed, dealloc};
 use std::thread;
 
 /// Enough blocks of a class that the thread has a span of its own, whatever other tests do.
-const MANY: usize = 64;
+const MANY: usize = if cfg!(miri) { 4 } else { 64 };
 
 fn blocks(size: usize) -> Vec<*mut u8> {
     let blocks: Vec<_> = (0..MANY).map(|_| alloc(size)).collect();
