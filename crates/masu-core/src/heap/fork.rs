@@ -150,8 +150,10 @@ fn span_at(at: usize) -> u32 {
 
 /// Makes an orphan's structures whole: its lists are rebuilt from the page map, which says what it
 /// owned, and each span's free blocks from what its lists reach.
-fn recover(heap: &'static Heap) {
+pub(super) fn recover(heap: &'static Heap) {
     super::scope::close_all(heap);
+    // The thread may have been opening or closing a scope: `rebuild` finds what was put aside.
+    heap.aside.set(0);
     for class in 1..=LAST_CLASS {
         heap.partial(class).clear();
         heap.full(class).clear();

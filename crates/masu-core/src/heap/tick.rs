@@ -36,7 +36,9 @@ fn begin(heap: &Heap) {
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);
-        if heap.used[class].get().rested() {
+        // An open scope has put the bin of such a class aside, and brings it back to its active span.
+        let aside = heap.aside.get() >> class & 1 != 0;
+        if !aside && heap.used[class].get().rested() {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
             let binned = unsafe { exit::leave_active(heap, class) };
             heap.bytes.sub(u64::from(binned) * size_of_class(class) as u64);

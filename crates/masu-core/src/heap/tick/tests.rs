@@ -7,7 +7,7 @@ use crate::region::{self, NIL};
 use crate::size_class::class_of;
 use crate::span;
 use crate::sync::Ordering;
-use crate::{alloc, dealloc};
+use crate::{Arena, Scope, alloc, dealloc};
 use std::sync::Barrier;
 use std::thread;
 
@@ -176,6 +176,54 @@ fn a_span_that_has_just_been_put_aside_stays() {
             }
             heap.last_shared.set(Tick::now());
             free(vec![block]);
+        });
+    });
+}
+
+/// What an open scope has put aside goes back to the active span that it came from.
+#[test]
+fn a_class_that_an_open_scope_has_put_aside_does_not_rest() {
+    alone!(a_class_that_an_open_scope_has_put_aside_does_not_rest, || {
+        beside_another(|heap| {
+            let class = class_of(SIZE);
+            let blocks = blocks();
+            assert!(!heap.bin(class).get().is_null(), "not all of the bin is used");
+            let arena = Arena::create().expect("an arena");
+            // SAFETY: the arena lives on.
+            let scope = unsafe { Scope::open(Some(arena)) };
+            assert!(heap.aside.get() >> class & 1 != 0);
+            age(heap, class, 3);
+            heap.last_shared.set(Tick::now());
+            heap.tick.set(Tick::before(1));
+            on_tick(heap);
+            assert_ne!(heap.active(class).get(), NIL);
+            drop(scope);
+            assert!(!heap.bin(class).get().is_null(), "it is back");
+            free(blocks);
+        });
+    });
+}
+
+/// A thread that a fork froze while it closed a scope: its heap goes to another thread in the child.
+#[test]
+fn a_heap_that_was_frozen_while_a_scope_closed_is_made_whole() {
+    alone!(a_heap_that_was_frozen_while_a_scope_closed_is_made_whole, || {
+        beside_another(|heap| {
+            let class = class_of(SIZE);
+            let blocks = blocks();
+            let arena = Arena::create().expect("an arena");
+            // SAFETY: the arena lives on.
+            let scope = unsafe { Scope::open(Some(arena)) };
+            let aside = heap.aside.get();
+            assert!(aside >> class & 1 != 0);
+            drop(scope);
+            // The scope is closed, and not all is brought back.
+            heap.aside.set(aside);
+            super::super::fork::recover(current());
+            assert_eq!(heap.aside.get(), 0);
+            // SAFETY: the arena lives on.
+            drop(unsafe { Scope::open(Some(arena)) });
+            free(blocks);
         });
     });
 }
