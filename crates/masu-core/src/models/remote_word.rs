@@ -285,3 +285,25 @@ fn the_purge_of_a_sleepers_span_against_its_owner() {
         assert_eq!(span.word.pending(), 0);
     });
 }
+
+/// The purge has read the size of the class that the span had before, by which all its blocks are back.
+#[test]
+fn a_purge_that_takes_a_span_for_one_of_another_class() {
+    check(3, || {
+        let span = Span::new(3, 1);
+        span.free(&[0]);
+        span.free(&[1]);
+        let purge = spawn(&span, |s| {
+            let _discard = DISCARD.lock();
+            if s.word.empty_begin(2) {
+                s.word.empty_end(false);
+            }
+        });
+        let freer = spawn(&span, |s| s.free(&[2]));
+        span.take_as_owner();
+        join([purge, freer]);
+        span.take_as_owner();
+        assert_eq!(span.free_blocks(), 3);
+        assert_eq!(span.given_back.load(Ordering::Relaxed), 0, "its owner has it");
+    });
+}

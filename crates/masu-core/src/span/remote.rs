@@ -236,7 +236,8 @@ impl RemoteWord {
     ) -> Pushed {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let owned = word & STATE == OWNED;
+            // A span that the purge takes for a sleeper's has its owner all the same.
+            let owned = matches!(word & STATE, OWNED | EMPTYING);
             let total = count(word) + n as u64;
             if !owned && (total >= u64::from(threshold()) || total == used(word)) {
                 let new = EMPTY;
@@ -312,9 +313,19 @@ impl RemoteWord {
 
     /// The purge is done. `gone` says whether the pages were given back, and the blocks with them.
     pub fn empty_end(&self, gone: bool) {
-        let word = self.0.load(Ordering::Relaxed);
-        let new = if gone { EMPTIED << COUNT_SHIFT | OWNED } else { word & CHAIN | OWNED };
-        self.0.store(new, Ordering::Release);
+        if gone {
+            return self.0.store(EMPTIED << COUNT_SHIFT | OWNED, Ordering::Release);
+        }
+        // By a swap: if the span has got another class since the purge read its size, others may push.
+        let mut word = self.0.load(Ordering::Relaxed);
+        while let Err(now) = self.0.compare_exchange_weak(
+            word,
+            word & CHAIN | OWNED,
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            word = now;
+        }
     }
 
     /// Gives the span up with `used` blocks in use, including those in the chain. Fails, and
