@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::deferred;
+use crate::huge;
 use crate::own_process::alone;
 use crate::run::Home;
+use crate::space::{self, Locked, UNIT_BYTES};
 use crate::span::pool::{give, take};
 use crate::sys::auxv;
 use std::sync::Barrier;
@@ -41,4 +43,50 @@ fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
         assert_eq!(take(false, None, Home::ANY), Some(span));
         assert_eq!(touched(), auxv::page_size());
     });
+}
+
+/// The link is then all that is written to it.
+#[test]
+fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zeroes() {
+    alone!(
+        a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zeroes,
+        || {
+            const LEN: usize = 4 << 20;
+            let (first, moved) = (huge::alloc(LEN, 16), huge::alloc(LEN, 16));
+            // SAFETY: live blocks of so many bytes.
+            unsafe {
+                first.write_bytes(1, LEN);
+                moved.write_bytes(1, LEN);
+            }
+            let unit = space::unit_of(moved).expect("a huge block");
+            // As growth leaves it.
+            let to = Locked::lock().take_fresh(LEN / UNIT_BYTES * 2, 1, 2).expect("room");
+            // SAFETY: the test's own ranges, the second of which holds nothing.
+            assert_eq!(unsafe { Locked::lock().move_pages(unit, to, 0) }, LEN);
+            let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    prepare();
+                    stands_still.wait();
+                    goes_on.wait();
+                    // SAFETY: prepared above.
+                    assert!(unsafe { parent() });
+                });
+                stands_still.wait();
+                // The second one is linked to the first.
+                // SAFETY: live blocks, freed once.
+                unsafe {
+                    huge::give(first);
+                    huge::give(moved);
+                }
+                goes_on.wait();
+            });
+            for _ in 0..8 {
+                let p = huge::alloc_zeroed(LEN, 16);
+                // SAFETY: a live block of so many bytes.
+                let bytes = unsafe { core::slice::from_raw_parts(p, LEN) };
+                assert!(bytes.iter().all(|&byte| byte == 0), "{p:?}, and {moved:?} waited");
+            }
+        }
+    );
 }

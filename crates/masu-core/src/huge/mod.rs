@@ -186,6 +186,8 @@ pub unsafe fn give(p: *mut u8) -> usize {
     }
     let bytes = record.bytes.get();
     let Some(space) = space else {
+        // The link is written to a block whose pages may all have moved on.
+        record.dirty.set(record.dirty.get().max(size_of::<usize>()));
         // SAFETY: a live block of the caller's, which gives it up.
         unsafe { deferred::push(p as usize, deferred::Kind::Huge) };
         return bytes;
