@@ -110,7 +110,8 @@ pub unsafe fn parent() -> bool {
 /// After a fork, in the child. Returns `false` if `prepare` found one thread and did nothing.
 ///
 /// # Safety
-/// The calling thread must have called [`prepare`] before the fork, and must be the only one.
+/// The calling thread must have called [`prepare`] before the fork. Others exist only if an earlier handler started
+/// them.
 pub unsafe fn child() -> bool {
     if settings::observe() {
         ptracer::allow_any();
@@ -119,12 +120,13 @@ pub unsafe fn child() -> bool {
     if !fork::is_forking_thread() {
         return false;
     }
-    fork::end();
-    // SAFETY: the holder is this thread; no sleepers exist here.
-    each_lock(|lock| unsafe { lock.reset() });
+    // While all locks are held: a handler that came before may have started a thread, whose heap is no orphan.
     purge::after_fork_in_child();
     heap::fork::mark_orphans();
     arena::after_fork_in_child();
+    fork::end();
+    // SAFETY: taken in `prepare`, by this thread.
+    each_lock(|lock| unsafe { lock.release() });
     heap::fork::free_deferred();
     true
 }

@@ -1,4 +1,4 @@
-//! A futex lock that a fork's child can reset.
+//! A futex lock that forks know of.
 //!
 //! One word: `HELD`, `SLEEPERS` if a thread may sleep until the lock is free (Drepper, "Futexes Are
 //! Tricky", mutex 3), and `FORK` while a fork has it. Uncontended lock and unlock are one atomic
@@ -115,12 +115,18 @@ impl Lock {
         }
     }
 
+    /// Whether the calling thread is forking and holds the lock for that. A fork does not take every lock.
+    #[inline]
+    fn is_of_own_fork(&self) -> bool {
+        fork::is_forking_thread() && self.word.load(Ordering::Relaxed) & FORK != 0
+    }
+
     /// Returns whether the lock is taken, which it always is in the end unless the caller
     /// `may_give_up`.
     #[cold]
     #[inline(never)]
     fn acquire_slow(&self, may_give_up: bool) -> bool {
-        if fork::is_forking_thread() {
+        if self.is_of_own_fork() {
             return true;
         }
         #[cfg(masu_count_locks)]
@@ -180,7 +186,7 @@ impl Lock {
     }
 
     /// Marks the lock as held by a fork that has all of them, and lets its sleepers see that. The mark
-    /// goes when the lock is given back or reset.
+    /// goes when the lock is given back.
     ///
     /// # Safety
     /// The calling thread must hold it, and must have called [`fork::begin`].
@@ -197,20 +203,12 @@ impl Lock {
     /// The calling thread must hold it through [`Lock::acquire`].
     #[inline]
     pub unsafe fn release(&self) {
-        if fork::is_forking_thread() {
+        if self.is_of_own_fork() {
             return;
         }
         if self.word.swap(FREE, Ordering::SeqCst) & SLEEPERS != 0 {
             self.wake(1);
         }
-    }
-
-    /// Frees the lock whatever its state, in a fork's child, where its holders do not exist.
-    ///
-    /// # Safety
-    /// No other thread may exist, and what the lock protects must be consistent.
-    pub unsafe fn reset(&self) {
-        self.word.store(FREE, Ordering::Relaxed);
     }
 }
 
@@ -284,7 +282,7 @@ pub mod fork {
         FORKING.store(thread::pointer(), Ordering::SeqCst);
     }
 
-    /// Called before the locks are given back or reset.
+    /// Called before the locks are given back.
     pub fn end() {
         FORKING.store(0, Ordering::SeqCst);
     }

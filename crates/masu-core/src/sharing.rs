@@ -6,9 +6,10 @@
 //! with one thread need not touch what registering handlers touches: 128 KiB of glibc's pages. If handlers are
 //! registered all the same, they take no locks as long as the thread [is alone](is_alone).
 //!
-//! A fork in another thread cannot slip through: the C library holds the lock of its handlers while
-//! it forks, so the registration waits until the fork is over, and only then does the second thread
-//! touch what is shared.
+//! The C library holds the lock of its handlers while it forks, so a registration waits until a fork in another thread
+//! is over, and only then does the second thread touch what is shared. One case slips through: glibc from 2.36 on
+//! releases that lock around each prepare handler. A thread that becomes the second one while another is in such a
+//! handler of the program's may hold locks that the fork does not know of, and its child may wait for them.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{futex, host, thread};

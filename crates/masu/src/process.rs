@@ -67,10 +67,13 @@ fn start(config: &Config) {
 }
 
 unsafe extern "C" fn prepare() {
-    if !masu_core::is_alone() {
-        list::fork_prepare();
+    if masu_core::is_alone() {
+        return masu_core::fork_prepare();
     }
+    list::fork_prepare();
     masu_core::fork_prepare();
+    // SAFETY: just called, both.
+    unsafe { list::fork_prepared() }
 }
 
 unsafe extern "C" fn parent() {

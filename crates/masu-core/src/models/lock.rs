@@ -227,29 +227,3 @@ fn a_second_fork_is_like_the_first() {
         assert!((1..=2).contains(&counted.count()));
     });
 }
-
-/// The snapshot that a fork takes: the lock is held by whoever forks, and others may be on their way to
-/// sleep. Of all that the child has the word alone.
-#[test]
-fn a_forks_child_finds_the_lock_free_whatever_its_state() {
-    check(2, || {
-        let counted = Counted::new();
-        counted.lock.acquire();
-        let waiter = thread::spawn({
-            let counted = counted.clone();
-            move || counted.bump()
-        });
-        // Any moment of the waiter's, by the interleaving; here the child begins.
-        let child = Lock::new();
-        if counted.lock.try_lock().is_none() {
-            child.acquire();
-        }
-        // SAFETY: the child's word is this thread's alone.
-        unsafe { child.reset() };
-        assert!(child.try_lock().is_some());
-        // SAFETY: acquired above.
-        unsafe { counted.lock.release() };
-        waiter.join().unwrap();
-        assert_eq!(counted.count(), 1);
-    });
-}

@@ -21,7 +21,7 @@ use masu_core::lock::{Guard, Lock};
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(masu_elsewhere)
 ))]
-pub(crate) use fork::{fork_done, fork_prepare};
+pub(crate) use fork::{fork_done, fork_prepare, fork_prepared};
 
 /// The state of a heap when the list was read: a row of [`all`].
 ///
@@ -164,6 +164,15 @@ mod fork {
     /// Runs before a fork, ahead of the engine's handler.
     pub(crate) fn fork_prepare() {
         LOCK.acquire();
+    }
+
+    /// Runs after the engine's handler: the forking thread may use the list.
+    ///
+    /// # Safety
+    /// The calling thread must have called [`fork_prepare`], and then the engine's handler.
+    pub(crate) unsafe fn fork_prepared() {
+        // SAFETY: held since `fork_prepare`, and the fork has begun.
+        unsafe { LOCK.mark_fork() }
     }
 
     /// Runs after a fork, in the parent and in the child, after the engine's handler.

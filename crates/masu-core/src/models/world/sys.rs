@@ -54,9 +54,11 @@ pub mod futex {
         SLEEPERS.lock().unwrap().values().for_each(|queue| queue.notify_all());
     }
 
-    /// Wakes one sleeper of the word, or all.
+    /// Wakes one sleeper of the word, or all. In a fork's child none exists.
     pub fn wake(word: &AtomicU32, sleepers: usize) {
-        assert!(!process::is_child(), "the child wakes a thread that does not exist in it");
+        if process::is_child() {
+            return;
+        }
         if let Some(queue) = SLEEPERS.lock().unwrap().get(&key(word)) {
             match sleepers {
                 1 => queue.notify_one(),
@@ -111,6 +113,11 @@ pub mod thread {
         let mut hasher = DefaultHasher::new();
         loom::thread::current().id().hash(&mut hasher);
         hasher.finish() as usize | 1
+    }
+
+    /// The same, as the kernel's.
+    pub fn id() -> u32 {
+        pointer() as u32
     }
 }
 
