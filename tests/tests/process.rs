@@ -88,3 +88,22 @@ mod fork_locks {
         forks_that_wait_leak_nothing,
     }
 }
+
+/// Threads that the allocator hardly knows.
+mod fork_threads {
+    use std::sync::LazyLock;
+
+    use masu_tests::Program;
+
+    fn program() -> &'static Program {
+        static PROGRAM: LazyLock<Program> =
+            LazyLock::new(|| super::common::c_program("fork_threads"));
+        &PROGRAM
+    }
+
+    masu_tests::cases! {
+        program;
+        forks_beside_a_thread_that_only_frees_large_blocks,
+        a_thread_that_a_handler_starts_in_the_child_keeps_its_heap,
+    }
+}

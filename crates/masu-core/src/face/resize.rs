@@ -287,6 +287,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
         return false;
     }
+    heap::beside();
     // SAFETY: passed on: a live block of that kind, and the caller's.
     let done = unsafe {
         match kind {

@@ -4,7 +4,7 @@ use super::tls::{current, set_current};
 use super::{Heap, Role, exit, table};
 use crate::region;
 use crate::sync::{AtomicU32, Ordering, shared_static};
-use crate::sys::host;
+use crate::sys::{host, thread};
 
 shared_static! {
     /// The pthread key + 1; 0 before it is made, `NO_KEY` if none is available.
@@ -38,6 +38,34 @@ pub fn arm(heap: &'static Heap) -> bool {
 pub fn current_or_new() -> Option<&'static Heap> {
     let heap = current();
     if heap.role.get() == Role::Thread { Some(heap) } else { new() }
+}
+
+/// The same for a thread that frees a block of another one: none for its first such free. On a thread that ends, past
+/// all destructors, the C library frees what it kept of an earlier thread, and no call would end that heap.
+pub fn current_or_second() -> Option<&'static Heap> {
+    let heap = current();
+    if heap.role.get() == Role::Empty {
+        beside();
+        let me = thread::id();
+        if FREED.swap(me, Ordering::Relaxed) != me {
+            return None;
+        }
+    }
+    current_or_new()
+}
+
+shared_static! {
+    /// The last thread without a heap that freed a block.
+    static FREED: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Must be called before a thread that may have no heap takes a lock of the engine: it may be the process's second
+/// thread, and a fork has to know of the lock.
+#[inline(never)]
+pub fn beside() {
+    if current().role.get() == Role::Empty && table::counts().1 != 0 {
+        crate::sharing::begin();
+    }
 }
 
 #[cold]

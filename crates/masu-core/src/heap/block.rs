@@ -188,7 +188,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         }
         match block.kind {
             Kind::Medium => {
-                let heap = birth::current_or_new();
+                let heap = birth::current_or_second();
                 run::free(heap.map(|heap| &heap.runs), p, block.bytes);
                 // What went into the thread's cache is not stale.
                 if heap.is_some() { A_LOOK } else { block.bytes }
@@ -200,7 +200,10 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
                 }
                 0
             }
-            _ => huge::give(p),
+            _ => {
+                birth::beside();
+                huge::give(p)
+            }
         }
     }
 }

@@ -167,6 +167,7 @@ impl Arena {
 
     /// A block for a request; null if memory or the hard limit is out. Asks once.
     pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
+        super::birth::beside();
         if self.makes_hardened() {
             return self.alloc_hardened(request.bytes(), request);
         }

@@ -1,0 +1,117 @@
+// Forks beside threads that the allocator hardly knows: one that has no heap yet, one that begins in the child.
+#include "check.h"
+#include "doors.h"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Atomic int stop;
+
+// ---- a second thread that only frees large blocks
+
+static _Atomic(void *) large[8];
+static void *free_large(void *unused) {
+    while (!stop) {
+        for (int i = 0; i < 8; i++) free(__atomic_exchange_n(&large[i], NULL, __ATOMIC_ACQ_REL));
+    }
+    return unused;
+}
+
+CASE(forks_beside_a_thread_that_only_frees_large_blocks) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_large, NULL) == 0, "thread");
+    for (int n = 0; n < 60; n++) {
+        for (int i = 0; i < 8; i++) {
+            if (large[i] == NULL) large[i] = memset(malloc((size_t)4 << 20), 1, (size_t)4 << 20);
+        }
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            free(malloc((size_t)2 << 20));
+            _exit(0);
+        }
+        int status;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "fork %d: status %x", n, status);
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+// ---- a handler that starts a thread in the child, before the allocator's own handler runs there
+
+// On different processors both run at once.
+static void pin(pthread_t thread, int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
+static pthread_t restarted;
+static _Atomic int restarted_runs, go_on, after;
+static void *allocate_much(void *unused) {
+    static __thread size_t *kept[2000];
+    restarted_runs = 1;
+    while (!go_on) {
+    }
+    for (volatile int i = 0; i < after; i++) {
+    }
+    for (int round = 0; round < 40; round++) {
+        for (size_t i = 0; i < 2000; i++) {
+            if (kept[i] != NULL) CHECK(*kept[i] == i, "block %zu changed", i);
+            free(kept[i]);
+            kept[i] = malloc(48 + (i * 7 + round) % 200);
+            *kept[i] = i;
+        }
+    }
+    return unused;
+}
+static void restart(void) {
+    restarted_runs = go_on = 0;
+    CHECK(pthread_create(&restarted, NULL, allocate_much, NULL) == 0, "thread in the child");
+    pin(restarted, 1);
+    while (!restarted_runs) {
+    }
+    go_on = 1;
+}
+static void *hold_a_heap(void *unused) {
+    free(malloc(100));
+    pause();
+    return unused;
+}
+
+static pthread_barrier_t all_have_heaps;
+static void *leave_a_heap(void *unused) {
+    free(malloc(100));
+    pthread_barrier_wait(&all_have_heaps);
+    return unused;
+}
+
+CASE(a_thread_that_a_handler_starts_in_the_child_keeps_its_heap) {
+    pthread_atfork(NULL, NULL, restart);
+    for (int i = 0; i < 60; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, hold_a_heap, NULL) == 0, "thread");
+    }
+    // Heaps without a thread, of which the new one gets the last.
+    pthread_t short_lived[20];
+    pthread_barrier_init(&all_have_heaps, NULL, 20);
+    for (int i = 0; i < 20; i++) CHECK(pthread_create(&short_lived[i], NULL, leave_a_heap, NULL) == 0, "thread");
+    for (int i = 0; i < 20; i++) pthread_join(short_lived[i], NULL);
+    sleep_ms(100);
+    pin(pthread_self(), 0);
+    for (int n = 0; n < 100; n++) {
+        after = n * 37 % 2000;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            for (int i = 0; i < 3000; i++) *(char *)malloc(1000) = 1;
+            pthread_join(restarted, NULL);
+            _exit(0);
+        }
+        int status;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "fork %d: status %x", n, status);
+    }
+}
