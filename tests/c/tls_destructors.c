@@ -182,6 +182,54 @@ CASE(thousands_of_deaths_leave_no_memory_behind) {
     CHECK(resident_kib() < before + 3000, "%ld -> %ld KiB", before, resident_kib());
 }
 
+// Threads that first free or allocate while they end must not leave a heap each.
+static void free_late(void *block) {
+    free(block);
+    free(malloc(100));
+}
+static void *only_keep(void *block) {
+    pthread_setspecific(late_key, block);
+    return NULL;
+}
+
+CASE(threads_that_meet_malloc_as_they_end_leave_nothing) {
+    CHECK(pthread_key_create(&late_key, free_late) == 0, "key");
+    long before = 0;
+    for (int i = 0; i < 3000; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, only_keep, malloc(64)) == 0, "thread");
+        pthread_join(thread, NULL);
+        if (i == 500) before = resident_kib();
+    }
+    CHECK(resident_kib() < before + 1500, "%ld -> %ld KiB", before, resident_kib());
+}
+
+// The C library frees what it has kept of an earlier thread on one that ends, after all destructors.
+static _Atomic int asleep;
+static void *only_sleep(void *unused) {
+    sleep_ms(1);
+    asleep--;
+    return unused;
+}
+
+CASE(detached_threads_that_never_allocate_leave_nothing) {
+    pthread_attr_t detached;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    long before = 0;
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < 16; i++) {
+            pthread_t thread;
+            asleep++;
+            CHECK(pthread_create(&thread, &detached, only_sleep, NULL) == 0, "thread");
+        }
+        while (asleep > 0) sleep_ms(1);
+        if (round == 40) before = resident_kib();
+    }
+    CHECK(resident_kib() < before + 1500, "%ld -> %ld KiB", before, resident_kib());
+    pthread_attr_destroy(&detached);
+}
+
 // All keys of the process are taken before a thread allocates for the first time.
 CASE(allocation_works_when_the_program_took_every_key) {
     pthread_key_t key;

@@ -41,6 +41,8 @@ mod tls_destructors {
         first_allocation_in_a_key_destructor,
         dying_threads_free_what_dying_threads_allocated,
         thousands_of_deaths_leave_no_memory_behind,
+        threads_that_meet_malloc_as_they_end_leave_nothing,
+        detached_threads_that_never_allocate_leave_nothing,
         allocation_works_when_the_program_took_every_key,
     }
 }

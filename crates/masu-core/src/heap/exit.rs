@@ -1,8 +1,8 @@
 //! A thread's exit: everything that its heap owns passes to other owners.
 //!
 //! The destructor of a pthread key runs after C++ and Rust thread-locals. Destructors of other keys
-//! may still run after it and allocate, so it puts itself off to the last round in which POSIX lets
-//! it run. Calls that come later still (the C library's own clean-up) find
+//! may still run after it and allocate, so it puts itself off to the second round. Calls that come later
+//! still (further rounds, and the C library's own clean-up) find
 //! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the shared arena.
 
 use super::retain::give_up;
@@ -17,8 +17,10 @@ use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::null_mut;
 
-/// Rounds that glibc and musl make (`PTHREAD_DESTRUCTOR_ITERATIONS`).
-const ROUNDS: u32 = 4;
+/// The call of the destructor that ends the heap. The C library makes four rounds (`PTHREAD_DESTRUCTOR_ITERATIONS`), and
+/// calls it in two of them at least even if the thread first used the engine in another key's destructor, up to the
+/// second round.
+const ROUNDS: u32 = 2;
 
 /// The key's destructor.
 ///
