@@ -4,6 +4,7 @@
 #include "doors.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 static void lower(int resource, const char *field) {
@@ -165,4 +166,54 @@ CASE(threads_meet_the_limit_together) {
         CHECK(block != NULL, "malloc(%d)", i * 30 + 1);
         free(block);
     }
+}
+
+// ---- a limit below what the process has, while the allocator keeps what was freed
+
+static void lower_below_what_is_kept(int resource) {
+    char *kept = malloc((size_t)40 << 20);
+    memset(kept, 1, (size_t)40 << 20);
+    for (int i = 0; i < 300; i++) memset(malloc(4000), 1, 4000);
+    free(kept);
+    struct rlimit limit = {20 << 20, 20 << 20};
+    CHECK(setrlimit(resource, &limit) == 0, "setrlimit: %s", strerror(errno));
+    // Whatever is had can be written to.
+    for (int i = 0; i < 3000; i++) {
+        char *block = malloc(4000);
+        if (block == NULL) break;
+        memset(block, 2, 4000);
+    }
+    char *large = malloc((size_t)50 << 20);
+    if (large != NULL) memset(large, 3, (size_t)50 << 20);
+}
+
+CASE(address_space_lowered_below_what_is_kept) { lower_below_what_is_kept(RLIMIT_AS); }
+CASE(data_size_lowered_below_what_is_kept) { lower_below_what_is_kept(RLIMIT_DATA); }
+
+// ---- no further mapping is to be had, for a while
+
+CASE(requests_succeed_again_once_there_are_mappings) {
+    static char *large[100];
+    for (int i = 0; i < 100; i++) {
+        large[i] = malloc((size_t)5 << 20);
+        large[i][0] = 1;
+    }
+    for (int i = 10; i < 90; i += 8) free(large[i]);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = 200000;
+    char *many = mmap(NULL, pages * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(many != MAP_FAILED, "mmap");
+    for (size_t i = 1; i < pages && mprotect(many + i * page, page, PROT_READ) == 0; i += 2) {
+    }
+    for (int i = 0; i < 10; i++) {
+        if (mmap(NULL, page, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) break;
+    }
+    free(malloc((size_t)16 << 30));
+    free(malloc((size_t)3000 << 20));
+    munmap(many, pages * page);
+    for (int i = 0; i < 60; i++) {
+        char *block = malloc((size_t)(3 + i % 3) << 20);
+        CHECK(block != NULL, "request %d fails", i);
+        block[0] = 1;
+    }
+    for (int i = 0; i < 20000; i++) CHECK(malloc(4000) != NULL, "small request %d fails", i);
 }

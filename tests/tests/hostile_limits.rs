@@ -30,6 +30,9 @@ mod lowered {
         address_space_lowered_after_a_burst,
         data_size_lowered_after_start,
         threads_meet_the_limit_together,
+        address_space_lowered_below_what_is_kept,
+        data_size_lowered_below_what_is_kept,
+        requests_succeed_again_once_there_are_mappings,
     }
 }
 

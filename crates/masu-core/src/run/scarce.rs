@@ -94,11 +94,13 @@ fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
 /// Unmaps the rest of a chunk of which nothing is used, because it goes back. Returns whether it is
 /// still mapped as a whole.
 pub fn close(chunk: u32, c: &RunChunk) -> bool {
-    let mapped = c.absent.get() == 0;
-    if !mapped {
-        stretches(!c.absent.get()).for_each(|(first, n)| space::unmap_granules(chunk, first, n));
-    }
-    mapped
+    let absent = c.absent.get();
+    let left: usize = stretches(!absent)
+        .filter(|&(first, n)| absent != 0 && !space::unmap_granules(chunk, first, n))
+        .map(|(_, n)| n)
+        .sum();
+    // What the kernel does not unmap is mapped for good: then so is the rest.
+    absent == 0 || left != 0 && space::map_rest(chunk, GRANULES_PER_CHUNK - left)
 }
 
 /// Makes all free granules absent. Returns whether there were any.
@@ -116,7 +118,9 @@ fn unmap_free_of(shard: usize) -> bool {
     let mut any = false;
     pool.each_with_room(UNITS_PER_GRANULE, &mut |chunk, c| {
         for (first, n) in stretches(!c.used.granules()) {
-            space::unmap_granules(chunk, first, n);
+            if !space::unmap_granules(chunk, first, n) {
+                continue;
+            }
             change(&pool.account().dirty, c.set_absent(first, n, true).wrapping_neg());
             pool.add(Has::Absent, chunk);
             any = true;

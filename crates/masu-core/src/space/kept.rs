@@ -11,8 +11,9 @@ pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
     // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
-    let done = r.apart.get() == 0 && unsafe { mem::discard(address(unit), dirty) }
-        || renew(unit, r.units.get());
+    let discard = || unsafe { mem::discard(address(unit), dirty) };
+    // A fresh mapping may be refused, as beyond a limit that was lowered.
+    let done = r.apart.get() == 0 && discard() || renew(unit, r.units.get()) || discard();
     if done {
         r.dirty.set(0);
         r.set_apart(0);
@@ -58,7 +59,11 @@ pub fn unmap_free() -> bool {
     let any = space.strip_clean();
     let blocks = Window::Blocks;
     if let Some(unit) = space.take_last(blocks.end() as u32) {
-        blocks.set_end(unit as usize);
+        if record(unit).bare.get() {
+            blocks.set_end(unit as usize);
+        } else {
+            space.insert_clean(unit, record(unit).units.get());
+        }
     }
     any
 }

@@ -64,7 +64,9 @@ impl Window {
         while at + n <= self.most() {
             match map_units(at as u32, n, asked) {
                 Ok(()) => {
-                    return self.reach(at, n, false).inspect_err(|_| unmap_units(at as u32, n));
+                    return self.reach(at, n, false).inspect_err(|_| {
+                        unmap_units(at as u32, n);
+                    });
                 }
                 // Further each time.
                 Err(Errno::EEXIST) => {
@@ -132,16 +134,21 @@ fn map_units(unit: u32, n: usize, asked: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unmaps `n` unused units.
-fn unmap_units(unit: u32, n: usize) {
-    mem::unmap(address(unit), n * UNIT_BYTES);
-    Window::of(unit).mapped().fetch_sub(n * UNIT_BYTES, Ordering::Relaxed);
+/// Unmaps `n` unused units. Returns `false` if the kernel refused and they stay mapped.
+fn unmap_units(unit: u32, n: usize) -> bool {
+    let done = mem::try_unmap(address(unit), n * UNIT_BYTES);
+    if done {
+        Window::of(unit).mapped().fetch_sub(n * UNIT_BYTES, Ordering::Relaxed);
+    }
+    done
 }
 
-/// Makes a clean range of `n` units bare; it must be in no list and have no mappings of its own.
-pub fn strip(unit: u32, n: usize) {
-    unmap_units(unit, n);
-    record(unit).bare.set(true);
+/// Makes a clean range of `n` units bare; it must not have mappings of its own. Returns `false` if the kernel refused
+/// and it stays mapped.
+pub fn strip(unit: u32, n: usize) -> bool {
+    let done = unmap_units(unit, n);
+    record(unit).bare.set(done);
+    done
 }
 
 /// Maps the clean range at `unit`, of `n` units and in no list, if it is bare. If `asked` of them, which
@@ -149,10 +156,9 @@ pub fn strip(unit: u32, n: usize) {
 pub fn provide(unit: u32, n: usize, asked: usize) -> bool {
     let r = record(unit);
     if !r.bare.get() {
-        if asked < JUDGED {
+        if asked < JUDGED || !strip(unit, n) {
             return true;
         }
-        strip(unit, n);
     }
     let done = map_units(unit, n, asked).is_ok();
     r.bare.set(!done);
@@ -188,11 +194,23 @@ pub fn map_granules(chunk: u32, first: usize, n: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unmaps `n` unused granules of a chunk from its `first` on.
-pub fn unmap_granules(chunk: u32, first: usize, n: usize) {
+/// Unmaps `n` unused granules of a chunk from its `first` on. Returns `false` if the kernel refused and they stay mapped.
+pub fn unmap_granules(chunk: u32, first: usize, n: usize) -> bool {
     let (at, len) = granules(chunk, first, n);
-    mem::unmap(at, len);
-    Window::Chunks.mapped().fetch_sub(len, Ordering::Relaxed);
+    let done = mem::try_unmap(at, len);
+    if done {
+        Window::Chunks.mapped().fetch_sub(len, Ordering::Relaxed);
+    }
+    done
+}
+
+/// Maps all of an unused chunk, `n` granules of which are not mapped. Returns `false` if the kernel refused.
+pub fn map_rest(chunk: u32, n: usize) -> bool {
+    let done = renew(chunk, 1);
+    if done {
+        Window::Chunks.mapped().fetch_add(n * GRANULE, Ordering::Relaxed);
+    }
+    done
 }
 
 /// Bytes mapped of a window.

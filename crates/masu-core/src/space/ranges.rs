@@ -61,23 +61,26 @@ impl Ranges {
         r
     }
 
-    /// Puts a clean range in, joined with clean neighbours. If one of them is bare, all become so.
+    /// Puts a clean range in, joined with clean neighbours. If one of them is bare, all become so; a neighbour that the
+    /// kernel does not unmap then stays apart.
     pub fn insert_clean(&self, unit: u32, units: usize) {
         let (mut unit, mut units) = (unit, units);
-        if let Some(before) = self.ends_before(unit, RangeState::Clean) {
+        if let Some(before) = self.ends_before(unit, RangeState::Clean)
+            && alike((before, record(before).units.get()), (unit, units))
+        {
             let n = record(before).units.get();
             self.remove_clean(before);
             record(unit).state.set(RangeState::Inside);
-            alike((before, n), (unit, units));
             units += n;
             unit = before;
         }
         let after = unit + units as u32;
-        if starts_at(unit, after, RangeState::Clean) {
+        if starts_at(unit, after, RangeState::Clean)
+            && alike((unit, units), (after, record(after).units.get()))
+        {
             let n = record(after).units.get();
             self.remove_clean(after);
             record(after).state.set(RangeState::Inside);
-            alike((unit, units), (after, n));
             units += n;
         }
         let r = Self::mark(unit, units, RangeState::Clean);
@@ -117,17 +120,14 @@ impl Ranges {
             .then_some(first)
     }
 
-    /// Makes all clean ranges bare. Returns whether there were any that are not.
+    /// Makes all clean ranges bare that the kernel unmaps. Returns whether any have become so.
     pub fn strip_clean(&self) -> bool {
         let mut any = false;
         for head in self.clean.iter().flatten() {
             let mut at = head.get();
             while at != NONE {
                 let r = record(at);
-                if !r.bare.get() {
-                    strip(at, r.units.get());
-                    any = true;
-                }
+                any |= !r.bare.get() && strip(at, r.units.get());
                 at = r.next.get();
             }
         }
@@ -386,12 +386,12 @@ fn starts_at(unit: u32, at: u32, state: RangeState) -> bool {
 }
 
 /// Makes both of two neighbouring clean ranges, given as (first unit, units), bare if one of them
-/// is.
-fn alike(a: (u32, usize), b: (u32, usize)) {
+/// is. Returns `false` if the kernel does not unmap the other.
+fn alike(a: (u32, usize), b: (u32, usize)) -> bool {
     match (record(a.0).bare.get(), record(b.0).bare.get()) {
         (true, false) => strip(b.0, b.1),
         (false, true) => strip(a.0, a.1),
-        _ => {}
+        _ => true,
     }
 }
 

@@ -5,7 +5,7 @@
 //!    what loses its contents holds nothing that is in use.
 
 use super::raw::{nr, syscall};
-use super::{Errno, auxv, result};
+use super::{Errno, auxv, result, rlimit};
 use core::ops::Range;
 
 #[cfg(test)]
@@ -172,8 +172,14 @@ pub unsafe fn map_over(addr: usize, len: usize) -> Result<(), Errno> {
 
 /// Unmaps a range that the engine mapped. Failure leaves it mapped, which is harmless.
 pub fn unmap(addr: usize, len: usize) {
+    try_unmap(addr, len);
+}
+
+/// Unmaps a range that the engine mapped. Returns `false` if the kernel refused and it stays mapped: a hole makes two
+/// mappings of one, and their number is limited (`vm.max_map_count`).
+pub fn try_unmap(addr: usize, len: usize) -> bool {
     // SAFETY: invariant 1.
-    unsafe { syscall(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) };
+    unsafe { call(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) }.is_ok()
 }
 
 /// Moves the pages of `from` to `to`; `from` stays mapped and reads as zeroes.
@@ -181,6 +187,11 @@ pub fn unmap(addr: usize, len: usize) {
 /// # Safety
 /// Both ranges belong to the engine; whatever `to` holds is lost.
 pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno> {
+    // Beyond a limit that the program has lowered the kernel unmaps `to`, then refuses to move, and refuses to map it
+    // again.
+    if rlimit::least().is_some() {
+        unmap(map(auxv::page_size())?, auxv::page_size());
+    }
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;
