@@ -1,4 +1,4 @@
-//! Allocation in the hardened heap: a slot that the thread has at hand, or one of a pool; then it is made a block.
+//! Allocation in the hardened heap: takes a slot that the thread has at hand, or one of a pool, and makes it a block.
 
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::sys::mem;
 use core::ptr::null_mut;
 
-/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two; null when memory is out. `thread` is the
+/// A block of `size` bytes, all zero, at a multiple of `align`, a power of two; null if memory is out. `thread` is the
 /// number of the calling thread's heap.
 #[inline]
 pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
@@ -24,13 +24,13 @@ pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
         && let Some(hand) = cache::hand(class, thread)
         && hand.fill(thread)
     {
-        // SAFETY: the calling thread's, of a class with room for so many bytes.
+        // SAFETY: the calling thread's, of a class with room for that many bytes.
         return unsafe { fast::take(hand, class, size) };
     }
     uncached(class, size, align, thread)
 }
 
-/// The same from the thread's arena's pool, or, where its region is full or memory is out, from another one's.
+/// The same from the pool of the thread's arena, or from another arena's if that region is full or memory is out.
 #[inline(never)]
 fn uncached(class: usize, size: usize, align: usize, thread: usize) -> *mut u8 {
     let first = arena_of(class, thread);
@@ -48,7 +48,7 @@ fn large_alloc(size: usize, align: usize) -> *mut u8 {
     large::alloc(size.max(1), align, 0).unwrap_or_else(|| spare::alloc(size.max(1), align))
 }
 
-/// A block of a ready pool; null when it is full or memory is out. `None`: a fork stands still.
+/// A block of a ready pool; null if it is full or memory is out, `None` if a fork stands still.
 #[inline(never)]
 pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<*mut u8> {
     let mut drawn = [Drawn::default()];
@@ -67,10 +67,10 @@ pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<
     Some(tag.on(at) as *mut u8)
 }
 
-/// Makes a slot of pages, or of nothing, that was drawn a block.
+/// Makes a block of a slot that was drawn, of pages or of nothing.
 ///
 /// # Safety
-/// It is the caller's alone.
+/// The slot must be the caller's alone.
 unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
     spot.slab.state(spot.slot).hand_out();
     if class == EMPTY {

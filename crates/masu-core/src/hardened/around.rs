@@ -1,7 +1,8 @@
-//! What lies around a block that is being freed, and what is said when somebody wrote there.
+//! What lies around a block that is being freed, and the report if a write has damaged it.
 //!
-//! Its neighbours may be handed out and freed meanwhile. Of a live one the trailer alone is looked at, which is one atomic
-//! word; and what looks wrong is believed only if the slot has not changed hands ([`State::is_damaged`](super::state::State::is_damaged)).
+//! The neighbours may be handed out and freed meanwhile. Of a live one only the trailer is checked, which is one atomic
+//! word; and damage is believed only if the slot has not changed hands
+//! ([`State::is_damaged`](super::state::State::is_damaged)).
 
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES};
@@ -9,12 +10,12 @@ use super::slab::Slab;
 use super::trailer;
 use crate::report::{self, Act, Wrong};
 
-/// Bytes on each side of a small block that a free looks at.
+/// Bytes on each side of a small block that a free checks.
 const LOOKED_AT: usize = 32;
-/// The longest slots of which those behind a freed one are looked at.
+/// If slots are longer than this, those behind a freed one are not checked.
 const NEAR: usize = 64;
 
-/// [`look_around`], shorter. `false`: something is wrong, which that tells.
+/// A shorter [`look_around`]. Returns `false` if something is wrong, which [`look_around`] reports.
 ///
 /// # Safety
 /// As for [`look_around`].
@@ -41,10 +42,10 @@ pub(super) unsafe fn is_whole_around(
     }
 }
 
-/// Looks at what lies next to a block that is being freed, as far as [`LOOKED_AT`].
+/// Checks what lies next to a block that is being freed, as far as [`LOOKED_AT`].
 ///
 /// # Safety
-/// A live block of the pool's, or one that the caller has just wiped.
+/// The block must be a live one of the pool, or one that the caller has just wiped.
 #[inline(never)]
 pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot: Spot) {
     let shape = &ALL[class % CLASSES];
@@ -70,11 +71,11 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
     }
 }
 
-/// Whether [`LOOKED_AT`] bytes of a slot, or all of a shorter one, are as they should be: at the end of a live one its
-/// trailer, of one that nobody has zeroes.
+/// Whether [`LOOKED_AT`] bytes of a slot, or all of a shorter one, are as they should be: the trailer at the end of a
+/// live slot, zeroes in one that is not in use.
 ///
 /// # Safety
-/// They are such bytes, and accessible.
+/// The bytes must be such, and accessible.
 #[inline]
 unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
     // SAFETY: passed on.
@@ -84,14 +85,14 @@ unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bo
     }
 }
 
-/// Whether such bytes are not as they should be, of a live slot or of another.
+/// Whether such bytes are not as they should be, for a live slot or for another.
 ///
 /// # Safety
 /// As for [`is_whole`].
 #[inline]
 unsafe fn looks_wrong(slab: Slab, stride: usize, at: usize, is_end: bool, live: bool) -> bool {
     let len = LOOKED_AT.min(stride);
-    // Loaded after the state: a slab without blocks may have got another one.
+    // Loaded after the state: a slab without blocks may have got a new canary.
     let canary = slab.header.canary.get();
     // SAFETY: passed on.
     unsafe {
@@ -102,7 +103,7 @@ unsafe fn looks_wrong(slab: Slab, stride: usize, at: usize, is_end: bool, live: 
     }
 }
 
-/// Whether they are not, and it is not that the slot changes hands just now.
+/// Whether they are not, and not because the slot is changing hands.
 ///
 /// # Safety
 /// As for [`is_whole`].
@@ -113,17 +114,17 @@ unsafe fn is_damaged(slab: Slab, slot: usize, stride: usize, at: usize, is_end: 
     slab.state(slot).is_damaged(&|live| unsafe { looks_wrong(slab, stride, at, is_end, live) })
 }
 
-/// Whether nobody has written to the end of the slab before a spot's. A guard cannot have been.
+/// Whether the end of the slab before a spot's is unharmed. A guard cannot have been written to.
 ///
 /// # Safety
-/// The spot is of this pool's.
+/// The spot must be this pool's.
 #[inline(never)]
 unsafe fn is_whole_before(pool: &Pool, class: usize, spot: Spot) -> bool {
     let Some((slab, end)) = pool.before(spot, class) else { return true };
     let shape = &ALL[class % CLASSES];
     let last = usize::from(shape.slots) - 1;
     let left_over = (shape.slab() - shape.stride as usize * (last + 1)).min(LOOKED_AT);
-    // SAFETY: invariant 2 of `hardened::pool`, of a slab that was used. What is left over nobody has.
+    // SAFETY: invariant 2 of `hardened::pool`, of a slab that was used. No slot holds what is left over.
     unsafe {
         if left_over != 0 {
             trailer::is_zero_now(end - left_over, left_over)
@@ -142,7 +143,7 @@ pub(super) fn damaged(address: usize, class: usize, behind: bool) {
     report::mistake(Act::Free, address as *const u8, wrong);
 }
 
-/// A block was written to beyond its end, `at` bytes from there.
+/// Reports that a block was written to beyond its end, `at` bytes from there.
 #[cold]
 #[inline(never)]
 pub(super) fn overrun(address: usize, bytes: usize, at: usize) {

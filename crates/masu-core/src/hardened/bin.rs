@@ -1,21 +1,22 @@
-//! What a thread has at hand of one small class: free slots, and blocks that it has freed and that wait to be free slots.
+//! What a thread has at hand of one small class: free slots, and blocks that it has freed and that wait to become free
+//! slots.
 //!
 //! ```text
 //!            ┌──────────────────────── ready: any of them ◀───────────────────────┐
 //!            ▼                           ▲      │                                 │
-//!   the program ──free──▶ drawn: into a place by chance, and what was there ──▶ queue
+//!   the program ──free──▶ drawn: into a random place, and what was there ─────▶ queue
 //!                                        │      │
-//!                    some, drawn by the pool    half of them back to their pools, where there is no room
+//!                    some, drawn by the pool    half of them back to their pools, if there is no room
 //! ```
 //!
-//! An entry is what the owner says that a slot is, and not 0.
+//! An entry is whatever the owner uses to name a slot, and not 0.
 //!
 //! Invariants:
-//! 1. a bin is touched by the thread that has it, or by whoever has that thread's heap to himself. Everybody may read the
-//!    two counts.
-//! 2. at any moment, for a fork, an entry is in one place at most: it is taken out of one before it is put into another,
-//!    and what is between places is lost to a child of that moment. Whoever hands entries over holds the pool's lock,
-//!    which a fork has to have.
+//! 1. a bin is touched by the thread that has it, or by a thread that has that thread's heap to itself. Every thread
+//!    may read the two counts.
+//! 2. at any moment, for a fork, an entry is in one place at most: it is taken out of one before it is put into
+//!    another, and a child forked at that moment loses what is between places. A thread that hands entries over holds
+//!    the pool's lock, which a fork has to have.
 
 use crate::sync::{AtomicU32, AtomicU64, Cell, Ordering};
 
@@ -30,7 +31,7 @@ pub struct Bin {
     ready_len: AtomicU32,
     /// Blocks in quarantine.
     waiting: AtomicU32,
-    /// Slots that were drawn the last time, and how many may be ready.
+    /// Slots drawn the last time, and how many may be ready.
     batch: Cell<u8>,
     most: Cell<u8>,
     /// Places in the parts of the quarantine, and the queue's next one.
@@ -42,11 +43,11 @@ pub struct Bin {
     queue: [AtomicU64; WAITING],
 }
 
-/// Who takes what leaves a bin.
+/// The receiver of entries that leave a bin.
 pub trait Taker {
-    /// Takes the lock of an entry's pool, until another one's is taken. `false`: a fork stands still.
+    /// Takes the lock of an entry's pool, until another one's is taken. Returns `false` if a fork stands still.
     fn reach(&mut self, entry: u64) -> bool;
-    /// A slot of that pool is free, if it has waited, or else is to wait there.
+    /// Makes a slot of that pool free, if it has waited; otherwise it is to wait there.
     fn take(&mut self, entry: u64, has_waited: bool);
 }
 
@@ -90,7 +91,7 @@ impl Bin {
         self.ready_len() + self.waiting.load(Ordering::Relaxed) as usize
     }
 
-    /// What is ready, at a place that `below` draws below a number. `None`: nothing is.
+    /// Takes what is ready, at a place that `below` draws below a number. Returns `None` if nothing is.
     #[inline]
     pub fn take(&self, below: impl FnOnce(usize) -> usize) -> Option<u64> {
         let last = self.ready_len().checked_sub(1)?;
@@ -103,7 +104,7 @@ impl Bin {
         Some(entry)
     }
 
-    /// Adds what is ready, for which there is room.
+    /// Adds a ready entry, for which there must be room.
     #[inline]
     pub fn add(&self, entry: u64) {
         let len = self.ready_len();
@@ -111,14 +112,14 @@ impl Bin {
         self.ready_len.store(len as u32 + 1, Ordering::Release);
     }
 
-    /// How many slots to draw for it: twice as many as the last time, up to `most`.
+    /// How many slots to draw: twice as many as the last time, up to `most`.
     pub fn next_batch(&self, most: usize) -> usize {
         let batch = (usize::from(self.batch.get()) * 2).clamp(2, most.clamp(2, READY / 2));
         self.batch.set(batch as u8);
         batch
     }
 
-    /// Puts a freed block, for which there is room, into quarantine; what comes out is ready.
+    /// Puts a freed block, for which there must be room, into quarantine; what comes out is ready.
     #[inline]
     pub fn put(&self, entry: u64, below: impl FnOnce(usize) -> usize) {
         let mut entry = entry;
@@ -138,24 +139,24 @@ impl Bin {
         }
     }
 
-    /// Whether it is not known yet how much may be in it.
+    /// Whether its limits are not set.
     pub fn is_new(&self) -> bool {
         self.most.get() == 0
     }
 
-    /// Lets so many be ready, one at least, and so many wait in each part of the quarantine.
+    /// Lets `ready` slots be ready, at least one, and `drawn` and `queue` blocks wait in the parts of the quarantine.
     pub fn set_most(&self, ready: usize, drawn: usize, queue: usize) {
         self.most.set(ready.clamp(1, READY) as u8);
         self.drawn_len.set(drawn.min(WAITING) as u8);
         self.queue_len.set(queue.min(WAITING) as u8);
     }
 
-    /// Hands half of what may be ready over. `false`: a fork stands still.
+    /// Hands over half of what may be ready. Returns `false` if a fork stands still.
     pub fn make_room(&self, to: &mut impl Taker) -> bool {
         self.hand_over(usize::from(self.most.get()) / 2, to)
     }
 
-    /// Hands what is ready over, but for so many.
+    /// Hands over what is ready, except for `keep` entries.
     #[inline(never)]
     fn hand_over(&self, keep: usize, to: &mut impl Taker) -> bool {
         while self.ready_len() > keep {
@@ -170,8 +171,8 @@ impl Bin {
         true
     }
 
-    /// Hands everything over: what has waited is free, and what waits is to wait elsewhere. `false`: a fork stands still,
-    /// and the rest stays.
+    /// Hands everything over: what has waited is free, and what waits is to wait elsewhere. Returns `false` if a fork
+    /// stands still; the rest stays.
     pub fn empty(&self, to: &mut impl Taker) -> bool {
         for place in self.queue.iter().chain(&self.drawn) {
             let entry = place.load(Ordering::Relaxed);
@@ -201,7 +202,7 @@ impl Bin {
         [core::mem::offset_of!(Bin, ready_len), core::mem::offset_of!(Bin, waiting)];
 }
 
-/// Puts an entry into a place. What was there; 0: nothing.
+/// Puts an entry into a place. Returns what was there; 0 if nothing was.
 #[inline]
 fn swap(place: &AtomicU64, entry: u64) -> u64 {
     let old = place.load(Ordering::Relaxed);

@@ -1,16 +1,17 @@
-//! What a thread has at hand of small classes, a [`Bin`] each. So it takes a pool's lock once for some blocks, and what it
-//! is given was in its processor's cache not long ago.
+//! What a thread has at hand of small classes, a [`Bin`] each. So it takes a pool's lock once for several blocks, and
+//! the slots that it is given were in its processor's cache not long ago.
 //!
-//! Everything in here waits ([`State`](super::state::State)): a free of it is a mistake that is seen. A cache belongs to the
-//! number of a thread's heap and lies with the other records. It is empty when a thread ends; in a fork's child that of a
-//! thread that does not exist there is emptied with its heap.
+//! Everything in here waits ([`State`](super::state::State)): a free of it is a mistake that is seen. A cache belongs
+//! to the number of a thread's heap and lies with the other records. It is empty when its thread ends; in a fork's
+//! child the cache of a thread that does not exist there is emptied with its heap.
 //!
 //! An entry is a [`Drawn`] slot.
 //!
 //! Invariants:
-//! 1. a cache is touched by the thread that has its number, or by whoever has that thread's heap to himself: invariant 1 of
-//!    `hardened::bin`.
-//! 2. caches below `OPEN` are accessible for ever; zero is an empty one, and a stream that is renewed before it is used.
+//! 1. a cache is touched by the thread that has its number, or by a thread that has that thread's heap to itself:
+//!    invariant 1 of `hardened::bin`.
+//! 2. caches below `OPEN` are accessible for ever; zero is an empty one, and a stream that is renewed before it is
+//!    used.
 
 use super::bin::{Bin, READY, Taker};
 use super::place::PROCESS;
@@ -25,14 +26,14 @@ use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::UnsafeCell;
 
-/// Most bytes of a class that are ready, unless those are fewer than [`LEAST_READY`] slots.
+/// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots.
 const READY_BYTES: usize = 8 << 10;
 const LEAST_READY: usize = 2;
-/// A class is served where so many of its slots have as many bytes.
+/// A class is served if this many of its slots fit in [`SERVED_BYTES`] bytes.
 const LEAST_SERVED: usize = 4;
 const SERVED_BYTES: usize = 16 << 10;
-/// Of what is ready, which is no quarantine, threads together keep so many times as much: a thread without enough takes the
-/// pool's lock for each block.
+/// Threads together keep this many times as much of what is ready, which is no quarantine: a thread without enough
+/// takes the pool's lock for each block.
 const READY_MORE: usize = 4;
 /// Caches that are opened at once.
 const STEP: usize = 2;
@@ -41,7 +42,7 @@ const STEP: usize = 2;
 pub static OPEN: AtomicUsize = AtomicUsize::new(0);
 pub static AT: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread's; the bin of the class of nothing is not used.
+/// A thread's cache; the bin of the class of nothing is not used.
 #[repr(C, align(4096))]
 pub struct Cache {
     bins: [Bin; PAGES],
@@ -71,7 +72,7 @@ pub fn serves(class: usize) -> bool {
     class.wrapping_sub(1) < PAGES - 1
 }
 
-/// A thread's part for a class; `None`: it has no cache, or none for that.
+/// A thread's part for a class; `None` if it has no cache, or none for that class.
 #[inline(never)]
 pub fn hand(class: usize, thread: usize) -> Option<Hand> {
     if thread >= OPEN.load(Ordering::Acquire) && !open(thread) {
@@ -81,7 +82,7 @@ pub fn hand(class: usize, thread: usize) -> Option<Hand> {
     (!hand.bin.is_new() || hand.begin()).then_some(hand)
 }
 
-/// The same, if its cache is accessible.
+/// The same, if the thread's cache is accessible.
 #[inline]
 pub fn at_hand(class: usize, thread: usize) -> Option<Hand> {
     if thread >= OPEN.load(Ordering::Acquire) {
@@ -98,7 +99,7 @@ fn cache(thread: usize) -> &'static Cache {
     unsafe { &*(AT.load(Ordering::Relaxed) as *const Cache).add(thread) }
 }
 
-/// Makes a thread's cache accessible. `false`: there is no room.
+/// Makes a thread's cache accessible. Returns `false` if there is no room.
 #[cold]
 #[inline(never)]
 fn open(thread: usize) -> bool {
@@ -111,7 +112,7 @@ fn open(thread: usize) -> bool {
     if thread >= open {
         let end = (thread + 1).next_multiple_of(STEP);
         let bytes = (end - open) * size_of::<Cache>();
-        // SAFETY: invariant 1 of `hardened::place`: the reservation's own part for caches, of which nobody has used this.
+        // SAFETY: invariant 1 of `hardened::place`: the reservation's own part for caches, of which this is unused.
         if !unsafe { mem::protect(at + open * size_of::<Cache>(), bytes, true) } {
             return false;
         }
@@ -122,26 +123,26 @@ fn open(thread: usize) -> bool {
     true
 }
 
-/// Of how many threads each has a share of what would wait in `more` times as many arenas as there are: so all of them
-/// together keep as much as these.
+/// Among how many threads the share is divided that would wait in `more` times as many arenas as there are: so all of
+/// them together keep as much as these.
 fn share(more: usize) -> usize {
     OPEN.load(Ordering::Relaxed).div_ceil((more * PROCESS.arenas()).max(1)).max(1)
 }
 
 impl Hand {
-    /// Of the thread's stream.
+    /// A number below `n` from the thread's stream.
     #[inline]
     fn below(&self, n: usize) -> usize {
         // SAFETY: invariant 1; the reference ends here.
         unsafe { &mut *self.stream.get() }.below(n)
     }
 
-    /// How many blocks the thread's share of so many bytes is, of `more` times as much as arenas keep.
+    /// How many blocks the thread's share of `bytes` is, of `more` times as much as arenas keep.
     fn blocks(&self, bytes: usize, more: usize) -> usize {
         bytes / share(more) / ALL[self.class % CLASSES].stride.max(1) as usize
     }
 
-    /// Decides how much may be in it. `false`: nothing, for its share is too small.
+    /// Decides how much may be in it. Returns `false` if nothing, because its share is too small.
     fn begin(&self) -> bool {
         let is_served = self.blocks(SERVED_BYTES, READY_MORE) >= LEAST_SERVED;
         if is_served {
@@ -153,14 +154,15 @@ impl Hand {
         is_served
     }
 
-    /// One of the slots that are ready: where it begins, and whether it may have been used. `None`: none is.
+    /// Takes one of the ready slots: where it begins, and whether it may have been used. Returns `None` if none is
+    /// ready.
     #[inline]
     pub fn take(&self) -> Option<(usize, bool)> {
         let entry = self.bin.take(|n| self.below(n))?;
         Some(Drawn(entry).get())
     }
 
-    /// Has some slots drawn if none is ready. `false`: there are none.
+    /// Has slots drawn if none is ready. Returns `false` if there are none.
     #[inline]
     pub fn fill(&self, thread: usize) -> bool {
         !self.bin.is_empty() || self.refill(thread)
@@ -177,7 +179,7 @@ impl Hand {
         let count = pool.draw(drawn);
         let stride = ALL[self.class % CLASSES].stride as usize;
         for drawn in drawn.iter().take(count) {
-            // All of them will be wanted soon, and each would be waited for.
+            // All of them will be needed soon, and each would be waited for.
             trailer::fetch(drawn.get().0, stride);
             self.bin.add(drawn.0);
         }
@@ -190,22 +192,22 @@ impl Hand {
         self.bin.has_room()
     }
 
-    /// Makes room if there is none, by handing half of what is ready over to the pools. Whether a slab is empty now;
-    /// `None`: a fork stands still.
+    /// Makes room if there is none, by handing half of what is ready over to the pools. Returns whether a slab is empty
+    /// now; `None` if a fork stands still.
     #[inline(never)]
     pub fn make_room(&self) -> Option<bool> {
         let mut to = To::new(self.class);
         (self.has_room() || self.bin.make_room(&mut to)).then_some(to.emptied)
     }
 
-    /// Puts a freed block, for which there is room, into quarantine. What comes out is ready.
+    /// Puts a freed block, for which there must be room, into quarantine. What comes out is ready.
     #[inline]
     pub fn put(&self, at: usize) {
         self.bin.put(Drawn::used(at).0, |n| self.below(n));
     }
 }
 
-/// The pool that entries are handed over to, locked as long as the next one is of the same.
+/// The pool that entries are handed over to, locked for as long as entries are of the same pool.
 struct To {
     class: usize,
     region: usize,
@@ -244,10 +246,10 @@ fn hands(thread: usize) -> impl Iterator<Item = Hand> {
     (1..PAGES).filter_map(move |class| at_hand(class, thread))
 }
 
-/// Empties a thread's cache. What a fork that stands still does not allow stays.
+/// Empties a thread's cache. Whatever a fork that stands still does not allow stays.
 #[inline]
 pub fn empty(thread: usize) {
-    // Where nothing is hardened, no code of this heap is touched.
+    // If nothing is hardened, no code of this heap is touched.
     if features::HARDENED && thread < OPEN.load(Ordering::Acquire) {
         hand_over(thread);
     }
@@ -263,7 +265,7 @@ fn hand_over(thread: usize) {
     }
 }
 
-/// Draws everything anew, in a fork's child.
+/// Renews every stream, in a fork's child.
 pub fn after_fork_in_child() {
     for thread in 0..OPEN.load(Ordering::Relaxed) {
         // SAFETY: invariant 1: there is one thread.
@@ -271,7 +273,7 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// Bytes that could be asked for in what waits in caches.
+/// Bytes that could be requested in the slots that wait in caches.
 pub fn waiting() -> usize {
     let all = (0..OPEN.load(Ordering::Acquire)).flat_map(hands);
     all.map(|hand| hand.bin.count() * room(hand.class)).sum()

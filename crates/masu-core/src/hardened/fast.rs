@@ -1,5 +1,5 @@
-//! What most requests and frees come to: a slot that the thread has at hand, and a block that is as it should be. What is
-//! otherwise is left to [`alloc`](super::alloc) and [`free`](super::free), with nothing changed.
+//! The common requests and frees: a slot that the thread has at hand, and a block that is as it should be. Everything
+//! else is left to [`alloc`](super::alloc) and [`free`](super::free), with nothing changed.
 
 use super::around::is_whole_around;
 use super::cache::{self, Hand};
@@ -13,7 +13,7 @@ use crate::sharing;
 use crate::size_class::{TABLE_MAX as SMALL_MAX, exact_class_of};
 use core::ptr::null_mut;
 
-/// A block of `size` bytes, all zero, at a multiple of 16; null if there is none at hand. `thread` is the number of the
+/// A block of `size` bytes, all zero, at a multiple of 16; null if none is at hand. `thread` is the number of the
 /// calling thread's heap.
 #[inline]
 pub fn alloc_at_hand(size: usize, thread: usize) -> *mut u8 {
@@ -22,37 +22,37 @@ pub fn alloc_at_hand(size: usize, thread: usize) -> *mut u8 {
     }
     let class = exact_class_of(size + TRAILER);
     match cache::at_hand(class, thread) {
-        // SAFETY: the calling thread's, of a class with room for so many bytes.
+        // SAFETY: the calling thread's, of a class with room for that many bytes.
         Some(hand) => unsafe { take(hand, class, size) },
         None => null_mut(),
     }
 }
 
-/// A block of a slot that is at hand; null: there is none.
+/// A block of a slot that is at hand; null if none is.
 ///
 /// # Safety
-/// The calling thread's part for that class, whose slots have room for so many bytes.
+/// `hand` must be the calling thread's part for that class, whose slots must have room for `size` bytes.
 #[inline(never)]
 pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
     let Some((at, used)) = hand.take() else { return null_mut() };
     let pool = PROCESS.pool(PROCESS.region_of(at));
     let Some(spot) = pool.spot(at, class) else { return null_mut() };
-    // SAFETY: invariant 3 of `hardened::slab`: the slot waited for this thread, and nobody has seen its block.
+    // SAFETY: invariant 3 of `hardened::slab`: the slot waited for this thread, and no thread has seen its block.
     let tag = unsafe { begin(at, class, size, spot, used) };
     tag.on(at) as *mut u8
 }
 
-/// Makes a small slot that was drawn a block. Returns the tag that its pointer is to have.
+/// Makes a block of a small slot that was drawn. Returns the tag that its pointer is to have.
 ///
 /// # Safety
-/// It is the caller's alone.
+/// The slot must be the caller's alone.
 #[inline]
 pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) -> Tag {
     let stride = ALL[class % CLASSES].stride as usize;
     let tag = tags::hand_out(at, class, spot);
     // SAFETY: passed on.
     unsafe {
-        // Before the look: so a fresh page is faulted in once.
+        // Before the check, so that a fresh page is faulted in once.
         let canary = spot.slab.header.canary.get();
         trailer::write(at + stride, canary, stride - TRAILER - size);
         if (used || stride <= SAME_PAGE) && !trailer::is_clear(at, stride) {
@@ -63,11 +63,11 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
     tag
 }
 
-/// Frees the block that starts at `p`, if nothing is wrong with it and the thread has room for it: its bytes. `None`: it
-/// is left alone, or somebody else has just freed it.
+/// Frees the block that starts at `p`, if nothing is wrong with it and the thread has room for it. Returns its bytes;
+/// `None` if it is left alone, or another thread has just freed it.
 ///
 /// # Safety
-/// The block is the caller's, and in a region of the process's.
+/// The block must be the caller's, and in a region of the process's.
 #[inline(never)]
 pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());

@@ -1,4 +1,4 @@
-//! Frees in the hardened heap: which block it is, whether it and what lies around it are whole; then it is wiped, and waits.
+//! Frees in the hardened heap: finds the block, checks it and what lies around it, wipes it, and lets it wait.
 
 use super::around::{look_around, overrun};
 use super::place::{self, PROCESS, Place};
@@ -11,8 +11,8 @@ use crate::sharing;
 use crate::sync::Ordering;
 use crate::{deferred, features};
 
-/// A block's pool and place; or what is wrong with a pointer into a region of a place, without its tag, and that. Nothing
-/// is checked by tags meanwhile.
+/// A block's pool, class and spot, from a pointer into a region of a place, split into address and tag; or what is
+/// wrong with that pointer. Tags must not be checked meanwhile.
 #[inline(never)]
 pub(super) fn spot(
     place: &Place,
@@ -38,7 +38,7 @@ fn why(address: usize, tag: Tag, class: usize, spot: Spot) -> Wrong {
         };
     }
     if spot.within == 0 {
-        // The slot has another block by now.
+        // The slot has another block now.
         return Wrong::Freed { bytes: shape::room(class) };
     }
     let start = address - spot.within;
@@ -47,10 +47,10 @@ fn why(address: usize, tag: Tag, class: usize, spot: Spot) -> Wrong {
     Wrong::Inside { start: tag.on(start), bytes }
 }
 
-/// The bytes of a live block; `None`: its trailer is destroyed.
+/// The bytes of a live block; `None` if its trailer is destroyed.
 ///
 /// # Safety
-/// It is live.
+/// The block must be live.
 #[inline(never)]
 pub(super) unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
     if shape::is_pages(class) {
@@ -71,19 +71,19 @@ pub(super) unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usi
 pub struct Freed {
     /// The bytes of the block.
     pub bytes: usize,
-    /// There are more pages that could go back.
+    /// Whether there are more pages that could go back.
     pub emptied: bool,
-    /// The first-class heap that it belonged to; 0: none.
+    /// The first-class heap that it belonged to; 0 if none.
     pub owner: u32,
-    /// A fork stands still, and the owner is to free it once that is over. Nobody uses it any more.
+    /// Whether a fork stands still, and the owner is to free the block once that is over. No thread uses it any more.
     pub left: bool,
 }
 
-/// Frees the block that starts at `p`: what that did, or what is wrong with it. `thread` is the number of the calling
-/// thread's heap.
+/// Frees the block that starts at `p`. Returns what that did, or what is wrong with the block. `thread` is the number
+/// of the calling thread's heap.
 ///
 /// # Safety
-/// The block is the caller's.
+/// The block must be the caller's.
 #[inline(never)]
 pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     let (address, tag) = tags::split(p.addr());
@@ -134,10 +134,10 @@ unsafe fn free_large(p: *mut u8) -> Result<Freed, Wrong> {
     }
 }
 
-/// Sees that a block and what lies around it are whole, and wipes it. Its bytes.
+/// Checks that a block and what lies around it are whole, and wipes it. Returns its bytes.
 ///
 /// # Safety
-/// A live block, and the caller's.
+/// The block must be live, and the caller's.
 #[inline]
 unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usize, Wrong> {
     let address = tags::untagged(p.addr());
@@ -151,7 +151,7 @@ unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usiz
         };
         if let Some(at) = past {
             if !spot.slab.is_live(spot.slot) {
-                // Another thread frees it at this moment.
+                // Another thread is freeing it right now.
                 return Err(Wrong::Freed { bytes: room });
             }
             overrun(address, bytes.unwrap_or(room), at);
@@ -168,10 +168,10 @@ unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usiz
     }
 }
 
-/// Leaves a block that was wiped for later: a fork stands still.
+/// Leaves a block that was wiped for later, because a fork stands still.
 ///
 /// # Safety
-/// It is the caller's, which gives it up.
+/// The block must be the caller's, which gives it up.
 #[cold]
 unsafe fn give_up(p: *mut u8, class: usize, spot: Spot, bytes: usize) -> Result<Freed, Wrong> {
     let room = shape::room(class);
@@ -179,18 +179,18 @@ unsafe fn give_up(p: *mut u8, class: usize, spot: Spot, bytes: usize) -> Result<
         spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
     } else if class != EMPTY {
         let canary = spot.slab.header.canary.get();
-        // SAFETY: passed on, and invariant 3 of `hardened::slab`. What the list of these writes must not be taken for an
-        // overflow.
+        // SAFETY: passed on, and invariant 3 of `hardened::slab`. What the list of deferred blocks writes must not be
+        // taken for an overflow.
         unsafe { trailer::write(p.addr() + room + shape::TRAILER, canary, 0) };
     }
     // SAFETY: passed on.
     unsafe { later(p, bytes, room != 0) }
 }
 
-/// Leaves a block for later, which had so many bytes: a fork stands still.
+/// Leaves a block that had `bytes` bytes for later, because a fork stands still.
 ///
 /// # Safety
-/// It is the caller's, which gives it up, and has a word unless it is said to have none.
+/// The block must be the caller's, which gives it up, and must have a word if `has_a_word` is set.
 #[cold]
 unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wrong> {
     let owner = heaps::owner_of(p.addr());
@@ -202,10 +202,10 @@ unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wro
     Ok(Freed { bytes: if owner == 0 { 0 } else { bytes }, emptied: false, owner, left })
 }
 
-/// Frees what was left while a fork stood still.
+/// Frees a block that was left while a fork stood still.
 ///
 /// # Safety
-/// It is a block that was left so.
+/// The block must have been left so.
 pub unsafe fn free_deferred(p: *mut u8) {
     if !features::HARDENED {
         return;

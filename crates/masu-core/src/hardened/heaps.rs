@@ -1,16 +1,17 @@
-//! The pools of first-class heaps whose blocks are hardened, in a place of their own: an address says whose block it is.
+//! The pools of first-class heaps whose blocks are hardened, in a place of their own: an address says which heap its
+//! block belongs to.
 //!
-//! A heap has a *number*, and with it a pool of each class; once one of its pools is full it gets another number.
+//! A heap has a *number*, and with it a pool of each class; once one of its pools is full, it gets another number.
 //!
 //! ```text
 //!  heap ─▶ newest number ─next─▶ older ─next─▶ oldest        each with CLASSES pools, of which some are ready
 //! ```
 //!
-//! What a heap leaves behind serves the next one that has the number: an address stays one of its class.
+//! The addresses that a heap leaves behind serve the next heap that has the number: an address stays one of its class.
 //!
 //! Invariants:
-//! 1. heads and what they say of numbers below [`Place::arenas`] change under the lock of all pools' beginnings, but for
-//!    those of a heap that ends, which nobody else uses, and whose lock is held: a fork has both.
+//! 1. heads, and what they say of numbers below [`Place::arenas`], change under the lock of all pools' beginnings,
+//!    except those of a heap that ends, which no other thread uses, and whose lock is held: a fork has both.
 //! 2. a number with an owner is in that heap's list, once.
 
 use super::alloc::in_pool;
@@ -27,23 +28,23 @@ use crate::{features, ledger};
 const MOST: usize = 1024;
 const REGION_SHIFT: u32 = 28;
 
-/// What is known of a number. All zero: nobody has it.
+/// What is known of a number. All zero: no heap has it.
 pub struct Head {
-    /// The heap that has it; 0: none.
+    /// The heap that has it; 0 if none.
     owner: AtomicU32,
-    /// The heap's next older number plus 1; 0: there is none.
+    /// The heap's next older number plus 1; 0 if there is none.
     next: AtomicU32,
-    /// Bit per class: its pool is ready.
+    /// A bit per class: its pool is ready.
     ready: AtomicU64,
 }
 
-/// Where the heads lie; 0: nowhere.
+/// Where the heads lie; 0 if nowhere.
 pub static HEADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the ready classes are in a head, and its bytes, for `outside`.
 pub const HEAD: [usize; 2] = [core::mem::offset_of!(Head, ready), size_of::<Head>()];
 
-/// The heads of the numbers there are.
+/// The heads of the numbers that exist.
 fn heads() -> &'static [Head] {
     let (at, count) = (HEADS.load(Ordering::Acquire), HEAPS.arenas());
     if at == 0 {
@@ -59,7 +60,7 @@ fn head(link: u32) -> Option<(usize, &'static Head)> {
     Some((number, heads().get(number)?))
 }
 
-/// What is done with a ready pool: its number's head, the pool, its class.
+/// What to do with a ready pool: its number's head, the pool, its class.
 type Do<'a> = &'a mut dyn FnMut(&'static Head, &'static Pool, usize);
 
 #[inline(never)]
@@ -72,7 +73,7 @@ fn each_of_number(number: usize, head: &'static Head, f: Do) {
     }
 }
 
-/// The ready pools of a heap's.
+/// Calls `f` with the ready pools of a heap.
 fn each_of_heap(newest: u32, f: Do) {
     let mut at = head(newest);
     while let Some((number, found)) = at {
@@ -88,8 +89,8 @@ pub fn each_pool(f: &mut dyn FnMut(&'static Pool, usize)) {
     }
 }
 
-/// Makes room for such heaps, if nobody has yet. `false`: there is none. Called by one thread at a time, while no fork can
-/// begin.
+/// Makes room for such heaps, unless it exists. Returns `false` if there is none. Called by one thread at a time, while
+/// no fork can begin.
 #[cold]
 pub fn begin() -> bool {
     if HEADS.load(Ordering::Relaxed) != 0 {
@@ -108,7 +109,7 @@ pub fn begin() -> bool {
     true
 }
 
-/// Gives a heap one more number: its newest number plus 1, if that is `newest` still. `false`: there is no more.
+/// Gives a heap one more number, if its newest number plus 1 is still `newest`. Returns `false` if there are no more.
 #[cold]
 pub fn extend(to: &AtomicU32, newest: u32, owner: u32) -> bool {
     let _guard = BEGIN.lock();
@@ -129,7 +130,7 @@ pub fn extend(to: &AtomicU32, newest: u32, owner: u32) -> bool {
     true
 }
 
-/// Gives a heap's numbers back, of which it has no block any more.
+/// Gives back the numbers of a heap that has no block in them any more.
 pub fn release(newest: u32) {
     let mut link = newest;
     while let Some((_, head)) = head(link) {
@@ -138,7 +139,7 @@ pub fn release(newest: u32) {
     }
 }
 
-/// A block of a heap's as [`super::alloc`] makes them; null when memory is out. `None`: a fork stands still.
+/// A block of a heap, made as [`super::alloc`] makes them; null if memory is out, `None` if a fork stands still.
 pub fn alloc(newest: &AtomicU32, owner: u32, size: usize, align: usize) -> Option<*mut u8> {
     let Some(class) = shape::class_of(size, align) else {
         return large::alloc(size.max(1), align, owner);
@@ -166,7 +167,7 @@ pub fn alloc(newest: &AtomicU32, owner: u32, size: usize, align: usize) -> Optio
     }
 }
 
-/// The heap that the block at an address belongs to; 0: none, or there is no block.
+/// The heap that the block at an address belongs to; 0 if it belongs to none, or there is no block.
 pub fn owner_of(address: usize) -> u32 {
     let address = tags::untagged(address);
     if !is_there() || super::holds(address as *const u8) {
@@ -179,7 +180,7 @@ pub fn owner_of(address: usize) -> u32 {
     large::entry_of(address).map_or(0, |entry| entry.owner)
 }
 
-/// Whether a block lies in a slab of a heap's.
+/// Whether a block lies in a slab of a heap.
 pub fn is_in_slab(p: *const u8) -> bool {
     HEAPS.holds(tags::untagged(p.addr()))
 }
@@ -187,7 +188,7 @@ pub fn is_in_slab(p: *const u8) -> bool {
 /// Frees all blocks of a heap.
 ///
 /// # Safety
-/// Nobody uses one any more, nor the heap, whose lock is held.
+/// No thread may use one of them any more, nor the heap, whose lock must be held.
 pub unsafe fn wipe(newest: u32, owner: u32) {
     each_of_heap(newest, &mut |head, pool, class| {
         // SAFETY: passed on.
@@ -198,7 +199,7 @@ pub unsafe fn wipe(newest: u32, owner: u32) {
     large::free_all(owner);
 }
 
-/// Gives back the pages of all empty slabs of a heap's. Returns their bytes.
+/// Gives back the pages of all empty slabs of a heap. Returns their bytes.
 pub fn purge(newest: u32) -> usize {
     let mut bytes = 0;
     each_of_heap(newest, &mut |_, pool, class| bytes += purge_pool(pool, class, true));

@@ -1,23 +1,23 @@
-//! Blocks that lie in no slab: each is a mapping of its own between guards of random lengths, and is recorded in a table
-//! elsewhere. What was freed stays inaccessible for a while before its addresses go back.
+//! Blocks that lie in no slab: each is a mapping of its own between guards of random lengths, recorded in a table
+//! elsewhere. A freed block stays inaccessible for a while before its addresses go back.
 //!
 //! ```text
 //!  │ guard: a page and more, random │ block, whole pages │ guard: 1 MiB and more, random │
 //! ```
 //!
-//! That takes two mappings a block, of which a process can have 65,530. So where there are many, they are *narrow*: their
-//! guards are a page each, which the kernel marks as such without a mapping, if it can. Side by side they are one mapping, and
-//! stay it: what was freed is marked, too, and its addresses [serve again](super::spares).
+//! That takes two mappings a block, of which a process can have 65,530. So if there are many blocks, they are *narrow*:
+//! their guards are a page each, which the kernel, if it can, marks as such without a mapping. Side by side they are
+//! one mapping, and stay one: freed blocks are marked, too, and their addresses [serve again](super::spares).
 //!
-//! The pages of some freed blocks are kept, all zero and inaccessible. Once others have been freed after it, such a place
-//! serves a block that is as long or up to half as long, one of those that fit by chance. Where none is long enough, the
-//! longest may grow into its guard; or the pages of some, if many are kept, move to where the block is to be. Blocks too
-//! long to be kept have huge pages where the last ones were [filled].
+//! The pages of some freed blocks are kept, all zero and inaccessible. Once others have been freed after it, such a
+//! place serves a block that is as long or down to half as long, one of the fitting places at random. If none is long
+//! enough, the longest may grow into its guard; or, if many are kept, the pages of some move to where the block is to
+//! be. Blocks too long to be kept have huge pages if the last ones were [filled].
 //!
 //! Invariants:
 //! 1. the table, the stream and the quarantine are touched under the lock.
-//! 2. an entry's mapping is the block's: who takes the entry out of the table owns the mapping.
-//! 3. [`AT`] is 0, or where a table lies that stays for ever.
+//! 2. an entry's mapping is the block's: a thread that takes the entry out of the table owns the mapping.
+//! 3. [`AT`] is 0, or the address of a table that stays for ever.
 
 use super::around::overrun;
 use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
@@ -39,10 +39,10 @@ use core::ptr::null_mut;
 const MOST_WAITING: usize = 32 << 20;
 /// Ranges that one tick unmaps.
 const FEW: usize = 1024;
-/// Bytes of a block from which on the kernel is asked whether the process may have so much at once: 64 MiB.
+/// From this many bytes on, the kernel is asked whether the process may have so large a block: 64 MiB.
 const JUDGED: usize = 64 << 20;
 
-/// All of it.
+/// The lock and the table.
 struct Large {
     lock: Lock,
     table: UnsafeCell<Table>,
@@ -51,7 +51,7 @@ struct Large {
 // SAFETY: invariant 1.
 unsafe impl Sync for Large {}
 
-/// Where it lies, in the reservation of metadata's style: a mapping of its own. 0: nowhere.
+/// Where it lies, in the style of the metadata's reservation: a mapping of its own. 0 if nowhere.
 pub static AT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of live blocks.
 pub static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -61,10 +61,10 @@ pub static PAGES: AtomicUsize = AtomicUsize::new(0);
 /// Where the table is in it, and its bytes, for `outside`.
 pub const TABLE: [usize; 2] = [offset_of!(Large, table), size_of::<Large>()];
 
-/// Makes the table. `false`: there is no memory.
+/// Makes the table. Returns `false` if memory is out.
 pub fn start() -> bool {
     let Ok(at) = mem::map(size_of::<Large>()) else { return false };
-    // SAFETY: fresh and zero, which is an empty table and a free lock; nobody knows of it.
+    // SAFETY: fresh and zero, which is an empty table and a free lock; no other thread knows of it.
     let table = unsafe { &mut *(*(at as *const Large)).table.get() };
     table.stream.renew();
     table.narrow = rlimit::get(Limit::AddressSpace).is_some();
@@ -78,7 +78,7 @@ fn large() -> Option<&'static Large> {
     unsafe { (at as *const Large).as_ref() }
 }
 
-/// Runs `f` with the table; `None`: there is none, or a fork stands still.
+/// Runs `f` with the table. Returns `None` if there is none, or a fork stands still.
 fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
     let (_guard, table) = enter()?;
     // SAFETY: invariant 1.
@@ -96,7 +96,7 @@ pub fn lock_for_fork() -> Option<&'static Lock> {
     large().map(|large| &large.lock)
 }
 
-/// Draws everything anew, in a fork's child.
+/// Renews the stream, in a fork's child.
 pub fn after_fork_in_child() {
     if let Some(large) = large() {
         // SAFETY: invariant 1: there is one thread.
@@ -104,8 +104,8 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// A block of `size` bytes, not 0, all zero, at a multiple of `align`, of a first-class heap's or of none (0); null when
-/// memory is out. `None`: a fork stands still.
+/// A block of `size` bytes, not 0, all zero, at a multiple of `align`, of a first-class heap or of none (0); null if
+/// memory is out, `None` if a fork stands still.
 pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let Some(len) = size.checked_next_multiple_of(UNIT).filter(|&len| len <= isize::MAX as usize)
     else {
@@ -155,7 +155,7 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     record(entry)
 }
 
-/// Makes a mapping a block. As [`alloc`].
+/// Makes a block of a mapping. Returns as [`alloc`] does.
 fn record(entry: Entry) -> Option<*mut u8> {
     let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
     if done != Some(true) {
@@ -167,7 +167,7 @@ fn record(entry: Entry) -> Option<*mut u8> {
     Some(entry.address as *mut u8)
 }
 
-/// Moves kept pages to where a block is to be. `false`: the block's mapping is lost.
+/// Moves kept pages to where a block is to be. Returns `false` if the block's mapping is lost.
 fn take_over(entry: &Entry, kept: &Kept) -> bool {
     let (at, len) = (entry.address, entry.len());
     // SAFETY: invariant 2: the block's mapping was just made, and the kept one was taken out of the table: both are
@@ -183,13 +183,13 @@ fn take_over(entry: &Entry, kept: &Kept) -> bool {
     }
 }
 
-/// Makes a block's room in narrow addresses that served before. `None`: the kernel refused.
+/// Makes a block's room in narrow addresses that have served before. Returns `None` if the kernel refused.
 fn open(range: Range, len: usize) -> Option<Entry> {
     let (low, address) = (UNIT, range.at + UNIT);
     let done = if options::has_marks() {
         mem::guard_remove(address, len)
     } else {
-        // SAFETY: taken out of the table, so nobody else's. A program that wrote here after its free finds zeroes.
+        // SAFETY: taken out of the table, so no other thread's. A program that wrote here after its free finds zeroes.
         unsafe { mem::discard(address, len) }
     };
     if !done {
@@ -208,7 +208,7 @@ fn open(range: Range, len: usize) -> Option<Entry> {
     })
 }
 
-/// Lets go of addresses that nobody uses: those of narrow blocks stay, where many of these live.
+/// Lets go of unused addresses: those of narrow blocks stay if many of these live.
 fn release(range: Range) {
     let stays = range.narrow
         && with(|table| table.has_islands() && table.spares.put(range)).unwrap_or(false);
@@ -217,10 +217,11 @@ fn release(range: Range) {
     }
 }
 
-/// Makes a narrow range inaccessible, without a mapping of its own, or empties it if the kernel cannot. `false`: it refused.
+/// Makes a narrow range inaccessible, without a mapping of its own, or empties it if the kernel cannot do that. Returns
+/// `false` if the kernel refused.
 ///
 /// # Safety
-/// Nobody uses it.
+/// No thread may use it.
 unsafe fn mark(at: usize, len: usize) -> bool {
     // SAFETY: passed on.
     unsafe {
@@ -233,9 +234,9 @@ pub(super) fn is_narrow(p: usize) -> bool {
     entry_of(p).is_some_and(|entry| entry.narrow)
 }
 
-/// Makes a freed block's mapping one that waits, without pages.
+/// Makes the mapping of a freed block wait, without pages.
 fn retire(range: Range) {
-    // SAFETY: invariant 2: nobody uses it.
+    // SAFETY: invariant 2: no thread uses it.
     let closed = range.len < MOST_WAITING
         && unsafe {
             if range.narrow {
@@ -251,8 +252,8 @@ fn retire(range: Range) {
     }
 }
 
-/// Zeroes a freed block's pages, those that there are, and makes it inaccessible. Whether there are all; `None`: it was not
-/// worth it, or the kernel refused.
+/// Zeroes those pages of a freed block that are resident, and makes it inaccessible. Returns whether all are; `None` if
+/// it was not worth it, or the kernel refused.
 ///
 /// # Safety
 /// The mapping is the caller's (invariant 2).
@@ -260,7 +261,7 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     let len = entry.len();
     let mut pages = [1u8; KEPT_LONGEST / UNIT];
     let pages = pages.get_mut(..len / UNIT)?;
-    // Of what served before it is known.
+    // For pages that served before it is known.
     if !entry.whole && !mem::which_are_resident(entry.address, pages) {
         return None;
     }
@@ -302,7 +303,7 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
         Some(total) => total,
         None => len.checked_add(low + high)?.checked_add(align - UNIT)?,
     };
-    // What is only reserved the kernel does not judge.
+    // The kernel does not judge what is only reserved.
     if len >= JUDGED && !mem::judge(len) {
         return None;
     }
@@ -310,12 +311,12 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
     let at = if wide { mem::reserve_closed(total) } else { mem::map(total) }.ok()?;
     let address = (at + low).next_multiple_of(align);
     let (low, high) = (address - at, at + total - address - len);
-    // SAFETY: just mapped, and nobody knows of it.
+    // SAFETY: just mapped, and no other thread knows of it.
     let done = unsafe {
         if wide {
             mem::protect(address, len, true)
         } else {
-            // Of so many blocks the kernel may not have mappings for guards.
+            // For this many blocks the kernel may not have mappings for guards.
             !options::has_marks() || mark(at, low) && mark(address + len, high)
         }
     };
@@ -331,11 +332,11 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
 pub(super) fn entry_of(p: usize) -> Option<Entry> {
     let large = large()?;
     let found = with(|table| table.find(p).map(|(_, entry)| entry));
-    // SAFETY: a table, for ever. A fork that stands still holds the lock, and nobody writes.
+    // SAFETY: a table, for ever. A fork that stands still holds the lock, and no thread writes.
     found.unwrap_or_else(|| unsafe { peek(large.table.get(), p) })
 }
 
-/// Frees all blocks of a first-class heap, which its owner is the last to know of. O(entries of the table).
+/// Frees all blocks of a first-class heap, which only its owner still knows. O(entries of the table).
 pub(super) fn free_all(owner: u32) {
     let mut from = Cursor::default();
     while let Some(entry) = with(|table| table.take_of(owner, &mut from)).flatten() {
@@ -344,7 +345,7 @@ pub(super) fn free_all(owner: u32) {
     }
 }
 
-/// The bytes of the block at `p`, or what is wrong with it; `None`: it is nowhere near.
+/// The bytes of the block at `p`, or what is wrong with it; `None` if `p` is near no block.
 pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
     let large = large()?;
     loop {
@@ -355,7 +356,7 @@ pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
         if let Some(found) = found {
             return found;
         }
-        // A fork that stands still holds the lock, and nobody writes.
+        // A fork that stands still holds the lock, and no thread writes.
         // SAFETY: invariant 3.
         if let Some(entry) = unsafe { peek(large.table.get(), p) } {
             return Some(Ok(entry.asked));
@@ -366,10 +367,10 @@ pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
     }
 }
 
-/// Frees the block at `p`. Its bytes, or what is wrong. `None`: a fork stands still.
+/// Frees the block at `p`. Returns its bytes, or what is wrong; `None` if a fork stands still.
 ///
 /// # Safety
-/// The block is the caller's.
+/// The block must be the caller's.
 pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     let taken = with(|table| match table.find(p) {
         Some((index, entry)) => {
@@ -405,7 +406,7 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     Some(Ok(Freed { bytes: entry.asked, emptied, owner: entry.owner, left: false }))
 }
 
-/// Gives kept pages back, all, or those that were there the last time. Returns their bytes.
+/// Gives back kept pages: all, or those that were there the last time. Returns their bytes.
 pub fn purge(all: bool) -> usize {
     let mut bytes = 0;
     while let Some(kept) = with(|table| table.take_old(all)).flatten() {
@@ -413,7 +414,7 @@ pub fn purge(all: bool) -> usize {
         retire(kept.mapping);
     }
     with(Table::grow_old);
-    // Addresses that were kept for as many blocks as there were.
+    // Addresses that were kept because there were many blocks.
     let few = if all { usize::MAX } else { FEW };
     for _ in 0..few {
         let found = with(|table| if table.has_islands() { None } else { table.spares.take_any() });
@@ -423,11 +424,11 @@ pub fn purge(all: bool) -> usize {
     bytes
 }
 
-/// Makes the block at `p` one of `size` bytes, in as many pages as before or fewer: the bytes that it had. `None`: it is
-/// none, or needs more.
+/// Makes the block at `p` one of `size` bytes, in as many pages as before or fewer. Returns the bytes that it had;
+/// `None` if there is no such block, or it needs more pages.
 ///
 /// # Safety
-/// The block is the caller's.
+/// The block must be the caller's.
 pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
     let done = with(|table| {
         let (index, mut entry) = table.find(p)?;

@@ -1,28 +1,29 @@
-//! The hardened heap: every block of a process that asks for it, where a mistake harms least and is found soonest.
+//! The hardened heap: serves every block of a process that asks for it, so that a mistake harms least and shows
+//! soonest.
 //!
-//! In such a process bins stay empty, so that every request comes to its slow path, which comes here; no other process
-//! pays anything. Up to 128 KiB a block is a [slot](shape) of a [slab](slab) of a [pool](pool), above a [mapping of its
-//! own](large).
+//! In such a process bins stay empty, so that every request takes its slow path, which leads here; other processes pay
+//! nothing. A block of up to 128 KiB is a [slot](shape) of a [slab](slab) of a [pool](pool); a larger one has a
+//! [mapping of its own](large).
 //!
 //! ```text
-//!  pool  ─▶ a slab with room, some slots by chance ─▶ the thread's cache
-//!  alloc ─▶ class ─▶ a slot of the thread's cache ─▶ is it zero yet? ─▶ trailer
-//!  free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ neighbours whole? ─▶ zeroed
-//!        ─▶ quarantine in the thread's cache: a place by chance, then a queue ─▶ a free slot there, or its pool's
+//!   pool  ─▶ a slab with room, some slots at random ─▶ the thread's cache
+//!   alloc ─▶ class ─▶ a slot of the thread's cache ─▶ is it still zero? ─▶ trailer
+//!   free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ neighbours whole? ─▶ zeroed
+//!         ─▶ quarantine in the thread's cache: a random place, then a queue ─▶ a free slot there, or its pool's
 //! ```
 //!
-//! - Metadata lies in a reservation of its own, at a place that is drawn, between inaccessible pages.
+//! - Metadata lies in a reservation of its own, at a random place, between inaccessible pages.
 //! - An address belongs to one class for ever.
-//! - What was freed is zero, and still is when it is handed out: a write after a free shows.
-//! - Blocks hold as many bytes as were asked for; what follows is known, and looked at.
-//! - Small blocks have [tags], where the processor has them.
-//! - Frees, resizes and measurements of what is not the start of a live block end the process.
+//! - Freed memory is zeroed, and is still zero when it is handed out: a write after a free shows.
+//! - Blocks hold as many bytes as were asked for; the bytes that follow are known, and checked.
+//! - Small blocks have [tags], if the processor supports them.
+//! - Frees, resizes and measurements of anything but the start of a live block end the process.
 //!
-//! First-class heaps have [pools of their own](heaps), in a process that is hardened or not.
+//! First-class heaps have [pools of their own](heaps), whether the process is hardened or not.
 //!
 //! Locks: one for each pool, and one for all large blocks; `BEGIN` comes before a pool's first use. None is held while
-//! another is taken. A block's owner needs none for its slab's canary, its [state](state) and its bytes. What is
-//! long, has no bytes, or is a first-class heap's passes through no [cache]: its quarantine is its pool's.
+//! another is taken. A block's owner needs none for its slab's canary, its [state](state) and its bytes. Blocks that
+//! are long, have no bytes, or belong to a first-class heap pass through no [cache]: their quarantine is their pool's.
 
 mod alloc;
 mod around;
@@ -71,19 +72,19 @@ use shape::{CLASSES, EMPTY};
 /// Taken before a pool's first use.
 static BEGIN: Lock = Lock::new();
 
-/// The number of a thread without a heap of its own.
+/// The thread number of a thread without a heap of its own.
 pub const NO_THREAD: usize = usize::MAX;
 
-/// From so many bytes on a block that grows has huge pages.
+/// A block that grows has huge pages from this many bytes on.
 const FILLED: usize = 4 * CHUNK;
 
-/// Of so many arenas one has slots of pages.
+/// One in this many arenas has slots of pages.
 const ARENAS_OF_PAGES: usize = 4;
 
-/// The longest slots that are looked at although they may never have been used: their pages are there in any case.
+/// The longest slots that are checked although they may never have been used: their pages are resident in any case.
 const SAME_PAGE: usize = 1024;
 
-/// Begins to serve every request. `false`: there are no addresses for it, or pages are not of 4 KiB.
+/// Begins to serve every request. Returns `false` if there are no addresses for it, or pages are not of 4 KiB.
 #[cold]
 pub fn start(options: &Options) -> bool {
     if settings::hardened() {
@@ -104,14 +105,14 @@ pub fn set_options(options: &Options) {
     options::set(options);
 }
 
-/// Whether there is anything of the hardened heap's.
+/// Whether any part of the hardened heap exists.
 #[inline]
 pub fn is_there() -> bool {
     features::HARDENED && large::AT.load(Ordering::Acquire) != 0
 }
 
-/// Makes what everything else needs, if nobody has yet. `of_process`: every request is to be served. `false`: there is no
-/// memory, or pages are not of 4 KiB.
+/// Makes what everything else needs, unless it exists. `of_process`: every request is to be served. Returns `false` if
+/// memory is out, or pages are not of 4 KiB.
 fn prepare(of_process: bool) -> bool {
     if is_there() {
         return true;
@@ -124,7 +125,7 @@ fn prepare(of_process: bool) -> bool {
     large::start()
 }
 
-/// Whether the kernel guards without mappings.
+/// Whether the kernel has guards that need no mappings.
 fn has_marks() -> bool {
     let Ok(at) = mem::map(UNIT) else { return false };
     // SAFETY: just mapped.
@@ -133,8 +134,8 @@ fn has_marks() -> bool {
     has
 }
 
-/// The arena of a thread for a class. Fewer serve slots of pages: each has a slab of up to 1 MiB of each such class, and
-/// what takes time, zeroing and looking for zeroes, is done without the lock.
+/// The arena of a thread for a class. Fewer arenas serve slots of pages: each has a slab of up to 1 MiB of each such
+/// class, and the slow parts, zeroing and checking for zeroes, run without the lock.
 #[inline]
 fn arena_of(class: usize, thread: usize) -> usize {
     let arenas = PROCESS.arenas().max(1);
@@ -142,7 +143,7 @@ fn arena_of(class: usize, thread: usize) -> usize {
     if thread < arenas { thread } else { thread % arenas }
 }
 
-/// The ready pool of a class and an arena; `None`: a fork stands still.
+/// The ready pool of a class and an arena; `None` if a fork stands still.
 #[inline(never)]
 fn pool_of(class: usize, arena: usize) -> Option<&'static Pool> {
     let region = arena * CLASSES + class;
@@ -154,7 +155,7 @@ fn pool_of(class: usize, arena: usize) -> Option<&'static Pool> {
     Some(pool)
 }
 
-/// The bytes of the live block that starts at `p`, or what is wrong with it; `None`: it is none of this heap's.
+/// The bytes of the live block that starts at `p`, or what is wrong with it; `None` if it is not this heap's.
 #[cold]
 #[inline(never)]
 pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
@@ -177,17 +178,17 @@ pub fn look(p: *const u8) -> Option<Result<usize, Wrong>> {
     })))
 }
 
-/// Whether a pointer lies where small blocks of this heap do that are no first-class heap's.
+/// Whether a pointer lies where this heap has small blocks that do not belong to first-class heaps.
 #[inline(always)]
 pub fn holds(p: *const u8) -> bool {
     features::HARDENED && PROCESS.holds(tags::untagged(p.addr()))
 }
 
-/// Makes the block that starts at `p` one of `size` bytes, not 0, if that is as it should be where it is: the bytes that it
-/// had. `None`: nothing has changed.
+/// Makes the block that starts at `p` one of `size` bytes, not 0, if it can stay where it is. Returns the bytes that it
+/// had; `None` if nothing has changed.
 ///
 /// # Safety
-/// A live block of this heap, if it is one, and the caller's.
+/// The block must be live and the caller's, if it is one of this heap.
 #[inline(never)]
 pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());
@@ -220,10 +221,11 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
     }
 }
 
-/// Moves the pages of the large block at `p` to a larger one. Null: it is none, or memory is out, and nothing has changed.
+/// Moves the pages of the large block at `p` to a larger one. Returns null if it is not large or memory is out; nothing
+/// has changed then.
 ///
 /// # Safety
-/// A live block of `old` bytes of this heap, and the caller's.
+/// The block must be live, have `old` bytes, and be this heap's and the caller's.
 pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
     if place::of(tags::untagged(p.addr())).is_some() || old <= shape::MOST || size <= old {
         return null_mut();
@@ -234,7 +236,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
     let Some(to) = large::alloc(size, align, owner).filter(|to| !to.is_null()) else {
         return null_mut();
     };
-    // What has grown so far is filled, and will be. Of many mappings each is a part of one.
+    // The block has been filled as it grew, and will be. Among many mappings each is part of one.
     if huge && !large::is_narrow(to.addr()) {
         mem::allow_huge(to.addr(), size.next_multiple_of(UNIT));
     }
@@ -253,7 +255,7 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
     to
 }
 
-/// Whether a request is given as many bytes as its size class has, for a door that counts on that.
+/// Whether a request is given as many bytes as its size class has, for a door that relies on that.
 #[inline]
 pub fn gives_whole_classes() -> bool {
     features::HARDENED && options::whole()

@@ -1,4 +1,4 @@
-//! What of the hardened heap somebody may set, as it is in force.
+//! The settings of the hardened heap, as they are in force.
 
 use crate::config::{Config, MemoryTags};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -8,31 +8,31 @@ const DEFAULT: Config = Config::DEFAULT;
 static DRAWN: AtomicUsize = AtomicUsize::new(DEFAULT.quarantine_random);
 static QUEUE: AtomicUsize = AtomicUsize::new(DEFAULT.quarantine_queue);
 static GUARD_SLABS: AtomicU32 = AtomicU32::new(DEFAULT.guard_slabs);
-/// Whether the kernel guards without mappings.
+/// Whether the kernel has guards that need no mappings.
 static MARKS: AtomicBool = AtomicBool::new(false);
 /// Whether blocks have as many bytes as their size class says.
 static WHOLE: AtomicBool = AtomicBool::new(false);
 
-/// Whether small blocks have tags, where the processor does.
+/// Whether small blocks have tags, if the processor supports them.
 static TAGS: AtomicU8 = AtomicU8::new(DEFAULT.hardened_tags as u8);
 
-/// What is set.
+/// The settings.
 pub struct Options {
-    /// Bytes of freed blocks that wait in each pool in places that are drawn.
+    /// Bytes of freed blocks that wait in each pool in random places.
     pub quarantine_random: usize,
-    /// And then in a queue.
+    /// Bytes of those that then wait in a queue.
     pub quarantine_queue: usize,
-    /// Every so many slabs one is a guard; 0: none.
+    /// One slab in this many is a guard; 0 for none.
     pub guard_slabs: u32,
     /// Blocks have as many bytes as their size class says, not as many as were asked for: for a door that resizes a
     /// block within its class by itself.
     pub whole: bool,
-    /// Small blocks have tags, where the processor does.
+    /// Whether small blocks have tags, if the processor supports them.
     pub tags: MemoryTags,
 }
 
 impl Options {
-    /// Whether they are what is in force where nobody says anything.
+    /// Whether they are the defaults.
     pub fn are_default(&self) -> bool {
         self.quarantine_random == DEFAULT.quarantine_random
             && self.quarantine_queue == DEFAULT.quarantine_queue
@@ -50,7 +50,7 @@ pub fn set(options: &Options) {
     TAGS.store(options.tags as u8, Ordering::Relaxed);
 }
 
-/// Notes whether the kernel guards without mappings.
+/// Notes whether the kernel has guards that need no mappings.
 pub fn set_marks(marks: bool) {
     MARKS.store(marks, Ordering::Relaxed);
 }
@@ -60,18 +60,18 @@ pub fn quarantine() -> (usize, usize) {
     (DRAWN.load(Ordering::Relaxed), QUEUE.load(Ordering::Relaxed))
 }
 
-/// Every so many slabs one is a guard.
+/// One slab in this many is a guard.
 pub fn guard_slabs() -> usize {
     GUARD_SLABS.load(Ordering::Relaxed) as usize
 }
 
-/// Whether the kernel guards without mappings.
+/// Whether the kernel has guards that need no mappings.
 #[inline]
 pub fn has_marks() -> bool {
     MARKS.load(Ordering::Relaxed)
 }
 
-/// Whether small blocks have tags, where the processor does, which is an emulated one or not.
+/// Whether small blocks have tags on a processor that supports them, which may be an emulated one.
 pub fn tags(is_emulated: bool) -> bool {
     let set = TAGS.load(Ordering::Relaxed);
     set == MemoryTags::On as u8 || set == MemoryTags::Auto as u8 && !is_emulated

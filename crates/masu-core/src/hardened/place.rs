@@ -1,5 +1,5 @@
-//! Where things lie: two reservations, at places that the kernel draws, of addresses that nobody can access until they
-//! are needed. There are two such pairs: the process's own, and that of first-class heaps.
+//! Where things lie: two reservations, at addresses that the kernel draws, which are inaccessible until they are
+//! needed. There are two such pairs: the process's own, and that of first-class heaps.
 //!
 //! ```text
 //!  blocks:    │ class 0 │ class 1 │ … │ class 63 │ of arena 0, then of arena 1, …      a region each
@@ -8,12 +8,12 @@
 //!  metadata:  │ guard │ pools │ guard │ threads' caches │ guard │ of region 0's slabs │ of region 1's slabs │ … │ guard │
 //! ```
 //!
-//! A region belongs to one class of one arena for ever, so an address never serves another class, and says by itself
-//! which pool it is of.
+//! A region belongs to one class of one arena for ever, so an address never serves another class, and by itself tells
+//! its pool.
 //!
 //! Invariants:
 //! 1. both reservations are made once, and stay.
-//! 2. pools of the arenas below `made` are accessible, and all zero to begin with, which is a pool that is not ready. An
+//! 2. pools of the arenas below `made` are accessible, and all zero at first, which is a pool that is not ready. An
 //!    address below `span` is of such an arena.
 
 use super::cache::Cache;
@@ -27,12 +27,12 @@ use core::mem::offset_of;
 
 /// Most arenas.
 const MOST_ARENAS: usize = 8;
-/// Bytes of a region as a power of two: 32 GiB, or as few as there are addresses for, 2 MiB at least.
+/// Bytes of a region as a power of two: 32 GiB, or as few as addresses allow, 2 MiB at least.
 const REGION_SHIFT: u32 = 35;
 const LEAST_SHIFT: u32 = MOST_SHIFT + 1;
 /// A region's bytes over those of its metadata: a slab of 4 KiB has up to 320.
 const METADATA_SHIFT: u32 = 3;
-/// A region's bytes over those in which the place of all metadata is drawn.
+/// A region's bytes over those within which the place of all metadata is drawn.
 const GAP_SHIFT: u32 = 5;
 
 /// A pair of reservations.
@@ -40,18 +40,18 @@ pub struct Place {
     base: AtomicUsize,
     /// Bytes of the regions of arenas whose pools are accessible.
     span: AtomicUsize,
-    /// Where the pools lie, a page each; 0: nowhere.
+    /// Where the pools lie, a page each; 0 if nowhere.
     metadata: AtomicUsize,
     shift: AtomicU32,
     /// Arenas that there is room for, of [`CLASSES`] pools each.
     room: AtomicUsize,
-    /// Those of them whose pools are accessible, from the first on.
+    /// How many of them, from the first on, have accessible pools.
     made: AtomicUsize,
 }
 
-/// That of the process's own arenas.
+/// The place of the process's own arenas.
 pub static PROCESS: Place = Place::new();
-/// That of first-class heaps: see `hardened::heaps`.
+/// The place of first-class heaps: see `hardened::heaps`.
 pub static HEAPS: Place = Place::new();
 
 /// Bytes that are accessible for slabs.
@@ -63,12 +63,12 @@ pub fn of(address: usize) -> Option<&'static Place> {
     [&PROCESS, &HEAPS].into_iter().find(|place| place.holds(address))
 }
 
-/// Where the region of an address ends, which lies in one.
+/// Where the region of an address ends; the address must lie in one.
 pub fn end_of_region(address: usize) -> usize {
     of(address).map_or(address, |place| place.end_of_region(address))
 }
 
-/// How many arenas there are to be, and how long their regions.
+/// How many arenas to make, and how long their regions are to be.
 pub struct Want {
     /// Most arenas, and fewest.
     pub arenas: (usize, usize),
@@ -77,7 +77,7 @@ pub struct Want {
 }
 
 impl Want {
-    /// What a process has with so many processors.
+    /// What a process with `processors` processors wants.
     pub fn of_process(processors: usize) -> Want {
         Want { arenas: (processors.clamp(1, MOST_ARENAS), 1), shift: REGION_SHIFT }
     }
@@ -93,14 +93,14 @@ fn front_bytes(regions: usize, shift: u32) -> usize {
     regions * size_of::<Pool>() + caches_of(shift) * size_of::<Cache>() + 3 * auxv::page_size()
 }
 
-/// How many threads' caches there is room for, where regions are so long: 4,096, or fewer.
+/// How many threads' caches there is room for, for regions of that length: 4,096, or fewer.
 fn caches_of(shift: u32) -> usize {
     1 << shift.saturating_sub(23).clamp(4, 12)
 }
 
 /// Most bytes of both reservations.
 fn most() -> usize {
-    // Others need addresses too.
+    // Other mappings need addresses too.
     let most = rlimit::get(Limit::AddressSpace).map_or(usize::MAX, |most| most / 2);
     // An emulator may record each page that is reserved.
     #[cfg(test)]
@@ -108,7 +108,7 @@ fn most() -> usize {
     most
 }
 
-/// Most bytes between a reservation's edges and what lies in it, which are drawn.
+/// Most bytes, drawn, between a reservation's edges and what lies in it.
 fn gap(shift: u32) -> usize {
     1 << (shift - GAP_SHIFT)
 }
@@ -128,7 +128,7 @@ impl Place {
         }
     }
 
-    /// Makes the reservations, as large as there is room for. `false`: there is none.
+    /// Makes the reservations, as large as there is room for. Returns `false` if there is none.
     pub fn reserve(&self, want: &Want) -> bool {
         let most = most();
         let (most_arenas, fewest) = want.arenas;
@@ -149,7 +149,7 @@ impl Place {
         };
         let page = auxv::page_size();
         let random = random::word() as usize & (gap(shift) - 1) & !(page - 1);
-        // A page of many is used: a large one would take them all.
+        // Few of many pages are used: a huge page would take them all.
         mem::forbid_huge(at, blocks + longest);
         mem::forbid_huge(tables, metadata);
         self.shift.store(shift, Ordering::Relaxed);
@@ -159,7 +159,8 @@ impl Place {
         true
     }
 
-    /// Makes the pools of so many further arenas accessible. `false`: there is no room or no memory. One thread at a time.
+    /// Makes the pools of `count` further arenas accessible. Returns `false` if there is no room or no memory. One
+    /// thread at a time.
     pub fn make_arenas(&self, count: usize) -> bool {
         let made = self.arenas();
         if made + count > self.room.load(Ordering::Relaxed) {
@@ -167,7 +168,7 @@ impl Place {
         }
         let bytes = |arenas: usize| arenas * CLASSES * size_of::<Pool>();
         let at = self.metadata.load(Ordering::Relaxed) + bytes(made);
-        // SAFETY: invariant 1: the place's own, and nobody knows of it.
+        // SAFETY: invariant 1: the place's own, and no other thread knows of it.
         let done = unsafe { mem::protect(at, bytes(count), true) };
         if done {
             ledger::TABLES.fetch_add(bytes(count), Ordering::Relaxed);
@@ -178,13 +179,13 @@ impl Place {
         done
     }
 
-    /// Whether it is there.
+    /// Whether it is reserved.
     #[inline]
     pub fn is_there(&self) -> bool {
         self.metadata.load(Ordering::Relaxed) != 0
     }
 
-    /// Arenas with accessible pools; 0: nothing is reserved.
+    /// Arenas with accessible pools; 0 if nothing is reserved.
     #[inline]
     pub fn arenas(&self) -> usize {
         self.made.load(Ordering::Acquire)
@@ -218,12 +219,12 @@ impl Place {
         (address - self.base.load(Ordering::Relaxed)) >> self.shift.load(Ordering::Relaxed)
     }
 
-    /// The pool of a region of an arena's.
+    /// The pool of an arena's region.
     #[inline]
     pub fn pool(&self, region: usize) -> &'static Pool {
         debug_assert!(region < self.arenas() * CLASSES);
         let at = self.metadata.load(Ordering::Relaxed) + region * size_of::<Pool>();
-        // SAFETY: invariants 1 and 2, for a region of an arena's.
+        // SAFETY: invariants 1 and 2, for a region of an arena.
         unsafe { &*(at as *const Pool) }
     }
 
@@ -232,7 +233,7 @@ impl Place {
         0..self.arenas() * CLASSES
     }
 
-    /// Where a region's slabs begin, a multiple of the longest slab that is drawn, and their metadata.
+    /// Where a region's slabs begin, drawn, at a multiple of the longest slab, and where their metadata does.
     pub fn draw_start(&self, region: usize, random: u64) -> (usize, usize) {
         let bytes = self.region_bytes();
         let start = self.base.load(Ordering::Relaxed) + region * bytes;

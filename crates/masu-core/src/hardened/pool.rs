@@ -7,10 +7,10 @@
 //!                        └──────────┴────────────────────────────────┘
 //! ```
 //!
-//! Every so many slabs one is a guard, which nobody can ever access.
+//! One slab in a certain number is a guard, which is never accessible.
 //!
 //! Invariants:
-//! 1. what is behind the lock is touched by whoever holds it.
+//! 1. what is behind the lock is touched by the lock holder.
 //! 2. `start` is written before any slab, once; slabs below `used` have been handed out, have accessible metadata, and,
 //!    unless they are guards or of the class of nothing, accessible memory.
 
@@ -38,7 +38,7 @@ mod usage;
 /// Bytes that are opened at once: at first, and at most.
 const STEP: usize = 64 << 10;
 const MOST_STEP: usize = 1 << 20;
-/// Where a guard takes a mapping, bytes between two at least: at first, and behind so many bytes.
+/// Least bytes between two guards if each takes a mapping: at first, and behind [`FAR`] bytes.
 const GUARD_BYTES: usize = 1 << 20;
 const GUARD_BYTES_FAR: usize = 16 << 20;
 const FAR: usize = 256 << 20;
@@ -61,14 +61,14 @@ unsafe impl Sync for Pool {}
 
 const _: () = assert!(size_of::<Pool>() == 4096);
 
-/// What the lock guards. Lists are of slabs' indices plus 1.
+/// What the lock protects. Lists are of slabs' indices plus 1.
 struct Inner {
     stream: Stream,
     partial: u32,
     empty: u32,
     clean: u32,
     empty_count: u32,
-    /// The fewest of them since the last tick: so many were not needed.
+    /// The fewest empty slabs since the last tick: that many were not needed.
     idle: u32,
     /// Bytes from `start` on that are open, of slabs and of metadata.
     opened: usize,
@@ -90,7 +90,7 @@ pub struct Spot {
     index: u32,
     /// The slot.
     pub slot: usize,
-    /// Bytes from its start.
+    /// Bytes from the slot's start.
     pub within: usize,
 }
 
@@ -111,7 +111,7 @@ pub struct Locked<'a> {
 }
 
 impl Pool {
-    /// Where `start`, `metadata`, `used`, and what the lock guards are, for `outside`.
+    /// Where `start`, `metadata`, `used`, and what the lock protects are, for `outside`.
     pub const FIELDS: [usize; 4] = [
         offset_of!(Pool, start),
         offset_of!(Pool, metadata),
@@ -119,8 +119,8 @@ impl Pool {
         offset_of!(Pool, behind_lock),
     ];
 
-    /// In that, where the bytes are that are open, of slabs and of metadata; the slots taken, those in quarantine; and
-    /// the slabs with pages, those of them that are empty.
+    /// In that, where the numbers are: bytes open, of slabs and of metadata; slots taken, slots in quarantine; slabs
+    /// with pages, and those of them that are empty.
     pub const INNER: [usize; 6] = [
         offset_of!(Inner, opened),
         offset_of!(Inner, opened_metadata),
@@ -153,10 +153,10 @@ impl Pool {
         self.start.store(start, Ordering::Release);
     }
 
-    /// Takes the lock of a ready pool; `None`: a fork stands still.
+    /// Takes the lock of a ready pool. Returns `None` if a fork stands still.
     #[inline(never)]
     pub fn enter(&self, class: usize) -> Option<Locked<'_>> {
-        // Whoever has the process to itself needs no lock: the next thread is made by this one, and not in here.
+        // A thread that has the process to itself needs no lock: it makes the next thread, and not in here.
         let guard = if sharing::is_alone() { None } else { Some(self.lock.enter()?) };
         // SAFETY: invariant 1.
         let inner = unsafe { &mut *self.behind_lock.get() };
@@ -168,7 +168,7 @@ impl Pool {
         &self.lock
     }
 
-    /// Draws everything anew, in a fork's child.
+    /// Renews the stream, in a fork's child.
     pub fn after_fork_in_child(&self) {
         // SAFETY: invariant 1: there is one thread.
         unsafe { &mut *self.behind_lock.get() }.stream.renew();
@@ -181,7 +181,7 @@ impl Pool {
         unsafe { Slab::at(at, shape) }
     }
 
-    /// Where an address points to; `None`: into no slot of a slab that was ever used.
+    /// Where an address points to; `None` if into no slot of a slab that was ever used.
     #[inline]
     pub fn spot(&self, address: usize, class: usize) -> Option<Spot> {
         let shape = &ALL[class % CLASSES];
@@ -200,7 +200,7 @@ impl Pool {
         })
     }
 
-    /// The slab before a spot's, and where it ends; `None`: there is none, or a guard.
+    /// The slab before a spot's, and where it ends; `None` if there is none, or it is a guard.
     pub fn before(&self, spot: Spot, class: usize) -> Option<(Slab, usize)> {
         let shape = &ALL[class % CLASSES];
         let index = spot.index.checked_sub(1).filter(|&index| !is_guard(index as usize, shape))?;
@@ -229,17 +229,17 @@ fn is_guard(index: usize, shape: &Shape) -> bool {
         every if index << shape.shift < FAR => every.max(GUARD_BYTES >> shape.shift),
         every => every.max(GUARD_BYTES_FAR >> shape.shift),
     };
-    // Not a remainder of 0: a compiler that knows adds no panic.
+    // Not a remainder of 0: knowing that the divisor is not 0, the compiler adds no panic.
     index % every.max(2) == every.max(2) - 1
 }
 
 impl Locked<'_> {
-    /// Draws as many slots as there are entries, which wait then: fewer, if memory or room is out. Returns how many.
+    /// Draws as many slots as there are entries, or fewer if memory or room is out; they wait then. Returns how many.
     #[inline(never)]
     pub fn draw(&mut self, to: &mut [Drawn]) -> usize {
         let slots = usize::from(self.shape.slots);
         let there = self.draw_at_hand(to);
-        // All of one slab, as far as it has some: another one for each would be a miss of the cache for each.
+        // All from one slab, as far as it has some: a new slab for each would be a cache miss for each.
         let (mut index, mut is_full) = (0, true);
         for (n, entry) in to.iter_mut().enumerate().skip(there) {
             if is_full {
@@ -263,7 +263,7 @@ impl Locked<'_> {
     #[inline]
     fn some_slab(&mut self) -> Option<u32> {
         let Some(mut index) = self.inner.partial.checked_sub(1) else { return self.next_slab() };
-        // Not always the first: what nobody would take again would never be looked at again.
+        // Not always the first: a slab that is never taken from would never be looked at again.
         for _ in 0..self.inner.stream.below(AMONG) {
             let next = self.pool.slab(index, self.shape).header.next.load(Ordering::Relaxed);
             index = next.checked_sub(1).unwrap_or(index);
@@ -272,7 +272,7 @@ impl Locked<'_> {
     }
 
     /// Takes the slot at an address back: into quarantine, from which another one comes out, unless it has waited long
-    /// enough. `true`: a slab is empty.
+    /// enough. Returns `true` if a slab is empty.
     #[inline(never)]
     pub fn take_back(&mut self, address: usize, has_waited: bool) -> bool {
         let Some(spot) = self.pool.spot(address, self.class) else { return false };
@@ -350,7 +350,7 @@ impl Locked<'_> {
         Some(index)
     }
 
-    /// Notes an empty slab more or less.
+    /// Notes one empty slab more or less.
     fn move_charge(&mut self, slabs: isize) {
         if self.class != EMPTY {
             let bytes = self.shape.slab().cast_signed() * slabs;
@@ -359,7 +359,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Notes a slab more or less whose pages may be resident.
+    /// Notes one slab more or less whose pages may be resident.
     fn charge(&mut self, slabs: isize) {
         self.inner.resident = self.inner.resident.wrapping_add_signed(slabs);
         if self.class != EMPTY {
@@ -368,7 +368,7 @@ impl Locked<'_> {
         }
     }
 
-    /// A slab without a taken slot, which is now in the list of partial ones.
+    /// A slab without a taken slot, now in the list of partial ones.
     #[inline(never)]
     fn next_slab(&mut self) -> Option<u32> {
         let index = if let Some(index) = self.take_empty() {
@@ -409,7 +409,7 @@ impl Locked<'_> {
         Some(index)
     }
 
-    /// Bytes that there are for slabs.
+    /// Bytes that slabs may take.
     fn room(&self) -> usize {
         let start = self.pool.start.load(Ordering::Relaxed);
         place::end_of_region(start) - start
@@ -422,8 +422,8 @@ impl Locked<'_> {
         }
         let step = needed.next_multiple_of(UNIT).max((opened * 2).min(opened + STEP)) - opened;
         let at = self.pool.metadata.load(Ordering::Relaxed) + opened;
-        // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
-        // (invariant 2).
+        // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, unused so far (invariant
+        // 2).
         let done = unsafe { mem::protect(at, step, true) };
         if done {
             self.inner.opened_metadata += step;
@@ -444,7 +444,7 @@ impl Locked<'_> {
         let start = self.pool.start.load(Ordering::Relaxed);
         let marks = options::has_marks();
         let open = |from: usize, to: usize| {
-            // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, which nobody has used
+            // SAFETY: invariant 1 of `hardened::place`: the pool's own part of the reservation, unused so far
             // (invariant 2).
             from >= to || unsafe { tags::open(start + from, to - from, self.class) }
         };

@@ -33,7 +33,7 @@ fn each_pool(f: &mut dyn FnMut(&'static Pool, usize)) {
     heaps::each_pool(f);
 }
 
-/// What the heap will draw is nothing that its parent draws.
+/// Makes what the heap draws in a fork's child differ from what its parent draws.
 pub fn after_fork_in_child() {
     if !features::HARDENED {
         return;
@@ -43,7 +43,7 @@ pub fn after_fork_in_child() {
     large::after_fork_in_child();
 }
 
-/// Gives the pages of empty slabs back, and those that freed large blocks have left: what was not needed since the last
+/// Gives back the pages of empty slabs, and those that freed large blocks have left: what was not needed since the last
 /// time, or all. Returns their bytes.
 pub fn purge(all: bool) -> usize {
     let mut bytes = 0;
@@ -96,7 +96,7 @@ pub fn usage() -> Usage {
     let (live, pages) = large::usage();
     let mapped = place::OPENED.load(Ordering::Relaxed) + pages;
     let mut usage = Usage { live, resident: pages, mapped, slabs: 0 };
-    // Before the pools: what they have lent meanwhile counts as live.
+    // Before the pools: what they lend meanwhile counts as live.
     let waiting = cache::waiting();
     each_pool(&mut |pool, class| usage.add(pool, class));
     usage.live = usage.live.saturating_sub(waiting);

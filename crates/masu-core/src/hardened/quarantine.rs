@@ -1,5 +1,5 @@
-//! What was freed waits here: in a place of the first part that is drawn, until another one is put there, and then in the
-//! second part, a queue. So a block comes back late, and nobody knows when.
+//! Freed blocks wait here: in a random place of the first part, until another block is put there, and then in the
+//! second part, a queue. So a block comes back late, and at a time that cannot be foreseen.
 
 use super::random::Stream;
 
@@ -16,7 +16,7 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Sets how many blocks of a length each part has, for so many bytes: one at least, unless that is 0.
+    /// Sets how many blocks of `stride` bytes each part has, for that many bytes: one at least, unless it is 0.
     pub fn set(&mut self, stride: usize, drawn_bytes: usize, queue_bytes: usize) {
         let len = |bytes: usize| match bytes {
             0 => 0,
@@ -31,7 +31,7 @@ impl Quarantine {
         self.queue.fill(0);
     }
 
-    /// Puts a block in. Returns the one that comes out; 0: none does.
+    /// Puts a block in. Returns the one that comes out; 0 if none does.
     #[inline]
     pub fn pass(&mut self, block: u32, stream: &mut Stream) -> u32 {
         let mut block = block;

@@ -1,30 +1,31 @@
-//! Random numbers that nobody can foresee: ChaCha with eight rounds (D. J. Bernstein, 2008), keyed by the kernel.
+//! Random numbers that cannot be foreseen: ChaCha with eight rounds (D. J. Bernstein, 2008), keyed by the kernel.
 //!
 //! Each pool has a stream of its own, under its lock. It asks for a new key after [`LIFE`] blocks, and in a fork's
-//! child before the next number: all but 128 if a signal handler forked while one was drawn.
+//! child before the next number: all except 128 if a signal handler forked while one was drawn.
 
 use crate::sys::random;
 
 /// Blocks of 64 bytes between two keys: 256 KiB.
 const LIFE: u32 = 4096;
-/// Blocks that are made at once.
+/// Blocks that are made together.
 const LANES: usize = 4;
 const WORDS: usize = 16 * LANES;
 
 /// A stream.
 pub struct Stream {
     key: [u32; 8],
-    /// Blocks that the key is still good for; 0: a new one is due.
+    /// Blocks that the key is still good for; 0 if a new one is due.
     left: u32,
-    /// Numbers at hand that are not used yet.
+    /// Numbers at hand that are still unused.
     unused: usize,
     at_hand: [u32; WORDS],
 }
 
 impl Stream {
-    /// Asks for a key before it is used; so does one that is all zero. May come between any two steps of the others.
+    /// Makes the stream ask for a key before it is used; so does one that is all zero. May come between any two steps
+    /// of the other functions.
     pub fn renew(&mut self) {
-        // One that is new is not written to: its page may be shared with a fork's parent.
+        // A new stream is not written to: its page may be shared with a fork's parent.
         if self.left | self.unused as u32 != 0 {
             (self.left, self.unused) = (0, 0);
         }
@@ -73,13 +74,14 @@ impl Stream {
 
 const ROUNDS: usize = 8;
 
-/// [`LANES`] blocks of the stream of a key, from one on downwards: the first word of each, then the second of each, and so on.
+/// [`LANES`] blocks of the stream of a key, from `block` downwards: the first word of each, then the second of each,
+/// and so on.
 fn chacha(key: &[u32; 8], block: u32, to: &mut [u32; WORDS]) {
     let mut start = [0; 16];
     start[..4].copy_from_slice(&[0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]);
     start[4..12].copy_from_slice(key);
     start[12] = block;
-    // SAFETY: every processor of this kind has it.
+    // SAFETY: every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     return unsafe { in_lanes(&start, to) };
     #[cfg(any(not(target_arch = "x86_64"), miri))]
@@ -123,14 +125,14 @@ fn in_words(start: &[u32; 16], to: &mut [u32; WORDS]) {
 /// The same, a block in each lane: no step waits for the one before it.
 ///
 /// # Safety
-/// The processor has these instructions, as every one of this kind does.
+/// The processor must have these instructions, as every x86-64 processor does.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse2")]
 fn in_lanes(start: &[u32; 16], to: &mut [u32; WORDS]) {
     use core::arch::x86_64::*;
     let word = |i: usize| _mm_set1_epi32(start[i].cast_signed());
     let count = _mm_sub_epi32(word(12), _mm_set_epi32(3, 2, 1, 0));
-    // Names, not an array: these are registers.
+    // Names, not an array, so that these are registers.
     let [mut a, mut b, mut c, mut d] = [word(0), word(1), word(2), word(3)];
     let [mut e, mut f, mut g, mut h] = [word(4), word(5), word(6), word(7)];
     let [mut i, mut j, mut k, mut l] = [word(8), word(9), word(10), word(11)];

@@ -1,12 +1,12 @@
-//! Which blocks lie in slabs, how long their slots are, and from an offset in a slab to a slot.
+//! Which blocks lie in slabs, how long their slots are, and how an offset in a slab leads to a slot.
 //!
 //! | class | slots of | behind a block |
 //! |---|---|---|
-//! | 0 | 16 bytes that nobody can access | for requests of nothing |
+//! | 0 | 16 inaccessible bytes | for requests of nothing |
 //! | 1 to 34 | a small class's size | the rest of the slot, all zero, and a trailer of eight bytes |
-//! | 35 to 57 | 2 to 32 pages and one more | the rest of its last page, all zero, and a page that nobody can access |
+//! | 35 to 57 | 2 to 32 pages and one more | the rest of its last page, all zero, and an inaccessible page |
 //!
-//! Slabs have a power of two of bytes and up to 256 slots. What is left behind the last one is never used.
+//! A slab's size is a power of two, and it has up to 256 slots. What is left behind the last slot is never used.
 
 use crate::size_class::{
     LAST_IN_TABLE as LAST_SMALL, SIZES, TABLE_MAX as SMALL_MAX, UNIT, exact_class, medium_class,
@@ -41,7 +41,7 @@ const fn medium_class_of(units: usize) -> usize {
 
 const _: () = assert!(END <= CLASSES);
 
-/// What a class's slabs are like.
+/// The layout of a class's slabs.
 #[derive(Clone, Copy)]
 pub struct Shape {
     /// Bytes from slot to slot.
@@ -70,7 +70,7 @@ const fn shapes() -> [Shape; CLASSES] {
         let stride = if class < PAGES { SIZES[class] as usize } else { (units(class) + 1) * UNIT };
         let least = if class < PAGES { 16 } else { 4 };
         let mut shift = 12;
-        // Enough slots to choose from, and little left behind the last.
+        // Enough slots to choose from, with little left behind the last.
         while shift < MOST_SHIFT
             && (class >= PAGES || shift < 16)
             && ((1usize << shift) / stride < least || (1usize << shift) % stride > 1 << shift >> 4)
@@ -93,7 +93,7 @@ const fn shape(stride: usize, shift: u32) -> Shape {
     let fits = (1usize << shift) / stride;
     let slots = if fits > MOST_SLOTS { MOST_SLOTS } else { fits };
     let words = slots.div_ceil(64);
-    // Slots of pages have a word each that says what was asked for.
+    // Slots of pages have a number each that says what was asked for.
     let asked = if stride > SMALL_MAX { slots.next_multiple_of(2) * 4 } else { 0 };
     Shape {
         stride: stride as u32,
@@ -109,7 +109,7 @@ const fn shape(stride: usize, shift: u32) -> Shape {
 pub const HEADER: usize = 32;
 
 impl Shape {
-    /// The slot that an offset in a slab lies in, and how far; beyond the last one there may be none.
+    /// The slot that an offset in a slab lies in, and the offset within that; beyond the last slot there may be none.
     #[inline]
     pub fn slot(&self, offset: usize) -> (usize, usize) {
         // Exact below 2^20: the rounding adds less than a stride / 2^40 each.
@@ -130,7 +130,7 @@ pub fn is_pages(class: usize) -> bool {
     class >= PAGES
 }
 
-/// Most bytes that may be asked for in a slot.
+/// Most bytes that can be asked for in a slot.
 #[inline]
 pub fn room(class: usize) -> usize {
     let stride = ALL[class % CLASSES].stride as usize;
@@ -141,7 +141,7 @@ pub fn room(class: usize) -> usize {
     }
 }
 
-/// The class for blocks of `size` bytes at a multiple of `align`, a power of two; `None`: they lie in no slab.
+/// The class for blocks of `size` bytes at a multiple of `align`, a power of two; `None` if they lie in no slab.
 #[inline]
 pub fn class_of(size: usize, align: usize) -> Option<usize> {
     if size == 0 && align <= 16 {

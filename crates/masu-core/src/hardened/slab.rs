@@ -1,16 +1,16 @@
-//! A slab's metadata: who has its slots, which are free to be drawn, and the slab's place among others.
+//! A slab's metadata: who has its slots, which ones are free to be drawn, and the slab's place in its pool's lists.
 //!
 //! ```text
-//!  header │ a state for each slot │ a bit for each slot: somebody has it │ of pages: the bytes asked for, for each slot
+//!  header │ a state for each slot │ a bit for each slot: it is taken │ of pages: the bytes asked for, for each slot
 //! ```
 //!
 //! Invariants:
-//! 1. only who holds the pool's lock writes, except for the states ([`State`]) and for what was asked for, which the
-//!    block's owner may change.
+//! 1. only the holder of the pool's lock writes, except for the states ([`State`]) and for what was asked for, which
+//!    the block's owner may change.
 //! 2. a slot's bit in the map is set as long as its state is not `FREE`.
-//! 3. a live slot is its block's owner's alone, except that whoever frees its neighbour looks at its trailer. One that
-//!    waits belongs to the thread that drew it or freed it, or to the pool; so nobody else changes either, but for a
-//!    program that writes where it must not.
+//! 3. a live slot is its block's owner's alone, except that a thread that frees a neighbour looks at its trailer. One
+//!    that waits belongs to the thread that drew it or freed it, or to the pool; so no other thread changes either,
+//!    except in a program that writes where it must not.
 
 use super::shape::{HEADER, Shape};
 use super::state::{Canary, State};
@@ -21,9 +21,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub struct Header {
     /// What trailers are made from; its first byte is 0.
     pub canary: Canary,
-    /// Bit per slot, where there are at most 64: it was used since its pages came from the kernel.
+    /// A bit per slot, if there are at most 64: it was used since its pages came from the kernel.
     pub touched: AtomicU64,
-    /// The next slab in the pool's list, by its index plus 1; 0: there is none.
+    /// The next slab in the pool's list, by its index plus 1; 0 if there is none.
     pub next: AtomicU32,
     /// The one before.
     pub previous: AtomicU32,
@@ -52,7 +52,7 @@ impl Drawn {
     }
 }
 
-/// A slab of a pool's.
+/// A slab of a pool.
 #[derive(Clone, Copy)]
 pub struct Slab {
     /// Its metadata.
@@ -61,10 +61,10 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// The one whose metadata is at an address.
+    /// The slab whose metadata is at an address.
     ///
     /// # Safety
-    /// It is accessible for ever, and this is the shape.
+    /// The metadata must be accessible for ever, and of this shape.
     #[inline]
     pub unsafe fn at(metadata: usize, shape: &'static Shape) -> Slab {
         // SAFETY: as the caller says; zero is a valid header.
@@ -81,7 +81,7 @@ impl Slab {
     #[inline]
     pub fn state(self, slot: usize) -> &'static State {
         debug_assert!(slot < usize::from(self.shape.slots));
-        // SAFETY: behind the header there is a byte for each slot.
+        // SAFETY: behind the header is a byte for each slot.
         unsafe { &*(self.at_offset(slot) as *const State) }
     }
 
@@ -90,7 +90,7 @@ impl Slab {
     fn word(self, slot: usize) -> (&'static AtomicU64, u64) {
         debug_assert!(slot / 64 < usize::from(self.shape.words));
         let at = self.at_offset(self.map() + slot / 64 * 8);
-        // SAFETY: behind the states there is a map of so many words.
+        // SAFETY: behind the states is a map of that many words.
         (unsafe { &*(at as *const AtomicU64) }, 1 << (slot % 64))
     }
 
@@ -106,7 +106,7 @@ impl Slab {
         self.state(slot).is_live()
     }
 
-    /// Frees a slot that waits. Returns how many are taken yet.
+    /// Frees a slot that waits. Returns how many are still taken.
     #[inline]
     pub fn release(self, slot: usize) -> u32 {
         self.state(slot).release();
@@ -117,14 +117,14 @@ impl Slab {
         taken
     }
 
-    /// Draws the first free slot from a place on, around the end, in the words that there are. Returns it, and how many
-    /// are taken now. `None`: none is free.
+    /// Draws the first free slot from a place on, wrapping around at the end. Returns it, and how many are taken now;
+    /// `None` if none is free.
     #[inline]
     pub fn take(self, from: usize) -> Option<(usize, u32)> {
         let slots = usize::from(self.shape.slots);
         let words = usize::from(self.shape.words);
         let mut at = from / 64;
-        // The first word is looked at twice: from that place on, and at last all of it.
+        // The first word is searched twice: from that place on, and at last all of it.
         let mut there = !0u64 << (from % 64);
         for _ in 0..=words {
             let (word, _) = self.word(at * 64);
@@ -132,7 +132,7 @@ impl Slab {
             let free = !old & there;
             if free != 0 {
                 let slot = at * 64 + free.trailing_zeros() as usize;
-                // Bits that stand for no slot are behind all others.
+                // Bits that stand for no slot are above all others.
                 if slot < slots {
                     word.store(old | free & free.wrapping_neg(), Ordering::Relaxed);
                     self.state(slot).draw();
@@ -147,7 +147,7 @@ impl Slab {
         None
     }
 
-    /// Notes that a slot is used. `true`: it was before, or may have been.
+    /// Notes that a slot is used. Returns `true` if it was used before, or may have been.
     #[inline]
     pub fn touch(self, slot: usize) -> bool {
         if slot >= 64 || self.shape.slots > 64 {
@@ -162,7 +162,7 @@ impl Slab {
     #[inline]
     pub fn asked(self, slot: usize) -> &'static AtomicU32 {
         let at = self.at_offset(self.map() + usize::from(self.shape.words) * 8 + slot * 4);
-        // SAFETY: behind the map there is a number for each slot of such a shape, and a slot is one of them.
+        // SAFETY: behind the map is a number for each slot of such a shape, and a slot is one of them.
         unsafe { &*(at as *const AtomicU32) }
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     fn each_slot_is_taken_once_wherever_the_search_begins() {
         for shape in &ALL[..super::super::shape::END] {
             let metadata = Box::leak(vec![0u64; shape.metadata as usize / 8].into_boxed_slice());
-            // SAFETY: so many bytes, for ever.
+            // SAFETY: that many bytes, for ever.
             let slab = unsafe { Slab::at(metadata.as_ptr().addr(), shape) };
             let slots = usize::from(shape.slots);
             let mut seen = BTreeSet::new();

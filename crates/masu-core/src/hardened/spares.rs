@@ -1,10 +1,11 @@
-//! Addresses that narrow blocks have left, by length, to serve again: mapped, without pages, and inaccessible where the kernel
-//! can mark them so. They lie among live blocks, with which they are one mapping; unmapped they would make each of these one.
+//! Addresses that narrow blocks have left, by length, to serve again: mapped, without pages, and inaccessible if the
+//! kernel can mark them so. They lie among live blocks, with which they are one mapping; unmapping them would make a
+//! mapping of each of these.
 //!
-//! Lengths are rounded up, eight to a doubling, so that what one block leaves suits the next.
+//! Lengths are rounded up, eight steps to a doubling, so that the range that one block leaves suits the next.
 //!
 //! Invariants:
-//! 1. a range is in one list, that of its length, or somebody has taken it.
+//! 1. a range is in one list, that of its length, or was taken from it.
 
 use super::table::Range;
 use crate::ledger;
@@ -18,7 +19,7 @@ const CLASSES: usize = 8 * (MOST_UNITS.ilog2() as usize + 1) + 1;
 /// Nodes of the first array.
 const FIRST: usize = 512;
 
-/// A range in a list. Zero ends a list, and else links are indices plus 1.
+/// A range in a list. Links are indices plus 1; 0 ends a list.
 #[derive(Clone, Copy, Default)]
 struct Node {
     at: usize,
@@ -28,7 +29,7 @@ struct Node {
 
 /// All of them. All zero: none.
 pub struct Spares {
-    /// Address of so many nodes.
+    /// Address of `capacity` nodes.
     nodes: usize,
     capacity: usize,
     used: usize,
@@ -41,7 +42,7 @@ fn log2(n: usize) -> u32 {
     (usize::BITS - 1).saturating_sub(n.leading_zeros())
 }
 
-/// Pages that a block of `len` bytes has in a narrow range, and the class of these; `None`: it is too long.
+/// Pages that a block of `len` bytes has in a narrow range, and the class of such ranges; `None` if it is too long.
 fn class_of(len: usize) -> Option<(usize, usize)> {
     let units = len / UNIT;
     if units == 0 || units > MOST_UNITS {
@@ -53,7 +54,7 @@ fn class_of(len: usize) -> Option<(usize, usize)> {
     Some((units, log as usize * 8 + (units >> shift & 7)))
 }
 
-/// Bytes of the range for a block of `len` bytes, whole pages, with a page on each side; `None`: it is too long for one.
+/// Bytes of the range for a block of `len` bytes, whole pages, with a page on each side; `None` if it is too long.
 pub fn range_of(len: usize) -> Option<usize> {
     Some((class_of(len)?.0 + 2) * UNIT)
 }
@@ -63,11 +64,11 @@ impl Spares {
         if self.nodes == 0 {
             return &mut [];
         }
-        // SAFETY: mapped for so many by `grow`, and the table's lock is held (invariant 1 of `hardened::large`).
+        // SAFETY: mapped for that many by `grow`, and the table's lock is held (invariant 1 of `hardened::large`).
         unsafe { core::slice::from_raw_parts_mut(self.nodes as *mut Node, self.capacity) }
     }
 
-    /// Keeps a range that `range_of` gave the length of. `false`: there is no memory to note it.
+    /// Keeps a range whose length `range_of` gave. Returns `false` if there is no memory to note it.
     pub fn put(&mut self, range: Range) -> bool {
         let Some((_, class)) = class_of(range.len.saturating_sub(2 * UNIT)) else { return false };
         let mut node = self.unused;
@@ -109,7 +110,7 @@ impl Spares {
         self.take_of(class_of(len)?.1)
     }
 
-    /// Takes any.
+    /// Takes any range.
     pub fn take_any(&mut self) -> Option<Range> {
         let class = self.lists.iter().position(|&list| list != 0)?;
         self.take_of(class)

@@ -1,4 +1,4 @@
-//! Who has a slot: nobody, the program, or the heap, which keeps it for a thread or in quarantine.
+//! Who has a slot: no one, the program, or the heap, which keeps it for a thread or in quarantine.
 //!
 //! ```text
 //!  FREE ──draw──▶ WAITS ──hand_out──▶ LIVE ──retire──▶ WAITS ──release──▶ FREE
@@ -6,34 +6,34 @@
 //!                   └──────────── the thread's bin ─────┘
 //! ```
 //!
-//! Above that the state counts how often the slot was handed out, up to 64 times, and then from 0 again. Where slots have
-//! [tags](super::tags), it has the last block's in its upper half, and counts up to 4.
+//! Above that, the state counts how often the slot was handed out, up to 64 times, and then from 0 again. If slots have
+//! [tags](super::tags), its upper half holds the last block's tag, and it counts up to 4.
 //!
 //! Invariants:
 //! 1. `draw` and `release` happen under the pool's lock; from `draw` or `retire` to `hand_out` or `release` the slot is
 //!    one thread's, or in the pool's quarantine.
-//! 2. of two frees of one block one is told that it was too late: `retire` is a compare-and-swap wherever there may be
+//! 2. of two frees of one block, one is told that it was too late: `retire` is a compare-and-swap wherever there may be
 //!    a second thread.
-//! 3. a slot that is not live is zero. Whoever has it writes after `hand_out` and has zeroed it before `retire`, and
-//!    whoever sees a state that says so sees the zeroes: release and acquire.
+//! 3. a slot that is not live is zero. Its owner writes after `hand_out` and has zeroed it before `retire`, and a
+//!    thread that sees a state that says so sees the zeroes: release and acquire.
 //!
-//! So whoever looks at a slot of others may see that it is not live, and then what its new owner writes: then the state
-//! is another one afterwards ([`State::is_damaged`]).
+//! So a thread that looks at another's slot may see that it is not live, and then see what its new owner writes: but
+//! then the state has changed afterwards ([`State::is_damaged`]).
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
 
 const FREE: u8 = 0;
 const LIVE: u8 = 1;
 const WAITS: u8 = 2;
-/// The bits of these, and what is added when a slot is handed out.
+/// Their bits, and what is added when a slot is handed out.
 const WHO: u8 = 3;
 const ONCE: u8 = 4;
 /// Where the tag is, and the bits of the count below it.
 const TAG_SHIFT: u32 = 4;
 const COUNT_TO_FOUR: u8 = 0xc;
 
-/// How often it must look damaged: that a slot is handed out just 64 times while somebody looks is possible, and that it
-/// is so again and again is not.
+/// How often it must look damaged: a slot can be handed out exactly 64 times during one look, but not during each of
+/// several.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The state of a live slot, as it was seen.
@@ -41,7 +41,7 @@ const LOOKS: usize = if cfg!(loom) { 1 } else { 3 };
 pub struct Live(u8);
 
 impl Live {
-    /// The number of its block's tag, where slots have tags.
+    /// The number of its block's tag, if slots have tags.
     #[inline]
     pub fn tag(self) -> u8 {
         self.0 >> TAG_SHIFT
@@ -57,7 +57,7 @@ impl State {
     #[cfg(not(loom))]
     pub const SEEN: [usize; 2] = [WHO as usize, LIVE as usize];
 
-    /// That of a free slot.
+    /// The state of a free slot.
     #[cfg(loom)]
     pub fn new() -> Self {
         State(AtomicU8::new(FREE))
@@ -69,14 +69,14 @@ impl State {
         self.live().is_some()
     }
 
-    /// That the program has the slot, and since when.
+    /// The state, if the program has the slot.
     #[inline]
     pub fn live(&self) -> Option<Live> {
         let state = self.0.load(Ordering::Acquire);
         (state & WHO == LIVE).then_some(Live(state))
     }
 
-    /// Whether anybody has it.
+    /// Whether it is not free.
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WHO != FREE
@@ -94,7 +94,7 @@ impl State {
         self.0.store(count | who, Ordering::Release);
     }
 
-    /// Gives the program what was kept. Whatever the caller writes to the slot comes later.
+    /// Gives the program the slot that was kept. Whatever the caller writes to it comes later.
     #[inline]
     pub fn hand_out(&self) {
         let count = self.0.load(Ordering::Relaxed) & !WHO;
@@ -102,18 +102,18 @@ impl State {
         fence(Ordering::Release);
     }
 
-    /// The number of the last block's tag, where slots have tags; 0: there was none.
+    /// The number of the last block's tag, if slots have tags; 0 if there was none.
     #[inline]
     pub fn tag(&self) -> u8 {
         self.0.load(Ordering::Relaxed) >> TAG_SHIFT
     }
 
-    /// Gives the program what was kept, with another tag than the last one and than those `around` it, a set of numbers
-    /// that changes as others do the same. `draw` draws one that is not in a set. Whatever the caller writes to the slot
-    /// comes later.
+    /// Gives the program the slot that was kept, with a tag other than the last one and those `around` it, a set of
+    /// numbers that changes as other threads do the same. `draw` draws one that is not in a set. Whatever the caller
+    /// writes to the slot comes later.
     ///
-    /// Both of two neighbours write their own tag before they look at the other's (SeqCst), so that one of them sees
-    /// that they are the same.
+    /// Of two neighbours, both write their own tag before they look at the other's (SeqCst), so that one of them sees
+    /// that the tags are the same.
     pub fn hand_out_with_tag(&self, around: impl Fn() -> u16, draw: impl Fn(u16) -> u8) -> u8 {
         let last = 1 | 1 << self.tag();
         let count = self.0.load(Ordering::Relaxed).wrapping_add(ONCE) & COUNT_TO_FOUR;
@@ -130,8 +130,8 @@ impl State {
         tag
     }
 
-    /// The program gives its block back, which is all zero again. `false`: somebody else was first, even if the slot has been
-    /// handed out again since. `alone`: there is no other thread.
+    /// Takes the program's block back, which is all zero again. Returns `false` if another free was first, even if the
+    /// slot has been handed out again since. `alone`: there is no other thread.
     #[inline]
     pub fn retire(&self, Live(live): Live, alone: bool) -> bool {
         let waits = live & !WHO | WAITS;
@@ -142,14 +142,14 @@ impl State {
         self.0.compare_exchange(live, waits, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Nobody has the slot any more.
+    /// Makes the slot free.
     #[inline]
     pub fn release(&self) {
         self.set(FREE);
     }
 
-    /// Whether the slot looks wrong, which `is_wrong` says of a live one or of another, and has not changed hands meanwhile.
-    /// Whoever gets it looks at it himself.
+    /// Whether the slot looks wrong, as `is_wrong` says of a live one or of another, and has not changed hands
+    /// meanwhile. If it has, its new owner checks it.
     #[cold]
     #[inline(never)]
     pub fn is_damaged(&self, is_wrong: &dyn Fn(bool) -> bool) -> bool {
@@ -158,31 +158,32 @@ impl State {
             if !is_wrong(before & WHO == LIVE) {
                 return false;
             }
-            // What was seen of a new owner's comes after what says that there is one.
+            // If something of a new owner's was seen, the load below sees that there is one.
             fence(Ordering::Acquire);
             self.0.load(Ordering::Relaxed) == before
         })
     }
 }
 
-/// What a slab's trailers are made from. A slab without blocks may get another one; whoever sees that sees its slots free.
+/// What a slab's trailers are made from. A slab without blocks may get another one; a thread that sees that one sees
+/// its slots free.
 #[repr(transparent)]
 pub struct Canary(AtomicU64);
 
 impl Canary {
-    /// With a value.
+    /// A canary with a value.
     #[cfg(loom)]
     pub fn new(value: u64) -> Self {
         Canary(AtomicU64::new(value))
     }
 
-    /// What it is.
+    /// Its value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Another one, while nobody has a slot.
+    /// Changes it, while no slot is taken.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Release);
     }

@@ -1,4 +1,5 @@
-//! The table of large blocks: an open-addressed one from addresses to lengths; and what waits or is kept of freed ones.
+//! The table of large blocks: an open-addressed one from addresses to lengths; and the freed ones that wait or are
+//! kept.
 
 use super::filled::Filled;
 use super::large::LIVE;
@@ -12,28 +13,28 @@ use crate::sync::Ordering;
 use crate::sys::mem;
 use core::mem::offset_of;
 
-/// Blocks from which on guards are short, and where the kernel marks these without mappings.
+/// From this many blocks on guards are short; the second applies if the kernel marks guards without mappings.
 const MANY: usize = 8192;
 const MANY_MARKED: usize = 2048;
-/// Such blocks, live, from which on the addresses of freed ones stay.
+/// From this many live narrow blocks on, the addresses of freed ones stay.
 const ISLANDS: usize = 8192;
-/// Least bytes of a guard behind a block, and of what is drawn for each.
+/// Least bytes of a guard behind a block, and the least range from which its random part is drawn.
 const WIDE: usize = 1 << 20;
-/// Mappings that wait: in places that are drawn, then in a queue.
+/// Mappings that wait: in random places, then in a queue.
 const DRAWN: usize = 64;
 const QUEUE: usize = 192;
-/// Freed blocks whose pages are kept for the next ones, the longest of them, and their bytes: so many, or one in eight
-/// of what is live.
+/// Freed blocks whose pages are kept for the next ones, the longest of them, and the bounds of their bytes: within
+/// these, one in eight of the bytes that are live.
 pub const KEPT: usize = 64;
 pub(super) const KEPT_LONGEST: usize = 4 << 20;
 const KEPT_LEAST: usize = 24 << 20;
 const KEPT_MOST: usize = 256 << 20;
-/// So many blocks are kept after one before its addresses serve again.
+/// This many blocks are kept after one before its addresses serve again.
 const PAUSE: u32 = 8;
 /// Entries of the first table.
 const FIRST: usize = 256;
 
-/// A block. All zero: there is none.
+/// A block. All zero: none.
 #[derive(Clone, Copy, Default)]
 pub struct Entry {
     pub address: usize,
@@ -42,13 +43,13 @@ pub struct Entry {
     /// Bytes of the guards.
     pub low: usize,
     pub high: usize,
-    /// Bytes of pages of a former block's at the beginning of the guard behind, all zero.
+    /// Bytes of a former block's pages, all zero, at the beginning of the guard behind.
     pub more: usize,
-    /// The first-class heap that it belongs to; 0: none.
+    /// The first-class heap that it belongs to; 0 if none.
     pub owner: u32,
-    /// Its mapping is one of many: see [`Range::narrow`].
+    /// Whether its mapping is one of many: see [`Range::narrow`].
     pub narrow: bool,
-    /// All its pages have memory.
+    /// Whether all its pages have memory.
     pub whole: bool,
 }
 
@@ -57,7 +58,7 @@ impl Entry {
         self.asked.next_multiple_of(UNIT)
     }
 
-    /// All pages that there may be.
+    /// All pages that it may have.
     pub fn pages(&self) -> Range {
         Range { at: self.address, len: self.len() + self.more, narrow: false }
     }
@@ -72,7 +73,7 @@ impl Entry {
 pub struct Range {
     pub at: usize,
     pub len: usize,
-    /// All of it can be accessed but for what the kernel has marked, and it has a length of `hardened::spares`.
+    /// Whether all of it is accessible except what the kernel has marked, and its length is one of `hardened::spares`.
     pub narrow: bool,
 }
 
@@ -84,7 +85,7 @@ pub struct Cursor {
 }
 
 pub struct Table {
-    /// Address of so many entries, a power of two; 0: there is none yet.
+    /// Address of `capacity` entries, a power of two; 0 if there are none so far.
     entries: usize,
     capacity: usize,
     count: usize,
@@ -96,28 +97,28 @@ pub struct Table {
     next: usize,
     kept: [Kept; KEPT],
     kept_bytes: usize,
-    /// How many blocks were kept so far.
+    /// How many blocks have been kept so far.
     keeps: u32,
-    /// Live blocks that are narrow, and addresses for others.
+    /// Live narrow blocks, and addresses for others.
     narrow_count: usize,
     pub spares: Spares,
 }
 
-/// A freed block's pages, all zero, and its mapping, which nobody can access.
+/// A freed block's pages, all zero, and its mapping, which is inaccessible.
 #[derive(Clone, Copy)]
 pub struct Kept {
     pub pages: Range,
     pub mapping: Range,
     /// How many were kept before it.
     pub since: u32,
-    /// It was there when the last tick came.
+    /// Whether it was there when the last tick came.
     pub old: bool,
-    /// All of the pages have memory.
+    /// Whether all of the pages have memory.
     pub whole: bool,
 }
 
 impl Kept {
-    /// The entry of a block that is put there.
+    /// The entry of a block of `asked` bytes that is put there.
     pub fn entry(&self, asked: usize) -> Entry {
         let len = asked.next_multiple_of(UNIT);
         let low = self.pages.at - self.mapping.at;
@@ -141,7 +142,7 @@ fn place(address: usize) -> usize {
     ((address / UNIT) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24) as usize
 }
 
-/// Puts an entry among those of a table, where there is room.
+/// Puts an entry among those of a table, which must have room.
 fn put(entries: &mut [Entry], entry: Entry) {
     let mask = entries.len().wrapping_sub(1);
     let mut at = place(entry.address) & mask;
@@ -159,11 +160,11 @@ impl Table {
         if self.entries == 0 {
             return &mut [];
         }
-        // SAFETY: invariant 1 of `hardened::large`; mapped for so many, for ever.
+        // SAFETY: invariant 1 of `hardened::large`; mapped for that many, for ever.
         unsafe { core::slice::from_raw_parts_mut(self.entries as *mut Entry, self.capacity) }
     }
 
-    /// The index of an address's entry, and what it holds.
+    /// The index of an address's entry, and the entry.
     pub fn find(&mut self, address: usize) -> Option<(usize, Entry)> {
         let mask = self.capacity.wrapping_sub(1);
         let entries = self.entries();
@@ -177,7 +178,7 @@ impl Table {
         }
     }
 
-    /// Sees to it that there is room for one more. Former tables stay mapped: see [`peek`].
+    /// Makes sure that there is room for one more. Former tables stay mapped: see [`peek`].
     pub fn make_room(&mut self) -> bool {
         if (self.count + 1) * 2 <= self.capacity {
             return true;
@@ -195,28 +196,28 @@ impl Table {
         true
     }
 
-    /// Puts an entry in, for which there is room.
+    /// Puts an entry in, for which there must be room.
     pub fn put(&mut self, entry: Entry) {
         put(self.entries(), entry);
         self.narrow_count += usize::from(entry.narrow);
         self.count += 1;
     }
 
-    /// Changes the entry at an index, not its address.
+    /// Changes the entry at an index, but not its address.
     pub fn change(&mut self, index: usize, to: Entry) {
         if let Some(entry) = self.entries().get_mut(index) {
             *entry = to;
         }
     }
 
-    /// Takes an entry of a heap's out, of those from `from` on, which is then where to go on; `None`: there is none.
+    /// Takes out an entry of a heap, from `from` on, which then says where to go on. Returns `None` if there is none.
     pub fn take_of(&mut self, owner: u32, from: &mut Cursor) -> Option<Entry> {
         if from.table != self.entries {
             *from = Cursor { table: self.entries, index: 0 };
         }
         while let Some(entry) = self.entries().get(from.index).copied() {
             if entry.address != 0 && entry.owner == owner {
-                // What comes to the hole is looked at next, or was looked at before.
+                // The entry that moves to the hole is looked at next, or was looked at before.
                 self.take(from.index);
                 return Some(entry);
             }
@@ -225,12 +226,12 @@ impl Table {
         None
     }
 
-    /// Takes the entry at an index out.
+    /// Takes out the entry at an index.
     pub fn take(&mut self, index: usize) {
         let mask = self.capacity.wrapping_sub(1);
         let entries = self.entries();
         let narrow = entries.get(index).is_some_and(|entry| entry.narrow);
-        // What follows without a gap may belong before it.
+        // Entries that follow without a gap may belong before it.
         let (mut hole, mut at) = (index, (index + 1) & mask);
         while let Some(entry) = entries.get(at).copied().filter(|entry| entry.address != 0) {
             let home = place(entry.address) & mask;
@@ -249,7 +250,7 @@ impl Table {
         self.narrow_count -= usize::from(narrow);
     }
 
-    /// Whether a narrow range that is unmapped now may leave others as islands, each a mapping.
+    /// Whether unmapping a narrow range now may leave others as islands, each a mapping.
     pub fn has_islands(&self) -> bool {
         self.narrow_count >= ISLANDS
     }
@@ -267,7 +268,7 @@ impl Table {
         out
     }
 
-    /// Keeps a freed block's pages. Returns one whose pages are to go, perhaps the same.
+    /// Keeps a freed block's pages. Returns `None` if it does, else its argument, whose pages are to go.
     pub fn keep(&mut self, new: Kept) -> Option<Kept> {
         let most = (LIVE.load(Ordering::Relaxed) / 8).clamp(KEPT_LEAST, KEPT_MOST);
         let room = self.kept_bytes + new.pages.len <= most;
@@ -282,8 +283,8 @@ impl Table {
         }
     }
 
-    /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, by chance. Where all are
-    /// too short, the longest of those that the guard behind leaves room to grow.
+    /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, at random. If all are
+    /// too short, takes the longest of those to which the guard behind leaves room to grow.
     pub fn take_place(&mut self, len: usize, align: usize) -> Option<Kept> {
         let (first, keeps) = (self.stream.below(KEPT), self.keeps);
         let (after, before) = self.kept.split_at_mut_checked(first)?;
@@ -309,8 +310,8 @@ impl Table {
         Some(kept)
     }
 
-    /// Takes the shortest kept pages that are enough for `len` bytes, or else the longest; `None`: there are none, or so
-    /// few that they had better wait until a block can be put there.
+    /// Takes the shortest kept pages that are enough for `len` bytes, or else the longest. Returns `None` if there are
+    /// none, or so few that they had better wait until a block can be put there.
     pub fn take_kept(&mut self, len: usize) -> Option<Kept> {
         if self.kept_bytes + len <= LIVE.load(Ordering::Relaxed) / 4 {
             return None;
@@ -343,12 +344,12 @@ impl Table {
         Some(kept)
     }
 
-    /// A tick.
+    /// Notes a tick.
     pub fn grow_old(&mut self) {
         self.kept.iter_mut().for_each(|kept| kept.old = true);
     }
 
-    /// The lengths of the guards of a block of `len` bytes; `None`: of a page each.
+    /// The lengths of the guards of a block of `len` bytes; `None` for a page each.
     pub fn guards(&mut self, len: usize) -> Option<(usize, usize)> {
         let many = if options::has_marks() { MANY_MARKED } else { MANY };
         if self.count >= many {
@@ -382,10 +383,10 @@ impl Table {
     }
 }
 
-/// What [`Table::find`] finds, without the lock, if nobody writes meanwhile: who writes all the same makes it miss.
+/// What [`Table::find`] finds, without the lock, if no thread writes meanwhile: a write makes it miss.
 ///
 /// # Safety
-/// A table, for ever.
+/// It must be a table, for ever.
 pub(super) unsafe fn peek(table: *const Table, address: usize) -> Option<Entry> {
     // SAFETY: as the caller says; former tables stay mapped, and each word is read by itself.
     unsafe {

@@ -1,5 +1,5 @@
-//! Tags of small blocks, where the processor has memory tagging ([`sys::tags`](crate::sys::tags)); elsewhere there is
-//! nothing of this.
+//! Tags of small blocks, on processors with memory tagging ([`sys::tags`](crate::sys::tags)); elsewhere none of this
+//! happens.
 //!
 //! ```text
 //!  a slot of 112 bytes   │ granules of 16 bytes …                │ the last one, with the trailer
@@ -7,19 +7,19 @@
 //!  a block of 70 bytes   │  9    9    9    9    9    0    0     and its pointer has 9
 //! ```
 //!
-//! - A block's tag is drawn when it is handed out: not 0, not the slot's last one, nor that of a neighbour, which it has or
-//!   had last.
-//! - Free slots have tag 0, and so have a slot's granules behind what was asked for. So a pointer to a block that was freed
-//!   leads nowhere, from the free on: not to the slot's next block, and to each later one by a chance of one in twelve to
-//!   fourteen.
-//! - The slot's [state](super::state) says which tag its block has. A free, resize or measurement by a pointer that has another
-//!   one is of a block that was freed before.
-//! - Pointers that come from the program are taken apart where they come in ([split]); everything
-//!   else of the heap goes by addresses without tags. What looks at bytes of live blocks, their trailers and their neighbours'
-//!   does so [unchecked]; whoever hands a slot out needs not, for it has no tag yet.
+//! - A block's tag is drawn when it is handed out: not 0, not the slot's last one, nor one that a neighbour has or had
+//!   last.
+//! - Free slots have tag 0, and so have a slot's granules behind what was asked for. So a pointer to a freed block
+//!   leads nowhere, from the free on: not to the slot's next block, and to each later one with a chance of one in
+//!   twelve to fourteen.
+//! - The slot's [state](super::state) says which tag its block has. A free, resize or measurement by a pointer with
+//!   another tag is of a block that was freed before.
+//! - Pointers from the program are taken apart where they come in ([split]); the rest of the heap uses addresses
+//!   without tags. Code that looks at bytes of live blocks, their trailers and their neighbours' does so [unchecked];
+//!   code that hands a slot out need not, because the slot has no tag so far.
 //!
-//! Memory is tagged or not from the first block on. It is not if there are threads already: they would not be checked, and the
-//! kernel would refuse tagged pointers of theirs.
+//! Memory is tagged or not from the first block on. It is not if there are threads already: they would not be checked,
+//! and the kernel would refuse tagged pointers from them.
 
 use super::cache;
 use super::options;
@@ -30,8 +30,8 @@ use crate::sharing;
 pub use crate::sys::tags::{Tag, split, unchecked, untagged};
 use crate::sys::{host, mem, tags};
 
-/// Has memory tagged from now on, if that is wanted and possible. `of_process`: all of the process's small blocks are to be.
-/// Called before there is any.
+/// Tags memory from now on, if that is wanted and possible. `of_process`: all of the process's small blocks are to be
+/// tagged. Called before there are any.
 #[inline]
 pub fn start(of_process: bool) {
     if tags::CAN_BE && options::tags(tags::is_emulated()) && is_alone(of_process) {
@@ -39,7 +39,7 @@ pub fn start(of_process: bool) {
     }
 }
 
-/// Whether there is no thread but the calling one. Where the C library does not say, a process that begins has no other.
+/// Whether the calling thread is the only one. If the C library does not say, a process that begins has no other.
 fn is_alone(of_process: bool) -> bool {
     #[cfg(test)]
     if crate::own_process::ALONE.load(core::sync::atomic::Ordering::Relaxed) {
@@ -61,16 +61,16 @@ pub fn fits(tag: Tag, live: Live, class: usize) -> bool {
     tag.is(if covers(class) { live.tag() } else { 0 })
 }
 
-/// Makes slabs of a class accessible. `false`: the kernel refused.
+/// Makes slabs of a class accessible. Returns `false` if the kernel refused.
 ///
 /// # Safety
 /// As for [`mem::protect`].
 pub unsafe fn open(at: usize, len: usize, class: usize) -> bool {
-    // SAFETY: passed on; the reservation is anonymous memory. Where it cannot have tags it does without.
+    // SAFETY: passed on; the reservation is anonymous memory. If it cannot have tags, it does without.
     unsafe { covers(class) && tags::open(at, len) || mem::protect(at, len, true) }
 }
 
-/// Hands out a slot of a small class that waits: the tag that its block is to have.
+/// Hands out a slot of a small class that waits. Returns the tag that its block is to have.
 #[inline]
 pub fn hand_out(at: usize, class: usize, spot: Spot) -> Tag {
     let state = spot.slab.state(spot.slot);
@@ -84,7 +84,7 @@ pub fn hand_out(at: usize, class: usize, spot: Spot) -> Tag {
 #[inline(never)]
 fn hand_out_with_tag(at: usize, class: usize, spot: Spot) -> Tag {
     let around = || around(at, class, spot);
-    // SAFETY: memory is tagged. Three tags besides 0 are left out at most.
+    // SAFETY: memory is tagged. At most three tags besides 0 are left out.
     let draw = |not| unsafe { tags::random(not) }.number();
     Tag::of(spot.slab.state(spot.slot).hand_out_with_tag(around, draw))
 }
@@ -114,11 +114,11 @@ fn around(at: usize, class: usize, spot: Spot) -> u16 {
 /// Gives a block of `size` bytes its tag, in a slot that has none.
 ///
 /// # Safety
-/// The slot is the caller's.
+/// The slot must be the caller's.
 #[inline]
 pub unsafe fn put_on(at: usize, size: usize, tag: Tag) {
     if tags::is_on() {
-        // SAFETY: passed on: so many bytes of the slot's.
+        // SAFETY: passed on: that many bytes of the slot.
         unsafe { tags::set(at, granules(size), tag) };
     }
 }
@@ -126,7 +126,7 @@ pub unsafe fn put_on(at: usize, size: usize, tag: Tag) {
 /// Gives a block of a class another size, within its slot.
 ///
 /// # Safety
-/// The slot is the caller's.
+/// The slot must be the caller's.
 #[inline]
 pub unsafe fn resize(at: usize, class: usize, size: usize, tag: Tag) {
     if covers(class) {
@@ -142,7 +142,7 @@ pub unsafe fn resize(at: usize, class: usize, size: usize, tag: Tag) {
 /// Takes the tag of a slot of a class.
 ///
 /// # Safety
-/// The slot is the caller's, and its block was freed.
+/// The slot must be the caller's, and its block must have been freed.
 #[inline]
 pub unsafe fn take_off(at: usize, class: usize) {
     if covers(class) {
@@ -151,7 +151,7 @@ pub unsafe fn take_off(at: usize, class: usize) {
     }
 }
 
-/// Bytes of a block's granules; even one of no bytes has one, for whoever leaves a link in it.
+/// Bytes of a block's granules; even a block of no bytes has one, for a link that may be left in it.
 #[inline]
 fn granules(size: usize) -> usize {
     size.max(1).next_multiple_of(tags::GRANULE)

@@ -24,7 +24,7 @@ fn block(size: usize, align: usize) -> *mut u8 {
     let p = alloc(size, align, 0);
     assert!(!p.is_null() && p.addr().is_multiple_of(align), "{size} bytes, {align}");
     assert_eq!(look(p), Some(Ok(size)));
-    // SAFETY: a live block of so many bytes.
+    // SAFETY: a live block of that many bytes.
     let bytes = unsafe { core::slice::from_raw_parts(p, size) };
     assert!(bytes.iter().all(|&byte| byte == 0), "{size} bytes");
     p
@@ -80,14 +80,14 @@ fn what_is_no_blocks_start_is_told_apart() {
                 let inside = p.wrapping_add(by);
                 let wrong = Wrong::Inside { start: p.addr(), bytes: size };
                 assert_eq!(look(inside), Some(Err(wrong)), "{size} bytes, {by}");
-                // SAFETY: it is looked at before anything is done.
+                // SAFETY: the pointer is checked before anything is done.
                 assert_eq!(unsafe { free(inside, 0) }, Err(wrong));
             }
             assert_eq!(look(p), Some(Ok(size)));
         }
         let mut local = 0u64;
         assert_eq!(look((&raw mut local).cast()), None);
-        // Far from the slabs that there are, in the same region.
+        // Far from the slabs in use, in the same region.
         let p = block(100, 16);
         let far = PROCESS.region_bytes() / 2;
         assert_eq!(look(p.wrapping_add(far)), Some(Err(Wrong::NoBlock)));
@@ -137,7 +137,7 @@ fn both_parts_of_the_quarantine_hold_blocks_back() {
         assert!(start(&OPTIONS));
         let soonest = soonest_return(56, 20_000);
         assert!(soonest >= bin::WAITING, "after {soonest} frees");
-        // By chance, in the part that is drawn: not after the same number of frees each time.
+        // At random, in the part that is drawn: not after the same number of frees each time.
         let (mut ages, mut freed_at) = (BTreeSet::new(), BTreeMap::new());
         for now in 0..5000 {
             let p = block(56, 16);
@@ -166,7 +166,7 @@ fn what_threads_have_at_hand_is_known_and_handed_back() {
         let all: Vec<_> = (0..400).map(|n| alloc(8 + n % 50 * 40, 16, n % 5)).collect();
         let live = usage().live;
         for (n, &p) in all.iter().enumerate() {
-            // SAFETY: a live block, which another thread frees than the one that allocated it.
+            // SAFETY: a live block, which another thread frees than allocated it.
             unsafe {
                 let bytes = freed(free(p, n % 7)).expect("a live block");
                 assert_eq!(bytes, 8 + n % 50 * 40);
@@ -266,12 +266,12 @@ fn blocks_have_huge_pages_where_the_last_ones_were_filled() {
         used(true);
         used(true);
         assert!(used(true) && used(false));
-        // By chance one in 512 is as well.
+        // By chance one in 512 does as well.
         assert!(!(used(true) && used(true)), "after one that was not filled");
     });
 }
 
-/// A block that nobody has read.
+/// A block that has not been read.
 fn block_of(size: usize) -> *mut u8 {
     let p = alloc(size, 16, 0);
     assert!(!p.is_null());
@@ -283,7 +283,7 @@ fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
     alone!(a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond, || {
         assert!(start(&OPTIONS));
         let p = block(100, 16);
-        // SAFETY: live blocks, as long as they are.
+        // SAFETY: live blocks, with their own lengths.
         unsafe {
             p.write_bytes(7, 100);
             assert!(resize(p, 97) == Some(100) && look(p) == Some(Ok(97)));
@@ -333,7 +333,7 @@ fn empty_slabs_give_their_pages_back() {
 #[test]
 fn with_few_addresses_regions_are_shorter() {
     alone!(with_few_addresses_regions_are_shorter, || {
-        // The first calls look at what the kernel can guard, and map the table.
+        // The first calls find out what the kernel can guard, and map the table.
         mem::refusals::set(0b1110 << 3);
         assert!(start(&OPTIONS));
         assert!(PROCESS.region_bytes() < 32 << 30);

@@ -1,5 +1,5 @@
-//! What lies behind a small block: bytes that are zero up to the end of its slot, the last eight of which are a
-//! trailer: the slab's canary, and by how much the block is shorter than its slot.
+//! What lies behind a small block: zeroes up to the end of its slot, the last eight bytes of which are a trailer: the
+//! slab's canary, and by how much the block is shorter than its slot.
 //!
 //! The canary's first byte is zero, so that no string that runs beyond its block reads the rest.
 
@@ -12,7 +12,7 @@ const SLACK_SHIFT: u32 = 8;
 
 /// Bytes of slots that are zeroed without a call.
 const INLINE: usize = 256;
-/// What is written at once, and its zero.
+/// The unit of writing, and its zero.
 #[cfg(target_arch = "x86_64")]
 type Line = core::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
@@ -20,7 +20,7 @@ type Line = u128;
 // SAFETY: any bytes are one.
 const LINE: Line = unsafe { core::mem::zeroed() };
 
-/// A canary of a random word.
+/// Makes a canary of a random word.
 pub fn canary(random: u64) -> u64 {
     random << 8
 }
@@ -28,7 +28,7 @@ pub fn canary(random: u64) -> u64 {
 /// The trailer of the slot that ends at `end`.
 ///
 /// # Safety
-/// The engine's memory.
+/// It must be the engine's memory.
 #[inline]
 unsafe fn word(end: usize) -> &'static AtomicU64 {
     // SAFETY: passed on; slots end at multiples of 16.
@@ -38,14 +38,14 @@ unsafe fn word(end: usize) -> &'static AtomicU64 {
 /// Writes the trailer of a block that is `slack` bytes shorter than its slot, which ends at `end`, with its trailer.
 ///
 /// # Safety
-/// The slot is the caller's.
+/// The slot must be the caller's.
 #[inline]
 pub unsafe fn write(end: usize, canary: u64, slack: usize) {
     // SAFETY: passed on.
     unsafe { word(end) }.store(canary ^ (slack as u64) << SLACK_SHIFT, Ordering::Relaxed);
 }
 
-/// Wipes it.
+/// Wipes the trailer.
 ///
 /// # Safety
 /// As for [`write`].
@@ -55,27 +55,27 @@ pub unsafe fn wipe(end: usize) {
     unsafe { word(end) }.store(0, Ordering::Relaxed);
 }
 
-/// Has the first and the last bytes of a slot fetched into the processor's cache, if they have a page.
+/// Fetches the first and the last bytes of a slot into the processor's cache, if they have a page.
 #[inline]
 pub fn fetch(at: usize, stride: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for at in [at, at + stride - TRAILER] {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it reads nothing that the program sees, wherever it is.
+        // SAFETY: a prefetch reads nothing that the program sees, at any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(at)) };
     }
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = (at, stride);
 }
 
-/// Whether a slot of so many bytes is all zero, without its trailer.
+/// Whether a slot of `stride` bytes is all zero, apart from its trailer.
 ///
 /// # Safety
 /// As for [`clear`].
 #[inline]
 pub unsafe fn is_clear(at: usize, stride: usize) -> bool {
     let (mut from, end) = (at, at + stride - 16);
-    // SAFETY: passed on; what is left over are eight bytes.
+    // SAFETY: passed on; eight bytes are left over.
     unsafe {
         while end - from >= AT_ONCE {
             if !are_zero(from) {
@@ -88,12 +88,12 @@ pub unsafe fn is_clear(at: usize, stride: usize) -> bool {
 }
 
 /// # Safety
-/// So many lines of 16 bytes of the engine's, which nobody writes.
+/// They must be that many lines of 16 bytes of the engine's, which no thread writes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
     use core::arch::x86_64::*;
-    // SAFETY: passed on; every processor of this kind has these instructions.
+    // SAFETY: passed on; every x86-64 processor has these instructions.
     unsafe {
         let mut or = _mm_setzero_si128();
         for i in 0..lines {
@@ -112,19 +112,19 @@ unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
     (0..lines).fold(0, |or, i| or | unsafe { (at as *const u128).add(i).read() }) == 0
 }
 
-/// Zeroes a slot of so many bytes, with its trailer, and takes its tag.
+/// Zeroes a slot of `stride` bytes, with its trailer, and takes its tag.
 ///
 /// # Safety
-/// The slot is the caller's, and whole lines of 16 bytes.
+/// The slot must be the caller's, and whole lines of 16 bytes.
 #[inline]
 pub unsafe fn clear(at: usize, stride: usize) {
-    // SAFETY: passed on. Others may look at the trailer, which is a word for itself.
+    // SAFETY: passed on. Other threads may look at the trailer, which is a word by itself.
     unsafe {
         let (line, last) = (at as *mut u128, stride / 16 - 1);
         if tags::is_on() {
             tags::wipe(at, last * 16);
         } else if stride <= INLINE {
-            // Each by itself, or the compiler makes a call of it.
+            // Each by itself, or the compiler makes a call of the loop.
             for i in 0..last {
                 line.add(i).cast::<Line>().write_volatile(LINE);
             }
@@ -142,10 +142,11 @@ pub unsafe fn clear(at: usize, stride: usize) {
 /// Zeroes whole words, many of them.
 ///
 /// # Safety
-/// They are the caller's.
+/// They must be the caller's.
 #[inline]
 pub unsafe fn zero(at: usize, len: usize) {
-    // By a microcoded loop that owns whole lines without reading them, half as long as stores are where none is in the cache.
+    // By a microcoded loop that owns whole lines without reading them: it takes half as long as stores if no line is in
+    // the cache.
     // SAFETY: passed on.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
@@ -159,7 +160,7 @@ pub unsafe fn zero(at: usize, len: usize) {
     };
 }
 
-/// By how much the block is shorter than its slot, of `stride` bytes; `None`: that is no trailer.
+/// By how much the block is shorter than its slot, of `stride` bytes; `None` if there is no valid trailer.
 ///
 /// # Safety
 /// As for [`write`].
@@ -175,25 +176,25 @@ fn slack_of(trailer: u64, canary: u64, stride: usize) -> Option<usize> {
     (said <= (stride - TRAILER) as u64).then_some(said as usize)
 }
 
-/// Whether the slot that ends at `end`, which another thread may just be taking or freeing, has a trailer or none.
+/// Whether the slot that ends at `end`, which another thread may be taking or freeing, has a valid trailer or none.
 ///
 /// # Safety
-/// The engine's memory.
+/// It must be the engine's memory.
 #[inline]
 pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
-    // Looked at once: the other thread may wipe it meanwhile.
+    // Loaded once: the other thread may wipe it meanwhile.
     // SAFETY: passed on.
     let trailer = unsafe { word(end) }.load(Ordering::Relaxed);
     trailer == 0 || slack_of(trailer, canary, stride).is_some()
 }
 
-/// Bytes that are looked at at once.
+/// Bytes that are checked together.
 const AT_ONCE: usize = 64;
 
-/// Where the first of `len` bytes is that is not zero.
+/// The position of the first of `len` bytes that is not zero.
 ///
 /// # Safety
-/// The engine's memory, which nobody writes, and so are the eight bytes up to its end.
+/// It must be the engine's memory, which no thread writes, and so must be the eight bytes up to its end.
 #[inline(never)]
 pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
     // SAFETY: passed on.
@@ -235,7 +236,7 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
 #[inline]
 unsafe fn are_zero(at: usize) -> bool {
     use core::arch::x86_64::*;
-    // SAFETY: passed on; every processor of this kind has these instructions.
+    // SAFETY: passed on; every x86-64 processor has these instructions.
     unsafe {
         let line = |n: usize| _mm_loadu_si128((at as *const __m128i).add(n));
         let or = _mm_or_si128(_mm_or_si128(line(0), line(1)), _mm_or_si128(line(2), line(3)));
@@ -253,10 +254,10 @@ unsafe fn are_zero(at: usize) -> bool {
         == 0
 }
 
-/// Whether 16 or 32 bytes are all zero that somebody may just be writing.
+/// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
 ///
 /// # Safety
-/// The engine's memory, and whole words.
+/// It must be the engine's memory, and whole words.
 #[inline]
 pub unsafe fn is_zero_now(at: usize, len: usize) -> bool {
     debug_assert!(len == 16 || len == 32);
@@ -302,7 +303,7 @@ mod tests {
             for bit in 0..64 {
                 slot[15] ^= 1 << bit;
                 let seen = slack(end, canary, stride);
-                // What makes it another slack is seen as soon as the slack is looked at.
+                // A bit that makes it another slack is seen as soon as the slack is checked.
                 assert!(seen.is_none() || (8..15).contains(&bit) && seen != Some(0), "bit {bit}");
                 slot[15] ^= 1 << bit;
             }

@@ -1,14 +1,15 @@
-//! Slots that threads have given back, and that the next ones draw before those of slabs. They stay taken, so that neither
-//! thread's turn touches their slabs' metadata; they count as slots in quarantine, and [`Locked::purge`] gives them back.
+//! Slots that threads have given back, and that the next threads draw before those of slabs. They stay taken, so that
+//! neither thread touches their slabs' metadata; they count as slots in quarantine, and [`Locked::purge`] gives them
+//! back.
 
 use super::Locked;
 use crate::hardened::slab::Drawn;
 
-/// Most of them, and most bytes of theirs.
+/// Most of them, and most bytes in them.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 8 << 10;
 
-/// A pool's. All zero: none.
+/// The slots of a pool. All zero: none.
 pub struct AtHand {
     blocks: [u32; MOST],
     len: u32,
@@ -27,7 +28,7 @@ impl AtHand {
 }
 
 impl Locked<'_> {
-    /// Keeps a slot. `false`: there is no room.
+    /// Keeps a slot. Returns `false` if there is no room.
     #[inline]
     pub(super) fn keep_at_hand(&mut self, block: u32) -> bool {
         let at_hand = &mut self.inner.at_hand;
@@ -42,7 +43,7 @@ impl Locked<'_> {
         true
     }
 
-    /// Draws as many as there are, and as are wanted. Returns how many.
+    /// Draws as many as there are and as are wanted. Returns how many.
     #[inline]
     pub(super) fn draw_at_hand(&mut self, to: &mut [Drawn]) -> usize {
         let mut drawn = 0;
@@ -54,7 +55,7 @@ impl Locked<'_> {
         drawn
     }
 
-    /// One of them, by chance.
+    /// One of them, at random.
     #[inline]
     fn take_at_hand(&mut self) -> Option<u32> {
         let at_hand = &mut self.inner.at_hand;

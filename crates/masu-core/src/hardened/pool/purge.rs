@@ -1,4 +1,4 @@
-//! The pages of empty slabs go back.
+//! Gives back the pages of empty slabs.
 
 use super::Locked;
 use crate::hardened::shape::EMPTY;
@@ -7,7 +7,7 @@ use crate::sync::Ordering;
 use crate::sys::mem;
 
 impl Locked<'_> {
-    /// Gives the pages of empty slabs back: of those that were not needed since the last time, or of all. Returns their
+    /// Gives back the pages of empty slabs: of those that were not needed since the last time, or of all. Returns their
     /// bytes.
     pub fn purge(&mut self, all: bool) -> usize {
         self.give_back();
@@ -26,11 +26,11 @@ impl Locked<'_> {
         bytes
     }
 
-    /// Gives an empty slab's pages back. `false`: the kernel refused.
+    /// Gives back an empty slab's pages. Returns `false` if the kernel refused.
     fn clean(&mut self, index: u32, slab: Slab) -> bool {
         let at = self.pool.address(index, 0, self.shape);
-        // SAFETY: invariant 3 of `hardened::slab`: no slot is taken, so nobody uses any of it. (Guards stay where they
-        // are.)
+        // SAFETY: invariant 3 of `hardened::slab`: no slot is taken, so no thread uses any of it. (Guards stay where
+        // they are.)
         if self.class != EMPTY && !unsafe { mem::discard(at, self.shape.slab()) } {
             return false;
         }

@@ -1,5 +1,5 @@
-//! A pool that begins anew, when the first-class heap that has it ends: its pages go back, and so do the tables of the
-//! kernel's that describe them. Its region stays one of its class.
+//! A pool that begins anew, when the first-class heap that has it ends: its pages go back, and so do the kernel's
+//! tables that describe them. Its region stays one of its class.
 
 use super::{Inner, Pool};
 use crate::hardened::place;
@@ -9,10 +9,10 @@ use crate::sync::Ordering;
 use crate::sys::mem;
 
 impl Pool {
-    /// Makes it one without blocks. `false`: the kernel refused, and it stays ready.
+    /// Makes it a pool without blocks. Returns `false` if the kernel refused; it stays ready then.
     ///
     /// # Safety
-    /// It is ready, and nobody uses a block of it any more.
+    /// The pool must be ready, and no thread may use a block of it any more.
     pub unsafe fn reset(&self, class: usize) -> bool {
         let _guard = self.lock.lock();
         // SAFETY: invariant 1 of `hardened::pool`.
@@ -69,7 +69,7 @@ impl Inner {
     }
 }
 
-/// Makes what is accessible of a range inaccessible again, without pages. `false`: the kernel refused.
+/// Makes the accessible part of a range inaccessible again, without pages. Returns `false` if the kernel refused.
 ///
 /// # Safety
 /// As for [`mem::close_over`].
@@ -80,7 +80,7 @@ unsafe fn close(at: usize, len: usize) -> bool {
     // SAFETY: passed on.
     let closed = unsafe { mem::close_over(at, len) };
     if closed {
-        // As what lies around it, with which it is one mapping then.
+        // Like its surroundings, with which it is one mapping then.
         mem::forbid_huge(at, len);
     }
     closed

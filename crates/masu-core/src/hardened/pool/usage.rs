@@ -1,12 +1,12 @@
-//! What a pool has.
+//! What a pool holds.
 
 use super::Locked;
 use crate::hardened::shape::{self, EMPTY};
 
-/// It, in bytes.
+/// The same, in bytes.
 #[derive(Default)]
 pub struct Usage {
-    /// In slots that the program has, or threads in their caches.
+    /// In slots that the program has, or that threads have in their caches.
     pub live: usize,
     /// In slabs with taken slots.
     pub resident: usize,
@@ -15,7 +15,7 @@ pub struct Usage {
 }
 
 impl Locked<'_> {
-    /// What the pool has.
+    /// What the pool holds.
     pub fn usage(&self) -> Usage {
         let live = self.inner.taken - self.inner.quarantined;
         let in_use = self.inner.resident - self.inner.empty_count as usize;

@@ -1,4 +1,5 @@
-//! Tags, where the processor has them; elsewhere that there are none. (`tests/c/tags.c` makes mistakes with them.)
+//! Tags, if the processor supports them; otherwise tests that there are none. (`tests/c/tags.c` makes mistakes
+//! with them.)
 
 use super::*;
 use crate::config::MemoryTags;
@@ -24,14 +25,14 @@ fn block(stride: usize) -> (*mut u8, usize, Tag) {
 
 /// The tags of the memory at an address.
 fn of_memory(at: usize, len: usize) -> Vec<Tag> {
-    // SAFETY: slots of the test's.
+    // SAFETY: slots of the test.
     let of = |at| unsafe { tags::of_memory(at) };
     (at..at + len).step_by(tags::GRANULE).map(of).collect()
 }
 
-/// Frees a block: whether it was one.
+/// Frees a block. Returns whether it was one.
 fn is_freed(p: *mut u8) -> bool {
-    // SAFETY: a live block, or it is seen that it is none.
+    // SAFETY: a live block, or the free sees that it is none.
     unsafe { free(p, 0) }.is_ok()
 }
 
@@ -84,7 +85,7 @@ fn a_slots_next_block_has_another_tag_and_the_old_pointer_is_none() {
             seen.insert(p.addr());
             assert_eq!(look(old), Some(Err(Wrong::Freed { bytes: room(7) })));
             assert!(!is_freed(old) && look(p) == Some(Ok(104)));
-            // SAFETY: no block of the caller's any more, which it sees.
+            // SAFETY: no longer a block of the caller's, which is seen.
             unsafe { assert_eq!(hardened::resize(old, 100), None) };
             assert_eq!(look(at as *const u8), Some(Err(Wrong::Freed { bytes: room(7) })));
             let inside = Wrong::Inside { start: p.addr(), bytes: 104 };
@@ -114,7 +115,7 @@ fn only_what_was_asked_for_has_the_tag() {
             }
         }
         assert!(is_freed(p));
-        // One of no bytes has an address that leads somewhere, for a link.
+        // A block of no bytes has an address that leads somewhere, for a link.
         let p = alloc(0, 64, 0);
         let (at, tag) = split(p.addr());
         if tags::are_there() {
