@@ -1,10 +1,10 @@
-//! The fault handler, which tells what an access to a guarded block's surroundings was. It stands before the handler
-//! that the program had, to which every fault goes on.
+//! The fault handler, which reports an access to the surroundings of a guarded block. It stands before the program's
+//! own handler, to which every fault is passed on.
 
 use super::report;
 use crate::sys::signal::{self, Fault};
 
-/// Has faults in the slots told of. `false`: the C library has no `sigaction` at hand.
+/// Makes faults in the slots known. Returns `false` if the C library has no `sigaction` at hand.
 pub fn catch() -> bool {
     signal::catch_faults(told)
 }

@@ -8,7 +8,7 @@ use crate::sys::auxv;
 use core::ptr::null_mut;
 use core::slice;
 
-/// One small block in so many is guarded, on average; 0: none.
+/// One small block in this many is guarded, on average; 0 for none.
 static RATE: AtomicUsize = AtomicUsize::new(0);
 /// Blocks that are live.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -19,11 +19,11 @@ pub static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Where the next search begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// What is around a block, as far as it can be written: no text, no small number, no address.
+/// What surrounds a block, where it can be written to: no text, no small number, no address.
 const PATTERN: u8 = 0xb9;
 
-/// Starts to guard one small block in `rate`, at least 1, in so many slots, at most [`slots::MOST`], or changes the rate.
-/// `false`: there is no memory, or the kernel lets no page be made inaccessible.
+/// Starts to guard one small block in `rate`, at least 1, in `slots` slots, at most [`slots::MOST`], or changes the
+/// rate. Returns `false` if memory is out, or the kernel makes no page inaccessible.
 pub fn start(rate: usize, slots: usize) -> bool {
     let ready = slots::count() != 0 || slots::make(slots.clamp(2, slots::MOST));
     if ready {
@@ -32,7 +32,7 @@ pub fn start(rate: usize, slots: usize) -> bool {
     ready
 }
 
-/// One block in so many is guarded; 0: none.
+/// One block in this many is guarded; 0 for none.
 #[inline(always)]
 pub fn rate() -> usize {
     if features::GUARD { RATE.load(Ordering::Relaxed) } else { 0 }
@@ -57,8 +57,8 @@ pub fn usage() -> Usage {
     Usage { live, pages, records, mapped }
 }
 
-/// A guarded block of `size` bytes, all zero, at a multiple of `align`, at the upper end of its slot or at the lower
-/// one. Null: it is too large, or enough blocks are guarded.
+/// A guarded block of `size` bytes, all zero, at a multiple of `align`, at the upper or the lower end of its slot. Null
+/// if it is too large, or enough blocks are guarded.
 #[cold]
 #[inline(never)]
 pub fn alloc(size: usize, align: usize, upper: bool) -> *mut u8 {
@@ -86,10 +86,10 @@ pub fn alloc(size: usize, align: usize, upper: bool) -> *mut u8 {
     p
 }
 
-/// Puts a block into a slot. Null: it does not fit, or the kernel refused, and the slot is given up.
+/// Puts a block into a slot. Returns null if it does not fit, or the kernel refused; the slot is given up then.
 ///
 /// # Safety
-/// The caller has taken the slot.
+/// The caller must have taken the slot.
 unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
     let record = slot.record();
     let (low, high) = slot.pages();
@@ -120,10 +120,10 @@ unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
     start as *mut u8
 }
 
-/// Most bytes before and behind a block that hold the pattern: what runs beyond it writes there first.
+/// Most bytes before and behind a block that hold the pattern: an overrun writes there first.
 const LOOKED_AT: usize = 64;
 
-/// What of a slot is accessible just before and behind its block.
+/// The accessible bytes of a slot just before and behind its block.
 fn around(slot: Slot) -> [*mut [u8]; 2] {
     let record = slot.record();
     let start = record.start.load(Ordering::Relaxed);
@@ -153,23 +153,23 @@ fn live_at(p: *const u8) -> Option<Slot> {
     is_start.then_some(slot)
 }
 
-/// What an address in the slots is.
+/// What an address in the slots belongs to.
 pub enum At {
-    /// In the block that is there, or beyond it.
+    /// A live block, or the space beyond it.
     Live {
         /// Where the block begins.
         start: usize,
         /// Its bytes.
         bytes: usize,
     },
-    /// In one of so many bytes that was freed, 0: of none.
+    /// A freed block of that many bytes; 0 for no block.
     Freed {
         /// See above.
         bytes: usize,
     },
 }
 
-/// What is at an address, where no live block begins. `None`: it is elsewhere.
+/// What is at an address at which no live block begins. Returns `None` if it is outside the slots.
 #[cold]
 #[inline(never)]
 pub fn look(p: *const u8) -> Option<At> {
@@ -180,10 +180,10 @@ pub fn look(p: *const u8) -> Option<At> {
     Some(if live { At::Live { start, bytes } } else { At::Freed { bytes } })
 }
 
-/// Frees a guarded block. `false`: somebody else has freed it meanwhile.
+/// Frees a guarded block. Returns `false` if another thread has freed it meanwhile.
 ///
 /// # Safety
-/// A block that [`usable_size`] knew at `p`, and the caller's.
+/// The block must be one that [`usable_size`] knew at `p`, and the caller's.
 #[cold]
 #[inline(never)]
 pub unsafe fn free(p: *mut u8) -> bool {

@@ -1,5 +1,5 @@
-//! What is said about a guarded block, and about any block where every one is recorded: a line, and the stacks that
-//! belong to it.
+//! Reports about a guarded block, and about any block if every one is recorded: a line, and the stacks that belong to
+//! it.
 
 use super::slots::{Slot, Trace};
 use crate::config::OnError;
@@ -14,11 +14,11 @@ use crate::sys::tags::untagged;
 use crate::sys::{fatal, host, thread};
 use crate::text::Text;
 
-/// What reports are appended to, besides standard error.
+/// The file that reports are appended to, besides standard error.
 pub static FILE: NamedFile = NamedFile::new();
-/// It, while it is open; 0: it is not.
+/// Its descriptor while it is open; 0 if it is not.
 static OPEN: AtomicU32 = AtomicU32::new(0);
-/// Whether an access has been told of: what follows it may come from it.
+/// Whether an access has been reported: later faults may come from it.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 fn write(bytes: &[u8]) {
@@ -29,7 +29,7 @@ fn write(bytes: &[u8]) {
     }
 }
 
-/// Runs `f` with the text that is written, and with the file open, if there is one.
+/// Runs `f` with the text to write, and with the file open, if there is one.
 #[inline(never)]
 pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
     let file = if features::GUARD { FILE.append().ok() } else { None };
@@ -42,7 +42,7 @@ pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
     }
 }
 
-/// Who did something to a block, and from where.
+/// Which thread did something to a block, and from where.
 enum Told {
     Guard(&'static Trace),
     Every(Event),
@@ -72,7 +72,7 @@ struct Story {
 }
 
 impl Story {
-    /// Of the block that an address is in, or near to.
+    /// The story of the block that an address is in, or near to.
     fn of(address: usize) -> Option<Story> {
         match Slot::around(address) {
             Some(slot) => Some(Story::of_slot(slot)),
@@ -102,7 +102,7 @@ impl Story {
         text.str(" bytes at ").hex(self.start as u64);
     }
 
-    /// The stacks; that of the free unless it is `ending` at this moment.
+    /// Prints the stacks; that of the free only if it is not `ending` right now.
     fn tell(&self, ending: bool, text: &mut Text) {
         self.allocated.say("allocated", text);
         if let Some(freed) = self.freed.as_ref().filter(|_| !ending) {
@@ -111,7 +111,7 @@ impl Story {
     }
 }
 
-/// At the free of a block: bytes around it were written to, the nearest so many from it.
+/// At the free of a block: bytes around it were written to, the nearest `far` bytes from it.
 #[cold]
 pub fn damaged(slot: Slot, far: u64, behind: bool) {
     let then = settings::on_error();
@@ -132,8 +132,8 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
     }
 }
 
-/// After a line about a mistake with `p`: the present stack and those of the block there, if it is a guarded one, or
-/// every block is recorded. `ending`: it is being freed at this moment.
+/// After a line about a mistake with `p`: prints the present stack and those of the block there, if it is a guarded
+/// one, or every block is recorded. `ending`: it is being freed right now.
 pub fn tell(p: *const u8, ending: bool, text: &mut Text) {
     let story = if features::GUARD | features::PROF { Story::of(p.addr()) } else { None };
     if story.is_some() || prof::is_every() {
@@ -144,8 +144,8 @@ pub fn tell(p: *const u8, ending: bool, text: &mut Text) {
     }
 }
 
-/// An access to `address` has failed. If it is in the slots or their guards, or in a block that is recorded or near it,
-/// that is said, once in a process.
+/// Reports that an access to `address` has failed, once in a process, if it is in the slots or their guards, or in or
+/// near a block that is recorded.
 pub fn fault(address: usize, writes: Option<bool>) {
     let address = untagged(address);
     let near = match Slot::around(address) {
@@ -180,7 +180,7 @@ pub fn fault(address: usize, writes: Option<bool>) {
     });
 }
 
-/// The slot whose block is nearest to an address, of the one around it and the next.
+/// The slot whose block is nearest to an address: the one around it or the next.
 fn nearest(address: usize) -> Option<Slot> {
     let slot = Slot::around(address)?;
     let distance = |slot: &Slot| {
@@ -198,7 +198,7 @@ fn nearest(address: usize) -> Option<Slot> {
         .map(|(_, slot)| slot)
 }
 
-/// The calling thread's stack, without its innermost frames.
+/// Prints the calling thread's stack, without its innermost frames.
 fn say_here(skip: usize, what: &str, text: &mut Text) {
     let mut room = stack::room::<DEPTH>();
     let frames = stack::walk(&mut room);
@@ -210,7 +210,7 @@ fn by(who: u32, what: &str, frames: &[usize], text: &mut Text) {
     say_frames(frames, text);
 }
 
-/// A stack, a line for each frame.
+/// Prints a stack, a line for each frame.
 #[inline(never)]
 pub fn say_frames(frames: &[usize], text: &mut Text) {
     for (i, &frame) in frames.iter().enumerate() {

@@ -5,15 +5,15 @@
 //!  │ guard │ slot 0 │ guard │ slot 1 │ guard │ …        records: │ 0 │ 1 │ …
 //! ```
 //!
-//! Only the pages that a live block touches are accessible. Where the kernel has guard regions (Linux 6.13) the
-//! whole is one mapping; elsewhere each live block adds two, and a refusal only means that the block is not guarded.
+//! Only the pages that a live block touches are accessible. If the kernel has guard regions (Linux 6.13), the whole is
+//! one mapping; otherwise each live block adds two, and a refusal only means that the block is not guarded.
 //!
 //! Invariants:
-//! 1. the mappings are made once, and stay: an address in them is one for ever.
+//! 1. the mappings are made once, and stay: an address in them belongs to them for ever.
 //! 2. the pages of a slot that is neither live nor taken are inaccessible, unless the kernel refused to close them,
 //!    and read as zeroes once they are open.
-//! 3. a slot's record is written by whoever has taken the slot. Its words are atomic, so that a report may look at any
-//!    time.
+//! 3. a slot's record is written by the thread that has taken the slot. Its words are atomic, so that a report may read
+//!    them at any time.
 
 use super::state::State;
 use crate::features;
@@ -22,7 +22,7 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{auxv, mem, thread};
 use core::mem::offset_of;
 
-/// Inaccessible bytes before and behind all slots: what runs far beyond a block reaches nothing else.
+/// Inaccessible bytes before and behind all slots, so that an access far beyond a block reaches nothing else.
 const MARGIN: usize = 1 << 20;
 
 /// Least bytes of a slot: the largest small block's.
@@ -31,16 +31,16 @@ pub const SLOT: usize = 8 << 10;
 /// Most slots: closing a page costs the kernel eight bytes of its tables, so a wrong number could take all memory.
 pub const MOST: usize = 1 << 20;
 
-/// Where the slots begin; 0: there are none.
+/// Where the slots begin; 0 if there are none.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Their number.
 pub static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Where their records begin.
 pub static RECORDS: AtomicUsize = AtomicUsize::new(0);
-/// Whether the kernel guards without mappings.
+/// Whether the kernel has guards that need no mappings.
 static MARKS: AtomicBool = AtomicBool::new(false);
 
-/// Who did something, and from where. All zero: nobody.
+/// Which thread did something, and from where. All zero: none did.
 #[repr(C)]
 pub struct Trace {
     /// The kernel's number of the thread.
@@ -64,7 +64,7 @@ impl Trace {
         self.thread.store(thread::id(), Ordering::Relaxed);
     }
 
-    /// There is nothing to tell.
+    /// Makes it empty.
     pub fn clear(&self) {
         self.thread.store(0, Ordering::Relaxed);
     }
@@ -81,15 +81,15 @@ impl Trace {
 /// What is known of a slot.
 #[repr(C)]
 pub struct Record {
-    /// Whose it is.
+    /// Its state.
     pub state: State,
-    /// The block that is there, or was there last; 0: there was none.
+    /// The block that is there, or was there last; 0 if there was none.
     pub start: AtomicUsize,
     /// Its bytes.
     pub bytes: AtomicUsize,
-    /// Who allocated it.
+    /// Its allocation.
     pub allocated: Trace,
-    /// Who freed it.
+    /// Its free.
     pub freed: Trace,
 }
 
@@ -101,7 +101,7 @@ fn stride() -> usize {
     slot_bytes() + auxv::page_size()
 }
 
-/// Makes so many slots, once. `false`: there is no memory, or there are some.
+/// Makes `count` slots, once. Returns `false` if memory is out, or there are some.
 pub fn make(count: usize) -> bool {
     if BASE.load(Ordering::Relaxed) != 0 || count == 0 {
         return false;
@@ -114,10 +114,10 @@ pub fn make(count: usize) -> bool {
         mem::unmap(records, records_len);
         return false;
     };
-    // SAFETY: just mapped, and nobody knows of it. The page before the records keeps them a mapping of their own: gdb's
-    // core files lack the whole of one with guard regions.
+    // SAFETY: just mapped, and no other thread knows of it. The page before the records keeps them a mapping of their
+    // own: gdb's core files lack the whole of one with guard regions.
     let closed = unsafe {
-        // qemu-user says that it has done what it does not know.
+        // qemu-user reports success for calls that it does not know.
         let marks = mem::guard_install(base, len) && !mem::can_be_read(base);
         MARKS.store(marks, Ordering::Relaxed);
         (marks || mem::protect(base, len, false)) && mem::protect(records, page, false)
@@ -133,7 +133,7 @@ pub fn make(count: usize) -> bool {
     true
 }
 
-/// How many there are.
+/// The number of slots.
 pub fn count() -> usize {
     if BASE.load(Ordering::Acquire) == 0 { 0 } else { COUNT.load(Ordering::Relaxed) }
 }
@@ -151,13 +151,13 @@ pub fn lengths() -> (usize, usize) {
 pub struct Slot(usize);
 
 impl Slot {
-    /// The one of this number, below [`count`].
+    /// The slot of this number, below [`count`].
     pub fn at(index: usize) -> Slot {
         Slot(index)
     }
 
-    /// The slot whose pages or whose upper guard an address is in; the first one for the guard below it. `None`:
-    /// the address is elsewhere.
+    /// The slot whose pages or whose upper guard an address is in; the first one for the guard below it. Returns `None`
+    /// if the address is elsewhere.
     #[inline]
     pub fn around(address: usize) -> Option<Slot> {
         let base = if features::GUARD { BASE.load(Ordering::Acquire) } else { 0 };
@@ -196,10 +196,10 @@ impl Slot {
         (start / page * page, end.next_multiple_of(page))
     }
 
-    /// Makes the pages that the block touches accessible; they read as zeroes. `false`: the kernel refused.
+    /// Makes the pages that the block touches accessible; they read as zeroes. Returns `false` if the kernel refused.
     ///
     /// # Safety
-    /// The caller has taken the slot.
+    /// The caller must have taken the slot.
     pub unsafe fn open(self) -> bool {
         let (low, high) = self.touched();
         if MARKS.load(Ordering::Relaxed) {
@@ -213,11 +213,11 @@ impl Slot {
     /// Gives these pages back, and makes them inaccessible.
     ///
     /// # Safety
-    /// As for [`open`](Self::open), and the block is no longer in use.
+    /// As for [`open`](Self::open), and the block must no longer be in use.
     pub unsafe fn close(self) {
         let (low, high) = self.touched();
-        // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's. Should the kernel
-        // refuse, they stay open, and are cleared.
+        // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's. If the kernel
+        // refuses, they stay open, and are cleared.
         unsafe {
             if MARKS.load(Ordering::Relaxed) && mem::guard_install(low, high - low) {
                 return;

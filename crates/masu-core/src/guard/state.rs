@@ -7,10 +7,10 @@
 //! Invariants:
 //! 1. between `take` or `end` and the next step the slot is the caller's alone: both are compare-and-swaps of
 //!    which one succeeds.
-//! 2. whoever ends a block sees what its maker wrote before `publish`, and whoever takes the slot next sees what
-//!    was written before `release`: release and acquire.
+//! 2. a thread that ends a block sees what its maker wrote before `publish`, and the thread that takes the slot
+//!    next sees what was written before `release`: release and acquire.
 //!
-//! There is no lock, so a fork needs none: what another thread had taken is lost to the child.
+//! There is no lock, so a fork needs none: slots that another thread had taken are lost to the child.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -27,7 +27,7 @@ impl State {
     #[cfg(not(loom))]
     pub const LIVE_STATE: usize = LIVE as usize;
 
-    /// A free one.
+    /// The state of a free slot.
     #[cfg(loom)]
     pub fn new() -> Self {
         State(AtomicU32::new(FREE))
@@ -37,23 +37,23 @@ impl State {
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes a free slot. `false`: somebody has it.
+    /// Takes a free slot. Returns `false` if it is not free.
     pub fn take(&self) -> bool {
         self.step(FREE, TAKEN)
     }
 
-    /// The taken slot's block is the program's from now on.
+    /// Gives the block of the taken slot to the program.
     pub fn publish(&self) {
         self.0.store(LIVE, Ordering::Release);
     }
 
-    /// The program gives its block back: the slot is taken. `false`: there is no block, or somebody else was
-    /// first.
+    /// Takes the block back from the program: the slot is taken. Returns `false` if there is no block, or
+    /// another thread was first.
     pub fn end(&self) -> bool {
         self.step(LIVE, TAKEN)
     }
 
-    /// Gives a taken slot up.
+    /// Gives up a taken slot.
     pub fn release(&self) {
         self.0.store(FREE, Ordering::Release);
     }

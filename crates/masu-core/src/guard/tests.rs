@@ -21,14 +21,14 @@ fn a_block_is_zero_and_known_until_it_is_freed() {
             {
                 let p = alloc(size, align, upper);
                 if p.is_null() {
-                    // The slot is not long enough for the alignment's sake.
+                    // The slot is not long enough for that alignment.
                     assert!(size > 4096 && align == 4096 && upper, "{size} {align} {upper}");
                     continue;
                 }
                 let bytes = size.max(1);
                 assert_eq!(usable_size(p), bytes);
                 assert!(p.addr().is_multiple_of(align));
-                // SAFETY: a live block of so many bytes.
+                // SAFETY: a live block of that many bytes.
                 unsafe {
                     assert!(core::slice::from_raw_parts(p, bytes).iter().all(|&byte| byte == 0));
                     p.write_bytes(1, bytes);
@@ -69,7 +69,7 @@ fn half_of_the_slots_are_used_and_all_take_turns() {
             // SAFETY: a live block.
             assert!(unsafe { free(p) });
         }
-        // What was freed just now comes back last.
+        // A slot whose block was freed just now comes back last.
         let mut seen = Vec::new();
         for _ in 0..4 {
             let p = block(32, 16, true);
